@@ -1,0 +1,1 @@
+"""Long-term memory for AI agents on your own Postgres."""
