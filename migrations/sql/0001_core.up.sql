@@ -257,8 +257,8 @@ create trigger memory_history_delete after delete on reme.memory
 -- What finds it --------------------------------------------------------------------------------------------------------
 
 create table reme.embedding (
-    workspace_id text not null references reme.workspace on delete cascade,
-    model        text not null references reme.embedding_model,
+    workspace_id text not null,
+    model        text not null,
     kind         text not null,
     document_id  bigint not null,
     live         boolean not null default true,
@@ -291,10 +291,12 @@ create trigger memory_embedding after update of status, kind on reme.memory
     for each row when (old.status is distinct from new.status or old.kind is distinct from new.kind)
     execute function reme.follow_memory();
 
+-- The three tables below take thousands of rows a second; a foreign key would look up the workspace for each. Whoever
+-- removes a document or a workspace removes its rows here (store/index.py).
 create table reme.posting (
-    workspace_id text not null references reme.workspace on delete cascade,
-    corpus       text not null check (corpus in ('memory', 'message')),
-    term         text not null,
+    workspace_id text collate "C" not null,
+    corpus       text collate "C" not null,
+    term         text collate "C" not null,
     impact       real not null,
     document_id  bigint not null
 );
@@ -308,9 +310,9 @@ comment on column reme.posting.impact is 'BM25 weight of the term in the documen
 comment on column reme.posting.document_id is 'The memory or message.';
 
 create table reme.term_statistic (
-    workspace_id text not null references reme.workspace on delete cascade,
-    corpus       text not null,
-    term         text not null,
+    workspace_id text collate "C" not null,
+    corpus       text collate "C" not null,
+    term         text collate "C" not null,
     documents    bigint not null,
     primary key (workspace_id, corpus, term)
 ) with (fillfactor = 80);
@@ -321,8 +323,8 @@ comment on column reme.term_statistic.term is 'The term.';
 comment on column reme.term_statistic.documents is 'How many documents hold it.';
 
 create table reme.corpus_statistic (
-    workspace_id text not null references reme.workspace on delete cascade,
-    corpus       text not null,
+    workspace_id text collate "C" not null,
+    corpus       text collate "C" not null,
     documents    bigint not null default 0,
     terms        bigint not null default 0,
     primary key (workspace_id, corpus)
