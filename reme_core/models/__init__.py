@@ -1,0 +1,27 @@
+"""Models: protocols for chat, embedding and reranking, and their providers."""
+
+from __future__ import annotations
+
+from reme_core.models.base import (
+    ChatModel,
+    Completion,
+    Embedder,
+    InputType,
+    ModelCall,
+    OnCall,
+    Reranker,
+    Tool,
+    Vectors,
+)
+
+__all__ = [
+    "ChatModel",
+    "Completion",
+    "Embedder",
+    "InputType",
+    "ModelCall",
+    "OnCall",
+    "Reranker",
+    "Tool",
+    "Vectors",
+]

