@@ -1,0 +1,178 @@
+"""What comes back from chat models: the thinking taken out, and the JSON found in whatever surrounds it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, Final
+
+import json_repair
+
+from reme_core.errors import ModelAnswerError
+
+_NAMES = "seed:think|thinking|think|thoughts?|reasoning|reflection"
+_MARK: Final = re.compile(
+    # A code block (a fence at a line's start, closed by one) or an inline code span: passed over.
+    r"(?P<code>^(?P<fence>`{3,}|~{3,})[^\n]*\n.*?^(?P=fence)[ \t]*$|`[^`\n]+`)"
+    rf"|<(?P<empty>{_NAMES})\s*/>"
+    rf"|<(?P<open>{_NAMES})(?:\s[^<>]*)?>|</(?P<close>{_NAMES})\s*>"
+    r"|(?P<open2>\[THINK\]|◁think▷)|(?P<close2>\[/THINK\]|◁/think▷)",
+    re.IGNORECASE | re.DOTALL | re.MULTILINE,
+)
+_CHANNEL: Final = re.compile(r"<\|channel\|>\s*(\w+)[^<]*<\|message\|>")
+_CONTROL: Final = re.compile(r"<\|(?:start|end|return|channel|message|call)\|>.*\Z", re.DOTALL)
+
+_FENCED: Final = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*(?:json\w*)?[ \t]*\n(.*?)^[ \t]*\1", re.M | re.S | re.I)
+# Where a JSON object or array may begin: prose has brackets too, "[see above]" and "{x | x > 0}".
+_START: Final = re.compile(
+    r"""\{\s*(?:["'“”}]|[A-Za-z_]\w*\s*:(?!:)|\Z)|\[\s*(?:[\[{"'“”\]]|-?\d|true\b|false\b|null\b|\Z)""", re.I
+)
+# Python's decoder takes NaN and Infinity, which neither JSON nor jsonb knows.
+_DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None, strict=False)
+# Repair costs up to the square of the text; a model that rambles longer than this has not answered in JSON.
+_MAX_REPAIRS: Final = 8
+
+
+def strip_thinking(text: str) -> str:
+    """Take a model's thinking out of its answer.
+
+    Known forms: `<think>…</think>` and its relatives, `[THINK]…[/THINK]`, `◁think▷…◁/think▷` and the channels of
+    gpt-oss. A block that never closes (a cut answer) goes to the end; a closing tag without an opening one (chat
+    templates that open the block in the prompt) takes all before it. Code blocks and code spans stay as they are, and
+    so does a lone tag in the middle of a sentence.
+
+    >>> strip_thinking("<think>They want a greeting.</think>Hello!")
+    'Hello!'
+    """
+    channels = list(_CHANNEL.finditer(text))
+    if channels:
+        last = channels[-1]
+        return _CONTROL.sub("", text[last.end() :]).strip() if last[1] == "final" else ""
+    kept: list[str] = []
+    at = 0
+    depth = 0
+    thinking_from = 0
+    for mark in _marks(text):
+        if mark["open"] or mark["open2"]:
+            if depth == 0:
+                kept.append(text[at : mark.start()])
+                thinking_from = mark.start()
+            depth += 1
+            continue
+        if depth > 0:
+            depth -= 0 if mark["empty"] else 1
+        elif mark["empty"]:
+            kept.append(text[at : mark.start()])
+        elif kept or not _ends_thinking(text, mark):
+            continue
+        at = mark.end()
+    if depth > 0 and not _starts_line(text, thinking_from):
+        kept.append(text[thinking_from:])
+    elif depth == 0:
+        kept.append(text[at:])
+    return "".join(kept).strip()
+
+
+def _marks(text: str) -> list[re.Match[str]]:
+    """The tags outside of code; inside a thinking block code protects nothing, since the block may be cut anywhere."""
+    found = []
+    at = 0
+    depth = 0
+    while mark := _MARK.search(text, at):
+        at = mark.end()
+        if mark["code"]:
+            if depth > 0:
+                at = mark.start() + 1
+            continue
+        depth += 1 if mark["open"] or mark["open2"] else 0 if mark["empty"] else -1 if depth else 0
+        found.append(mark)
+    return found
+
+
+def _ends_thinking(text: str, close: re.Match[str]) -> bool:
+    before, after = text[: close.start()], text[close.end() :]
+    return not before or not before[-1].isspace() or _starts_line(text, close.start()) or after[:1] in ("", "\n")
+
+
+def _starts_line(text: str, at: int) -> bool:
+    return not text[text.rfind("\n", 0, at) + 1 : at].strip()
+
+
+def parse_json(text: str) -> Any:
+    """Find the JSON object or array in a model's answer.
+
+    Looks at the whole answer, then at its fenced blocks, then for values amid prose; the longest one counts, and
+    several in a row (JSON lines) come as a list. What is malformed (single quotes, trailing commas, a cut end) is
+    repaired. NaN and infinities become None.
+
+    Returns:
+        A dict or a list; a bare string or number isn't an answer.
+
+    Raises:
+        ModelAnswerError: there is nothing structured; `raw` holds the text.
+
+    >>> parse_json('Here you are: {"memories": ["likes tea",]}')
+    {'memories': ['likes tea']}
+    """
+    answer = strip_thinking(text)
+    fenced = [block[2] for block in _FENCED.finditer(answer)]
+    try:
+        # As it came first: a JSON string may well speak of <think> tags.
+        for candidate in (text, answer, *fenced):
+            value = _strict(candidate.strip())
+            if value is not None:
+                return value
+        for candidate in (*fenced, answer):
+            value = _amid_prose(candidate)
+            if value is not None:
+                return _finite(value)
+    except RecursionError:
+        raise ModelAnswerError("the model's JSON is nested too deeply to be read", raw=text) from None
+    said = f"it begins {answer[:80]!r}" if answer else "it is empty" if not text.strip() else "it is all thinking"
+    raise ModelAnswerError(
+        f"the model's answer holds no JSON object or array ({said}); ask again, or raise its max_tokens", raw=text
+    )
+
+
+def _strict(text: str) -> dict[str, Any] | list[Any] | None:
+    try:
+        value = _DECODER.decode(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict | list) else None
+
+
+def _amid_prose(text: str) -> dict[str, Any] | list[Any] | None:
+    """The longest value, or run of values, in a text; a value that doesn't parse is repaired, up to the text's end."""
+    best: dict[str, Any] | list[Any] | None = None
+    longest = 0
+    run: list[Any] = []
+    run_start = run_end = 0
+    at = repairs = 0
+    while start := _START.search(text, at):
+        try:
+            value, end = _DECODER.raw_decode(text, start.start())
+        except ValueError:
+            repairs += 1
+            if repairs > _MAX_REPAIRS:
+                break
+            value, end = json_repair.loads(text[start.start() :], skip_json_loads=True), len(text)
+            if not isinstance(value, dict | list) or not value:
+                at = start.start() + 1
+                continue
+        if not run or text[run_end : start.start()].strip(" \t\r\n,;"):
+            run, run_start = [], start.start()
+        run.append(value)
+        run_end = at = end
+        if run_end - run_start > longest:
+            best, longest = (run[0] if len(run) == 1 else list(run)), run_end - run_start
+    return best
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _finite(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_finite(member) for member in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
