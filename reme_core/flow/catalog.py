@@ -1,0 +1,88 @@
+"""The flows there are: the built-in ones of `flows.yaml`, and those of the settings, which win."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Mapping
+from importlib.resources import files
+
+import yaml
+
+from reme_core.errors import ConfigurationError, FlowError
+from reme_core.flow.build import Flow, build, check_settings
+from reme_core.settings import FlowSettings, Settings
+
+
+class Catalog:
+    """All flows under one set of settings, each built (and so checked) once, when it is first asked for.
+
+    Args:
+        settings: Flows in `settings.flow` are added to the built-in ones, or replace them by name; `settings.op` sets
+            the parameters and models of ops in all of them.
+
+    Raises:
+        ConfigurationError: `settings.op` names an op or a parameter that does not exist, or a model that is not set.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        check_settings(settings.op)
+        _check_models(settings)
+        self._settings = settings
+        self._flows: dict[str, FlowSettings] = {**builtin_flows(), **settings.flow}
+        self._built: dict[str, Flow] = {}
+
+    def names(self) -> list[str]:
+        """The names of all flows, sorted."""
+        return sorted(self._flows)
+
+    def get(self, name: str) -> Flow:
+        """The flow of this name, ready to run.
+
+        Raises:
+            FlowError: There is none (the nearest name is given), or it cannot be built.
+        """
+        if name not in self._built:
+            made = self.content(name)
+            self._built[name] = build(
+                made.flow_content,
+                name=name,
+                settings=self._settings.op,
+                description=made.description,
+                input_schema=made.input_schema,
+            )
+        return self._built[name]
+
+    def content(self, name: str) -> FlowSettings:
+        """The flow of this name as it was written.
+
+        Raises:
+            FlowError: There is none; the nearest name is given.
+        """
+        if name not in self._flows:
+            near = difflib.get_close_matches(name, self._flows, n=1, cutoff=0.5)
+            hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(self.names())}"
+            raise FlowError(f"unknown flow '{name}'; {hint}")
+        return self._flows[name]
+
+    def check(self) -> None:
+        """Build every flow now, so that a mistake in one of them shows at the start and not at its first call."""
+        for name in self.names():
+            self.get(name)
+
+
+@functools.cache
+def builtin_flows() -> Mapping[str, FlowSettings]:
+    """The flows that come with ReMe core."""
+    tree = yaml.safe_load(files("reme_core.flow").joinpath("flows.yaml").read_text(encoding="utf-8"))
+    return {name: FlowSettings.model_validate(content) for name, content in tree.items()}
+
+
+def _check_models(settings: Settings) -> None:
+    for title, override in settings.op.items():
+        if override.llm and override.llm not in settings.llm:
+            known = ", ".join(sorted(settings.llm)) or "none"
+            raise ConfigurationError(
+                f"op.{title}.llm names the model '{override.llm}', which is not set (set are: {known}); "
+                f"add llm.{override.llm}.model_name=..."
+            )

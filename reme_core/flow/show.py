@@ -1,0 +1,133 @@
+"""Flows for people: drawn as a tree or as a Mermaid chart, and listed with their ops and parameters."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.tree import Tree
+
+from reme_core.errors import FlowError
+from reme_core.flow.build import Flow, Plan, Step, Then
+from reme_core.flow.catalog import Catalog
+from reme_core.ops.registry import REQUIRED, Op, all_ops
+
+
+@dataclass(frozen=True)
+class FlowDescription:
+    """One flow as `reme flows` lists it; `problem` says why it cannot be built, where it cannot."""
+
+    name: str
+    text: str
+    description: str
+    input_schema: dict[str, Any]
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class OpDescription:
+    """One op as `reme flows` lists it. `parameters` maps each to its type and default, as text."""
+
+    name: str
+    doc: str
+    state: str
+    reads: list[str]
+    writes: list[str]
+    parameters: dict[str, str]
+    aliases: list[str]
+
+
+def draw(flow: Flow) -> str:
+    """The flow as a text tree, from top to bottom; branches that run side by side hang below one `side by side`.
+
+    Example:
+        >>> from reme_core.flow.build import build
+        >>> print(draw(build("build_query >> recall", name="find")))
+        find
+        ├── build_query
+        └── recall
+    """
+    tree = Tree(flow.name)
+    _grow(tree, flow.plan)
+    console = Console(file=io.StringIO(), width=200, color_system=None, highlight=False, markup=False)
+    console.print(tree)
+    return "\n".join(line.rstrip() for line in str(console.file.getvalue()).splitlines())  # type: ignore[attr-defined]
+
+
+def mermaid(flow: Flow) -> str:
+    """The flow as a Mermaid chart, which GitHub and most documentation tools draw."""
+    lines = ["flowchart LR"]
+    _link(flow.plan, ["start((query))" if "query" in flow.state.inputs() else "start((input))"], lines, [0])
+    return "\n".join(lines)
+
+
+def describe_flows(catalog: Catalog) -> list[FlowDescription]:
+    """Every flow; one that cannot be built is listed with its problem."""
+    described = []
+    for name in catalog.names():
+        made = catalog.content(name)
+        try:
+            catalog.get(name)
+            problem = ""
+        except FlowError as error:
+            problem = str(error)
+        described.append(FlowDescription(name, made.flow_content.strip(), made.description, made.input_schema, problem))
+    return described
+
+
+def describe_ops() -> list[OpDescription]:
+    """Every op with what it reads, writes and takes."""
+    return [_describe(op) for op in all_ops()]
+
+
+def _describe(op: Op) -> OpDescription:
+    return OpDescription(
+        name=op.name,
+        doc=op.doc,
+        state=" or ".join(state.__name__ for state in op.states),
+        reads=sorted(op.reads | op.uses),
+        writes=sorted(op.writes),
+        parameters={
+            p.name: p.type_name + ("" if p.default is REQUIRED else f" = {p.default!r}") for p in op.parameters.values()
+        },
+        aliases=list(op.aliases),
+    )
+
+
+def _label(step: Step) -> str:
+    """The step with the parameters that differ from the op's own defaults."""
+    changed = {name: value for name, value in step.parameters.items() if value != step.op.parameters[name].default}
+    inside = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in changed.items())
+    return f"{step.title}({inside})" if inside else step.title
+
+
+def _grow(tree: Tree, plan: Plan) -> None:
+    if isinstance(plan, Step):
+        tree.add(_label(plan))
+    elif isinstance(plan, Then):
+        for step in plan.steps:
+            _grow(tree, step)
+    else:
+        beside = tree.add("side by side")
+        for branch in plan.branches:
+            if isinstance(branch, Then):
+                _grow(beside.add("in order"), branch)
+            else:
+                _grow(beside, branch)
+
+
+def _link(plan: Plan, before: list[str], lines: list[str], count: list[int]) -> list[str]:
+    """Draw arrows from every end in `before`; give back the ends of this part."""
+    if isinstance(plan, Step):
+        count[0] += 1
+        label = _label(plan).replace('"', "#quot;")
+        lines.extend(f'  {end} --> n{count[0]}["{label}"]' for end in before)
+        return [f"n{count[0]}"]
+    if isinstance(plan, Then):
+        for step in plan.steps:
+            before = _link(step, before, lines, count)
+        return before
+    return [end for branch in plan.branches for end in _link(branch, before, lines, count)]

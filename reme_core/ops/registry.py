@@ -1,0 +1,211 @@
+"""The registry of ops: every atomic operation that a flow can name.
+
+An op is `async def op(state, deps, *, parameter=default) -> None`. The decorator says which fields of the state it
+reads and writes:
+
+    @op(reads={"search_query"}, writes={"hits"})
+    async def recall(state: RetrievalState, deps: Deps, *, threshold_score: float = 0.0) -> None: ...
+
+Ours live in the modules below `reme_core.ops`; those of others are found through the entry-point group
+`reme_core.ops`, each entry naming a module (or a function in one) that uses the decorator.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import inspect
+import pkgutil
+import types
+import typing
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
+
+from reme_core.errors import FlowError
+from reme_core.ops.state import RetrievalState, State, SummaryState
+
+ENTRY_POINTS = "reme_core.ops"
+STATES: tuple[type[State], ...] = (RetrievalState, SummaryState)
+REQUIRED = inspect.Parameter.empty
+
+Function = TypeVar("Function", bound=Callable[..., Awaitable[None]])
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One setting of an op; `default` is `REQUIRED` where it has none."""
+
+    name: str
+    annotation: Any
+    default: Any
+
+    @property
+    def type_name(self) -> str:
+        """Its type as it is written in Python."""
+        plain = isinstance(self.annotation, type) and not typing.get_args(self.annotation)
+        return self.annotation.__name__ if plain else str(self.annotation).replace("typing.", "")
+
+    def check(self, value: Any) -> Any:
+        """The value as the op takes it.
+
+        Raises:
+            FlowError: The value is of another type. Nothing is converted: a `"5"` is not a 5.
+        """
+        try:
+            # JSON is what a flow's text, YAML and the command line have in common: lists may stand for tuples.
+            return _adapter(self.annotation).validate_json(to_json(value), strict=True)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"]
+            raise FlowError(f"parameter '{self.name}' must be {self.type_name}, not {value!r}: {reason}") from None
+
+
+@functools.lru_cache(maxsize=512)
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(annotation)
+
+
+@dataclass(frozen=True)
+class Op:
+    """A registered op: what it is called, what it works on, and what it takes."""
+
+    name: str
+    run: Callable[..., Awaitable[None]]
+    states: tuple[type[State], ...]
+    reads: frozenset[str]
+    uses: frozenset[str]
+    writes: frozenset[str]
+    parameters: Mapping[str, Parameter]
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def doc(self) -> str:
+        """The first line of its docstring."""
+        return (inspect.getdoc(self.run) or "").partition("\n")[0]
+
+
+_ops: dict[str, Op] = {}
+_aliases: dict[str, str] = {}
+
+
+def op(
+    *,
+    reads: Collection[str] = (),
+    writes: Collection[str] = (),
+    uses: Collection[str] = (),
+    name: str | None = None,
+    aliases: Iterable[str] = (),
+) -> Callable[[Function], Function]:
+    """Register a coroutine function as an op; the function itself stays as it is.
+
+    Args:
+        reads: Fields of the state that it needs. In a flow each must be given by the caller or written by an op before.
+        writes: Fields that it sets. Two ops side by side may not write the same.
+        uses: Fields that it looks at where they are set, and does without otherwise.
+        name: What flows call it; the function's name unless said otherwise.
+        aliases: Other names, such as those that the seed systems used.
+
+    Raises:
+        FlowError: The function is no op, a field is unknown, or the name is taken.
+    """
+
+    def register(function: Function) -> Function:
+        made = _describe(function, name or function.__name__, tuple(aliases), reads=reads, uses=uses, writes=writes)
+        for title in (made.name, *made.aliases):
+            holder = _ops.get(_aliases.get(title, title))
+            # A module that is imported anew may register its own op again; another one may not.
+            if holder is not None and _origin(holder.run) != _origin(function):
+                raise FlowError(
+                    f"the op '{title}' of {_origin(function)} is already registered by {_origin(holder.run)}; "
+                    "give it another name with @op(name=...)"
+                )
+        _ops[made.name] = made
+        _aliases.update(dict.fromkeys(made.aliases, made.name))
+        return function
+
+    return register
+
+
+def find(name: str) -> Op:
+    """The op of this name or alias; a trailing `_op`, as ReMe wrote it, is left out.
+
+    Raises:
+        FlowError: There is none; the nearest name is given.
+    """
+    _load()
+    for title in (name, name.removesuffix("_op")):
+        found = _ops.get(_aliases.get(title, title))
+        if found is not None:
+            return found
+    near = difflib.get_close_matches(name.removesuffix("_op"), [*_ops, *_aliases], n=1, cutoff=0.5)
+    hint = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(sorted(_ops))}"
+    raise FlowError(f"unknown op '{name}'{hint}")
+
+
+def all_ops() -> list[Op]:
+    """Every op there is, by name."""
+    _load()
+    return [_ops[name] for name in sorted(_ops)]
+
+
+def _describe(
+    function: Callable[..., Awaitable[None]],
+    name: str,
+    aliases: tuple[str, ...],
+    *,
+    reads: Collection[str],
+    uses: Collection[str],
+    writes: Collection[str],
+) -> Op:
+    where = f"the op '{name}' ({_origin(function)})"
+    if not inspect.iscoroutinefunction(function):
+        raise FlowError(f"{where} must be an 'async def'")
+    hints = typing.get_type_hints(function)
+    first, *others = inspect.signature(function).parameters.values()
+    states = _states(hints.get(first.name))
+    if not states or not others or others[0].kind is inspect.Parameter.KEYWORD_ONLY:
+        raise FlowError(f"{where} must take (state: RetrievalState or SummaryState, deps, *, parameters)")
+    settings = others[1:]
+    if any(p.kind is not inspect.Parameter.KEYWORD_ONLY for p in settings):
+        raise FlowError(f"{where} must take its parameters by keyword only: (state, deps, *, parameters)")
+    for field in {*reads, *uses, *writes}:
+        unknown = [state.__name__ for state in states if field not in state.model_fields]
+        if unknown and not field.startswith("extra."):
+            raise FlowError(f"{where} names a field that {unknown[0]} lacks; call one of your own 'extra.{field}'")
+    return Op(
+        name=name,
+        run=function,
+        states=states,
+        reads=frozenset(reads),
+        uses=frozenset(uses),
+        writes=frozenset(writes),
+        parameters={p.name: Parameter(p.name, hints.get(p.name, Any), p.default) for p in settings},
+        aliases=aliases,
+    )
+
+
+def _states(annotation: Any) -> tuple[type[State], ...]:
+    members = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
+    return tuple(state for state in STATES if state in members)
+
+
+def _origin(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+@functools.cache
+def _load() -> None:
+    """Import every module below `reme_core.ops`, then what other distributions offer."""
+    package = importlib.import_module("reme_core.ops")
+    for module in pkgutil.walk_packages(package.__path__, "reme_core.ops."):
+        importlib.import_module(module.name)
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            entry.load()
+        except (ImportError, AttributeError) as error:
+            raise FlowError(f"the entry point '{entry.name}' ({entry.value}) cannot be loaded: {error}") from error
