@@ -1,0 +1,98 @@
+"""Databases for tests: one server for the session, one migrated template, and a clone of it for each test.
+
+Unless told otherwise this is the embedded Postgres in a temporary directory. With `REME_TEST_DATABASE_URL` (of a
+superuser, since the tests create databases, extensions and roles) the same tests run against that server.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from pydantic import SecretStr
+
+from reme_core.settings import Settings
+from reme_core.store import migrate
+from reme_core.store.database import Database
+from reme_core.store.embedded import EmbeddedServer, stop_embedded
+from reme_core.store.translate import normalise_url
+
+
+@pytest.fixture(autouse=True)
+def no_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep the developer's own database, keys and data out of the tests."""
+    for name in list(os.environ):
+        if name.startswith(("REME_", "FLOW_", "OPENAI_", "DASHSCOPE_")) or name == "DATABASE_URL":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("REME_HOME", str(tmp_path / "reme-home"))
+
+
+@pytest.fixture(scope="session")
+def server_url() -> Iterator[str]:
+    """The server that the session's databases are made on."""
+    external = os.environ.get("REME_TEST_DATABASE_URL")
+    if external:
+        yield normalise_url(external)
+        return
+    folder = Path(tempfile.mkdtemp(prefix="reme-", dir="/tmp"))  # short: the socket stands in it
+    server = EmbeddedServer.acquire(folder, linger_seconds=0)
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        for setting in ("fsync = off", "full_page_writes = off", "synchronous_commit = off"):  # speed; nothing is kept
+            connection.execute(f"alter system set {setting}")
+        connection.execute("select pg_reload_conf()")
+    yield server.url
+    stop_embedded(folder)
+    server.release()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def template_database(server_url: str) -> Iterator[str]:
+    """The name of a database with our schema and nothing in it."""
+    name = f"reme_template_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"create database {name}")
+        migrate.upgrade(make_conninfo(server_url, dbname=name))
+        yield name
+        connection.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture
+def database_url(server_url: str, template_database: str) -> Iterator[str]:
+    """The URL of a fresh database with our schema, for one test."""
+    yield from _cloned(server_url, template_database)
+
+
+@pytest.fixture
+def empty_database_url(server_url: str) -> Iterator[str]:
+    """The URL of a fresh database with nothing in it, for one test."""
+    yield from _cloned(server_url, "template1")
+
+
+def _cloned(server_url: str, template: str) -> Iterator[str]:
+    name = f"reme_test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        # Writing a small template through the log is several times quicker than copying its files with two checkpoints.
+        connection.execute(f"create database {name} template {template} strategy wal_log")
+        yield make_conninfo(server_url, dbname=name)
+        connection.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture
+def settings(database_url: str, tmp_path: Path) -> Settings:
+    """Settings that name the test's own database, and nothing else."""
+    return Settings(database_url=SecretStr(database_url), data_dir=tmp_path / "data")
+
+
+@pytest.fixture
+async def database(settings: Settings) -> AsyncIterator[Database]:
+    """The test's own database, open."""
+    async with await Database.open(settings) as opened:
+        yield opened
