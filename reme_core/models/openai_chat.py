@@ -1,0 +1,282 @@
+"""Chat by any OpenAI-compatible endpoint: text, tool calls, streams, and answers of a given form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, ClassVar, Final, Literal, cast
+
+import openai
+from openai.types.chat import ChatCompletion, ChatCompletionMessage, ChatCompletionMessageParam
+from pydantic import BaseModel, ValidationError
+
+from reme_core.errors import ModelAnswerError
+from reme_core.models.base import Answer, Completion, OnCall, Tool, Usage, reported
+from reme_core.models.endpoint import Endpoint
+from reme_core.models.thinking import ThinkingFilter
+from reme_core.schema import Message, ToolCall
+from reme_core.text.answers import parse_json, strip_thinking
+
+JsonMode = Literal["json_schema", "json_object", "plain"]
+
+_MODES: Final[tuple[JsonMode, ...]] = ("json_schema", "json_object", "plain")
+_MAX_ECHO: Final = 4_000
+"""Characters of an unusable answer that are shown to the model again when it is asked to correct itself."""
+
+Wire = dict[str, Any]
+
+
+class OpenAIChat:
+    """A chat model behind `POST /chat/completions`.
+
+    What the server turns out not to support (a form of `response_format`, a temperature) is remembered and not tried
+    again by this object.
+
+    Args:
+        model: The model's name at the endpoint.
+        endpoint: Where it is served.
+        params: Further fields of the request body, such as `temperature`, `seed` or `max_tokens`.
+        on_call: Told of every call.
+    """
+
+    provider: ClassVar[str] = "openai"
+    # Extraction should come out the same twice, as far as a model can do that.
+    defaults: ClassVar[dict[str, Any]] = {"temperature": 0.0}
+
+    def __init__(
+        self,
+        model: str,
+        endpoint: Endpoint,
+        *,
+        params: dict[str, Any] | None = None,
+        on_call: OnCall | None = None,
+    ) -> None:
+        self._model = model
+        self._endpoint = endpoint
+        self._params = dict(params or {})
+        self._on_call = on_call
+        self._refused: set[str] = set()
+        self._mode: JsonMode = "json_schema"
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._model
+
+    @property
+    def json_mode(self) -> JsonMode:
+        """How answers of a given form are asked for, as far as this server has shown what it supports."""
+        return self._mode
+
+    async def complete(
+        self,
+        messages: Sequence[Message | dict[str, Any]],
+        *,
+        tools: Sequence[Tool] = (),
+        temperature: float | None = None,
+        purpose: str = "",
+    ) -> Completion:
+        """Answer in text, or by calling `tools`; see `ChatModel.complete`."""
+        options: Wire = {"tools": [_tool(tool) for tool in tools]} if tools else {}
+        with reported(self._on_call, self.provider, self._model, purpose) as usage:
+            async with self._endpoint.session(self._model) as client:
+                answer = await self._create(client, _wire(messages), self._options(temperature, options))
+            message = self._message(answer, usage)
+            return Completion(
+                text=strip_thinking(message.content or ""),
+                reasoning=_reasoning(message),
+                tool_calls=_tool_calls(message),
+                prompt_tokens=usage.prompt_tokens,
+                completion_tokens=usage.completion_tokens,
+                milliseconds=usage.milliseconds,
+            )
+
+    async def structured(
+        self,
+        messages: Sequence[Message | dict[str, Any]],
+        schema: type[Answer],
+        *,
+        temperature: float | None = None,
+        purpose: str = "",
+    ) -> Answer:
+        """Answer in the form of `schema`; see `ChatModel.structured`.
+
+        Asks by JSON schema, else by `json_object`, else by words alone, whichever the server supports; reads the answer
+        tolerantly; and lets the model correct an unusable answer once.
+        """
+        wire = _wire(messages)
+        options = self._options(temperature, {})
+        try:
+            return await self._attempt(wire, schema, options, purpose)
+        except ModelAnswerError as unusable:
+            echo: Wire = {"role": "assistant", "content": unusable.raw[:_MAX_ECHO] or "(no answer)"}
+            request = f"That answer cannot be used: {unusable}\n\n{_instruction(schema)}"
+            return await self._attempt([*wire, echo, {"role": "user", "content": request}], schema, options, purpose)
+
+    async def stream(
+        self,
+        messages: Sequence[Message | dict[str, Any]],
+        *,
+        temperature: float | None = None,
+        purpose: str = "",
+    ) -> AsyncIterator[str]:
+        """Answer piece by piece, reasoning left out; see `ChatModel.stream`."""
+        options = self._options(temperature, {"stream_options": {"include_usage": True}})
+        thinking = ThinkingFilter()
+        with reported(self._on_call, self.provider, self._model, purpose) as usage:
+            async with self._endpoint.session(self._model) as client:
+                chunks = await self._create(client, _wire(messages), options, stream=True)
+                async with chunks:
+                    async for chunk in chunks:
+                        if chunk.usage is not None:
+                            usage.prompt_tokens = chunk.usage.prompt_tokens
+                            usage.completion_tokens = chunk.usage.completion_tokens
+                        piece = chunk.choices[0].delta.content if chunk.choices else None
+                        if piece and (shown := thinking.feed(piece)):
+                            yield shown
+            if rest := thinking.finish():
+                yield rest
+
+    async def aclose(self) -> None:
+        """Give connections back."""
+        await self._endpoint.aclose()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._model!r}, {self._endpoint!r})"
+
+    def _options(self, temperature: float | None, extra: Wire) -> Wire:
+        asked = {} if temperature is None else {"temperature": temperature}
+        return {**self.defaults, **self._params, **asked, **extra}
+
+    async def _create(self, client: openai.AsyncOpenAI, wire: list[Wire], options: Wire, stream: bool = False) -> Any:
+        """One request; a field that is ours, not the user's, and that the server refuses, is left out from then on."""
+        while True:
+            sent = {key: value for key, value in options.items() if key not in self._refused}
+            try:
+                return await client.chat.completions.create(
+                    model=self._model,
+                    messages=cast("list[ChatCompletionMessageParam]", wire),
+                    stream=stream,
+                    extra_body=sent,
+                )
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                ours = (set(self.defaults) | {"temperature", "stream_options"}) - set(self._params)
+                named = {key for key in ours & set(sent) if key == error.param or key in error.message}
+                if not named:
+                    raise
+                self._refused |= named
+
+    async def _attempt(self, wire: list[Wire], schema: type[Answer], options: Wire, purpose: str) -> Answer:
+        with reported(self._on_call, self.provider, self._model, purpose) as usage:
+            async with self._endpoint.session(self._model) as client:
+                answer = await self._in_json(client, wire, schema, options)
+            return _validated(self._message(answer, usage).content or "", schema)
+
+    async def _in_json(
+        self, client: openai.AsyncOpenAI, wire: list[Wire], schema: type[BaseModel], options: Wire
+    ) -> ChatCompletion:
+        refusal: openai.APIStatusError | None = None
+        for mode in _MODES[_MODES.index(self._mode) :]:
+            told = wire if mode == "json_schema" else _told(wire, schema)
+            try:
+                answer = await self._create(client, told, {**options, **_response_format(mode, schema)})
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                # Servers say it too differently to tell what was refused. If the plain request is refused as well, it
+                # was not the form, and nothing is learnt.
+                refusal = refusal or error
+                continue
+            self._mode = mode
+            return cast("ChatCompletion", answer)
+        assert refusal is not None
+        raise refusal
+
+    def _message(self, answer: object, usage: Usage) -> ChatCompletionMessage:
+        if not isinstance(answer, ChatCompletion):
+            raise self._endpoint.not_json(self._model, answer)
+        if answer.usage is not None:
+            usage.prompt_tokens = answer.usage.prompt_tokens or 0
+            usage.completion_tokens = answer.usage.completion_tokens or 0
+        if not answer.choices or answer.choices[0].message is None:
+            raise ModelAnswerError(
+                f"{self._model} at {self._endpoint.address} gave no answer; see its text for the reason",
+                raw=answer.model_dump_json(),
+            )
+        return answer.choices[0].message
+
+
+def _wire(messages: Sequence[Message | dict[str, Any]]) -> list[Wire]:
+    """Messages as the endpoint reads them; a dict is passed on as it is."""
+    return [message if isinstance(message, dict) else _wire_message(message) for message in messages]
+
+
+def _wire_message(message: Message) -> Wire:
+    wire: Wire = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        wire["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id:
+        wire["tool_call_id"] = message.tool_call_id
+    return wire
+
+
+def _tool(tool: Tool) -> Wire:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": function}
+
+
+def _tool_calls(message: ChatCompletionMessage) -> list[ToolCall]:
+    return [
+        ToolCall(id=call.id or "", name=call.function.name, arguments=call.function.arguments or "", index=index)
+        for index, call in enumerate(message.tool_calls or [])
+        if call.type == "function"
+    ]
+
+
+def _reasoning(message: ChatCompletionMessage) -> str:
+    # Not part of OpenAI's schema: most servers say reasoning_content, vLLM and OpenRouter say reasoning.
+    extra = message.model_extra or {}
+    return str(extra.get("reasoning_content") or extra.get("reasoning") or "")
+
+
+def _response_format(mode: JsonMode, schema: type[BaseModel]) -> Wire:
+    if mode == "plain":
+        return {}
+    if mode == "json_object":
+        return {"response_format": {"type": "json_object"}}
+    # Not strict: that form knows neither optional fields nor free mappings, and the answer is validated anyway.
+    form = {"name": schema.__name__, "schema": schema.model_json_schema(), "strict": False}
+    return {"response_format": {"type": "json_schema", "json_schema": form}}
+
+
+def _instruction(schema: type[BaseModel]) -> str:
+    text = json.dumps(schema.model_json_schema(), ensure_ascii=False)
+    return f"Answer with JSON alone, no other text, in the form of this JSON schema:\n{text}"
+
+
+def _told(wire: list[Wire], schema: type[BaseModel]) -> list[Wire]:
+    """The conversation with the form of the answer told in words, for servers that aren't told by `response_format`."""
+    if wire and wire[-1].get("role") == "user" and isinstance(wire[-1].get("content"), str):
+        return [*wire[:-1], {**wire[-1], "content": f"{wire[-1]['content']}\n\n{_instruction(schema)}"}]
+    return [*wire, {"role": "user", "content": _instruction(schema)}]
+
+
+def _validated(text: str, schema: type[Answer]) -> Answer:
+    value = parse_json(text)
+    if isinstance(value, list) and (name := _only_list(schema)):
+        # Models like to leave out an object that holds nothing but one list.
+        value = {name: value}
+    try:
+        return schema.model_validate(value)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc'])) or 'answer'}: {problem['msg']}" for problem in error.errors()[:10]
+        )
+        raise ModelAnswerError(f"the model's answer does not fit {schema.__name__}: {problems}", raw=text) from None
+
+
+def _only_list(schema: type[BaseModel]) -> str | None:
+    fields = schema.model_json_schema().get("properties", {})
+    lists = [name for name, form in fields.items() if form.get("type") == "array"]
+    return lists[0] if len(lists) == 1 else None

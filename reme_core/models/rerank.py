@@ -1,0 +1,123 @@
+"""Reranking: by any `/rerank` endpoint of Cohere's and Jina's form, or by a chat model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pydantic import BaseModel, Field
+
+from reme_core.errors import ModelAnswerError
+from reme_core.models.base import ChatModel, OnCall, reported
+from reme_core.models.endpoint import Endpoint
+
+_CHAT_CHARACTERS: Final = 1_000
+"""What a chat model is shown of one document."""
+
+
+class HttpReranker:
+    """A rerank model behind `POST {base_url}/rerank` (Cohere, Jina, vLLM, Infinity and others).
+
+    Args:
+        model: The model's name at the endpoint.
+        endpoint: Where it is served.
+        params: Further fields of the request body.
+        on_call: Told of every call.
+    """
+
+    def __init__(
+        self, model: str, endpoint: Endpoint, *, params: dict[str, Any] | None = None, on_call: OnCall | None = None
+    ) -> None:
+        self._model = model
+        self._endpoint = endpoint
+        self._params = dict(params or {})
+        self._on_call = on_call
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._model
+
+    async def rank(self, query: str, documents: Sequence[str], top_n: int | None = None) -> list[tuple[int, float]]:
+        """Rank documents; the scores are the model's own. See `Reranker.rank`."""
+        if not documents:
+            return []
+        body = {
+            **self._params,
+            "model": self._model,
+            "query": query,
+            "documents": list(documents),
+            "top_n": len(documents) if top_n is None else min(top_n, len(documents)),
+        }
+        with reported(self._on_call, "cohere", self._model, "rerank") as usage:
+            answer = await self._endpoint.post(self._model, "/rerank", body)
+            usage.prompt_tokens = int((answer.get("usage") or {}).get("total_tokens") or 0)
+            return best_first(results_of(answer, len(documents), self._model), top_n)
+
+    async def aclose(self) -> None:
+        """Give connections back."""
+        await self._endpoint.aclose()
+
+    def __repr__(self) -> str:
+        return f"HttpReranker({self._model!r}, {self._endpoint!r})"
+
+
+class _Ranking(BaseModel):
+    ranked_indices: list[int] = Field(description="Numbers of the documents, the most useful first")
+
+
+class ChatReranker:
+    """A chat model that orders documents. Those that it doesn't name follow in their own order, so none is lost.
+
+    Its scores tell the order only: 1 for the first, falling evenly to 1/n for the last.
+    """
+
+    def __init__(self, chat: ChatModel) -> None:
+        self._chat = chat
+
+    @property
+    def name(self) -> str:
+        """The chat model's name."""
+        return self._chat.name
+
+    async def rank(self, query: str, documents: Sequence[str], top_n: int | None = None) -> list[tuple[int, float]]:
+        """Rank documents; see `Reranker.rank`."""
+        if not documents:
+            return []
+        listed = "\n".join(f"[{index}] {text[:_CHAT_CHARACTERS]}" for index, text in enumerate(documents))
+        request = (
+            "Order the numbered documents by how much they help with the query: relevance first, then likeness of the "
+            "situation, then how directly one can act on them. Leave out what does not help. Answer with a JSON object "
+            f'{{"ranked_indices": [numbers, best first]}}.\n\nQuery: {query}\n\nDocuments:\n{listed}'
+        )
+        ranking = await self._chat.structured([{"role": "user", "content": request}], _Ranking, purpose="rerank")
+        named = [index for index in dict.fromkeys(ranking.ranked_indices) if 0 <= index < len(documents)]
+        order = [*named, *(index for index in range(len(documents)) if index not in set(named))]
+        return [(index, 1 - place / len(order)) for place, index in enumerate(order)][:top_n]
+
+    async def aclose(self) -> None:
+        """Give the chat model's connections back."""
+        await self._chat.aclose()
+
+
+def best_first(ranked: Sequence[tuple[int, float]], top_n: int | None) -> list[tuple[int, float]]:
+    """Sort by falling score, ties in the documents' order, and keep `top_n`."""
+    return sorted(ranked, key=lambda pair: (-pair[1], pair[0]))[:top_n]
+
+
+def results_of(answer: dict[str, Any], count: int, model: str) -> list[tuple[int, float]]:
+    """Read `results: [{index, relevance_score}]` (or `score`), each index being one of `count` documents, once."""
+    try:
+        results = [
+            (int(item["index"]), float(item["relevance_score"] if "relevance_score" in item else item["score"]))
+            for item in answer["results"]
+        ]
+    except (KeyError, TypeError, ValueError):
+        raise ModelAnswerError(
+            f"{model} gave no list of results with index and relevance_score; check that base_url is a rerank endpoint",
+            raw=str(answer),
+        ) from None
+    indices = {index for index, _ in results}
+    if len(indices) != len(results) or not all(0 <= index < count for index in indices):
+        raise ModelAnswerError(f"{model} ranked documents that it was not given, or one of them twice", raw=str(answer))
+    return results
