@@ -86,6 +86,15 @@ def _cloned(server_url: str, template: str) -> Iterator[str]:
 
 
 @pytest.fixture
+def own_data_dir() -> Iterator[Path]:
+    """A data directory for an embedded server of the test's own, which is stopped afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="reme-", dir="/tmp"))
+    yield folder
+    stop_embedded(folder)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
 def settings(database_url: str, tmp_path: Path) -> Settings:
     """Settings that name the test's own database, and nothing else."""
     return Settings(database_url=SecretStr(database_url), data_dir=tmp_path / "data")

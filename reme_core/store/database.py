@@ -313,11 +313,13 @@ def _prepare(url: str, embedded: bool) -> _Session:
         if embedded and migrate.current_version(connection) != migrate.versions()[-1]:
             migrate.upgrade(url)
         migrate.require_current(connection, url)
+        search_path = migrate.search_path(connection)
+        connection.execute("select set_config('search_path', %s, false)", [search_path])
         register_vector(connection)
         arguments["context"] = connection  # its adapters are copied, so that no other has to look up the types
         row = connection.execute(_LOOK, {"role": ROLE}).fetchone()
     assert row is not None
-    search_path, role, bypasses = row
+    role, bypasses = row
     if bypasses and role is None:
         raise SchemaError(
             f"the login role of {masked(url)} bypasses row-level security and may not act as {ROLE}, so workspaces"
@@ -328,9 +330,7 @@ def _prepare(url: str, embedded: bool) -> _Session:
 
 # Superusers, and roles with BYPASSRLS, see all rows whatever the policies say; so we act as the service's role.
 _LOOK = """
-select (select 'reme, public' || case when nspname = any ('{reme,public}') then '' else ', ' || quote_ident(nspname) end
-        from pg_extension join pg_namespace on pg_namespace.oid = extnamespace where extname = 'vector'),
-       (select rolname from pg_roles where rolname = %(role)s and pg_has_role(session_user, oid, 'member')),
+select (select rolname from pg_roles where rolname = %(role)s and pg_has_role(session_user, oid, 'member')),
        (select rolsuper or rolbypassrls from pg_roles where rolname = session_user)
 """
 

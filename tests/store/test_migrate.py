@@ -1,0 +1,149 @@
+"""Migrations: forward and back, once, and with clear words when the server is not fit for them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from pydantic import SecretStr
+
+from reme_core.errors import SchemaError
+from reme_core.settings import Settings
+from reme_core.store import migrate
+from reme_core.store.database import Database
+
+RELATIONS = """
+select c.relkind, c.relname, pg_get_viewdef(c.oid) from pg_class c
+where relnamespace = 'reme'::regnamespace and relkind in ('r', 'v', 'i', 'S') order by 1, 2
+"""
+
+
+def relations(url: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(url) as connection:
+        return connection.execute(RELATIONS).fetchall()
+
+
+def test_forward_back_and_forward_again_gives_the_same(empty_database_url: str) -> None:
+    newest = migrate.versions()[-1]
+    assert migrate.status(empty_database_url) == (None, newest)
+    migrate.upgrade(empty_database_url)
+    assert migrate.status(empty_database_url) == (newest, newest)
+    made = relations(empty_database_url)
+
+    migrate.downgrade(empty_database_url, "base")
+    assert migrate.status(empty_database_url) == (None, newest)
+    assert {name for _, name, _ in relations(empty_database_url)} == {"alembic_version", "alembic_version_pkc"}
+
+    migrate.upgrade(empty_database_url)
+    assert relations(empty_database_url) == made
+
+
+def test_each_version_has_its_way_back() -> None:
+    for version in migrate.versions():
+        assert len(list((migrate.migrations_dir() / "sql").glob(f"{version}_*.up.sql"))) == 1
+        assert len(list((migrate.migrations_dir() / "sql").glob(f"{version}_*.down.sql"))) == 1
+
+
+def test_concurrent_upgrades_apply_once(empty_database_url: str) -> None:
+    failures: list[BaseException] = []
+
+    def upgrade() -> None:
+        try:
+            migrate.upgrade(empty_database_url)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=upgrade) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert migrate.status(empty_database_url)[0] == migrate.versions()[-1]
+
+
+def test_a_failed_migration_leaves_the_database_as_it_was(empty_database_url: str) -> None:
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        connection.execute("create schema reme; create table reme.posting (mine int)")  # 0001 stumbles over it midway
+    with pytest.raises(SchemaError, match=r'"posting" already exists.*undone'):
+        migrate.upgrade(empty_database_url)
+    tables = {name for kind, name, _ in relations(empty_database_url) if kind == "r"}
+    assert tables - {"alembic_version"} == {"posting"}
+    assert migrate.status(empty_database_url)[0] is None
+
+
+def test_an_unknown_version_is_named_with_the_known_ones(empty_database_url: str) -> None:
+    with pytest.raises(SchemaError, match="known are base, 0001"):
+        migrate.upgrade(empty_database_url, "0815")
+
+
+async def test_a_database_from_a_newer_release_is_left_alone(database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("update reme.alembic_version set version_num = '9999'")
+    for attempt in (migrate.upgrade, lambda url: migrate.downgrade(url, "base")):
+        with pytest.raises(SchemaError, match=r"version 9999, made by a newer release .*pip install --upgrade"):
+            attempt(database_url)
+    with pytest.raises(SchemaError, match="newer release"):
+        await Database.open(Settings(database_url=SecretStr(database_url)))
+
+
+async def test_an_old_pgvector_in_the_database_is_named_with_the_cure(database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("update pg_extension set extversion = '0.7.4' where extname = 'vector'")
+    with pytest.raises(SchemaError, match=r"uses pgvector 0\.7\.4, and 0\.8 or newer .*ALTER EXTENSION vector UPDATE"):
+        await Database.open(Settings(database_url=SecretStr(database_url)))
+    with pytest.raises(SchemaError, match="ALTER EXTENSION"):
+        migrate.upgrade(database_url)
+
+
+@pytest.fixture
+def plain_owner_url(empty_database_url: str) -> Iterator[str]:
+    """An empty database that belongs to an ordinary role: no superuser, no right to make roles."""
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        connection.execute("create role plain_owner login")
+        connection.execute(f"alter database {connection.info.dbname} owner to plain_owner")
+        yield make_conninfo(empty_database_url, user="plain_owner")
+        connection.execute(
+            "reassign owned by plain_owner to current_user; drop owned by plain_owner; drop role plain_owner"
+        )
+
+
+def test_no_right_to_create_the_extension(plain_owner_url: str) -> None:
+    with pytest.raises(SchemaError, match=r"may not create the extension .*CREATE EXTENSION vector"):
+        migrate.upgrade(plain_owner_url)
+
+
+def test_no_right_to_change_the_schema(database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("create role guest login")
+        try:
+            with pytest.raises(SchemaError, match=r"may not change the schema .*as the owner"):
+                migrate.upgrade(make_conninfo(database_url, user="guest"))
+        finally:
+            connection.execute("drop role guest")
+
+
+async def test_an_ordinary_owner_can_run_it_all_and_is_held_to_its_workspace(
+    plain_owner_url: str, empty_database_url: str
+) -> None:
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        connection.execute("create extension vector")
+    migrate.upgrade(plain_owner_url)
+    async with await Database.open(Settings(database_url=SecretStr(plain_owner_url))) as database:
+        await database.execute("a", "insert into workspace (workspace_id) values ('a')")
+        assert await database.fetch("a", "select workspace_id from workspace") == [("a",)]
+        assert await database.fetch("b", "select workspace_id from workspace") == []
+
+
+async def test_a_login_that_row_level_security_cannot_hold_is_refused(database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("create role free_rider login bypassrls; grant usage on schema reme to free_rider")
+        connection.execute("grant select on reme.alembic_version to free_rider")
+        try:
+            with pytest.raises(SchemaError, match="GRANT reme_service TO free_rider"):
+                await Database.open(Settings(database_url=SecretStr(make_conninfo(database_url, user="free_rider"))))
+        finally:
+            connection.execute("drop owned by free_rider; drop role free_rider")
