@@ -190,8 +190,11 @@ class Memory(BaseModel):
     observed_at: Moment | None = None
     valid_from: Moment | None = None
     valid_until: Moment | None = None
-    recorded_at: Moment = Field(default_factory=now)
+    recorded_at: Moment | None = None
+    """When the database came to know it; set by the database."""
     expired_at: Moment | None = None
+    created_at: Moment = Field(default_factory=now)
+    """When its maker made it; keeps its value when a library is loaded."""
     updated_at: Moment = Field(default_factory=now)
     author: str = ""
     """Who made it: a model's name, `rules`, or a person."""

@@ -62,18 +62,22 @@ create table reme.message (
     role              text not null check (role in ('user', 'assistant', 'system', 'tool')),
     author            text not null default '',
     content           text not null default '',
+    terms             integer not null default 0,
     reasoning_content text not null default '',
     tool_calls        jsonb not null default '[]',
     tool_call_id      text not null default '',
     sent_at           timestamptz not null,
     recorded_at       timestamptz not null default now(),
+    embedded_at       timestamptz,
     summarised_at     timestamptz,
     metadata          jsonb not null default '{}',
     primary key (workspace_id, message_id)
 );
 create unique index message_document on reme.message (workspace_id, document_id);
 create index message_session on reme.message (workspace_id, session_id, position);
+create index message_author on reme.message (workspace_id, author) where author <> '';
 create index message_sent on reme.message (workspace_id, sent_at);
+create index message_unembedded on reme.message (workspace_id, document_id) where embedded_at is null;
 create index message_waiting on reme.message (workspace_id, session_id, position) where summarised_at is null;
 comment on table reme.message is 'What was said, as it was said: the evidence that memories rest on.';
 comment on column reme.message.workspace_id is 'The tenant it belongs to.';
@@ -84,11 +88,13 @@ comment on column reme.message.position is 'Its place in that conversation, from
 comment on column reme.message.role is 'user, assistant, system or tool.';
 comment on column reme.message.author is 'Who speaks, where the role alone does not say it.';
 comment on column reme.message.content is 'The words.';
+comment on column reme.message.terms is 'How many distinct terms it holds: how much it can say.';
 comment on column reme.message.reasoning_content is 'What a model thought before answering, kept apart from the answer.';
 comment on column reme.message.tool_calls is 'Tools an assistant called, with their arguments.';
 comment on column reme.message.tool_call_id is 'For a tool''s answer: the call it answers.';
 comment on column reme.message.sent_at is 'When it was said; the reference for every time it speaks of.';
 comment on column reme.message.recorded_at is 'When it was taken in.';
+comment on column reme.message.embedded_at is 'When its vector was made; empty means that only its words find it yet.';
 comment on column reme.message.summarised_at is 'When memories were made from it; empty means that it still waits.';
 comment on column reme.message.metadata is 'Whatever the caller attached.';
 

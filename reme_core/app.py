@@ -1,0 +1,292 @@
+"""`AsyncReMe`: memory for agents. It opens the store and the models, and is what everything else is built on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from reme_core.errors import InputError, ReMeError
+from reme_core.models import ChatModel, Reranker
+from reme_core.models.registry import chat_model, embedder, reranker
+from reme_core.schema import Hit, Kind, Message, Recollection, Status, TimeRange, kinds_of
+from reme_core.settings import Settings
+from reme_core.store.database import Database
+from reme_core.store.filters import Filters
+from reme_core.store.journal import Journal, working_for
+from reme_core.store.memories import Memories
+from reme_core.store.messages import embed_waiting, record
+from reme_core.store.recall import Plan, Question, recall_memories, recall_messages, unnamed
+from reme_core.store.serving import Served, Serving
+from reme_core.store.workspaces import Workspaces
+
+log = logging.getLogger(__name__)
+
+MAX_HITS = 1_000
+"""Most hits that one recall gives."""
+
+
+class AsyncReMe:
+    """Long-term memory on Postgres.
+
+    Open it once a process and event loop, and close it:
+
+    ```python
+    async with AsyncReMe() as reme:
+        await reme.memories.add("alice", "She drinks her coffee black.")
+        recollection = await reme.recall("alice", "How does she like her coffee?")
+        print(recollection.hits[0].content)
+    ```
+
+    Attributes:
+        memories: Adding, reading, changing, deleting and explaining single memories.
+        workspaces: Listing, loading, dumping, copying, clearing and moving whole workspaces.
+        settings: What it was opened with.
+        chat: The chat model, or None where the offline rules serve.
+        reranker: The reranker, or None.
+    """
+
+    def __init__(self, settings: Settings | None = None, **overrides: Any) -> None:
+        """Say what to open.
+
+        Args:
+            settings: Everything that can be set; default is `Settings.load()`, which reads the environment. With
+                nothing set, the embedded Postgres and the offline embedding model serve.
+            overrides: Single settings, such as `database_url="postgresql://…"` or `data_dir=path`.
+        """
+        base = settings if settings is not None else Settings.load()
+        self.settings = base.model_copy(update=Settings(**overrides).model_dump(include=set(overrides)))
+        self.memories: Memories
+        self.workspaces: Workspaces
+        self.chat: ChatModel | None = None
+        self.reranker: Reranker | None = None
+        self._database: Database | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._embedding: dict[str, asyncio.Task[Any]] = {}
+
+    async def open(self) -> Self:
+        """Connect, starting the embedded server where no database is named.
+
+        Raises:
+            DatabaseUnavailableError: No connection to the named database.
+            SchemaError: It is not at this version's schema, or lacks pgvector.
+        """
+        if self._database is None:
+            database = await Database.open(self.settings)
+            self.journal = Journal(database, log_retrievals=self.settings.recall.log)
+            noted = self.journal.called
+            self._serving = Serving(database, self.settings, embedder(self.settings, on_call=noted), on_call=noted)
+            self.chat = chat_model(self.settings, on_call=noted)
+            self.reranker = reranker(self.settings, on_call=noted)
+            self.memories = Memories(database, self._serving)
+            self.workspaces = Workspaces(database, self._serving, self.memories)
+            self._database = database
+        return self
+
+    async def aclose(self) -> None:
+        """Finish what runs in the background, write the logs, and give all connections back."""
+        database, self._database = self._database, None
+        if database is None:
+            return
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=30)
+            for task in self._tasks:
+                task.cancel()  # vectors that are missing yet are made at the next opportunity
+        await self.journal.aclose()
+        await self._serving.aclose()
+        await database.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    @property
+    def database(self) -> Database:
+        """The open database.
+
+        Raises:
+            ReMeError: It is not open.
+        """
+        if self._database is None:
+            raise ReMeError("this ReMe is not open: use `async with AsyncReMe() as reme`, or await reme.open()")
+        return self._database
+
+    async def recall(
+        self,
+        workspace: str,
+        query: str,
+        *,
+        kind: str | Sequence[str] | None = None,
+        limit: int = 10,
+        subject: str | None = None,
+        status: str | None = Status.ACTIVE,
+        known: TimeRange | None = None,
+        happened: TimeRange | None = None,
+        as_of: datetime | None = None,
+        held_at: datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        min_score: float | None = None,
+        author: str | None = None,
+        session_id: str | None = None,
+        embedding: Sequence[float] | npt.NDArray[np.float32] | None = None,
+        fusion: Literal["convex", "rrf"] | None = None,
+        type_weights: Mapping[str, float] | None = None,
+        boost: TimeRange | None = None,
+        flow: str = "",
+    ) -> Recollection:
+        """Find what a workspace remembers about a query, by meaning and by words, in one SQL statement.
+
+        Args:
+            workspace: Where to look.
+            query: What to look for, in any language.
+            kind: A kind, a family of kinds (`personal`, `task`, `tool`) or several; `conversation` looks at the raw
+                messages instead of memories. Default: all memories.
+            limit: How many hits, at the most 1,000. Fewer come only where fewer pass the filters.
+            subject: Only memories about this.
+            status: Only memories of this status; None looks at closed ones too.
+            known: Only what we came to know in this range of time.
+            happened: Only what holds, or was said, in this range of time.
+            as_of: Look at what was known at this moment, in the words of that time.
+            held_at: Only what holds in the world at this moment.
+            metadata: Only memories whose metadata contain all of this.
+            min_score: Only memories whose stored score is at least this.
+            author: Only memories (messages) made (said) by this author.
+            session_id: Only messages of this session.
+            embedding: The vector of the query, if it is at hand.
+            fusion: How to mix the two legs; default from the settings.
+            type_weights: Factors for kinds, such as `{"insight": 2.0}`; a kind that isn't named counts once.
+            boost: A time that the query speaks of; memories that meet it count twice.
+            flow: Who asks, for the retrieval log.
+
+        Raises:
+            InputError: The query is empty, or a filter does not fit.
+            EmbeddingModelError: The workspace's vectors are of a model that cannot be reached from here.
+        """
+        kinds = _checked_kinds(kind)
+        if not query.strip():
+            raise InputError("the query is empty; say what to look for (or list memories with memories.list)")
+        if not 1 <= limit <= MAX_HITS:
+            raise InputError(f"limit must be between 1 and {MAX_HITS}, not {limit}")
+        filters = Filters(
+            kinds, subject, Status(status) if status else None, known, happened, as_of, held_at, metadata or {},
+            min_score, author, session_id,
+        )  # fmt: skip
+        served = await self._serving.of(workspace)
+        conversation = Kind.CONVERSATION in kinds
+        if conversation:
+            await self._embedded(workspace)
+        with working_for(workspace):
+            vector = await self._vector(query, served, embedding, names_count=not conversation)
+        plan = Plan(fusion or self.settings.recall.fusion, None, type_weights or {}, boost)
+        question = Question(workspace, query, vector, served.embedder.name, limit)
+        begun = time.perf_counter()
+        hits = await self._find(question, filters, plan, served)
+        found = Recollection.model_construct(workspace_id=workspace, query=query, hits=hits)
+        self.journal.retrieved(
+            found,
+            kinds=kinds,
+            flow=flow,
+            session_id=session_id or "",
+            milliseconds=(time.perf_counter() - begun) * 1000,
+        )
+        return found
+
+    async def _find(self, question: Question, filters: Filters, plan: Plan, served: Served) -> list[Hit]:
+        search = recall_messages if Kind.CONVERSATION in filters.kinds else recall_memories
+        if served.hnsw:
+            width = len(question.vector)
+            indexed = Plan(plan.fusion, width, plan.type_weights, plan.boost)
+            hits = await search(self.database, question, filters, indexed)
+            if len(hits) == question.limit:
+                return hits
+            # An index is searched approximately and may come back with fewer rows than pass the filters.
+        return await search(self.database, question, filters, plan)
+
+    async def _vector(
+        self,
+        query: str,
+        served: Served,
+        given: Sequence[float] | npt.NDArray[np.float32] | None,
+        *,
+        names_count: bool,
+    ) -> npt.NDArray[np.float32]:
+        if given is not None:
+            return self._serving.given([given], 1, served.embedder)[0]  # type: ignore[list-item]  # array or sequence
+        asked = query if names_count else unnamed(query, served.authors)
+        return (await served.embedder.embed([asked], "query"))[0]
+
+    async def record(self, workspace: str, messages: Sequence[Message], *, wait: bool = False) -> list[Message]:
+        """Take in what was said, durably; a message whose id is known already is passed over.
+
+        When it returns, the messages are committed and their words can be found. Their vectors follow in the
+        background, or before it returns with `wait`.
+
+        Returns:
+            The messages that were new.
+
+        Raises:
+            InputError: A message holds what Postgres cannot store; none was taken.
+        """
+        if not messages:
+            return []
+        fresh = await record(self.database, workspace, messages)
+        task = self._embed_soon(workspace)
+        if wait:
+            await task
+        return fresh
+
+    def _embed_soon(self, workspace: str) -> asyncio.Task[Any]:
+        """Have waiting messages embedded; whoever comes while that runs waits for one more round."""
+        before = self._embedding.get(workspace)
+
+        async def embed() -> None:
+            if before is not None and not before.done():
+                await asyncio.wait([before])
+            with working_for(workspace):
+                embedder = await self._serving.embedder(workspace)
+                await embed_waiting(self.database, workspace, embedder)
+
+        task = self._spawn(embed(), f"embedding messages of workspace '{workspace}'")
+        self._embedding[workspace] = task
+        return task
+
+    async def _embedded(self, workspace: str) -> None:
+        """Wait until the messages that were recorded here have their vectors, or could not get them."""
+        if (task := self._embedding.get(workspace)) is not None:
+            await asyncio.wait([task])
+            if self._embedding.get(workspace) is task:
+                del self._embedding[workspace]
+
+    def _spawn(self, work: Coroutine[Any, Any, Any], what: str) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+
+        def done(finished: asyncio.Task[Any]) -> None:
+            self._tasks.discard(finished)
+            if not finished.cancelled() and (error := finished.exception()) is not None:
+                log.warning("%s did not work and waits for the next opportunity: %s", what, error)
+
+        task.add_done_callback(done)
+        return task
+
+
+def _checked_kinds(kind: str | Sequence[str] | None) -> list[str]:
+    try:
+        kinds = kinds_of(kind)
+    except ValueError:
+        known = ", ".join(["personal", *Kind])
+        raise InputError(f"there is no kind {kind!r}; known are {known}") from None
+    if Kind.CONVERSATION in kinds and len(kinds) > 1:
+        raise InputError("kind 'conversation' looks at messages, other kinds at memories; recall them one at a time")
+    return kinds

@@ -1,0 +1,192 @@
+"""What makes a document findable: its vector, and its BM25 postings with the statistics behind them.
+
+A posting's *impact* is the BM25 weight of a term in a document, without the inverse document frequency, which recall
+multiplies in at query time. Impacts are computed here, at write time, so that recall only adds them up.
+Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), for the formula and for adding
+up weighted fields before it saturates (BM25F).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pgvector import HalfVector
+from psycopg import AsyncConnection
+
+from reme_core.errors import EmbeddingModelError
+from reme_core.store.sql import load
+from reme_core.text.terms import terms
+
+Corpus = Literal["memory", "message"]
+
+K1, B = 1.2, 0.5  # within the range that Robertson & Zaragoza recommend; flat around it in benchmarks/locomo.py
+# A young collection's mean length jumps about; it starts as if it held this many documents of this many terms.
+_PRIOR_DOCUMENTS, _PRIOR_LENGTH = 50, 20
+
+_SQL = load("memory.sql")
+
+
+def weigh(fields: Iterable[tuple[str, float]]) -> Counter[str]:
+    """Count the terms of several fields, each by its weight: `[(text, weight), …]`."""
+    counts: Counter[str] = Counter()
+    for text, weight in fields:
+        for term in terms(text):
+            counts[term] += weight  # type: ignore[assignment]  # a Counter of weights: floats count as well
+    return counts
+
+
+def impacts(counts: Mapping[str, float], mean_length: float) -> dict[str, float]:
+    """BM25 weight of each term, without its inverse document frequency.
+
+    >>> round(impacts({"coffee": 1.0}, mean_length=1.0)["coffee"], 6)
+    1.0
+    """
+    norm = K1 * (1 - B + B * sum(counts.values()) / mean_length)
+    return {term: count * (K1 + 1) / (count + norm) for term, count in counts.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A memory or a message, as the index sees it: its number, and the terms by which it is found."""
+
+    document_id: int
+    counts: Counter[str]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """A workspace's index at the moment of writing, and fresh numbers for the documents to come."""
+
+    model: str | None
+    hnsw: bool
+    mean_length: float
+    document_ids: list[int]
+
+
+async def begin(conn: AsyncConnection[Any], workspace: str, corpus: Corpus, *, count: int) -> IndexState:
+    """Take the workspace's turn to write, and number `count` new documents. The workspace is made on first use."""
+    values = {"workspace": workspace, "corpus": corpus, "count": count}
+    async with conn.pipeline():
+        await conn.execute(_SQL["lock_index"], values)
+        await conn.execute(_SQL["ensure_workspace"], values)
+        cursor = await conn.execute(_SQL["begin_indexing"], values)
+    model, hnsw, documents, length, ids = await cursor.fetchone() or (None, False, 0, 0, [])
+    mean = (length + _PRIOR_DOCUMENTS * _PRIOR_LENGTH) / (documents + _PRIOR_DOCUMENTS)
+    return IndexState(model=model, hnsw=hnsw, mean_length=mean, document_ids=ids)
+
+
+async def write_postings(
+    conn: AsyncConnection[Any],
+    workspace: str,
+    corpus: Corpus,
+    documents: Sequence[Document],
+    state: IndexState,
+    *,
+    stale: Collection[int] = (),
+) -> None:
+    """Write the postings of documents; those that are `stale` have some already, which are replaced."""
+    found: tuple[list[str], list[float], list[int]] = ([], [], [])
+    for document in documents:
+        weights = impacts(document.counts, state.mean_length)
+        found[0].extend(weights.keys())
+        found[1].extend(weights.values())
+        found[2].extend([document.document_id] * len(weights))
+    values = {"workspace": workspace, "corpus": corpus, "terms": found[0], "impacts": found[1], "documents": found[2]}
+    async with conn.pipeline():
+        if stale:
+            await conn.execute(_SQL["delete_postings"], {"workspace": workspace, "documents": list(stale)})
+        await conn.execute(_SQL["insert_postings"], values)
+
+
+async def count(
+    conn: AsyncConnection[Any],
+    workspace: str,
+    corpus: Corpus,
+    added: Sequence[Counter[str]] = (),
+    removed: Sequence[Counter[str]] = (),
+) -> None:
+    """Keep the statistics: documents with these terms of their own came, and those went."""
+    frequencies: Counter[str] = Counter()
+    for counts in added:
+        frequencies.update(counts.keys())
+    for counts in removed:
+        frequencies.subtract(counts.keys())
+    values = {
+        "workspace": workspace,
+        "corpus": corpus,
+        "terms": list(frequencies.keys()),
+        "counts": list(frequencies.values()),
+        "documents": len(added) - len(removed),
+        "length": sum(round(sum(c.values())) for c in added) - sum(round(sum(c.values())) for c in removed),
+    }
+    async with conn.pipeline():
+        await conn.execute(_SQL["count_terms"], values)
+        await conn.execute(_SQL["count_documents"], values)
+        if removed:
+            # A term that no document holds any more would be a trace of erased text.
+            await conn.execute(_SQL["forget_uncounted_terms"], values)
+
+
+async def add_vectors(
+    conn: AsyncConnection[Any],
+    workspace: str,
+    documents: Sequence[tuple[int, str, bool]],
+    vectors: npt.NDArray[np.float32],
+    state: IndexState,
+    *,
+    model: str,
+) -> None:
+    """Write the vectors of documents, given as `(document_id, kind, live)`, row by row.
+
+    The first vectors of a workspace bind it to their model.
+
+    Raises:
+        EmbeddingModelError: It is bound to another one.
+    """
+    if state.model is None:
+        values = {"workspace": workspace, "model": model, "dimensions": vectors.shape[1]}
+        await conn.execute(_SQL["use_model"], values)
+    elif state.model != model:
+        raise EmbeddingModelError(
+            f"workspace '{workspace}' holds vectors of '{state.model}', not of '{model}', and the two cannot be "
+            f"compared. Run `reme reembed --workspace {workspace}` to move it, or configure '{state.model}' again"
+        )
+    await write_vectors(conn, workspace, documents, vectors, model=model, hnsw=state.hnsw)
+
+
+async def write_vectors(
+    conn: AsyncConnection[Any],
+    workspace: str,
+    documents: Sequence[tuple[int, str, bool]],
+    vectors: npt.NDArray[np.float32],
+    *,
+    model: str,
+    hnsw: bool,
+) -> None:
+    """Write vectors of any model, the serving one or the one a workspace is being moved to."""
+    ids, kinds, live = zip(*documents, strict=True) if documents else ((), (), ())
+    await conn.execute(
+        _SQL["insert_embeddings"],
+        {
+            "workspace": workspace,
+            "model": model,
+            "hnsw": hnsw,
+            "kinds": list(kinds),
+            "documents": list(ids),
+            "live": list(live),
+            "vectors": [HalfVector(vector) for vector in vectors],
+        },
+    )
+
+
+async def remove(conn: AsyncConnection[Any], workspace: str, document_ids: Collection[int]) -> None:
+    """Take documents out of both legs; `count` keeps the statistics."""
+    values = {"workspace": workspace, "documents": list(document_ids)}
+    async with conn.pipeline():
+        await conn.execute(_SQL["delete_postings"], values)
+        await conn.execute(_SQL["delete_embeddings"], values)

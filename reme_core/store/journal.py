@@ -1,0 +1,137 @@
+"""The logs that recall and model calls leave: kept in memory for a moment, written in batches, off everybody's path.
+
+A recall that waited for its own log entry would take twice as long. What is lost when a process is killed is at most
+the last second of the *log*; memories and messages never pass through here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import defaultdict
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import asdict
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from reme_core.errors import DatabaseError
+from reme_core.models import ModelCall
+from reme_core.schema import Recollection
+from reme_core.schema import now as present
+from reme_core.store.database import Database
+from reme_core.store.sql import load
+
+log = logging.getLogger(__name__)
+
+_SQL = load("journal.sql")
+_PAUSE_SECONDS = 0.5  # how long entries gather before they are written
+_MOST_WAITING = 10_000  # entries kept while the database is away; then the oldest go
+
+_workspace: ContextVar[str] = ContextVar("reme_workspace", default="")
+
+
+@contextlib.contextmanager
+def working_for(workspace: str) -> Iterator[None]:
+    """Within this block, model calls are logged for `workspace`."""
+    token = _workspace.set(workspace)
+    try:
+        yield
+    finally:
+        _workspace.reset(token)
+
+
+class Journal:
+    """Writes `retrieval`, `retrieval_hit` and `model_call` in the background."""
+
+    def __init__(self, database: Database, *, log_retrievals: bool) -> None:
+        self._database = database
+        self._log_retrievals = log_retrievals
+        self._waiting: list[tuple[str, str, dict[str, Any]]] = []  # (workspace, statement, row)
+        self._writer: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
+
+    def retrieved(
+        self, recollection: Recollection, *, kinds: list[str], flow: str, session_id: str, milliseconds: float
+    ) -> None:
+        """Note what a recall found."""
+        if not self._log_retrievals:
+            return
+        entry = {
+            "workspace_id": recollection.workspace_id,
+            "retrieval_id": recollection.retrieval_id,
+            "asked_at": present().isoformat(),
+            "query": recollection.query.replace("\0", ""),
+            "kinds": kinds,
+            "flow": flow,
+            "session_id": session_id,
+            "milliseconds": milliseconds,
+            "hits": [
+                hit.parts.model_dump(include={"vector", "lexical", "time", "type", "final"})
+                | {"rank": hit.rank, "memory_id": hit.memory.memory_id, "kind": str(hit.memory.kind)}
+                for hit in recollection.hits
+            ],
+        }
+        self._put(recollection.workspace_id, "insert_retrievals", entry)
+
+    def called(self, call: ModelCall) -> None:
+        """Note a model call, for the workspace that is being worked for."""
+        workspace = _workspace.get()
+        entry = asdict(call) | {"workspace_id": workspace, "called_at": present().isoformat()}
+        self._put(workspace, "insert_model_calls", {k: _clean(v) for k, v in entry.items()})
+
+    def _put(self, workspace: str, statement: str, row: dict[str, Any]) -> None:
+        self._waiting.append((workspace, statement, row))
+        if len(self._waiting) > _MOST_WAITING:
+            dropped = self._waiting[: _MOST_WAITING // 10]
+            del self._waiting[: len(dropped)]
+            log.warning("the database takes no log entries; dropped the %d oldest", len(dropped))
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.get_running_loop().create_task(self._write_soon())
+
+    async def _write_soon(self) -> None:
+        await asyncio.sleep(_PAUSE_SECONDS)
+        try:
+            await self.flush()
+        except DatabaseError as error:
+            log.warning("log entries wait for the database: %s", error)
+
+    async def flush(self) -> None:
+        """Write what waits. When the database is away it goes on waiting.
+
+        Raises:
+            DatabaseError: The database did not take it.
+        """
+        async with self._lock:
+            entries, self._waiting = self._waiting, []
+            groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+            for workspace, statement, row in entries:
+                groups[workspace, statement].append(row)
+            try:
+                while groups:
+                    (workspace, statement), rows = next(iter(groups.items()))
+                    # Calls that belong to no workspace carry the empty name, which only upkeep may write.
+                    scope = self._database.transaction(workspace) if workspace else self._database.maintenance()
+                    async with scope as conn:
+                        await conn.execute(_SQL[statement], {"rows": Jsonb(rows)})
+                    del groups[workspace, statement]
+            finally:
+                self._waiting[:0] = [(w, s, row) for (w, s), rows in groups.items() for row in rows]
+
+    async def aclose(self) -> None:
+        """Write what waits and stop."""
+        if self._writer is not None:
+            self._writer.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._writer
+        if self._waiting:
+            try:
+                await self.flush()
+            except DatabaseError as error:
+                log.warning("%d log entries were lost at the end: %s", len(self._waiting), error)
+
+
+def _clean(value: Any) -> Any:
+    return value.replace("\0", "") if isinstance(value, str) else value

@@ -1,0 +1,211 @@
+"""Messages in Postgres: taken in durably and once, and found again in their conversation.
+
+A turn of a conversation seldom says by itself what it is about ("yes, next Friday"), so its neighbours in the session
+lend it their terms at decaying weight, and the day on which it was said is indexed with it. Words are indexed with the
+message, in one transaction; the vector follows in the background, since an embedding endpoint that is slow or down
+must not cost a turn. The weights are plateaus, not peaks, of `benchmarks/locomo.py`.
+"""
+
+from __future__ import annotations
+
+import calendar
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.types.json import Jsonb
+
+from reme_core.models import Embedder
+from reme_core.schema import Message
+from reme_core.store import index, rows
+from reme_core.store.database import Database
+from reme_core.store.sql import load
+from reme_core.text.terms import language_of
+
+LENT_BY_PREVIOUS = (0.5, 0.25)
+"""Weights at which the turn before, and the one before that, lend their terms."""
+LENT_BY_NEXT = (0.25,)
+"""Weight at which the turn after lends its terms."""
+_LENDING = {-n: w for n, w in enumerate(LENT_BY_PREVIOUS, 1)} | dict(enumerate(LENT_BY_NEXT, 1))
+_WINDOW = len(LENT_BY_PREVIOUS) + len(LENT_BY_NEXT)  # how far back a new turn changes what an index entry holds
+
+_LONGEST = 20_000  # characters of one message that are indexed; a pasted file is no turn of a conversation
+_EMBED_BATCH = 64
+
+_SQL = load("message.sql")
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A message as the index sees it: its place, and what of it can be searched."""
+
+    session_id: str
+    position: int
+    document_id: int
+    author: str
+    role: str
+    content: str
+    sent_at: datetime
+
+    def counts(self) -> Counter[str]:
+        """Its own terms. System prompts have none: they are instructions, not something that was said."""
+        if self.role == "system" or not self.content.strip():
+            return Counter()
+        return index.weigh(
+            [(self.content[:_LONGEST], 1.0), (self.author, 1.0), (_day(self.sent_at, self.content), 1.0)]
+        )
+
+
+def _day(moment: datetime, content: str) -> str:
+    """The day in words, as a question about it would name it, in the script of the message."""
+    if language_of(content) == "zh":
+        return f"{moment.year}年{moment.month}月{moment.day}日"
+    return f"{moment.day} {calendar.month_name[moment.month]} {moment.year}"
+
+
+async def record(
+    database: Database,
+    workspace: str,
+    messages: Sequence[Message],
+    *,
+    within: Callable[[AsyncConnection[Any], list[Message]], Any] | None = None,
+) -> list[Message]:
+    """Take messages in, in one transaction; those whose id is known already are passed over.
+
+    `within` is awaited inside the transaction with the connection and the new messages, so that a job to summarise
+    them is queued if and only if they are stored.
+
+    Returns:
+        The messages that were new.
+
+    Raises:
+        InputError: A message holds what Postgres cannot store; none was taken.
+    """
+    for message in messages:
+        for name in ("message_id", "session_id", "author", "content", "reasoning_content", "tool_call_id"):
+            rows.check_text(f"{name} of message {message.message_id!r}", getattr(message, name))
+    unique = list({m.message_id: m for m in reversed(messages)}.values())[::-1]
+    async with database.transaction(workspace) as conn:
+        state = await index.begin(conn, workspace, "message", count=len(unique))
+        sessions = list({m.session_id for m in unique})
+        values = {
+            "workspace": workspace,
+            "ids": [m.message_id for m in unique],
+            "sessions": sessions,
+            "window": _WINDOW,
+        }
+        async with conn.pipeline():
+            known_cursor = await conn.execute(_SQL["known_messages"], values)
+            tail_cursor = await conn.execute(_SQL["session_tails"], values)
+        known = {row[0] for row in await known_cursor.fetchall()}
+        fresh = [m for m in unique if m.message_id not in known]
+        if not fresh:
+            return []
+        tails = [_Turn(*row) for row in await tail_cursor.fetchall()]
+        turns = _continue(tails, fresh, state.document_ids)
+        counts = {turn.document_id: turn.counts() for turn in (*tails, *turns)}
+        stored = [_row(workspace, m, t, counts[t.document_id]) for m, t in zip(fresh, turns, strict=True)]
+        await conn.execute(_SQL["insert_messages"], {"rows": Jsonb(stored)})
+        await _index_new(conn, workspace, tails, turns, counts, state)
+        if within is not None:
+            await within(conn, fresh)
+    return fresh
+
+
+def _continue(tails: Iterable[_Turn], fresh: Iterable[Message], document_ids: Iterable[int]) -> list[_Turn]:
+    """Give each new message its place in its session."""
+    last: dict[str, int] = defaultdict(int)
+    for tail in tails:
+        last[tail.session_id] = max(last[tail.session_id], tail.position)
+    turns = []
+    for message, document_id in zip(fresh, document_ids, strict=False):
+        last[message.session_id] += 1
+        turns.append(
+            _Turn(
+                message.session_id, last[message.session_id], document_id,
+                message.author, message.role, message.content, message.sent_at,
+            )
+        )  # fmt: skip
+    return turns
+
+
+async def _index_new(
+    conn: AsyncConnection[Any],
+    workspace: str,
+    tails: Sequence[_Turn],
+    turns: Sequence[_Turn],
+    counts: Mapping[int, Counter[str]],
+    state: index.IndexState,
+) -> None:
+    """Index new turns, and anew the last ones before them, to which they lend."""
+    ends = {turn.session_id: turn.position for turn in tails}  # tails come in order, so the last one stays
+    reached = [t for t in tails if t.position > ends[t.session_id] - len(LENT_BY_NEXT)]
+    await index_turns(
+        conn, workspace, [*tails, *turns], counts, [*reached, *turns], {t.document_id for t in reached}, state
+    )
+    own = [counts[turn.document_id] for turn in turns]
+    await index.count(conn, workspace, "message", own)
+
+
+def _row(workspace: str, message: Message, turn: _Turn, counts: Counter[str]) -> dict[str, Any]:
+    said = bool(counts)
+    return message.model_dump(mode="json", include=set(rows.MESSAGE_COLUMNS)) | {
+        "workspace_id": workspace,
+        "document_id": turn.document_id,
+        "position": turn.position,
+        "terms": len(counts),
+        "embedded_at": None if said else turn.sent_at.isoformat(),
+        "summarised_at": None if said else turn.sent_at.isoformat(),
+    }
+
+
+async def index_turns(
+    conn: AsyncConnection[Any],
+    workspace: str,
+    around: Sequence[_Turn],
+    counts: Mapping[int, Counter[str]],
+    written: Sequence[_Turn],
+    stale: Collection[int],
+    state: index.IndexState,
+) -> None:
+    """Write what each of `written` is found by; `around` are they and their neighbours, `stale` the indexed ones."""
+    places = {(turn.session_id, turn.position): turn.document_id for turn in around}
+    documents = []
+    for turn in written:
+        lent: Counter[str] = Counter()
+        for offset, weight in _LENDING.items():
+            neighbour = places.get((turn.session_id, turn.position + offset))
+            for term, count in counts.get(neighbour or 0, {}).items():
+                lent[term] += weight * count  # type: ignore[assignment]  # weights are fractions
+        documents.append(index.Document(turn.document_id, counts[turn.document_id] + lent))
+    await index.write_postings(conn, workspace, "message", documents, state, stale=stale)
+
+
+def passage(content: str, author: str) -> str:
+    """The text whose vector stands for a message."""
+    return f"{author}: {content[:_LONGEST]}" if author else content[:_LONGEST]
+
+
+async def embed_waiting(database: Database, workspace: str, embedder: Embedder) -> int:
+    """Give vectors to messages that wait for one, oldest first; returns how many got one.
+
+    May run in several places at once: a vector that is there already is written over with the same value.
+    """
+    done = 0
+    while True:
+        values = {"workspace": workspace, "limit": _EMBED_BATCH}
+        waiting = await database.fetch(workspace, _SQL["unembedded"], values)
+        if not waiting:
+            return done
+        vectors = await embedder.embed([passage(content, author) for _, author, content in waiting], "passage")
+        documents = [(row[0], "conversation", True) for row in waiting]
+        async with database.transaction(workspace) as conn:
+            state = await index.begin(conn, workspace, "message", count=0)
+            await index.add_vectors(conn, workspace, documents, vectors, state, model=embedder.name)
+            await conn.execute(
+                _SQL["mark_embedded"], {"workspace": workspace, "documents": [row[0] for row in waiting]}
+            )
+        done += len(waiting)

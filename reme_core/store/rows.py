@@ -1,0 +1,85 @@
+"""Memories as rows, and rows as memories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.range import TimestamptzRange
+
+from reme_core.errors import InputError
+from reme_core.schema import Kind, Memory, Message, Source, Status, ToolCall
+
+COLUMNS = (
+    "memory_id", "kind", "subject", "when_to_use", "content", "keywords", "importance", "score", "status",
+    "superseded_by", "observed_at", "valid_during", "recorded_at", "expired_at", "created_at", "updated_at", "author",
+    "seen_count", "freq", "utility", "metadata",
+)  # fmt: skip
+"""Columns of `reme.memory` that make up a `Memory`, in the order that `to_memory` reads."""
+
+MESSAGE_COLUMNS = (
+    "message_id", "role", "author", "content", "session_id", "sent_at", "reasoning_content", "tool_calls",
+    "tool_call_id", "metadata",
+)  # fmt: skip
+"""Columns of `reme.message` that make up a `Message`, in the order that `to_message` reads."""
+
+
+def select(columns: Sequence[str], alias: str) -> str:
+    """`alias.a, alias.b, …` for a statement's text."""
+    return ", ".join(f"{alias}.{column}" for column in columns)
+
+
+def to_memory(workspace: str, row: Sequence[Any], sources: Sequence[Source] = ()) -> Memory:
+    """A memory from a row of `COLUMNS`. The database has checked the values, so they aren't checked again."""
+    values = dict(zip(COLUMNS, row, strict=False))
+    during = values.pop("valid_during")
+    return Memory.model_construct(
+        **values | {"kind": Kind(values["kind"]), "status": Status(values["status"])},
+        workspace_id=workspace,
+        valid_from=during.lower if during else None,
+        valid_until=during.upper if during else None,
+        sources=list(sources),
+    )
+
+
+def from_memory(workspace: str, memory: Memory, document_id: int) -> dict[str, Any]:
+    """A memory as a JSON object that `jsonb_populate_recordset` turns into a row of `reme.memory`."""
+    row = memory.model_dump(mode="json", include=set(COLUMNS))
+    return row | {
+        "workspace_id": workspace,
+        "document_id": document_id,
+        "valid_during": span(memory.valid_from, memory.valid_until),
+        "expired_at": row["expired_at"] or (memory.updated_at.isoformat() if memory.status != "active" else None),
+    }
+
+
+def span(start: datetime | None, end: datetime | None) -> str:
+    """A `tstzrange` literal; an open side is unbounded."""
+    return f"[{start.isoformat() if start else ''},{end.isoformat() if end else ''})"
+
+
+def range_of(start: datetime | None, end: datetime | None) -> TimestamptzRange:
+    """The same as a parameter of a statement."""
+    return TimestamptzRange(start, end)
+
+
+def to_message(row: Sequence[Any]) -> Message:
+    """A message from a row of `MESSAGE_COLUMNS`."""
+    values = dict(zip(MESSAGE_COLUMNS, row, strict=False))
+    values["tool_calls"] = [ToolCall.model_construct(**call) for call in values["tool_calls"]]
+    return Message.model_construct(**values)
+
+
+def check_text(name: str, text: str) -> None:
+    """Refuse what Postgres cannot hold.
+
+    Raises:
+        InputError: The text has a NUL character or half of a surrogate pair.
+    """
+    if "\x00" in text:
+        raise InputError(f"{name} holds a NUL character (U+0000), which Postgres cannot store; remove it")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InputError(f"{name} holds half of a surrogate pair and is not valid Unicode; decode it again") from None

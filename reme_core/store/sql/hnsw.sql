@@ -1,0 +1,15 @@
+-- name: due
+select w.embedding_model, m.dimensions
+from reme.workspace w
+join reme.embedding_model m on m.model = w.embedding_model
+where w.workspace_id = %(workspace)s and not w.hnsw
+  and (select coalesce(sum(c.documents), 0) from reme.corpus_statistic c where c.workspace_id = %(workspace)s)
+      >= %(exact_below)s
+
+-- name: take_part
+update reme.embedding e set hnsw = true
+from reme.workspace w
+where w.workspace_id = %(workspace)s and e.workspace_id = w.workspace_id and e.model = w.embedding_model and not e.hnsw
+
+-- name: serve
+update reme.workspace set hnsw = true where workspace_id = %(workspace)s

@@ -1,0 +1,27 @@
+-- name: insert_retrievals
+-- A workspace that was never written to, or was cleared meanwhile, keeps no log.
+with entry as (
+    select * from jsonb_to_recordset(%(rows)s)
+        as e (workspace_id text, retrieval_id text, asked_at timestamptz, query text, kinds text[], flow text,
+              session_id text, milliseconds real, hits jsonb)
+    where exists (select from reme.workspace w where w.workspace_id = e.workspace_id)
+),
+logged as (
+    insert into reme.retrieval (workspace_id, retrieval_id, asked_at, query, kinds, flow, session_id, milliseconds)
+    select workspace_id, retrieval_id, asked_at, query, kinds, flow, session_id, milliseconds from entry
+    on conflict do nothing
+)
+insert into reme.retrieval_hit (workspace_id, retrieval_id, rank, memory_id, kind, vector, lexical, time, type, final)
+select e.workspace_id, e.retrieval_id, h.rank, h.memory_id, h.kind, h.vector, h.lexical, h.time, h.type, h.final
+from entry e
+cross join lateral jsonb_to_recordset(e.hits)
+    as h (rank integer, memory_id text, kind text, vector real, lexical real, time real, type real, final real)
+on conflict do nothing
+
+-- name: insert_model_calls
+insert into reme.model_call (workspace_id, called_at, purpose, provider, model, prompt_tokens, completion_tokens,
+                             milliseconds, ok, error, raw)
+select workspace_id, called_at, purpose, provider, model, prompt_tokens, completion_tokens, milliseconds, ok, error, raw
+from jsonb_to_recordset(%(rows)s)
+    as c (workspace_id text, called_at timestamptz, purpose text, provider text, model text, prompt_tokens integer,
+          completion_tokens integer, milliseconds real, ok boolean, error text, raw text)

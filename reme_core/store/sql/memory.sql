@@ -1,0 +1,133 @@
+-- name: lock_index
+-- Writers of one workspace take turns, so that places in a session and document frequencies are counted once.
+select pg_advisory_xact_lock(hashtextextended('reme.index ' || %(workspace)s, 0))
+
+-- name: ensure_workspace
+insert into reme.workspace (workspace_id) values (%(workspace)s) on conflict do nothing
+
+-- name: begin_indexing
+select w.embedding_model, w.hnsw, coalesce(c.documents, 0), coalesce(c.terms, 0),
+       array(select nextval('reme.document_id') from generate_series(1, %(count)s))
+from reme.workspace w
+left join reme.corpus_statistic c on c.workspace_id = w.workspace_id and c.corpus = %(corpus)s
+where w.workspace_id = %(workspace)s
+
+-- name: use_model
+with registered as (
+    insert into reme.embedding_model (model, dimensions) values (%(model)s, %(dimensions)s) on conflict do nothing
+)
+update reme.workspace set embedding_model = %(model)s
+where workspace_id = %(workspace)s and embedding_model is null
+
+-- name: insert_memories
+insert into reme.memory (workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords, importance,
+                         score, status, superseded_by, observed_at, valid_during, expired_at, created_at, updated_at,
+                         author, seen_count, freq, utility, metadata)
+select workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords, importance,
+       score, status, superseded_by, observed_at, valid_during, expired_at, created_at, updated_at,
+       author, seen_count, freq, utility, metadata
+from jsonb_populate_recordset(null::reme.memory, %(rows)s)
+on conflict (workspace_id, memory_id) do nothing
+returning memory_id
+
+-- name: insert_sources
+insert into reme.memory_source (workspace_id, memory_id, source_kind, source_id, quote)
+select workspace_id, memory_id, source_kind, source_id, quote
+from jsonb_populate_recordset(null::reme.memory_source, %(rows)s)
+on conflict do nothing
+
+-- name: insert_embeddings
+insert into reme.embedding (workspace_id, model, kind, document_id, live, hnsw, embedding)
+select %(workspace)s, %(model)s, kind, document_id, live, %(hnsw)s, embedding
+from unnest(%(kinds)s::text[], %(documents)b::bigint[], %(live)b::boolean[], %(vectors)b::halfvec[])
+     as row (kind, document_id, live, embedding)
+on conflict (workspace_id, model, document_id) do update set embedding = excluded.embedding, live = excluded.live
+
+-- name: insert_postings
+insert into reme.posting (workspace_id, corpus, term, impact, document_id)
+select %(workspace)s, %(corpus)s, term, impact, document_id
+from unnest(%(terms)b::text[], %(impacts)b::real[], %(documents)b::bigint[]) as row (term, impact, document_id)
+
+-- name: count_terms
+insert into reme.term_statistic (workspace_id, corpus, term, documents)
+select %(workspace)s, %(corpus)s, term, documents
+from unnest(%(terms)b::text[], %(counts)b::bigint[]) as row (term, documents)
+on conflict (workspace_id, corpus, term)
+do update set documents = reme.term_statistic.documents + excluded.documents
+
+-- name: forget_uncounted_terms
+delete from reme.term_statistic
+where workspace_id = %(workspace)s and corpus = %(corpus)s and term = any(%(terms)s) and documents <= 0
+
+-- name: count_documents
+insert into reme.corpus_statistic (workspace_id, corpus, documents, terms)
+values (%(workspace)s, %(corpus)s, %(documents)s, %(length)s)
+on conflict (workspace_id, corpus) do update
+set documents = reme.corpus_statistic.documents + excluded.documents,
+    terms = reme.corpus_statistic.terms + excluded.terms
+
+-- name: delete_postings
+delete from reme.posting where workspace_id = %(workspace)s and document_id = any(%(documents)s)
+
+-- name: delete_embeddings
+delete from reme.embedding where workspace_id = %(workspace)s and document_id = any(%(documents)s)
+
+-- name: close_memories
+update reme.memory m
+set status = c.status,
+    superseded_by = c.superseded_by,
+    expired_at = now(),
+    updated_at = now(),
+    valid_during = case
+        when c.holds_until is null then m.valid_during
+        when lower(m.valid_during) > c.holds_until then 'empty'::tstzrange
+        else tstzrange(lower(m.valid_during), least(upper(m.valid_during), c.holds_until))
+    end
+from jsonb_to_recordset(%(rows)s)
+     as c (memory_id text, status text, superseded_by text, holds_until timestamptz)
+where m.workspace_id = %(workspace)s and m.memory_id = c.memory_id and m.status = 'active'
+returning m.memory_id
+
+-- name: restate_memories
+update reme.memory set seen_count = seen_count + 1, updated_at = now()
+where workspace_id = %(workspace)s and memory_id = any(%(ids)s)
+returning memory_id
+
+-- name: count_use
+update reme.memory
+set freq = freq + 1, utility = utility + case when %(helped)s then 1 else 0 end
+where workspace_id = %(workspace)s and memory_id = any(%(ids)s)
+returning memory_id
+
+-- name: mark_summarised
+update reme.message set summarised_at = now()
+where workspace_id = %(workspace)s and message_id = any(%(ids)s) and summarised_at is null
+returning message_id
+
+-- name: history
+select operation, changed_at, changed_by, reason, before, after
+from reme.memory_history
+where workspace_id = %(workspace)s and memory_id = %(id)s
+order by history_id
+
+-- name: sources
+select memory_id, source_kind, source_id, quote
+from reme.memory_source
+where workspace_id = %(workspace)s and memory_id = any(%(ids)s)
+order by memory_id, source_kind, source_id
+
+-- name: same_text
+select content, min(memory_id)
+from reme.memory
+where workspace_id = %(workspace)s and status = 'active' and kind = any(%(kinds)s)
+  and md5(content) in (select md5(wanted) from unnest(%(contents)s::text[]) as wanted) and content = any(%(contents)s)
+group by content
+
+-- name: update_memory
+update reme.memory m
+set kind = n.kind, subject = n.subject, when_to_use = n.when_to_use, content = n.content, keywords = n.keywords,
+    importance = n.importance, score = n.score, observed_at = n.observed_at, valid_during = n.valid_during,
+    author = n.author, metadata = n.metadata, updated_at = n.updated_at
+from jsonb_populate_record(null::reme.memory, %(row)s) as n
+where m.workspace_id = %(workspace)s and m.memory_id = n.memory_id
+returning m.document_id

@@ -1,0 +1,43 @@
+-- name: known_messages
+select message_id from reme.message where workspace_id = %(workspace)s and message_id = any(%(ids)s)
+
+-- name: session_tails
+-- The last messages of each session that new ones continue.
+select tail.session_id, tail.position, tail.document_id, tail.author, tail.role, tail.content, tail.sent_at
+from unnest(%(sessions)s::text[]) as wanted (session_id)
+cross join lateral (
+    select m.session_id, m.position, m.document_id, m.author, m.role, m.content, m.sent_at
+    from reme.message m
+    where m.workspace_id = %(workspace)s and m.session_id = wanted.session_id
+    order by m.position desc
+    limit %(window)s
+) tail
+order by tail.session_id, tail.position
+
+-- name: insert_messages
+insert into reme.message (workspace_id, message_id, document_id, session_id, position, role, author, content,
+                          terms, reasoning_content, tool_calls, tool_call_id, sent_at, embedded_at, summarised_at, metadata)
+select workspace_id, message_id, document_id, session_id, position, role, author, content,
+       terms, reasoning_content, tool_calls, tool_call_id, sent_at, embedded_at, summarised_at, metadata
+from jsonb_populate_recordset(null::reme.message, %(rows)s)
+
+-- name: unembedded
+select document_id, author, content
+from reme.message
+where workspace_id = %(workspace)s and embedded_at is null
+order by document_id
+limit %(limit)s
+
+-- name: mark_embedded
+update reme.message set embedded_at = now()
+where workspace_id = %(workspace)s and document_id = any(%(documents)s)
+
+-- name: session_window
+-- The messages whose index entries depend on one of the given messages, with the neighbours that those depend on.
+select distinct m.session_id, m.position, m.document_id, m.author, m.role, m.content, m.sent_at
+from reme.message changed
+join reme.message m
+    on m.workspace_id = changed.workspace_id and m.session_id = changed.session_id
+   and m.position between changed.position - %(window)s and changed.position + %(window)s
+where changed.workspace_id = %(workspace)s and changed.message_id = any(%(ids)s)
+order by m.session_id, m.position

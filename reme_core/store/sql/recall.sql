@@ -1,0 +1,125 @@
+-- Hybrid recall in one statement: the legs, then the ranking of memories or of messages.
+--
+-- ${…} marks are filled by store/recall.py with constant texts that depend on which filters are set, never with values.
+-- Both legs look only at what passes the filters, so neither loses places to rows that would fall out later.
+
+-- name: legs
+with vector_leg as materialized (
+    -- Vectors have unit length, so the inner product orders like the cosine and costs less.
+    select e.document_id, -(${embedding} <#> ${query}) as similarity
+    from reme.embedding e ${join}
+    where e.workspace_id = %(workspace)s and e.model = ${model} ${conditions}
+    order by ${embedding} <#> ${query}
+    limit %(depth)s
+),
+query_term as materialized (
+    select asked.term, ln(1 + (greatest(c.documents - s.documents, 0) + 0.5) / (s.documents + 0.5)) as idf
+    from unnest(%(terms)s::text[]) as asked (term)
+    join reme.term_statistic s
+        on s.workspace_id = %(workspace)s and s.corpus = %(corpus)s and s.term = asked.term
+    join reme.corpus_statistic c
+        on c.workspace_id = %(workspace)s and c.corpus = %(corpus)s
+),
+matched as materialized (
+    select best.document_id, sum(best.impact * query_term.idf) as score
+    from query_term cross join lateral (
+        select p.document_id, p.impact
+        from reme.posting p
+        where p.workspace_id = %(workspace)s and p.corpus = %(corpus)s and p.term = query_term.term
+        order by p.impact desc
+        limit %(per_term)s
+    ) best
+    group by best.document_id
+),
+lexical_leg as materialized (
+    select matched.document_id, matched.score, -(e.embedding <#> %(vector)b::halfvec) as similarity
+    from (select * from matched order by score desc, document_id offset 0) matched
+    ${outer} join reme.embedding e
+        on e.workspace_id = %(workspace)s and e.model = %(model)s and e.document_id = matched.document_id
+    ${join_matched}
+    where true ${matched_conditions}
+    order by matched.score desc, matched.document_id
+    limit %(depth)s
+),
+candidate as (
+    select v.document_id, v.similarity, coalesce(m.score, 0) as score
+    from vector_leg v left join matched m using (document_id)
+    union all
+    select l.document_id, l.similarity, l.score
+    from lexical_leg l
+    where not exists (select from vector_leg v where v.document_id = l.document_id)
+),
+scaled as (
+    select document_id, similarity, ${scales}
+    from candidate
+),
+
+-- name: memories
+ranked as (
+    select s.document_id, s.similarity, s.vector, s.lexical, ${time} as time, ${type} as type
+    from scaled s ${join_scaled}
+),
+best as (
+    select *, (%(alpha)s * vector + (1 - %(alpha)s) * lexical) * time * type as final
+    from ranked
+    order by final desc, document_id
+    limit %(limit)s
+)
+select best.similarity, best.vector, best.lexical, 0, 0, best.time, best.type, best.final, ${columns}
+from best join reme.memory m on m.workspace_id = %(workspace)s and m.document_id = best.document_id ${join_history}
+order by best.final desc, best.document_id
+
+-- name: messages
+-- A turn counts by its own score, by the best of its session, by whether its speaker is the one asked about, and by how
+-- much it can say: short turns and questions seldom hold the answer.
+judged as (
+    select s.*, %(alpha)s * vector + (1 - %(alpha)s) * lexical as own, m.session_id,
+           case when m.author <> ''
+                 and strpos(%(padded_query)s, ' ' || split_part(lower(m.author), ' ', 1) || ' ') > 0
+                then 1.0 else 0 end as speaker,
+           case when right(rtrim(m.content), 1) in ('?', '？') then -%(question_malus)s else 0 end
+           + %(length_bonus)s * m.terms / (m.terms + 20.0) as prior
+    from scaled s join reme.message m on m.workspace_id = %(workspace)s and m.document_id = s.document_id
+),
+ranked as (
+    select *, coalesce(max(own) over (partition by session_id) / nullif(max(own) over (), 0), 0) as session
+    from judged
+),
+best as (
+    select *, own + %(session_weight)s * session + %(speaker_weight)s * speaker + prior as final
+    from ranked
+    order by final desc, document_id
+    limit %(limit)s
+)
+select best.similarity, best.vector, best.lexical, best.session, best.speaker, 1, 1, best.final, ${columns}
+from best join reme.message m on m.workspace_id = %(workspace)s and m.document_id = best.document_id
+order by best.final desc, best.document_id
+
+-- name: convex
+coalesce((similarity - min(similarity) over ()) / nullif(max(similarity) over () - min(similarity) over (), 0),
+         case when similarity is null then 0 else 1 end) as vector,
+coalesce(score / nullif(max(score) over (), 0), 0) as lexical
+
+-- name: rrf
+61.0 / (60 + rank() over (order by similarity desc nulls last)) as vector,
+case when score > 0 then 61.0 / (60 + rank() over (order by score desc)) else 0 end as lexical
+
+-- name: history
+cross join lateral (
+    select (jsonb_populate_record(null::reme.memory, h.after)).*
+    from reme.memory_history h
+    where h.workspace_id = %(workspace)s and h.memory_id = m.memory_id and h.changed_at <= %(as_of)s
+    order by h.history_id desc
+    limit 1
+) then_known
+
+-- name: served
+with recursive author as (
+    (select min(author) as name from reme.message where workspace_id = %(workspace)s and author <> '')
+    union all
+    select (select min(m.author) from reme.message m where m.workspace_id = %(workspace)s and m.author > author.name)
+    from author where author.name is not null
+)
+select w.embedding_model, w.hnsw, array(select name from author where name is not null limit 20)
+from reme.workspace w
+where w.workspace_id = %(workspace)s
