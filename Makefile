@@ -1,0 +1,56 @@
+# Two commands for a start: `make demo` and `make test`. They need Python 3.11 or newer and nothing else; what else there
+# is goes into $(VENV). Another Python: `make test PYTHON=python3.12 VENV=.venv-3.12`.
+
+VENV ?= .venv
+PYTHON ?=
+BIN := $(VENV)/bin
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint format types imports check bench clean
+
+help:  ## show this
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo  ## see memory at work, on an embedded Postgres
+	@$(BIN)/reme demo
+
+test: $(VENV)/.dev  ## run all tests
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev  ## look for mistakes and for untidy format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+format: $(VENV)/.dev  ## tidy up
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+types: $(VENV)/.dev  ## check the types, strictly
+	@$(BIN)/mypy
+
+imports: $(VENV)/.dev  ## check that imports point one way
+	@$(BIN)/lint-imports
+
+check: lint types imports test  ## all of these
+
+bench: $(VENV)/.dev  ## measure recall and ingest
+	@$(BIN)/python -m benchmarks.recall --memories 10000
+	@$(BIN)/python -m benchmarks.ingest --memories 10000
+
+clean:  ## remove the environment, and what was built
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(BIN)/python:
+	@python="$(PYTHON)"; [ -n "$$python" ] || python=$$(.ci/find-python) || exit 1; \
+	echo "Making $(VENV) with $$("$$python" --version)"; "$$python" -m venv $(VENV)
+
+# What was installed for which pyproject.toml; the environment of the tests serves the demo as well.
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	@echo "Installing reme-core and what it needs into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	@echo "Installing reme-core, the frameworks it adapts to and the tools into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --editable '.[dev,all]'
+	@touch $@ $(VENV)/.demo
