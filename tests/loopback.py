@@ -1,4 +1,4 @@
-"""A model server on this machine: it speaks OpenAI's protocol (and `/rerank`, and DashScope's), and answers as it is told.
+"""A model server on this machine: it speaks OpenAI's protocol (`/rerank` and DashScope's too) and answers as told.
 
     def test_something(loopback):
         loopback.chat({"memories": []})            # what every chat request is answered with
@@ -69,6 +69,12 @@ def hashed_vector(text: str, width: int) -> np.ndarray:
     return vector / np.linalg.norm(vector)
 
 
+def tool_call(name: str, call_id: str = "call-1", **arguments: Any) -> Body:
+    """One member of a reply's `tool_calls`."""
+    function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
+    return {"id": call_id, "type": "function", "function": function}
+
+
 def word_overlap(query: str, text: str) -> float:
     """The share of the query's words that a text holds: the rerank model that is played here."""
     wanted, there = (set(re.findall(r"[㐀-鿿]|[^\W㐀-鿿]+", words.lower())) for words in (query, text))
@@ -83,7 +89,9 @@ class Loopback:
         self._socket.bind(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
         self._server = uvicorn.Server(
-            uvicorn.Config(self._app, lifespan="off", ws="none", log_config=None, timeout_graceful_shutdown=1)
+            uvicorn.Config(
+                self._app, interface="asgi3", lifespan="off", ws="none", log_config=None, timeout_graceful_shutdown=1
+            )
         )
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="loopback", daemon=True)
         self._active = 0
@@ -114,7 +122,7 @@ class Loopback:
         self.api_key = ""
         """When set, every other key is refused with 401."""
         self.refuses: set[str] = set()
-        """Fields answered with 400, as strict servers do: `dimensions`, `temperature`, `response_format`, `json_schema` …"""
+        """Fields answered with 400, as strict servers do: `dimensions`, `temperature`, `json_schema` …"""
         self.ignores: set[str] = set()
         """Fields taken without effect, as lax servers do: `dimensions`, `encoding_format`."""
         self.latency = 0.0
@@ -127,18 +135,14 @@ class Loopback:
     def chat(self, *replies: Script) -> None:
         """What chat requests are answered with, in turn; the last reply repeats.
 
-        A string is the text. A dict with a message's fields (`content`, `tool_calls`, `reasoning_content`) is the message;
-        any other dict is sent as JSON text. A function makes either from the request's body.
+        A string is the text. A dict of nothing but a message's fields (`content`, `tool_calls`, `reasoning_content`)
+        is the message; any other dict is sent as JSON text. A function makes either from the request's body.
         """
         self._script = deque(replies)
 
-    def fail(
-        self, status: int = 500, *, times: int = 1, message: str = "told to fail", retry_after_ms: int = 1
-    ) -> None:
-        """Answer the next requests with an error status; clients are told to wait no longer than a test can."""
-        answer = Answer(
-            status, {"error": {"message": message, "type": "loopback"}}, {"retry-after-ms": str(retry_after_ms)}
-        )
+    def fail(self, status: int = 500, *, times: int = 1, message: str = "told to fail") -> None:
+        """Answer the next requests with an error status; clients are told to try again at once."""
+        answer = Answer(status, {"error": {"message": message, "type": "loopback"}}, {"retry-after-ms": "1"})
         self._faults.extend([lambda _: answer] * times)
 
     def drop(self, *, times: int = 1) -> None:
@@ -232,7 +236,7 @@ class Loopback:
     def _chat(self, body: Body) -> Answer:
         script = self._script.popleft() if len(self._script) > 1 else self._script[0]
         reply = script(body) if callable(script) else script
-        if isinstance(reply, dict) and not (reply.keys() & _MESSAGE_FIELDS):
+        if isinstance(reply, dict) and not reply.keys() <= _MESSAGE_FIELDS:
             reply = json.dumps(reply, ensure_ascii=False)
         message = {"role": "assistant", "content": None, **({"content": reply} if isinstance(reply, str) else reply)}
         words = sum(len(str(part.get("content") or "").split()) for part in body.get("messages", []))
@@ -253,6 +257,9 @@ class Loopback:
         if message.get("reasoning_content"):
             deltas.append({"reasoning_content": message["reasoning_content"]})
         deltas += [{"content": piece} for piece in self.stream_pieces(message["content"] or "")]
+        deltas += [
+            {"tool_calls": [{**call, "index": index}]} for index, call in enumerate(message.get("tool_calls") or [])
+        ]
         events = [
             {**head, "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": d, "finish_reason": None}]}
             for d in deltas

@@ -24,9 +24,12 @@ from reme_core.errors import ModelAnswerError, ModelError, ModelUnavailableError
 CONNECT_SECONDS: Final = 10.0
 """How long connecting may take; a model may think long, but a server that is there takes the call at once."""
 
-# The SDK wraps its transport's errors, except (in 2.x) those in the middle of a stream. That transport is httpx or,
-# from 3.x on, httpx2.
-_TransportError: type[Exception] = importlib.import_module(openai.Timeout.__module__.partition(".")[0]).HTTPError
+# In the middle of a stream the SDK's 2.x lets the errors of its transport, httpx, through; 3.x wraps them.
+_CONNECTION_ERRORS: Final[tuple[type[Exception], ...]] = (
+    (openai.APIConnectionError, importlib.import_module("httpx").HTTPError)
+    if openai.__version__.startswith("2.")
+    else (openai.APIConnectionError,)
+)
 
 
 @dataclass(slots=True)
@@ -69,6 +72,7 @@ class Endpoint:
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._key = api_key if isinstance(api_key, SecretStr) else SecretStr(api_key)
+        self._seconds = timeout_seconds
         self._timeout = openai.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds))
         self._max_retries = max_retries
         self._max_concurrency = max_concurrency
@@ -98,10 +102,10 @@ class Endpoint:
                 yield lease.client
             except openai.APITimeoutError:
                 raise ModelUnavailableError(
-                    f"{model} at {self.address} did not answer within {self._timeout.read:g} s; raise timeout_seconds, "
+                    f"{model} at {self.address} did not answer within {self._seconds:g} s; raise timeout_seconds, "
                     "or see whether the server is overloaded"
                 ) from None
-            except (openai.APIConnectionError, _TransportError) as error:
+            except _CONNECTION_ERRORS as error:
                 cause = self._without_key(str(error.__cause__ or error))
                 raise ModelUnavailableError(
                     f"{model} at {self.address} could not be reached ({cause}); check base_url, and that it is running"

@@ -1,0 +1,70 @@
+import asyncio
+
+import numpy as np
+import pytest
+
+from reme_core.errors import ModelError
+from reme_core.models.cache import CachedEmbedder
+from reme_core.models.endpoint import Endpoint
+from reme_core.models.openai import OpenAIEmbedder
+from tests.loopback import Loopback
+
+
+@pytest.fixture
+async def cached(loopback: Loopback):
+    embedder = CachedEmbedder(OpenAIEmbedder("embed-1", Endpoint(loopback.url, max_retries=0)), max_entries=2)
+    yield embedder
+    await embedder.aclose()
+
+
+def asked(loopback: Loopback) -> list[list[str]]:
+    return [body["input"] for body in loopback.bodies("/embeddings")]
+
+
+async def test_a_query_is_embedded_once(loopback: Loopback, cached: CachedEmbedder):
+    first = await cached.embed(["tea", "coffee", "tea"], "query")
+    first[0] = 0  # what a caller does to its array is its own affair
+    second = await cached.embed(["coffee", "tea"], "query")
+    assert asked(loopback) == [["tea", "coffee"]]
+    np.testing.assert_allclose(np.linalg.norm(second, axis=1), 1, atol=1e-6)
+    np.testing.assert_array_equal(first[1], second[0])
+    assert (cached.name, cached.dimensions) == ("embed-1", 64)
+
+
+async def test_passages_pass_through(loopback: Loopback, cached: CachedEmbedder):
+    await cached.embed(["tea"])
+    await cached.embed(["tea"])
+    assert asked(loopback) == [["tea"], ["tea"]]
+
+
+async def test_the_query_asked_longest_ago_is_forgotten_first(loopback: Loopback, cached: CachedEmbedder):
+    for text in ("tea", "coffee", "tea", "milk", "tea", "coffee"):
+        await cached.embed([text], "query")
+    assert asked(loopback) == [["tea"], ["coffee"], ["milk"], ["coffee"]]
+
+
+async def test_the_same_query_at_the_same_time_is_one_request(loopback: Loopback, cached: CachedEmbedder):
+    loopback.latency = 0.05
+    five = [cached.embed(["tea"], "query") for _ in range(5)]
+    vectors = await asyncio.gather(*five, cached.embed(["a", "tea"], "query"))
+    assert asked(loopback) == [["tea"], ["a"]]
+    np.testing.assert_array_equal(vectors[0][0], vectors[5][1])
+
+
+async def test_one_who_gives_up_leaves_the_others_their_answer(loopback: Loopback, cached: CachedEmbedder):
+    loopback.latency = 0.1
+    first = asyncio.create_task(cached.embed(["tea"], "query"))
+    second = asyncio.create_task(cached.embed(["tea"], "query"))
+    await asyncio.sleep(0.02)
+    first.cancel()
+    assert (await second).shape == (1, 64)
+    assert first.cancelled()
+    assert asked(loopback) == [["tea"]]
+
+
+async def test_a_failure_reaches_all_who_wait_and_is_not_kept(loopback: Loopback, cached: CachedEmbedder):
+    loopback.latency = 0.02
+    loopback.fail(400)
+    results = await asyncio.gather(*(cached.embed(["tea"], "query") for _ in range(2)), return_exceptions=True)
+    assert [type(result) for result in results] == [ModelError, ModelError]
+    assert (await cached.embed(["tea"], "query")).shape == (1, 64)

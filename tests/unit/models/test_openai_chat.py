@@ -1,0 +1,241 @@
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from reme_core.errors import ModelAnswerError, ModelError, ModelUnavailableError
+from reme_core.models import ModelCall, Tool
+from reme_core.models.dashscope import DashScopeChat
+from reme_core.models.endpoint import Endpoint
+from reme_core.models.openai_chat import OpenAIChat
+from reme_core.schema import Message, ToolCall
+from tests.loopback import Loopback, tool_call
+
+KEY = "sk-loopback-secret"
+ASK = [{"role": "user", "content": "What does Ada drink?"}]
+
+
+class Fact(BaseModel):
+    text: str
+    score: float = 0.5
+
+
+class Facts(BaseModel):
+    facts: list[Fact]
+
+
+@pytest.fixture
+async def chat(loopback: Loopback):
+    model = OpenAIChat("chat-1", Endpoint(loopback.url, KEY, max_retries=1))
+    yield model
+    await model.aclose()
+
+
+@pytest.fixture
+def calls() -> list[ModelCall]:
+    return []
+
+
+@pytest.fixture
+async def watched(loopback: Loopback, calls: list[ModelCall]):
+    model = OpenAIChat("chat-1", Endpoint(loopback.url, KEY, max_retries=1), on_call=calls.append)
+    yield model
+    await model.aclose()
+
+
+async def test_thinking_is_set_apart_from_the_answer(loopback: Loopback, chat: OpenAIChat):
+    loopback.chat({"content": "<think>tea or coffee?</think>\nTea.", "reasoning_content": "She said so."})
+    answer = await chat.complete(ASK)
+    assert (answer.text, answer.reasoning) == ("Tea.", "She said so.")
+
+
+async def test_tokens_and_time_are_told(loopback: Loopback, watched: OpenAIChat, calls: list[ModelCall]):
+    loopback.chat("She drinks tea.")
+    answer = await watched.complete(ASK, purpose="rewrite")
+    assert (answer.prompt_tokens, answer.completion_tokens) == (4, 3)
+    assert answer.milliseconds > 0
+    assert (calls[0].purpose, calls[0].ok, calls[0].prompt_tokens, calls[0].raw) == ("rewrite", True, 4, "")
+
+
+async def test_a_loop_of_tool_calls_travels_there_and_back(loopback: Loopback, chat: OpenAIChat):
+    loopback.chat({"tool_calls": [tool_call("recall", query="tea")]}, "Green tea.")
+    tools = [Tool("recall", "Search memory", {"type": "object", "properties": {"query": {"type": "string"}}})]
+    conversation: list[Any] = [Message(content="What does Ada drink?")]
+    first = await chat.complete(conversation, tools=tools)
+    assert first.tool_calls == [ToolCall(id="call-1", name="recall", arguments='{"query": "tea"}')]
+    result = Message(role="tool", content="Ada drinks green tea", tool_call_id=first.tool_calls[0].id)
+    second = await chat.complete([*conversation, first.as_message(), result], tools=tools)
+    assert second.text == "Green tea."
+    sent = loopback.bodies()[1]
+    assert sent["tools"][0]["function"]["name"] == "recall"
+    assert [message["role"] for message in sent["messages"]] == ["user", "assistant", "tool"]
+    assert sent["messages"][1]["tool_calls"][0]["function"] == {"name": "recall", "arguments": '{"query": "tea"}'}
+    assert sent["messages"][2]["tool_call_id"] == "call-1"
+
+
+async def test_an_argument_beats_the_settings_and_these_beat_the_default(loopback: Loopback):
+    endpoint = Endpoint(loopback.url)
+    plain, warm = OpenAIChat("m", endpoint), OpenAIChat("m", endpoint, params={"temperature": 0.7, "seed": 42})
+    await plain.complete(ASK)
+    await warm.complete(ASK)
+    await warm.complete(ASK, temperature=0.1)
+    await warm.aclose()
+    assert [body["temperature"] for body in loopback.bodies()] == [0.0, 0.7, 0.1]
+    assert [body.get("seed") for body in loopback.bodies()] == [None, 42, 42]
+
+
+async def test_a_refused_temperature_of_ours_is_left_out_from_then_on(loopback: Loopback, chat: OpenAIChat):
+    loopback.refuses = {"temperature"}
+    await chat.complete(ASK)
+    await chat.complete(ASK)
+    assert ["temperature" in body for body in loopback.bodies()] == [True, False, False]
+
+
+async def test_a_refused_setting_of_the_users_is_an_error(loopback: Loopback):
+    model = OpenAIChat("m", Endpoint(loopback.url), params={"temperature": 0.7})
+    loopback.refuses = {"temperature"}
+    with pytest.raises(ModelError, match="temperature"):
+        await model.complete(ASK)
+    await model.aclose()
+
+
+async def test_dashscope_does_not_think_unless_told_to(loopback: Loopback):
+    endpoint = Endpoint(loopback.url)
+    await DashScopeChat("qwen3-8b", endpoint).complete(ASK)
+    await DashScopeChat("qwen3-8b", endpoint, params={"enable_thinking": True}).complete(ASK)
+    await endpoint.aclose()
+    assert [body["enable_thinking"] for body in loopback.bodies()] == [False, True]
+
+
+async def test_a_structured_answer_is_asked_for_by_schema(loopback: Loopback, chat: OpenAIChat):
+    loopback.chat({"facts": [{"text": "Ada drinks tea"}]})
+    assert await chat.structured(ASK, Facts) == Facts(facts=[Fact(text="Ada drinks tea")])
+    form = loopback.bodies()[0]["response_format"]
+    assert form["type"] == "json_schema"
+    assert form["json_schema"]["schema"] == Facts.model_json_schema()
+    assert loopback.bodies()[0]["messages"] == ASK
+
+
+@pytest.mark.parametrize(
+    ("refused", "mode", "requests"),
+    [({"json_schema"}, "json_object", 2), ({"response_format"}, "plain", 3)],
+)
+async def test_an_unsupported_form_falls_back_and_is_remembered(
+    loopback: Loopback, chat: OpenAIChat, refused: set[str], mode: str, requests: int
+):
+    loopback.refuses = refused
+    loopback.chat({"facts": []})
+    assert await chat.structured(ASK, Facts) == Facts(facts=[])
+    assert len(loopback.requests) == requests
+    assert chat.json_mode == mode
+    assert '"facts"' in loopback.bodies()[-1]["messages"][-1]["content"]
+    await chat.structured(ASK, Facts)
+    assert len(loopback.requests) == requests + 1
+
+
+async def test_a_request_refused_in_every_form_teaches_nothing_about_forms(loopback: Loopback, chat: OpenAIChat):
+    loopback.fail(400, times=3, message="context length exceeded")
+    with pytest.raises(ModelError, match="context length exceeded"):
+        await chat.structured(ASK, Facts)
+    assert chat.json_mode == "json_schema"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        'Sure:\n```json\n{"facts": [{"text": "tea"}]}\n```',
+        "<think>{}</think>{'facts': [{'text': 'tea'},]}",
+        '[{"text": "tea"}]',
+    ],
+)
+async def test_sloppy_answers_are_read(loopback: Loopback, chat: OpenAIChat, reply: str):
+    loopback.chat({"content": reply})
+    assert await chat.structured(ASK, Facts) == Facts(facts=[Fact(text="tea")])
+    assert len(loopback.requests) == 1
+
+
+async def test_an_unfit_answer_is_corrected_once_with_the_reason(
+    loopback: Loopback, watched: OpenAIChat, calls: list[ModelCall]
+):
+    loopback.chat('{"facts": [{"score": "high"}]}', {"facts": [{"text": "tea"}]})
+    assert await watched.structured(ASK, Facts, purpose="extract") == Facts(facts=[Fact(text="tea")])
+    echo, request = loopback.bodies()[1]["messages"][1:]
+    assert echo == {"role": "assistant", "content": '{"facts": [{"score": "high"}]}'}
+    assert "facts.0.text: Field required" in request["content"]
+    assert [(call.ok, call.purpose) for call in calls] == [(False, "extract"), (True, "extract")]
+
+
+@pytest.mark.parametrize("reply", ["I would rather not.", "", '{"facts": 3}', {"content": None}])
+async def test_an_answer_that_stays_unfit_raises_and_is_logged_with_its_text(
+    loopback: Loopback, watched: OpenAIChat, calls: list[ModelCall], reply: Any
+):
+    loopback.chat(reply)
+    with pytest.raises(ModelAnswerError) as caught:
+        await watched.structured(ASK, Facts)
+    text = reply if isinstance(reply, str) else ""
+    assert caught.value.raw == text
+    assert [(call.ok, call.raw) for call in calls] == [(False, text)] * 2
+
+
+async def test_an_answer_without_choices_raises(loopback: Loopback, chat: OpenAIChat):
+    loopback.replace(lambda body: {**body, "choices": []})
+    with pytest.raises(ModelAnswerError, match="no answer"):
+        await chat.complete(ASK)
+
+
+async def test_broken_json_from_the_server_raises_with_its_text(loopback: Loopback, chat: OpenAIChat):
+    loopback.garble('{"choices": [')
+    with pytest.raises(ModelAnswerError, match="broken JSON") as caught:
+        await chat.complete(ASK)
+    assert caught.value.raw == '{"choices": ['
+
+
+async def test_an_unknown_model_is_named(loopback: Loopback, chat: OpenAIChat):
+    loopback.fail(404, message="model not found")
+    with pytest.raises(ModelError, match=r"chat-1.*model_name"):
+        await chat.complete(ASK)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+async def test_a_stream_leaves_thinking_out_wherever_it_is_cut(loopback: Loopback, chat: OpenAIChat, size: int):
+    text = "<think>Is 3 < 4?\nThen tea.</think>\n\nAda drinks <b>tea</b>; 2 < 3.\n<think>more</think>\nThe <think> tag."
+    loopback.stream_pieces = lambda reply: [reply[at : at + size] for at in range(0, len(reply), size)]
+    loopback.chat({"content": text, "reasoning_content": "hidden"})
+    pieces = [piece async for piece in chat.stream(ASK)]
+    assert "".join(pieces) == "Ada drinks <b>tea</b>; 2 < 3.\nThe <think> tag."
+    assert "" not in pieces
+
+
+async def test_a_stream_that_never_stops_thinking_says_nothing(loopback: Loopback, chat: OpenAIChat):
+    loopback.chat({"content": "<think>on and on"})
+    assert [piece async for piece in chat.stream(ASK)] == []
+
+
+async def test_a_stream_comes_piece_by_piece_and_is_reported(
+    loopback: Loopback, watched: OpenAIChat, calls: list[ModelCall]
+):
+    loopback.chat("She drinks tea.")
+    pieces = [piece async for piece in watched.stream(ASK, purpose="answer")]
+    assert len(pieces) > 2
+    assert "".join(pieces) == "She drinks tea."
+    assert [(call.ok, call.prompt_tokens, call.completion_tokens) for call in calls] == [(True, 4, 3)]
+
+
+async def test_a_stream_left_early_is_no_failure(loopback: Loopback, watched: OpenAIChat, calls: list[ModelCall]):
+    loopback.chat("She drinks tea.")
+    stream = watched.stream(ASK)
+    assert await anext(stream)
+    await stream.aclose()
+    assert [call.ok for call in calls] == [True]
+
+
+async def test_a_stream_whose_connection_breaks_raises(loopback: Loopback, watched: OpenAIChat, calls: list[ModelCall]):
+    loopback.chat("She drinks tea every single morning.")
+    loopback.drop()
+    with pytest.raises(ModelUnavailableError):
+        _ = [piece async for piece in watched.stream(ASK)]
+    assert [call.ok for call in calls] == [False]
+
+
+async def test_the_key_is_in_no_repr(chat: OpenAIChat):
+    assert KEY not in repr(chat) + repr(vars(chat)) + repr(vars(chat._endpoint))
