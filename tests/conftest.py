@@ -23,6 +23,7 @@ from reme_core.store import migrate
 from reme_core.store.database import Database
 from reme_core.store.embedded import EmbeddedServer, stop_embedded
 from reme_core.store.translate import normalise_url
+from tests.loopback import loopback, loopback_server  # noqa: F401  (fixtures)
 
 
 @pytest.fixture(autouse=True)
