@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from reme_core.errors import ReMeError
     from reme_core.schema import Hit, Kind, Memory, Message, Recollection, Status, TimeRange, Trajectory
     from reme_core.settings import Settings
+    from reme_core.sync import ReMe
 
 _HOMES = {
     "AsyncReMe": "reme_core.app",
@@ -22,6 +23,7 @@ _HOMES = {
     "Kind": "reme_core.schema",
     "Memory": "reme_core.schema",
     "Message": "reme_core.schema",
+    "ReMe": "reme_core.sync",
     "ReMeError": "reme_core.errors",
     "Recollection": "reme_core.schema",
     "Settings": "reme_core.settings",
@@ -36,6 +38,7 @@ __all__ = [
     "Kind",
     "Memory",
     "Message",
+    "ReMe",
     "ReMeError",
     "Recollection",
     "Settings",

@@ -138,7 +138,7 @@ class Memories:
         return dict(found)
 
     async def update(
-        self, workspace: str, memory_id: str, *, actor: str = "", reason: str = "", **values: Any
+        self, /, workspace: str, memory_id: str, *, actor: str = "", reason: str = "", **values: Any
     ) -> Memory:
         """Change fields of one memory; its earlier wording stays in the history.
 

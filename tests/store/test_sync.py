@@ -1,0 +1,138 @@
+"""The blocking face: the same memory from threads, notebooks, forked children, and code that never awaits."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from reme_core import AsyncReMe, ReMe
+from reme_core.errors import DatabaseUnavailableError, InputError, NotFoundError, ReMeError
+from reme_core.schema import Message
+from reme_core.settings import Settings
+from reme_core.store.memories import Memories
+from reme_core.store.workspaces import Workspaces
+from reme_core.sync import BlockingMemories, BlockingWorkspaces
+
+INTERNAL = {"open", "aclose", "apply", "same_text"}
+"""Coroutines that the flows and the facade itself call, not users."""
+
+
+@pytest.fixture
+def reme(settings: Settings) -> Iterator[ReMe]:
+    with ReMe(settings) as opened:
+        yield opened
+
+
+def coroutines(cls: type) -> set[str]:
+    return {n for n, member in inspect.getmembers(cls, inspect.iscoroutinefunction) if not n.startswith("_")} - INTERNAL
+
+
+@pytest.mark.parametrize(
+    ("awaited", "blocking"), [(AsyncReMe, ReMe), (Memories, BlockingMemories), (Workspaces, BlockingWorkspaces)]
+)
+def test_every_coroutine_has_its_blocking_twin_with_the_same_signature(awaited: type, blocking: type) -> None:
+    missing = [name for name in sorted(coroutines(awaited)) if not hasattr(blocking, name)]
+    assert not missing, f"add to {blocking.__name__} in reme_core/sync.py: name = blocking({awaited.__name__}.name)"
+    for name in coroutines(awaited):
+        twin, original = getattr(blocking, name), getattr(awaited, name)
+        assert inspect.signature(twin) == inspect.signature(original)
+        assert inspect.getdoc(twin) == inspect.getdoc(original) and not inspect.iscoroutinefunction(twin)
+
+
+def test_it_adds_recalls_changes_and_explains(reme: ReMe) -> None:
+    (tea, _) = reme.memories.add("alice", ["She drinks her tea green.", "Her dog is called Rex."])
+    assert reme.recall("alice", "What does she drink?", limit=1).hits[0].memory.memory_id == tea.memory_id
+    reme.memories.update("alice", tea.memory_id, content="She drinks her tea black.", actor="bob")
+    assert [entry.changed_by for entry in reme.memories.history("alice", tea.memory_id)] == ["", "bob"]
+    assert reme.workspaces.list() == ["alice"]
+    reme.record("alice", [Message(content="My sister lives in Riga.")])
+    assert reme.recall("alice", "Where does her sister live?", kind="conversation").hits[0].content.endswith("Riga.")
+
+
+def test_errors_come_through_as_they_are(reme: ReMe) -> None:
+    with pytest.raises(NotFoundError, match="no memory 'm1'"):
+        reme.memories.get("alice", "m1")
+    with pytest.raises(InputError, match="query is empty"):
+        reme.recall("alice", " ")
+
+
+def test_many_threads_share_one(reme: ReMe) -> None:
+    def work(number: int) -> str:
+        reme.memories.add(f"tenant {number}", f"The secret number is {number}.")
+        return reme.recall(f"tenant {number}", "secret number").hits[0].content
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, range(24))) == [f"The secret number is {n}." for n in range(24)]
+    assert sum(thread.name == "reme" for thread in threading.enumerate()) == 1
+
+
+async def test_it_works_inside_a_running_loop(settings: Settings) -> None:
+    with ReMe(settings) as reme:  # as a cell of a notebook does
+        reme.memories.add("alice", "She moved to Berlin.")
+        assert len(reme.memories.list("alice")) == 1
+
+
+def test_the_parts_keep_it_open_by_themselves(settings: Settings) -> None:
+    assert ReMe(settings).memories.add("alice", "One line is enough.")
+    memories = ReMe(settings).memories
+    assert len(memories.list("alice")) == 1
+
+
+def test_after_closing_it_says_so_and_its_thread_is_gone(settings: Settings) -> None:
+    reme = ReMe(settings).open()
+    reme.close()
+    reme.close()
+    with pytest.raises(ReMeError, match="has been closed; make a new one"):
+        reme.recall("alice", "tea")
+    assert not any(thread.name == "reme" for thread in threading.enumerate())
+
+
+def test_a_failed_start_leaves_no_thread_and_can_be_tried_again() -> None:
+    reme = ReMe(database_url="postgresql://nobody@127.0.0.1:1/none")
+    for _ in range(2):
+        with pytest.raises(DatabaseUnavailableError, match="no server at"):
+            reme.open()
+    assert not any(thread.name == "reme" for thread in threading.enumerate())
+
+
+def test_one_that_is_never_closed_does_not_hold_the_program_up(settings: Settings) -> None:
+    assert settings.database_url is not None
+    code = (
+        "from reme_core import ReMe; reme = ReMe(); reme.memories.add('w', 'kept'); reme.recall('w', 'kept');"
+        " print(reme.memories.list('w')[0].content)"
+    )
+    environment = os.environ | {"DATABASE_URL": settings.database_url.get_secret_value()}
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "kept\n", "")
+    with ReMe(settings) as reme:  # what it recalled is in the log, though nobody closed it
+        assert "kept" in str(reme._background.wait(logged))
+
+
+async def logged(reme: AsyncReMe) -> object:
+    return await reme.database.fetch("w", "select query from reme.recall_log where workspace_id = 'w'")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_has_connections_of_its_own(reme: ReMe) -> None:
+    reme.memories.add("alice", "Said by the parent.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forking beside threads
+        child = os.fork()
+    if child == 0:
+        try:
+            reme.memories.add("alice", "Said by the child.")
+            reme.close()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert {memory.content for memory in reme.memories.list("alice")} == {"Said by the parent.", "Said by the child."}
