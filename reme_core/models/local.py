@@ -34,12 +34,21 @@ MAX_CHARACTERS = 20_000
 
 # The engine leaves the GIL and keeps no state between calls, but each call spreads over all cores: one call at a time
 # is the fastest. Queries have a thread of their own, so that none waits behind a bulk load.
-_workers = {
-    "query": ThreadPoolExecutor(1, thread_name_prefix="reme-embed-query"),
-    "passage": ThreadPoolExecutor(1, thread_name_prefix="reme-embed-passage"),
-}
+_workers: dict[InputType, ThreadPoolExecutor] = {}
 _engines: dict[str, Encode] = {}
 _loading = threading.Lock()
+
+
+def _start_workers() -> None:
+    global _loading  # noqa: PLW0603 - see below
+    kinds: tuple[InputType, ...] = ("query", "passage")
+    _workers.update({kind: ThreadPoolExecutor(1, thread_name_prefix=f"reme-embed-{kind}") for kind in kinds})
+    _loading = threading.Lock()
+
+
+_start_workers()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_workers)  # threads do not come along, and a held lock stays held
 
 
 class LocalEmbedder:
