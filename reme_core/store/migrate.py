@@ -15,7 +15,6 @@ from typing import Any
 import psycopg
 from psycopg import errors as pg
 
-import reme_core
 from reme_core.errors import SchemaError
 from reme_core.store.translate import masked, translated
 
@@ -29,7 +28,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 @cache
 def migrations_dir() -> Path:
     """Where the migrations stand: inside the package when installed from a wheel, beside it in a checkout."""
-    package = Path(reme_core.__file__).parent
+    package = Path(__file__).parents[1]
     installed = package / "migrations"
     return installed if installed.is_dir() else package.parent / "migrations"
 
