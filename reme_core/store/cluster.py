@@ -41,6 +41,7 @@ _FIRST_SETTINGS = {
     "max_wal_senders": "0",
     "io_method": "sync",  # no helper processes for reads that are nearly always cached
     "log_checkpoints": "off",
+    "log_error_verbosity": "terse",  # the details of an error quote rows, and memories do not belong in a log
     "log_timezone": "UTC",
     "timezone": "UTC",
 }

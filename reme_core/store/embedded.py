@@ -34,6 +34,7 @@ from reme_core.errors import DatabaseError
 from reme_core.settings import Settings
 from reme_core.store import keeper
 from reme_core.store.cluster import SOCKET_NAME, SUPERUSER, environment, failure, initialise, launch_plan, socket_dir
+from reme_core.store.translate import translated
 
 if sys.platform != "win32":
     import fcntl
@@ -182,11 +183,12 @@ def _answers(data_dir: Path) -> bool:
         return False
     where = make_conninfo(host=str(socket_dir(data_dir)), user=SUPERUSER, dbname="postgres", connect_timeout=5)
     try:
-        with psycopg.connect(where, autocommit=True) as connection:
-            if not connection.execute("select 1 from pg_database where datname = %s", [DATABASE]).fetchone():
-                connection.execute(f"create database {DATABASE}")
+        connection = psycopg.connect(where, autocommit=True)
     except psycopg.OperationalError:
         return False
+    with connection, translated(where):
+        if not connection.execute("select 1 from pg_database where datname = %s", [DATABASE]).fetchone():
+            connection.execute(f"create database {DATABASE}")
     return True
 
 

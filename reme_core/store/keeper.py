@@ -63,6 +63,7 @@ def main(plan: dict[str, Any]) -> None:
     """
     if os.fork():  # the parent ends at once: nobody has to wait for us
         os._exit(0)
+    os.umask(0o077)  # what the server writes, its log too, is for its owner
     if plan["command"]:
         with Path(plan["log"]).open("ab") as log:
             server = subprocess.Popen(

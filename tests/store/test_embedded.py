@@ -45,7 +45,8 @@ def test_it_is_set_up_for_an_embedded_memory(own_data_dir: Path) -> None:
     assert ask(server.url, "show jit") == "off"
     assert ask(server.url, "show synchronous_commit") == ask(server.url, "show fsync") == "on"
     assert ask(server.url, "show server_encoding") == "UTF8"
-    assert (own_data_dir / "postgres").stat().st_mode & 0o077 == 0
+    for name in ("postgres", "postgres.log"):
+        assert (own_data_dir / name).stat().st_mode & 0o077 == 0
     server.release()
 
 
