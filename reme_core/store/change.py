@@ -6,7 +6,7 @@ Extraction and reconciliation decide *what* shall change and say so in a `Change
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from reme_core.errors import ConflictError, InputError
-from reme_core.schema import Kind, Memory
+from reme_core.schema import Kind, Memory, Source
 from reme_core.store import index, rows
 from reme_core.store.sql import load
 
@@ -48,13 +48,18 @@ class Change:
     """What shall change in one workspace.
 
     `restate` counts memories that were said again; `summarised` marks messages as done, and the whole change is
-    refused if another worker was faster, so that a job that runs twice leaves one result.
+    refused if another worker was faster, so that a job that runs twice leaves one result. `support` gives stored
+    memories further evidence, and `annotate` adds to their metadata. `decided_after` is the workspace's
+    `Memories.version` that the change was decided on: where a memory was added or closed since, it is refused.
     """
 
     add: Sequence[Memory] = ()
     close: Sequence[Close] = ()
     restate: Sequence[str] = ()
-    summarised: Sequence[str] = field(default=())
+    summarised: Sequence[str] = ()
+    support: Mapping[str, Sequence[Source]] = field(default_factory=dict)
+    annotate: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    decided_after: int | None = None
 
 
 def searched_text(memory: Memory) -> str:
@@ -95,9 +100,12 @@ async def apply(conn: AsyncConnection[Any], workspace: str, change: Change, vect
     """Carry out a change inside the caller's transaction; `vectors` belong to `change.add`, row by row.
 
     Raises:
-        ConflictError: An added id exists already, a closed or restated memory is not there, or the messages were
-            summarised by somebody else. The transaction has to be rolled back, which leaving it by this error does.
+        ConflictError: An added id exists already, a closed or restated memory is not there, the messages were
+            summarised by somebody else, or the store is not the one the change was decided on. The transaction has to
+            be rolled back, which leaving it by this error does.
     """
+    if change.decided_after is not None:
+        await _expect_unchanged(conn, workspace, change.decided_after)
     if change.summarised:
         ids = list(change.summarised)
         await _expect(conn, workspace, "mark_summarised", ids, "messages were summarised already")
@@ -117,6 +125,12 @@ async def apply(conn: AsyncConnection[Any], workspace: str, change: Change, vect
         await _expect(conn, workspace, "close_memories", ids, "no active memory has the id", rows=Jsonb(closing))
     if change.restate:
         await _expect(conn, workspace, "restate_memories", list(change.restate), "no memory has the id")
+    if change.support:
+        await conn.execute(_SQL["insert_sources"], {"rows": Jsonb(_evidence(workspace, change.support))})
+    if change.annotate:
+        notes = [{"memory_id": memory_id, "metadata": dict(note)} for memory_id, note in change.annotate.items()]
+        ids = list(change.annotate)
+        await _expect(conn, workspace, "annotate_memories", ids, "no memory has the id", rows=Jsonb(notes))
 
 
 async def _add(
@@ -127,20 +141,34 @@ async def _add(
     added = [rows.from_memory(workspace, memory, number) for memory, number in numbered]
     ids = [m.memory_id for m in memories]
     await _expect(conn, workspace, "insert_memories", ids, "a memory with this id exists already", rows=Jsonb(added))
-    evidence = [
+    evidence = _evidence(workspace, {m.memory_id: m.sources for m in memories})
+    if evidence:
+        await conn.execute(_SQL["insert_sources"], {"rows": Jsonb(evidence)})
+    await write_index(conn, workspace, numbered, vectors, state, model)
+
+
+def _evidence(workspace: str, sources: Mapping[str, Sequence[Source]]) -> list[dict[str, str]]:
+    return [
         {
             "workspace_id": workspace,
-            "memory_id": m.memory_id,
+            "memory_id": memory_id,
             "source_kind": s.kind,
             "source_id": s.id,
             "quote": s.quote,
         }
-        for m in memories
-        for s in m.sources
+        for memory_id, of_it in sources.items()
+        for s in of_it
     ]
-    if evidence:
-        await conn.execute(_SQL["insert_sources"], {"rows": Jsonb(evidence)})
-    await write_index(conn, workspace, numbered, vectors, state, model)
+
+
+async def _expect_unchanged(conn: AsyncConnection[Any], workspace: str, version: int) -> None:
+    values = {"workspace": workspace, "version": version}
+    await conn.execute(_SQL["lock_index"], values)
+    cursor = await conn.execute(_SQL["changed_since"], values)
+    if await cursor.fetchone():
+        raise ConflictError(
+            f"nothing was changed in workspace '{workspace}': its memories changed since this was decided; decide again"
+        )
 
 
 async def write_index(

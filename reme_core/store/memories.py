@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -129,6 +129,19 @@ class Memories:
         for memory_id, kind, source_id, quote in found:
             sources.setdefault(memory_id, []).append(Source(kind=kind, id=source_id, quote=quote))
         return dict(sources)
+
+    async def version(self, workspace: str) -> int:
+        """A number that grows with every change of memories; see `Change.decided_after`."""
+        found = await self._database.fetch(workspace, _SQL["version"], {"workspace": workspace})
+        return int(found[0][0])
+
+    async def resting_on(
+        self, workspace: str, kind: Literal["message", "episode", "memory"], ids: Sequence[str]
+    ) -> list[Memory]:
+        """The active memories that have one of these as evidence."""
+        values = {"workspace": workspace, "kind": kind, "ids": list(ids)}
+        found = await self._database.fetch(workspace, _SQL["from_sources"], values)
+        return await self.list(workspace, Filters(ids=[row[0] for row in found]), limit=max(1, len(found)))
 
     async def same_text(self, workspace: str, contents: Sequence[str], kinds: Sequence[str]) -> dict[str, str]:
         """Active memories that say exactly one of `contents`: `{content: memory_id}`."""

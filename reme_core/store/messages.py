@@ -209,3 +209,23 @@ async def embed_waiting(database: Database, workspace: str, embedder: Embedder) 
                 _SQL["mark_embedded"], {"workspace": workspace, "documents": [row[0] for row in waiting]}
             )
         done += len(waiting)
+
+
+async def unsummarised(
+    database: Database,
+    workspace: str,
+    *,
+    ids: Sequence[str] | None = None,
+    session_id: str | None = None,
+    limit: int = 500,
+) -> list[Message]:
+    """Messages that no memory was made of yet, oldest first: of `ids`, of one session, or of the whole workspace."""
+    values = {"workspace": workspace, "ids": list(ids) if ids is not None else None, "session": session_id}
+    found = await database.fetch(workspace, _SQL["unsummarised"], values | {"limit": limit})
+    return [rows.to_message(row) for row in found]
+
+
+async def said_before(database: Database, workspace: str, ids: Sequence[str], *, window: int) -> list[Message]:
+    """The up to `window` messages that stand before the first of these in each of their sessions."""
+    values = {"workspace": workspace, "ids": list(ids), "window": window}
+    return [rows.to_message(row) for row in await database.fetch(workspace, _SQL["before_these"], values)]

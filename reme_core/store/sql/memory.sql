@@ -93,6 +93,26 @@ update reme.memory set seen_count = seen_count + 1, updated_at = now()
 where workspace_id = %(workspace)s and memory_id = any(%(ids)s)
 returning memory_id
 
+-- name: annotate_memories
+update reme.memory m set metadata = m.metadata || n.metadata
+from jsonb_to_recordset(%(rows)s) as n (memory_id text, metadata jsonb)
+where m.workspace_id = %(workspace)s and m.memory_id = n.memory_id
+returning m.memory_id
+
+-- name: version
+select coalesce(max(history_id), 0) from reme.memory_history where workspace_id = %(workspace)s
+
+-- name: changed_since
+-- Whether a memory was added, reworded, closed or removed after that entry of the history; counting a use is no change.
+select true from reme.memory_history
+where workspace_id = %(workspace)s and history_id > %(version)s
+  and (operation <> 'update' or before ->> 'status' <> after ->> 'status' or before ->> 'content' <> after ->> 'content')
+limit 1
+
+-- name: from_sources
+select memory_id from reme.memory_source
+where workspace_id = %(workspace)s and source_kind = %(kind)s and source_id = any(%(ids)s)
+
 -- name: count_use
 update reme.memory
 set freq = freq + 1, utility = utility + case when %(helped)s then 1 else 0 end

@@ -41,3 +41,28 @@ join reme.message m
    and m.position between changed.position - %(window)s and changed.position + %(window)s
 where changed.workspace_id = %(workspace)s and changed.message_id = any(%(ids)s)
 order by m.session_id, m.position
+
+-- name: unsummarised
+-- Messages that no memory was made of yet, in the order of their conversations.
+select message_id, role, author, content, session_id, sent_at, reasoning_content, tool_calls, tool_call_id, metadata
+from reme.message
+where workspace_id = %(workspace)s and summarised_at is null
+  and (%(ids)s::text[] is null or message_id = any(%(ids)s))
+  and (%(session)s::text is null or session_id = %(session)s)
+order by document_id
+limit %(limit)s
+
+-- name: before_these
+-- What was said last in the sessions of some messages, before them.
+select m.message_id, m.role, m.author, m.content, m.session_id, m.sent_at, m.reasoning_content, m.tool_calls,
+       m.tool_call_id, m.metadata
+from (
+    select session_id, min(position) as first
+    from reme.message
+    where workspace_id = %(workspace)s and message_id = any(%(ids)s)
+    group by session_id
+) asked
+join reme.message m
+    on m.workspace_id = %(workspace)s and m.session_id = asked.session_id
+   and m.position between asked.first - %(window)s and asked.first - 1
+order by m.session_id, m.position
