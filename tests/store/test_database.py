@@ -133,6 +133,32 @@ async def test_cancelled_calls_give_their_connection_back(settings: Settings) ->
         assert await database.fetch("w", "select 1") == [(1,)]
 
 
+async def test_a_pool_that_stays_busy_says_so(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reme_core.store.database._POOL_SECONDS", 0.2)
+    async with await Database.open(settings.model_copy(update={"pool_size": 1})) as database:
+        async with database.transaction("w"):
+            with pytest.raises(DatabaseUnavailableError, match="stayed busy; raise pool_size"):
+                await database.fetch("w", "select 1")
+        assert await database.fetch("w", "select 1") == [(1,)]
+
+
+async def test_a_server_that_went_away_is_named(
+    settings: Settings, database_url: str, server_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reme_core.store.database._POOL_SECONDS", 0.3)
+    name = make_conninfo(database_url).partition("dbname=")[2].split()[0]
+    async with await Database.open(settings) as database:
+        await database.fetch("w", "select 1")
+        with psycopg.connect(server_url, autocommit=True) as admin:
+            admin.execute("select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = %s", [name])
+            admin.execute(f"alter database {name} rename to {name}_gone")
+            try:
+                with pytest.raises(DatabaseUnavailableError, match=f"{name} does not exist"):
+                    await database.fetch("w", "select 1")
+            finally:
+                admin.execute(f"alter database {name}_gone rename to {name}")
+
+
 CUT_ALL = (
     "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
     " where datname = current_database() and pid <> pg_backend_pid()"
