@@ -1,0 +1,7 @@
+"""Time expressions in queries and statements, in English, Chinese and, through dateparser, other languages."""
+
+from reme_core.text.timex.find import find_times, has_time
+from reme_core.text.timex.mention import Precision, TimeMention, resolve
+from reme_core.text.timex.render import render_date
+
+__all__ = ["Precision", "TimeMention", "find_times", "has_time", "render_date", "resolve"]

@@ -1,0 +1,224 @@
+"""Calendar arithmetic on local time: the day, week, season … that holds a moment, and the one before it.
+
+Weeks begin on Monday. Seasons are the meteorological ones of the northern hemisphere (spring from 1 March), and a
+winter has the year in which it begins. A name without a year ("May", "Monday") is looked for in the past, unless the
+words around it speak of the future.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import MAXYEAR, MINYEAR, datetime, timedelta
+from typing import Final, Literal
+
+from reme_core.text.timex.mention import Precision, Span
+
+Unit = Literal["minute", "hour", "day", "week", "weekend", "month", "quarter", "year", "decade"]
+Side = Literal["past", "last", "this", "next"]
+
+_DAYS: Final = {
+    "day": 1.0,
+    "week": 7.0,
+    "weekend": 7.0,
+    "month": 30.4,
+    "quarter": 91.3,
+    "year": 365.25,
+    "decade": 3652.5,
+}
+_SMALLER: Final[dict[Unit, tuple[Unit, int]]] = {
+    "decade": ("year", 10), "year": ("month", 12), "month": ("week", 4), "week": ("day", 7), "day": ("hour", 24),
+}  # fmt: skip
+_PRECISION: Final[dict[str, Precision]] = {
+    "minute": "hour", "hour": "hour", "day": "day", "week": "week", "weekend": "day", "month": "month",
+    "quarter": "season", "year": "year", "decade": "year",
+}  # fmt: skip
+
+
+def midnight(moment: datetime) -> datetime:
+    """The beginning of the day."""
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def day(moment: datetime, count: int = 1) -> Span:
+    """The day that holds a moment (and those after it, `count` in all)."""
+    start = midnight(moment)
+    return Span(start, start + timedelta(days=count), "day")
+
+
+def date(year: int, month_number: int, day_number: int) -> Span:
+    """A calendar day; ValueError if there is none such."""
+    return day(datetime(year, month_number, day_number))
+
+
+def hour(moment: datetime) -> Span:
+    """The hour that holds a moment."""
+    start = moment.replace(minute=0, second=0, microsecond=0)
+    return Span(start, start + timedelta(hours=1), "hour")
+
+
+def week(moment: datetime) -> Span:
+    """Monday to Monday."""
+    start = midnight(moment) - timedelta(days=moment.weekday())
+    return Span(start, start + timedelta(days=7), "week")
+
+
+def weekend(moment: datetime) -> Span:
+    """Saturday and Sunday of the week that holds a moment."""
+    start = midnight(moment) + timedelta(days=5 - moment.weekday())
+    return day(start, 2)
+
+
+def month(year: int, number: int) -> Span:
+    """A calendar month."""
+    return months(year, number, 1, "month")
+
+
+def months(year: int, number: int, count: int, precision: Precision) -> Span:
+    """`count` months from month `number` on; numbers beyond 12 run into the next years."""
+    first = datetime(year, 1, 1)
+    return Span(add_months(first, number - 1), add_months(first, number - 1 + count), precision)
+
+
+def year(number: int, count: int = 1) -> Span:
+    """A calendar year (or `count` of them)."""
+    return months(number, 1, 12 * count, "year")
+
+
+def season(of_year: int, which: int) -> Span:
+    """Spring (0), summer, autumn or winter (3) that begins in a year."""
+    return months(of_year, 3 + 3 * which, 3, "season")
+
+
+def quarter(of_year: int, which: int) -> Span:
+    """Quarter 1 to 4."""
+    return months(of_year, 3 * which - 2, 3, "season")
+
+
+def add_months(moment: datetime, count: int) -> datetime:
+    """The same day some months on; the last of the month where that has fewer days."""
+    total = moment.year * 12 + moment.month - 1 + count
+    new_year, index = divmod(total, 12)
+    if not MINYEAR <= new_year < MAXYEAR:
+        raise ValueError(f"year {new_year} is out of range")
+    following = datetime(new_year + (index == 11), (index + 1) % 12 + 1, 1)
+    last = (following - timedelta(days=1)).day
+    return moment.replace(year=new_year, month=index + 1, day=min(moment.day, last))
+
+
+def add(moment: datetime, count: float, unit: Unit) -> datetime:
+    """A moment, `count` units later (earlier, if negative); halves are taken as days."""
+    if count == int(count) and unit in ("month", "quarter", "year", "decade"):
+        return add_months(moment, int(count) * {"month": 1, "quarter": 3, "year": 12, "decade": 120}[unit])
+    return moment + length(count, unit)
+
+
+def length(count: float, unit: Unit) -> timedelta:
+    """How long some units are; months and years by their mean length, in whole days."""
+    if unit in ("minute", "hour"):
+        return timedelta(**{f"{unit}s": count})
+    return timedelta(days=round(count * _DAYS[unit]))
+
+
+def holding(moment: datetime, unit: Unit) -> Span:
+    """The calendar unit that holds a moment; the hour for a minute."""
+    match unit:
+        case "quarter":
+            return quarter(moment.year, (moment.month + 2) // 3)
+        case "decade":
+            return year(moment.year // 10 * 10, 10)
+        case "year":
+            return year(moment.year)
+        case "month":
+            return month(moment.year, moment.month)
+        case _:
+            return {"week": week, "weekend": weekend, "day": day}.get(unit, hour)(moment)
+
+
+def away(now: datetime, count: float, unit: Unit) -> Span:
+    """Give the calendar unit some units away: "two weeks ago" (-2) is the week that holds the day two weeks back.
+
+    Halves are counted in the next smaller unit: half a year ago is a month.
+    """
+    if count != int(count) and unit in _SMALLER:
+        smaller, times = _SMALLER[unit]
+        unit, count = smaller, round(count * times)
+    return holding(add(now, count, unit), unit)
+
+
+def stretch(now: datetime, count: float, unit: Unit) -> Span:
+    """From some units ago until now ("the past two weeks", -2), or from now on ("the next two weeks", 2)."""
+    then = add(now, count, unit)
+    if unit not in ("minute", "hour"):
+        then = midnight(then) if count < 0 else midnight(then) + timedelta(days=1)
+    return Span(min(now, then), max(now, then), _PRECISION[unit])
+
+
+def weekday(now: datetime, number: int, side: Side) -> Span:
+    """The Monday (0) … Sunday (6) before today, of this week, or after today."""
+    today = midnight(now)
+    if side == "this":
+        return day(today + timedelta(days=number - now.weekday()))
+    if side == "next":
+        return day(today + timedelta(days=(number - now.weekday() - 1) % 7 + 1))
+    return day(today - timedelta(days=(now.weekday() - number - 1) % 7 + 1))
+
+
+def named(now: datetime, of_year: Callable[[int], Span], side: Side) -> Span:
+    """What comes once a year: a month, a season, a holiday, a day.
+
+    Args:
+        now: the moment it is seen from.
+        of_year: gives it for a year; ValueError where that year has none (29 February).
+        side: `past` the latest that has begun, `last` the latest that is over, `this` the running one or else this
+            year's, `next` the first to begin.
+    """
+    spans = []
+    # 29 February may be seven years away, around 1900.
+    for year_number in range(max(now.year - 8, MINYEAR), min(now.year + 9, MAXYEAR)):
+        with suppress(ValueError):
+            spans.append(of_year(year_number))
+    bounded = [(span.start, span.end, span) for span in spans if span.start and span.end]
+    if side == "this":
+        running = [span for start, end, span in bounded if start <= now < end]
+        return running[0] if running else of_year(now.year)
+    if side == "next":
+        found = [span for start, _, span in bounded if start > now][:1]
+    else:
+        found = [span for start, end, span in bounded if (start if side == "past" else end) <= now][-1:]
+    if not found:
+        raise ValueError("no such day near by")
+    return found[0]
+
+
+def third(span: Span, which: int) -> Span:
+    """The early (0), middle (1) or late (2) part: ten days of a month, four months of a year, else a third."""
+    if span.start is None or span.end is None:
+        return span
+    start, end = span.start, span.end
+    length = end - start
+    if span.precision == "month" and length.days <= 31:
+        cuts = [start, start + timedelta(days=10), start + timedelta(days=20), end]
+        return Span(cuts[which], cuts[which + 1], "week")
+    if span.precision == "year":
+        whole = (end.year - start.year) * 12
+        return Span(add_months(start, whole * which // 3), add_months(start, whole * (which + 1) // 3),
+                    "season" if whole == 12 else "year")  # fmt: skip
+    cuts = [midnight(start + length * part / 3) for part in range(3)] + [end]
+    finer: dict[Precision, Precision] = {"season": "month", "week": "day"}
+    return Span(cuts[which], cuts[which + 1], finer.get(span.precision, span.precision))
+
+
+def hours(span: Span, first: float, last: float) -> Span:
+    """Hours of a day, from `first` to `last` o'clock; beyond 24 they run into the next day."""
+    if span.start is None:
+        return span
+    start = midnight(span.start)
+    return Span(start + timedelta(hours=first), start + timedelta(hours=last), "hour")
+
+
+def join(first: Span, last: Span) -> Span:
+    """From the beginning of one to the end of the other; ValueError if that runs backwards."""
+    if first.start and last.end and first.start >= last.end:
+        raise ValueError("the range ends before it begins")
+    return Span(first.start, last.end, first.precision)

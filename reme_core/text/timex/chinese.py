@@ -1,0 +1,306 @@
+"""Chinese time expressions, each shape by one rule, longest match first.
+
+A bare weekday, month or holiday is the latest one that has begun, unless the clause speaks of the future (将, 打算,
+计划, 未来 …).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from reme_core.text.timex import calendar as cal
+from reme_core.text.timex.calendar import Side, Unit
+from reme_core.text.timex.holidays import CHINESE as HOLIDAYS
+from reme_core.text.timex.mention import Found, Span
+
+_DIGITS: Final = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {
+    "〇": 0,
+    "两": 2,
+    "日": 7,
+    "天": 7,
+    "末": 6,
+}
+_UNITS: Final[dict[str, Unit]] = {
+    "分钟": "minute", "小时": "hour", "钟头": "hour", "天": "day", "日": "day", "周": "week", "星期": "week",
+    "礼拜": "week", "周末": "weekend", "月": "month", "季度": "quarter", "年": "year",
+}  # fmt: skip
+_SEASONS: Final = {"春": 0, "夏": 1, "秋": 2, "冬": 3}
+_YEARS: Final = {
+    "大前": -3,
+    "前": -2,
+    "去": -1,
+    "上": -1,
+    "今": 0,
+    "本": 0,
+    "这": 0,
+    "明": 1,
+    "来": 1,
+    "下": 1,
+    "后": 2,
+    "大后": 3,
+}
+_DAYS: Final = {"大前": -3, "前": -2, "昨": -1, "今": 0, "明": 1, "后": 2, "大后": 3}
+_DAY_PARTS: Final = {
+    "凌晨": (0, 6), "清晨": (5, 8), "早上": (5, 10), "早晨": (5, 10), "早": (5, 10), "晨": (5, 10), "上午": (8, 12),
+    "中午": (11, 14), "下午": (12, 18), "傍晚": (17, 20), "晚上": (18, 24), "晚": (18, 24), "夜里": (18, 30),
+    "夜": (18, 30), "半夜": (22, 28), "深夜": (22, 28),
+}  # fmt: skip
+
+NUMBER: Final = (
+    r"(?<![\d一二三四五六七八九十第])"
+    r"(?P<n>(?:\d{1,3}|[一二三四五六七八九]?十[一二三四五六七八九]?|[一两二三四五六七八九])(?:个半)?|几|数|半)"
+)
+# Not a bare 月: 三月前 is before March, 三个月前 three months ago.
+UNIT: Final = r"(?P<unit>个?(?:周末|星期|礼拜|小时|钟头|季度)|个月|(?<=半)月|天|周|年|分钟)"
+_Y4: Final = r"(?P<y4>(?:19|20)\d\d|[一二][零〇九][零〇一二三四五六七八九]{2})\s?年"
+_YREL: Final = r"(?P<yrel>大前|(?<![目以之])前|(?<!过)去|今|本|(?<![说证文])明|来|(?<![以之今])后)年"
+_YEAR: Final = rf"(?:{_Y4}|{_YREL})(?:的)?"
+_MONTH: Final = r"(?P<month>1[0-2]|0?[1-9]|十[一二]?|[一二三四五六七八九])\s?月(?:份)?"
+_DAY: Final = r"(?P<day>3[01]|[12]\d|0?[1-9]|三十一?|二?十[一二三四五六七八九]?|[一二三四五六七八九])\s?(?:日|号)"
+_UNTIL: Final = _DAY.replace("<day>", "<until>")
+_WEEKDAY: Final = r"(?P<weekday>[一二三四五六日天末])(?![个次片直起些共样般定边])"
+_WEEK: Final = r"(?:周|星期|礼拜)"
+_PART: Final = rf"(?P<part>{'|'.join(sorted(_DAY_PARTS, key=len, reverse=True))})"
+_CLOCK: Final = (
+    r"(?P<hour>\d{1,2}|十[一二]?|[一二两三四五六七八九])(?:点|时)(?!间)(?:钟|半|整|一刻|[0-5]?\d分?)?"
+    r"|(?P<hour24>[01]?\d|2[0-3])[:：][0-5]\d"
+)
+_TIME: Final = rf"(?:的?\s?{_PART})?(?:\s?(?:{_CLOCK}))?"
+_HOLIDAY: Final = rf"(?P<holiday>{'|'.join(sorted(HOLIDAYS, key=len, reverse=True))})"
+_SEASON: Final = r"(?P<season>[春夏秋冬])(?:天|季|日里?)"
+
+_FUTURE: Final = re.compile(r"(?:将|打算|计划|准备|未来|即将|预计|下次|明天|下周|下个?月|明年)[^。！？；\n.!?;]*$")
+Rule = Callable[[re.Match[str], datetime], "Found | None"]
+_RULES: list[tuple[re.Pattern[str], Rule]] = []
+
+
+def singles(text: str, now: datetime) -> Iterator[Found]:
+    """All single expressions of a text, overlapping ones too."""
+    for pattern, rule in _RULES:
+        for match in pattern.finditer(text):
+            with suppress(ValueError, OverflowError):  # no such day: 二月三十号
+                if (found := rule(match, now)) is not None:
+                    yield found
+
+
+def _rule(pattern: str) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        _RULES.append((re.compile(pattern), rule))
+        return rule
+
+    return register
+
+
+def number(words: str) -> float:
+    """The value of 一 to 九十九, or of digits; 半 is a half."""
+    if words.endswith("个半"):
+        return number(words[:-2]) + 0.5
+    if words.isdigit():
+        return int(words)
+    if words == "半":
+        return 0.5
+    tens, ten, ones = words.rpartition("十")
+    value = _DIGITS[ones] if ones else 0
+    return value + ((_DIGITS[tens] if tens else 1) * 10 if ten else 0)
+
+
+def unit_of(match: re.Match[str]) -> Unit:
+    """The unit of a match, without its measure word."""
+    return _UNITS[match["unit"].removeprefix("个")]
+
+
+def _side(match: re.Match[str]) -> Side:
+    return "next" if _FUTURE.search(match.string, 0, match.start()) else "past"
+
+
+def _year_of(match: re.Match[str], now: datetime) -> int | None:
+    said = match["y4"]
+    if said:
+        return int("".join(str(int(digit) if digit.isdecimal() else _DIGITS[digit]) for digit in said))
+    return now.year + _YEARS[match["yrel"]] if match["yrel"] else None
+
+
+def _at(match: re.Match[str], span: Span) -> Span:
+    """Narrow a day to the part or the hour that stands behind it."""
+    part, hour = match["part"], match["hour"] or match["hour24"]
+    if hour:
+        at = int(number(hour))
+        later = part and at < 12 and _DAY_PARTS[part][0] >= 11 and not (part == "中午" and at >= 11)
+        return cal.hours(span, at + (12 if later else 0), at + (12 if later else 0) + 1)
+    return cal.hours(span, *_DAY_PARTS[part]) if part else span
+
+
+def _found(match: re.Match[str], span: Span, *, relative: bool = True, weak: bool = False) -> Found:
+    return Found(match.start(), match.end(), span, relative=relative, weak=weak)
+
+
+@_rule(
+    rf"(?P<days>大前|(?<!目)前|昨|今|(?<![说聪发文透证])明|(?<![以今然最之先])后|大后)(?:[天日](?!气|才|真|线)|(?=[晚夜早晨])){_TIME}"
+)
+def _near_day(match: re.Match[str], now: datetime) -> Found | None:
+    if match[0][-1] in "前昨今明后":
+        return None
+    return _found(match, _at(match, cal.day(now + timedelta(days=_DAYS[match["days"]]))))
+
+
+@_rule(rf"(?P<way>上上|下下|(?<![马晚早])上|(?<!天)下|这一?|(?<!日)本)个?{_WEEK}{_WEEKDAY}{_TIME}")
+def _week_day(match: re.Match[str], now: datetime) -> Found:
+    moment = now + timedelta(days=7 * _steps(match["way"]))
+    if match["weekday"] == "末":
+        return _found(match, _at(match, cal.weekend(moment)) if match["part"] else cal.weekend(moment))
+    return _found(match, _at(match, cal.weekday(moment, _DIGITS[match["weekday"]] - 1, "this")))
+
+
+def _steps(way: str) -> int:
+    return {"上上": -2, "上": -1, "下": 1, "下下": 2}.get(way, 0)
+
+
+@_rule(
+    r"(?P<way>上上|下下|(?<![马晚早])上|(?<!天)下|这一?|(?<!日)本)(?P<unit>个?(?:周末|星期|礼拜|月|季度)|周|年(?!轻|纪|龄|代|级))(?![一二三四五六日天末亮球光])(?P<tail>初|中旬|底|末|上旬|下旬)?"
+)
+def _near_unit(match: re.Match[str], now: datetime) -> Found | None:
+    if match["unit"] == "年" and match["way"] not in ("上", "本"):
+        return None
+    return _found(match, _tail(match, cal.away(now, _steps(match["way"]), unit_of(match))))
+
+
+def _tail(match: re.Match[str], span: Span) -> Span:
+    tail = match["tail"]
+    return cal.third(span, {"初": 0, "上旬": 0, "中": 1, "中旬": 1}.get(tail, 2)) if tail else span
+
+
+@_rule(rf"(?<![一两二三四五六七八九十几每四\d]){_WEEK}(?!末){_WEEKDAY}{_TIME}")
+def _bare_weekday(match: re.Match[str], now: datetime) -> Found:
+    return _found(match, _at(match, cal.weekday(now, _DIGITS[match["weekday"]] - 1, _side(match))))
+
+
+@_rule(rf"(?:{_YEAR})?{_MONTH}{_DAY}(?:[至到~-]{_UNTIL})?(?:\s?[（(]?(?:周|星期)[一二三四五六日天][）)]?)?{_TIME}")
+def _date(match: re.Match[str], now: datetime) -> Found:
+    month, first, year = int(number(match["month"])), int(number(match["day"])), _year_of(match, now)
+    last = int(number(match["until"])) if match["until"] else first
+
+    def of_year(year: int) -> Span:
+        return cal.join(cal.date(year, month, first), cal.date(year, month, last))
+
+    if year is not None:
+        return _found(match, _at(match, of_year(year)), relative=not match["y4"])
+    return _found(match, _at(match, cal.named(now, of_year, _side(match))))
+
+
+@_rule(rf"(?:(?P<way>上上|上|下|这|本)个?月){_DAY}{_TIME}")
+def _day_of_near_month(match: re.Match[str], now: datetime) -> Found:
+    month = cal.away(now, _steps(match["way"]), "month").start
+    assert month is not None
+    return _found(match, _at(match, cal.date(month.year, month.month, int(number(match["day"])))))
+
+
+@_rule(rf"(?:{_YEAR})?(?<![十\d]){_MONTH}(?P<tail>初|中旬|底|末|上旬|下旬)?(?![亮球光])")
+def _month(match: re.Match[str], now: datetime) -> Found:
+    which, year = int(number(match["month"])), _year_of(match, now)
+    span = cal.month(year, which) if year is not None else cal.named(now, lambda y: cal.month(y, which), _side(match))
+    return _found(match, _tail(match, span), relative=not match["y4"])
+
+
+@_rule(rf"{_YEAR}(?:年?(?P<tail>初|中|底|末))?(?![轻纪龄级月代])")
+def _year(match: re.Match[str], now: datetime) -> Found:
+    year = _year_of(match, now)
+    assert year is not None
+    return _found(match, _tail(match, cal.year(year)), relative=not match["y4"])
+
+
+@_rule(
+    rf"{_YEAR}(?:(?P<half>[上下])半年|第?(?P<q>[一二三四1-4])季度|(?P<season>[春夏秋冬])(?:[天季]|(?!节))"
+    rf"|{_HOLIDAY}(?:期间|假期|长假|当天|那天)?)"
+)
+def _part_of_year(match: re.Match[str], now: datetime) -> Found:
+    year = _year_of(match, now)
+    assert year is not None
+    relative = not match["y4"]
+    if match["half"]:
+        return _found(match, cal.months(year, 1 if match["half"] == "上" else 7, 6, "season"), relative=relative)
+    if match["q"]:
+        return _found(match, cal.quarter(year, int(number(match["q"]))), relative=relative)
+    if match["season"]:
+        return _found(match, cal.season(year, _SEASONS[match["season"]]), relative=relative)
+    return _found(match, HOLIDAYS[match["holiday"]](year), relative=relative)
+
+
+@_rule(rf"(?:上个?{_SEASON}|(?P<near>[今去])(?P<short>[春夏秋冬])(?![天季]))")
+def _season(match: re.Match[str], now: datetime) -> Found:
+    if match["near"]:
+        return _found(match, cal.season(now.year - (match["near"] == "去"), _SEASONS[match["short"]]))
+    which = _SEASONS[match["season"]]
+    return _found(match, cal.named(now, lambda year: cal.season(year, which), "last"))
+
+
+@_rule(
+    rf"(?:(?P<last>上个|上次)|(?P<this>这个|今年)|(?P<next>下个)|(?:在|自从|自|从))?{_HOLIDAY}(?:的时候|(?P<sure>期间|假期|长假|那天|当天|前夕))?"
+)
+def _holiday(match: re.Match[str], now: datetime) -> Found | None:
+    said = match["last"] or match["this"] or match["next"]
+    prefixed = match.start("holiday") > match.start()
+    if not (said or prefixed or match["sure"]):
+        return replace(_found(match, cal.named(now, HOLIDAYS[match["holiday"]], _side(match))), weak=True)
+    side: Side = "last" if match["last"] else "this" if match["this"] else "next" if match["next"] else _side(match)
+    start = match.start() if said else match.start("holiday")
+    return replace(_found(match, cal.named(now, HOLIDAYS[match["holiday"]], side)), start=start)
+
+
+@_rule(rf"(?:大约|大概)?{NUMBER}(?P<many>多)?{UNIT}(?P<half>半)?(?:之前|以前|前)(?![面边后进])")
+def _ago(match: re.Match[str], now: datetime) -> Found:
+    if match["n"] in "几数":
+        unit = unit_of(match)
+        return _found(match, cal.join(cal.away(now, -7, unit), cal.away(now, -2, unit)))
+    amount = number(match["n"]) + (0.5 if match["half"] else 0)
+    return _found(match, cal.away(now, -amount, unit_of(match)))
+
+
+@_rule(rf"(?:再过|过)?{NUMBER}{UNIT}(?:之后|以后|后)(?![来悔面])")
+def _ahead(match: re.Match[str], now: datetime) -> Found | None:
+    clause = re.match(r"[^，。！？；,.!?;\n]*", match.string[match.end() :])
+    # "三天后他走了" tells a story; only what has not happened is reckoned from now.
+    if match["n"] in "几数" or (clause and re.search("[了过]", clause[0])):
+        return None
+    return _found(match, cal.away(now, number(match["n"]), unit_of(match)))
+
+
+@_rule(rf"(?:(?P<past>过去|最近|近|(?<!目)前|这)的?|(?P<future>未来|接下来|今后)的?){NUMBER}{UNIT}(?!前|后|以|之)")
+def _stretch(match: re.Match[str], now: datetime) -> Found:
+    amount = 7 if match["n"] in "几数" else number(match["n"])
+    return _found(match, cal.stretch(now, amount if match["future"] else -amount, unit_of(match)))
+
+
+@_rule(r"最近(?!的)|近来|近期|这阵子|这段时间")
+def _vague(match: re.Match[str], now: datetime) -> Found:
+    return _found(match, cal.stretch(now, -1, "month"))
+
+
+@_rule(
+    r"(?:(?P<century>上个?世纪|(?:20|二十)世纪|(?:21|二十一)世纪))?(?P<full>19|20)?(?P<tens>[1-9]0|[一二三四五六七八九]十)年代(?P<tail>初|中期|末|后期)?"
+)
+def _decade(match: re.Match[str], now: datetime) -> Found:
+    tens = int(number(match["tens"]))
+    if match["full"] or match["century"]:
+        said = match["century"] or ""
+        hundreds = int(match["full"]) * 100 if match["full"] else 2000 if "21" in said or "十一" in said else 1900
+    else:
+        hundreds = now.year // 100 * 100 - (100 if now.year // 100 * 100 + tens > now.year else 0)
+    span = cal.year(hundreds + tens, 10)
+    tail = match["tail"]
+    return _found(match, cal.third(span, {"初": 0, "中期": 1}.get(tail, 2)) if tail else span, relative=False)
+
+
+@_rule(r"(?P<year>(?:19|20)\d\d)(?P<sep>[-/.])(?P<month>1[0-2]|0?[1-9])(?P=sep)(?P<day>3[01]|[12]\d|0?[1-9])(?!\d)")
+def _iso(match: re.Match[str], now: datetime) -> Found:
+    return _found(match, cal.date(int(match["year"]), int(match["month"]), int(match["day"])), relative=False)
+
+
+@_rule(r"每(?:隔)?(?:一|两|几|半|\d)?个?(?:逢)?(?:天|日|晚|早|年|月|小时|分钟|季度|(?:周|星期|礼拜)[一二三四五六日天末]?)(?:早上|晚上|下午|上午|中午)?|"
+       r"(?:周|星期)[一二三四五六日天]到(?:周|星期)[一二三四五六日天]")  # fmt: skip
+def _habit(match: re.Match[str], now: datetime) -> Found:
+    return Found(match.start(), match.end(), Span(None, None, "day"), recurring=True)

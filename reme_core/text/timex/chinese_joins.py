@@ -1,0 +1,124 @@
+"""Chinese time expressions, second pass: ranges (从三月到五月), open sides (以来, 之前), and distances (春节前三天)."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from reme_core.text.timex import calendar as cal
+from reme_core.text.timex.chinese import NUMBER, UNIT, number, singles, unit_of
+from reme_core.text.timex.joins import earlier, longest
+from reme_core.text.timex.mention import Found, Span
+
+_SCREEN: Final = re.compile(
+    r"[年月周][^\s]|月$|[年周]$|[一二三四五六七八九十两几\d]\s?(?:天|年|日|号|周|季|点)|[今昨前明后][天日晚夜早]|星期|礼拜|小时|分钟"
+    r"|季度|最近|近来|近期|这阵子|这段时间|[春夏秋冬][天季]|[今去][春夏秋冬]|[^\W\d_]节|元旦|元宵|除夕|大年|国庆|中秋|端午|清明"
+    r"|圣诞|平安夜|六一|五一|十一|[暑寒]假|\d{4}|年代|每"
+)
+_TO: Final = re.compile(r"\s*(?:到|至|和|-|—|–|~|～)\s*")
+_FROM: Final = re.compile(r"(?:从|自)$")
+_BETWEEN: Final = re.compile(r"之间|期间")
+_SINCE: Final = re.compile(r"以来|开始|起(?!来|床|身|飞)|至今|到现在")
+_SINCE_BEFORE: Final = re.compile(r"(?:自从|自|从)$")
+_AFTER: Final = re.compile(r"(?:之后|以后)|(?:后)(?![天来悔面])")
+_BEFORE: Final = re.compile(r"(?:之前|以前)|(?:前)(?![天面边后])")
+_UNTIL_BEFORE: Final = re.compile(r"(?:直到|截止到?|截至)$")
+_DISTANCE: Final = re.compile(rf"(?:的)?(?P<way>之前|之后|前|后)(?:的)?{NUMBER}{UNIT}")
+# Chinese sets no spaces, so an anchor must be an event that people do date things by.
+_EVENT: Final = (
+    r"(?P<anchor>(?:(?:[我你您他她]们?|咱们)的?|[\u4e00-\u9fffA-Za-z]{1,4}的)?"
+    r"(?:生日|婚礼|结婚(?:纪念日)?|订婚|离婚|毕业(?:典礼)?|开学|高考|考试|面试|手术|出差|旅行|旅游|搬家|入职|辞职|退休|会议|比赛"
+    r"|演出|聚会|派对|葬礼|满月|纪念日|出院|住院|发布会))"
+)
+_ANCHORED: Final = (
+    re.compile(rf"{_EVENT}{_DISTANCE.pattern}"),
+    re.compile(rf"{_EVENT}(?:的)?{NUMBER}{UNIT}(?P<way>之前|之后|前|后)"),
+)
+
+
+def screen(text: str) -> bool:
+    """Whether a text has any character pair that a time expression could be made of; no false no."""
+    return bool(_SCREEN.search(text))
+
+
+def find(text: str, now: datetime) -> list[Found]:
+    """The Chinese time expressions of a text, in order, none overlapping another."""
+    anchored = list(_anchored(text))
+    atoms = longest([_shifted(text, atom) for atom in singles(text, now)])
+    atoms = [atom for atom in atoms if all(atom.end <= other.start or atom.start >= other.end for other in anchored)]
+    atoms = [_bounded(text, atom) for atom in _ranges(text, atoms) if not atom.weak]
+    return longest(atoms + anchored)
+
+
+def _ranges(text: str, atoms: list[Found]) -> list[Found]:
+    joined: list[Found] = []
+    for atom in atoms:
+        first = joined[-1] if joined else None
+        gap = _TO.fullmatch(text, first.end, atom.start) if first else None
+        between = _BETWEEN.match(text, atom.end)
+        begins = earlier(first, atom) if first and gap and not first.recurring and not atom.recurring else None
+        if first is None or gap is None or begins is None or ("和" in gap[0] and not between):
+            joined.append(atom)
+            continue
+        opening = _FROM.search(text, 0, first.start)
+        joined[-1] = replace(
+            atom,
+            start=opening.start() if opening else first.start,
+            end=between.end() if between else atom.end,
+            span=Span(begins, atom.span.end, atom.span.precision),
+            relative=first.relative and atom.relative,
+            weak=False,
+        )
+    return joined
+
+
+def _shifted(text: str, atom: Found) -> Found:
+    """Give the day (week …) that lies so far from a time that is known: 春节前三天."""
+    shift = _DISTANCE.match(text, atom.end)
+    if not shift or atom.recurring or atom.span.start is None or atom.span.end is None or shift["n"] in "几数":
+        return atom
+    before = shift["way"].endswith("前")
+    origin = atom.span.start if before else atom.span.end - timedelta(days=1)
+    amount = number(shift["n"])
+    with suppress(ValueError, OverflowError):  # beyond the calendar
+        span = cal.away(origin, -amount if before else amount, unit_of(shift))
+        return replace(atom, end=shift.end(), span=span, weak=False)
+    return atom
+
+
+def _bounded(text: str, atom: Found) -> Found:
+    """Open one side: 去年以来 has no end, 2020年以前 no beginning."""
+    span = atom.span
+    if atom.recurring or span.start is None or span.end is None:
+        return atom
+    since = _SINCE_BEFORE.search(text, 0, atom.start)
+    start = since.start() if since else atom.start
+    for pattern, opened in (
+        (_SINCE, Span(span.start, None, span.precision)),
+        (_AFTER, Span(span.start if since else span.end, None, span.precision)),
+        (_BEFORE, Span(None, span.start, span.precision)),
+    ):
+        if tail := pattern.match(text, atom.end):
+            return replace(atom, start=start, end=tail.end(), span=opened)
+    if since and since[0] != "从":
+        return replace(atom, start=start, span=Span(span.start, None, span.precision))
+    until = _UNTIL_BEFORE.search(text, 0, atom.start)
+    return replace(atom, start=until.start(), span=Span(None, span.end, span.precision)) if until else atom
+
+
+def _anchored(text: str) -> list[Found]:
+    """Find 我生日前两天: the distance is known, the day is in somebody's memory."""
+    found = []
+    for pattern in _ANCHORED:
+        for match in pattern.finditer(text):
+            if match["n"] in "几数":
+                continue
+            unit = unit_of(match)
+            length = cal.length(number(match["n"]), unit)
+            span = Span(None, None, "hour" if unit in ("hour", "minute") else "day")
+            offset = -length if match["way"].endswith("前") else length
+            found.append(Found(match.start(), match.end(), span, True, anchor=match["anchor"], offset=offset))
+    return longest(found)

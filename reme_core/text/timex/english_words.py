@@ -1,0 +1,84 @@
+"""The words of English time expressions: names, numbers, the fragments of rules, and which way they point."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, cast
+
+from reme_core.text.timex.calendar import Side, Unit
+from reme_core.text.timex.holidays import ENGLISH as HOLIDAYS
+from reme_core.text.timex.mention import Found, Span
+
+MONTHS: Final = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+                  "november", "december")  # fmt: skip
+WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+SEASONS: Final = {"spring": 0, "summer": 1, "autumn": 2, "fall": 2, "winter": 3}
+NUMBERS: Final[dict[str, float]] = {
+    "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
+    "ten": 10, "eleven": 11, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "couple": 2, "half": 0.5,
+}  # fmt: skip
+DAY_PARTS: Final = {"morning": (5, 12), "afternoon": (12, 18), "evening": (18, 23), "night": (18, 30)}
+THIRDS: Final = {"early": 0, "mid": 1, "late": 2}
+DECADES: Final = {"twenties": 20, "thirties": 30, "forties": 40, "fifties": 50, "sixties": 60, "seventies": 70,
+                   "eighties": 80, "nineties": 90}  # fmt: skip
+
+NUMBER: Final = (
+    r"(?P<n>\d{1,3}|half an?|(?:an? )?couple(?: of)?|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+    r"|fifteen|twenty|thirty)(?P<half> and a half)?"
+)
+UNIT: Final = r"(?P<unit>minute|hour|day|week|weekend|month|quarter|year|decade|fortnight)s?"
+MONTH: Final = (
+    r"(?P<month>january|february|march|april|may|june|july|august|september|october|november|december"
+    r"|(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b\.?)"
+)
+WEEKDAY: Final = r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday)"
+SEASON: Final = r"(?P<season>spring|summer|autumn|fall|winter)"
+YEAR: Final = r"(?P<year>(?:19|20)\d\d)\b(?![-/:]\d|[.,]\d|\s?%)"
+DAY: Final = r"(?P<day>3[01]|[12]\d|0?[1-9])(?P<ordinal>st|nd|rd|th)?\b(?![:%]|[.,/]\d|\s?[ap]\.?m\b)"
+PART: Final = r"(?P<part>morning|afternoon|evening|night)"
+SIDE: Final = r"(?P<side>last|this past|this coming|this|next|past|previous|coming|upcoming|following)"
+HOLIDAY: Final = rf"(?P<holiday>{'|'.join(re.escape(name) for name in HOLIDAYS)})"
+
+FUTURE: Final = re.compile(
+    r"\b(?:(?-i:will)|'ll|won't|going to|gonna|plan(?:s|ned|ning)? (?:to|for|on)|upcoming|coming|about to|next|tomorrow"
+    r"|schedul\w+|looking forward)\b[^.!?;\n]*$",
+    re.IGNORECASE,
+)
+
+_FUTURE_AFTER: Final = re.compile(
+    r",?\s+(?:\w+\s+){0,2}(?:\w+'ll|(?-i:will)|won't|(?:am|is|are) going to)\b", re.IGNORECASE
+)
+
+
+def found(match: re.Match[str], span: Span, *, relative: bool = True, weak: bool = False) -> Found:
+    """A whole match as a time expression."""
+    return Found(match.start(), match.end(), span, relative=relative, weak=weak)
+
+
+def number(words: str, half: str | None = None) -> float:
+    """The value of digits or number words; "half a", "a couple of" go by their main word."""
+    words = words.lower()
+    main = next((word for word in ("half", "couple") if word in words), words)
+    return (float(words) if words.isdigit() else NUMBERS[main]) + (0.5 if half else 0)
+
+
+def unit_of(word: str) -> tuple[Unit, int]:
+    """A unit's word, and how many of the unit it is: a fortnight is two weeks."""
+    return ("week", 2) if word.lower() == "fortnight" else (cast(Unit, word.lower()), 1)
+
+
+def count(match: re.Match[str]) -> tuple[float, Unit]:
+    """The number and the unit of "two weeks"."""
+    unit, times = unit_of(match["unit"])
+    return number(match["n"], match["half"]) * times, unit
+
+
+def side_of(match: re.Match[str]) -> Side:
+    """Where a rule's words, or else the clause before them, point."""
+    said = (match.groupdict().get("side") or "").lower()
+    if said:
+        if said in ("last", "past", "previous", "this past"):
+            return "last"
+        return "this" if said == "this" else "next"
+    ahead = FUTURE.search(match.string, 0, match.start()) or _FUTURE_AFTER.match(match.string, match.end())
+    return "next" if ahead else "past"

@@ -1,0 +1,95 @@
+"""What a time expression is: where it stands in a text, and which stretch of time it means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Literal
+
+from reme_core.errors import InputError
+from reme_core.schema import TimeRange
+
+Precision = Literal["year", "season", "month", "week", "day", "hour"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of local time, from `start` to before `end`; a side that is None is open."""
+
+    start: datetime | None
+    end: datetime | None
+    precision: Precision
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A time expression as a language's rules see it, in local time.
+
+    A *weak* one ("may", "2019", "spring") counts only if its neighbourhood says that it is a time.
+    """
+
+    start: int
+    end: int
+    span: Span
+    relative: bool = False
+    recurring: bool = False
+    weak: bool = False
+    anchor: str = ""
+    offset: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimeMention:
+    """A time expression in a text.
+
+    Attributes:
+        text: the words, `source[start:end]`.
+        start: position of the first character.
+        end: position after the last character.
+        range: what it means, in the time zone asked for. Open on both sides if `recurring` or waiting for its `anchor`.
+        precision: the size of the unit that the words name; quarters and half-years count as seasons, decades as years.
+        relative: it depends on when it was said ("yesterday", but also "in May", which leaves the year open).
+        recurring: a habit ("every Monday"), which is no stretch of time.
+        anchor: what it is reckoned from, where only memory knows that ("my birthday"); see `resolve`.
+        offset: how far from the anchor, negative for before.
+    """
+
+    text: str
+    start: int
+    end: int
+    range: TimeRange
+    precision: Precision
+    relative: bool = False
+    recurring: bool = False
+    anchor: str = ""
+    offset: timedelta | None = None
+
+
+def resolve(mention: TimeMention, anchor_date: date | datetime) -> TimeRange:
+    """Give the day (or hour) that a mention with an anchor means, once the anchor's date is known.
+
+    The zone is that of `anchor_date`; a plain date and a naive datetime are taken in UTC.
+
+    Raises:
+        InputError: the mention has no anchor, or the calendar no such day.
+
+    >>> from reme_core.text.timex import find_times
+    >>> mention = find_times("two days before my birthday", now=datetime(2026, 11, 18))[0]
+    >>> mention.anchor, str(resolve(mention, date(2026, 5, 7)).start)
+    ('my birthday', '2026-05-05 00:00:00+00:00')
+    """
+    if mention.offset is None:
+        raise InputError(f"{mention.text!r} has no anchor to resolve; its range stands by itself")
+    if not isinstance(anchor_date, datetime):
+        anchor_date = datetime(anchor_date.year, anchor_date.month, anchor_date.day)
+    if anchor_date.tzinfo is None:
+        anchor_date = anchor_date.replace(tzinfo=UTC)
+    try:
+        moment = anchor_date + mention.offset
+    except OverflowError as error:
+        raise InputError(f"{mention.text!r} lies beyond the calendar, reckoned from {anchor_date:%Y-%m-%d}") from error
+    if mention.precision == "hour":
+        start = moment.replace(minute=0, second=0, microsecond=0)
+        return TimeRange(start=start, end=start + timedelta(hours=1))
+    start = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    return TimeRange(start=start, end=start + timedelta(days=1))
