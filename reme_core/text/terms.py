@@ -26,9 +26,10 @@ from reme_core.text.stopwords import CJK_FUNCTION, CJK_STOP_BIGRAMS, STOP_WORDS,
 MAX_TERM: Final = 64
 """Characters of the longest term; a longer one keeps its beginning and ends in a digest."""
 
-# Below this many distinct votes, or this weight (see `VOTES`), a text of Latin letters counts as English.
+# Evidence for another language than English: two different function words of enough weight (see `VOTES`), or four.
 _MIN_VOTES: Final = 2
 _MIN_WEIGHT: Final = 1.25
+_ENOUGH_VOTES: Final = 4
 
 _ALGORITHMS: Final = {
     "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "en": "english",
@@ -146,16 +147,20 @@ def language_of(text: str) -> str:
 def _detect(text: str, tokens: list[str]) -> str:
     """The language whose stemmer gives the precise forms of an alphabetic text."""
     votes: dict[str, tuple[int, float]] = {}
-    for word in VOTES.keys() & {token.casefold() for token in tokens}:
+    # Capitals inside a text are names ("Li Lei" is no Italian); at its beginning they say nothing.
+    words = {token for token in tokens if token.islower()} | {token.casefold() for token in tokens[:1]}
+    for word in VOTES.keys() & words:
         weight, languages = VOTES[word]
         for language in languages:
             count, score = votes.get(language, (0, 0.0))
             votes[language] = (count + 1, score + weight)
+    contracted = sum(1 for token in set(tokens) if _CONTRACTED.search(token.replace("’", "'")))
     if votes:
         # The name breaks a tie, so that the answer never depends on the order of a set.
         best = max(votes, key=lambda language: (round(votes[language][1], 6), language))
         count, score = votes[best]
-        if count >= _MIN_VOTES and score >= _MIN_WEIGHT and score > votes.get("en", (0, 0.0))[1]:
+        enough = count >= _ENOUGH_VOTES or (count >= _MIN_VOTES and score >= _MIN_WEIGHT)
+        if enough and score > votes.get("en", (0, 0.0))[1] + contracted:
             return best
     return "fa" if _PERSIAN.search(text) else "en"
 

@@ -83,6 +83,7 @@ def test_a_given_language_decides_the_stem() -> None:
         ("12 34", "en"),
         ("Hotel", "en"),
         ("Die Hard in Rome", "en"),
+        ("Yesterday I met Li Lei, whom I’d last seen in May 2019.", "en"),
         ("I had crème brûlée à la carte with Müller de la Cruz", "en"),
         ("Wo ist der Bahnhof und wie komme ich dahin?", "de"),
         ("Où est la gare, et comment y aller avec les enfants ?", "fr"),
