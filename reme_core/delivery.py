@@ -1,0 +1,133 @@
+"""The way of a turn's messages to the database: handed over at once, delivered when it answers, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from reme_core.errors import DatabaseError, InputError
+from reme_core.links import Links
+from reme_core.spool import Entry, Spool
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a `TurnMemory` did since it was made."""
+
+    recalls: int = 0
+    """Turns for which the database was searched."""
+    reused: int = 0
+    """Times a turn asked again and got the note it had."""
+    records: int = 0
+    """Turns whose messages the database took."""
+    messages: int = 0
+    """Messages among them that were new to it."""
+    failures: int = 0
+    """Recalls and deliveries that failed; what was not delivered waits and is tried again."""
+    note_tokens: int = 0
+    """Tokens of all notes together."""
+
+
+class Delivery:
+    """Takes entries into the spool and brings them to the database from there.
+
+    All work runs in tasks of its own, so that cancelling a turn cancels none of it.
+    """
+
+    def __init__(self, links: Links, spool: Spool, counts: Counts) -> None:
+        self._links = links
+        self._spool = spool
+        self._counts = counts
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._under_way: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
+
+    async def take_for_later(self, entry: Entry) -> None:
+        """Return when the entry is safe from a crash; it is delivered in the background."""
+        self._spool.put(entry)  # before the first await: whoever is cancelled below has handed it over
+        await asyncio.shield(self._spawn(self._keep_then_deliver()))
+
+    async def take(self, entry: Entry) -> None:
+        """Return when the database has the entry.
+
+        Raises:
+            DatabaseError: It has not; the entry is kept and delivered some other time.
+        """
+        self._spool.put(entry)
+        await self.flush()
+
+    async def flush(self) -> None:
+        """Deliver all that waits, what was left by other processes included.
+
+        Raises:
+            DatabaseError: The database did not take it; it goes on waiting.
+        """
+        while self._spool.waits:
+            loop = asyncio.get_running_loop()
+            under_way = self._under_way.get(loop)
+            if under_way is None or under_way.done():
+                under_way = self._under_way[loop] = self._spawn(self._deliver())
+                await asyncio.shield(under_way)
+                return
+            await asyncio.wait([under_way])  # it may have begun before the last entry came, so look again
+
+    async def aclose(self) -> None:
+        """Finish what runs in this loop, and try once more to deliver what waits; else it stays where it is kept."""
+        here = asyncio.get_running_loop()
+        if tasks := [task for task in self._tasks if task.get_loop() is here]:
+            await asyncio.wait(tasks)
+        try:
+            await self.flush()
+        except Exception as error:  # closing goes on; the entries are where the next process looks for them
+            log.warning("turns that the database has not taken yet stay in %s: %s", self._spool, error)
+
+    async def _keep_then_deliver(self) -> None:
+        await asyncio.to_thread(self._spool.keep)
+        self._spawn(self._deliver_in_background())
+
+    async def _deliver_in_background(self) -> None:
+        try:
+            await self.flush()
+        except Exception as error:  # nobody waits for this task: telling is all that can be done
+            log.warning("what was said waits for the database: %s", error)
+
+    async def _deliver(self) -> None:
+        delivered: list[str] = []
+        errors: list[Exception] = []
+        try:
+            for entry in await asyncio.to_thread(self._spool.waiting):
+                try:
+                    fresh = await (await self._links.reme()).record(entry.workspace, entry.messages)
+                except InputError as error:  # it would be refused for ever
+                    log.error("a turn of workspace '%s' cannot be recorded: %s", entry.workspace, error)
+                    errors.append(error)
+                except Exception as error:  # others may be taken, unless the database is away
+                    errors.append(error)
+                    if isinstance(error, DatabaseError):
+                        break
+                    continue
+                else:
+                    self._counts.records += 1
+                    self._counts.messages += len(fresh)
+                delivered.append(entry.entry_id)
+        finally:
+            await asyncio.to_thread(self._spool.done, delivered)
+            await asyncio.to_thread(self._spool.keep)  # what was not delivered, or not in time
+        if errors:
+            self._counts.failures += len(errors)
+            raise errors[0]
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.debug("delivery failed, and whoever waited for it was told: %s", task.exception())

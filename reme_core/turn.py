@@ -1,0 +1,338 @@
+"""`TurnMemory`: one turn of an agent, remembered. What every adapter stands on.
+
+A turn recalls once (`begin`), gets what was found as a note to show the model, and afterwards hands over what is new
+in the conversation (`record`). What all frameworks have in common is settled here: a memory that fails must not end
+the agent's turn, a turn that is cancelled must not lose its words, and a note that was injected must not be remembered
+as if somebody had said it.
+
+```python
+async with TurnMemory("postgresql://…", "alice") as turn:
+    note = await turn.begin("Where do I live?", turn_id="t1")
+    answer = await model([*history, note.text, question])
+    await turn.record([Message(content=question), Message(role="assistant", content=answer)], turn_id="t1")
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Literal, Self
+
+from opentelemetry import trace
+from pydantic import SecretStr
+
+from reme_core.app import MAX_HITS, AsyncReMe
+from reme_core.delivery import Counts, Delivery
+from reme_core.errors import DatabaseUnavailableError, InputError, ReMeError
+from reme_core.links import HasSettings, Links
+from reme_core.notes import Language, render
+from reme_core.ops.identity import identified
+from reme_core.schema import Hit, Kind, Memory, Message, kinds_of, new_id
+from reme_core.settings import Settings
+from reme_core.spool import Entry, Spool, storable
+from reme_core.store.database import check_workspace
+from reme_core.store.filters import Filters
+from reme_core.store.translate import masked
+from reme_core.text.fence import without_notes
+from reme_core.text.terms import language_of
+
+log = logging.getLogger(__name__)
+tracer = trace.get_tracer("reme_core")
+
+STANDING_KINDS: Final = (Kind.INSTRUCTION, Kind.PROFILE)
+"""Kinds that are given with every note: a search hardly ever finds a standing wish."""
+MOST_STANDING: Final = 50
+NOTE_METADATA: Final = {"reme_note": True}
+"""Put into the metadata of a message that carries a note, where the framework's messages have metadata."""
+_TURNS_REMEMBERED: Final = 256  # notes kept for turns that ask again
+_IDS_REMEMBERED: Final = 20_000  # messages known to be stored; what is forgotten here the database still knows
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a turn may tell its model. Falsy where nothing was recalled.
+
+    Attributes:
+        text: The fenced note, for a user-role message or the system prompt.
+        hits: What stands in it, best first, without the standing memories.
+        standing: The instructions and facts that stand in it whatever was asked.
+        tokens: What it costs the model, about.
+        turn_id: The turn it was made for.
+        error: Why there is none, where memory failed and errors are logged.
+    """
+
+    text: str = ""
+    hits: tuple[Hit, ...] = ()
+    standing: tuple[Memory, ...] = ()
+    tokens: int = 0
+    turn_id: str = ""
+    error: Exception | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    def as_message(self) -> Message:
+        """The note as a message of the user role, marked so that it is never recorded."""
+        return Message(role="user", author="memory", content=self.text, metadata=dict(NOTE_METADATA))
+
+
+class TurnMemory:
+    """The memory of an agent's turns in one workspace.
+
+    It may be shared by any number of conversations and tasks. Nothing is opened before the first use; then a
+    connection is opened in the running event loop, and in another loop another one.
+
+    Attributes:
+        workspace_id: Whose memory it is.
+        counts: What it did so far.
+    """
+
+    def __init__(
+        self,
+        reme: HasSettings | Settings | SecretStr | str | None = None,
+        workspace_id: str = "default",
+        *,
+        kinds: Iterable[str] = ("personal", "conversation"),
+        top_k: int = 5,
+        token_budget: int = 800,
+        on_error: Literal["log", "raise"] = "log",
+        write: Literal["background", "awaited", "off"] = "background",
+        patience: float = 10.0,
+        spool: Literal["file", "memory"] | Path = "file",
+    ) -> None:
+        """Say whose memory it is and how a turn uses it.
+
+        Args:
+            reme: An open `AsyncReMe` or `ReMe` (never closed here), settings, a database URL, or None for what the
+                environment says.
+            workspace_id: The tenant. Nothing of another one is ever recalled.
+            kinds: What to recall: `personal`, `task`, `tool`, `conversation` (what was said, word for word), or single
+                kinds. Without any, only standing memories are given.
+            top_k: Memories, and as many messages, that a note holds at the most.
+            token_budget: Tokens that a note takes at the most.
+            on_error: `log` lets the turn go on without memory; `raise` lets it fail.
+            write: `background` returns from `record` once the messages are safe from a crash, `awaited` once the
+                database has them, `off` records nothing.
+            patience: Seconds that a turn waits for memory, recalling or writing, before it counts as failed.
+            spool: Where messages wait that the database has not taken yet: in a file under the settings' `data_dir`,
+                which outlives the process, in memory alone, or in a file of your choice.
+
+        Raises:
+            InputError: A value does not fit.
+        """
+        self.workspace_id = check_workspace(workspace_id)
+        self.kinds = _families(kinds)
+        if top_k < 1 or token_budget < 1 or patience <= 0:
+            raise InputError("top_k, token_budget and patience must be positive")
+        if on_error not in ("log", "raise") or write not in ("background", "awaited", "off"):
+            raise InputError(
+                f"on_error is 'log' or 'raise', write 'background', 'awaited' or 'off'; not {on_error!r}, {write!r}"
+            )
+        self.top_k = top_k
+        self.token_budget = token_budget
+        self.on_error = on_error
+        self.write = write
+        self.patience = patience
+        self.counts = Counts()
+        self._links = Links(reme)
+        self._delivery = Delivery(self._links, Spool(_spool_path(spool, self._links.settings)), self.counts)
+        self._notes: OrderedDict[str, Note] = OrderedDict()
+        self._recalling: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[Note]] = {}
+        self._handed_over: OrderedDict[str, None] = OrderedDict()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Deliver what waits and close what was opened here. What was given open stays open."""
+        await self._delivery.aclose()
+        await self._links.aclose()
+
+    async def reme(self) -> AsyncReMe:
+        """The memory itself, open in the running event loop."""
+        return await self._links.reme()
+
+    async def begin(self, asked: str | Sequence[Message], turn_id: str = "") -> Note:
+        """Recall for a turn: once, however often and from however many tasks it is asked for.
+
+        Turns before this one that the database has not taken yet are delivered first.
+
+        Args:
+            asked: What the user says; or the messages that the model will see, the last of the user's being the
+                question. Messages that it sees anyhow are not recalled.
+            turn_id: Names the turn; the same one gets the same note. Default: the id of the last user message, where
+                messages with ids are given; else every call is a turn of its own.
+
+        Returns:
+            What to show the model. Where memory failed and errors are logged, an empty note that carries the error.
+
+        Raises:
+            ReMeError: Memory failed, and errors are raised.
+        """
+        messages = [Message(content=asked)] if isinstance(asked, str) else list(asked)
+        question = next((m for m in reversed(messages) if m.role == "user" and _said(m)), None)
+        if not turn_id and question is not None and "message_id" in question.model_fields_set:
+            turn_id = question.message_id
+        if turn_id in self._notes:
+            self.counts.reused += 1
+            return self._given(self._notes[turn_id])
+        key = (asyncio.get_running_loop(), turn_id or new_id())
+        task = self._recalling.get(key)
+        if task is None:
+            task = self._recalling[key] = key[0].create_task(self._note(question, messages, turn_id))
+            task.add_done_callback(lambda _: self._recalling.pop(key, None))
+        else:
+            self.counts.reused += 1
+        return self._given(await asyncio.shield(task))
+
+    async def record(self, messages: Sequence[Message], turn_id: str = "", *, session_id: str = "") -> int:
+        """Hand over what was said in a turn. Once this was awaited, even if it was cancelled there, nothing gets lost.
+
+        The whole conversation may be given each time: messages whose id was handed over before, system prompts, and
+        notes that were injected are left out.
+
+        Args:
+            messages: In order. Those without an id of their own get one that follows from `turn_id` and their words.
+            turn_id: Names the turn.
+            session_id: The conversation, for messages that do not say it themselves.
+
+        Returns:
+            How many messages were handed over.
+
+        Raises:
+            ReMeError: The database did not take them, writing is `awaited`, and errors are raised. They are kept and
+                delivered later nevertheless.
+        """
+        if self.write == "off":
+            return 0
+        new = self._delta(messages, turn_id, session_id)
+        if not new:
+            return 0
+        entry = Entry(self.workspace_id, new)
+        with tracer.start_as_current_span("reme.record", attributes=self._attributes(turn_id)) as span:
+            span.set_attribute("reme.messages", len(new))
+            try:
+                if self.write == "background":
+                    await self._delivery.take_for_later(entry)
+                else:
+                    async with asyncio.timeout(self.patience):
+                        await self._delivery.take(entry)
+            except Exception as error:  # see `_note`; what was said is kept
+                problem = _noted(span, _explained(error, self.patience), "the database has not taken a turn yet")
+                if self.on_error == "raise":
+                    raise problem from None
+        return len(new)
+
+    def _given(self, note: Note) -> Note:
+        if note.error is not None and self.on_error == "raise":
+            raise note.error
+        return note
+
+    async def _note(self, question: Message | None, present: Sequence[Message], turn_id: str) -> Note:
+        with tracer.start_as_current_span("reme.recall", attributes=self._attributes(turn_id)) as span:
+            self.counts.recalls += 1
+            try:
+                async with asyncio.timeout(self.patience):
+                    await self._delivery.flush()
+                    note = await self._recalled(_said(question) if question else "", present, turn_id)
+            except Exception as error:  # whatever it is: the turn is worth more than its memory, and it is told
+                self.counts.failures += 1
+                problem = _noted(span, _explained(error, self.patience), "a turn goes without memory")
+                note = Note(turn_id=turn_id, error=problem)
+            self.counts.note_tokens += note.tokens
+            span.set_attributes({"reme.hits": len(note.hits), "reme.note_tokens": note.tokens})
+        if turn_id:
+            self._notes[turn_id] = note
+            if len(self._notes) > _TURNS_REMEMBERED:
+                self._notes.popitem(last=False)
+        return note
+
+    async def _recalled(self, query: str, present: Sequence[Message], turn_id: str) -> Note:
+        reme = await self._links.reme()
+        standing, memories, said = await asyncio.gather(
+            reme.memories.list(self.workspace_id, Filters(kinds=STANDING_KINDS), limit=MOST_STANDING),
+            self._search(reme, query, [kind for kind in self.kinds if kind != Kind.CONVERSATION], self.top_k),
+            self._search(
+                reme,
+                query,
+                [kind for kind in self.kinds if kind == Kind.CONVERSATION],
+                min(self.top_k + len(present), MAX_HITS),
+            ),
+        )
+        ids, texts = {m.message_id for m in present}, {_said(m) for m in present}
+        unseen = [h for h in said if h.memory.memory_id not in ids and h.content.strip() not in texts]
+        language: Language = "zh" if language_of(query) == "zh" else "en"
+        note = render([*memories, *unseen[: self.top_k]], self.token_budget, language, standing=standing)
+        return Note(note.text, note.hits, note.standing, note.tokens, turn_id)
+
+    async def _search(self, reme: AsyncReMe, query: str, kinds: list[str], limit: int) -> list[Hit]:
+        if not query or not kinds:
+            return []
+        return (await reme.recall(self.workspace_id, query, kind=kinds, limit=limit, flow="turn")).hits
+
+    def _delta(self, messages: Sequence[Message], turn_id: str, session_id: str) -> list[Message]:
+        """What of the messages is new and was really said."""
+        said = [m for m in messages if m.role != "system" and not m.metadata.get("reme_note")]
+        named = identified(said, f"{session_id}/{turn_id}") if turn_id else said
+        new = []
+        for message in named:
+            content = _said(message)
+            if message.message_id in self._handed_over or not (content or message.tool_calls):
+                continue
+            self._handed_over[message.message_id] = None
+            changes = {"content": content, "session_id": message.session_id or session_id}
+            new.append(storable(message.model_copy(update=changes)))
+        while len(self._handed_over) > _IDS_REMEMBERED:
+            self._handed_over.popitem(last=False)
+        return new
+
+    def _attributes(self, turn_id: str) -> dict[str, str]:
+        return {"reme.workspace": self.workspace_id, "reme.turn": turn_id}
+
+
+def _said(message: Message) -> str:
+    return without_notes(message.content).strip()
+
+
+def _noted(span: trace.Span, problem: Exception, what: str) -> Exception:
+    span.record_exception(problem)
+    span.set_status(trace.StatusCode.ERROR, str(problem))
+    log.warning("%s: %s", what, problem, exc_info=None if isinstance(problem, ReMeError) else problem)
+    return problem
+
+
+def _explained(error: Exception, patience: float) -> Exception:
+    if isinstance(error, TimeoutError):
+        return DatabaseUnavailableError(
+            f"memory did not answer within {patience:g} seconds; is the database reachable?"
+        )
+    return error
+
+
+def _families(kinds: Iterable[str]) -> list[str]:
+    try:
+        return [kind for kind in kinds_of(list(kinds)) if kind not in STANDING_KINDS]
+    except ValueError as error:
+        raise InputError(f"{error}; kinds are personal, task, tool, {', '.join(Kind)}") from None
+
+
+def _spool_path(spool: Literal["file", "memory"] | Path, settings: Settings) -> Path | None:
+    if isinstance(spool, Path):
+        return spool
+    if spool == "memory":
+        return None
+    url = settings.database_url
+    place = hashlib.sha256(masked(url.get_secret_value()).encode()).hexdigest()[:12] if url else "embedded"
+    return settings.data_dir / "spool" / f"{place}.sqlite3"
