@@ -51,6 +51,7 @@ class AsyncReMe:
         settings: What it was opened with.
         chat: The chat model, or None where the offline rules serve.
         reranker: The reranker, or None.
+        loop: The event loop it was opened in and belongs to; None while it is not open.
     """
 
     def __init__(self, settings: Settings | None = None, **overrides: Any) -> None:
@@ -67,6 +68,7 @@ class AsyncReMe:
         self.workspaces: Workspaces
         self.chat: ChatModel | None = None
         self.reranker: Reranker | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._database: Database | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._embedding: dict[str, asyncio.Task[Any]] = {}
@@ -88,6 +90,7 @@ class AsyncReMe:
             self.memories = Memories(database, self._serving)
             self.workspaces = Workspaces(database, self._serving, self.memories)
             self._database = database
+            self.loop = asyncio.get_running_loop()
         return self
 
     async def aclose(self) -> None:
@@ -95,6 +98,7 @@ class AsyncReMe:
         database, self._database = self._database, None
         if database is None:
             return
+        self.loop = None
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=30)
             for task in self._tasks:

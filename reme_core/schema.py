@@ -273,4 +273,4 @@ def kinds_of(kind: str | Sequence[str] | None) -> list[str]:
         return []
     names = [kind] if isinstance(kind, str) else list(kind)
     # "task" is both a family and a kind; asked for by name, the family answers.
-    return [str(member) for name in names for member in families.get(str(name), (Kind(name),))]
+    return [str(member) for name in names for member in families.get(str(name)) or (Kind(name),)]
