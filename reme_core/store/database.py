@@ -7,35 +7,26 @@ caller to the next. A read that needs one statement takes one round trip (`Datab
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import cache
-from typing import Any, NamedTuple, Self
+from typing import Self
 
 import anyio
 import anyio.to_thread
 import psycopg
-from pgvector.psycopg import register_vector
 from psycopg import AsyncConnection
-from psycopg.conninfo import conninfo_to_dict
-from psycopg.sql import SQL
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from reme_core.errors import DatabaseError, InputError, SchemaError
+from reme_core.errors import DatabaseError, InputError
 from reme_core.settings import Settings
-from reme_core.store import migrate
 from reme_core.store.embedded import EmbeddedServer
+from reme_core.store.session import Connection, Params, Row, Session, begin, check_if_idle, configure, prepare, run
 from reme_core.store.translate import masked, normalise_url, translated
 
-Row = tuple[Any, ...]
-Params = Sequence[Any] | Mapping[str, Any] | None
-
-ROLE = "reme_service"
 ALL_WORKSPACES = "*"
 """What the policies take for "every workspace"; no workspace can be named so."""
 
 _POOL_SECONDS = 15.0  # for a connection, a restart of the server included
-_CHECK_AFTER_SECONDS = 30.0  # idle for longer, a connection may have been cut by a firewall: it is asked first
 _MAX_IDLE_SECONDS = 300.0
 _MAX_LIFETIME_SECONDS = 3600.0
 _WORKSPACE_LENGTH = 200
@@ -66,8 +57,8 @@ class Database:
         self.url = url
         """The connection string, password included: for programs, not for people (see `repr`)."""
         self._server = server
-        self._session: _Session
-        self._pool: AsyncConnectionPool[_Connection] | None = None
+        self._session: Session
+        self._pool: AsyncConnectionPool[Connection] | None = None
 
     @classmethod
     async def open(cls, settings: Settings) -> Self:
@@ -131,13 +122,13 @@ class Database:
         with translated(self.url):
             async with self._connection() as connection:
                 try:
-                    return await _run(connection, settings, sql, params)
+                    return await run(connection, settings, sql, params)
                 except psycopg.OperationalError:
                     if not connection.closed:
                         raise
             await self._replace_dead_connections()
             async with self._connection() as connection:
-                return await _run(connection, settings, sql, params)
+                return await run(connection, settings, sql, params)
 
     async def execute(
         self, workspace_id: str, sql: str, params: Params = None, *, actor: str = "", reason: str = ""
@@ -159,7 +150,7 @@ class Database:
         settings = {"reme.workspace": check_workspace(workspace_id), "reme.actor": actor, "reme.reason": reason}
         with translated(self.url):
             async with self._connection() as connection:
-                return await _run(connection, settings, sql, params)
+                return await run(connection, settings, sql, params)
 
     @asynccontextmanager
     async def transaction(
@@ -194,7 +185,7 @@ class Database:
             await self._ensure_server()
             connection = await AsyncConnection.connect(self.url, **self._session.arguments)
             try:
-                await _configure(connection, self._session.search_path, role=None)
+                await configure(connection, self._session.search_path, role=None)
                 yield connection
             finally:
                 with anyio.CancelScope(shield=True):
@@ -202,16 +193,16 @@ class Database:
 
     async def _start(self) -> None:
         with translated(self.url):
-            self._session = await anyio.to_thread.run_sync(_prepare, self.url, self._server is not None)
+            self._session = await anyio.to_thread.run_sync(prepare, self.url, self._server is not None)
             self._pool = AsyncConnectionPool(
                 self._conninfo,
-                connection_class=_Connection,
+                connection_class=Connection,
                 kwargs=self._session.arguments,
                 min_size=1,
                 max_size=self.settings.pool_size,
                 open=False,
                 configure=self._configure,
-                check=_check_if_idle,
+                check=check_if_idle,
                 name="reme",
                 timeout=_POOL_SECONDS,
                 max_idle=_MAX_IDLE_SECONDS,
@@ -228,10 +219,10 @@ class Database:
             await anyio.to_thread.run_sync(self._server.ensure_running)
 
     async def _configure(self, connection: AsyncConnection[Row]) -> None:
-        await _configure(connection, self._session.search_path, self._session.role)
+        await configure(connection, self._session.search_path, self._session.role)
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[_Connection]:
+    async def _connection(self) -> AsyncIterator[Connection]:
         pool = self._pool
         if pool is None:
             raise DatabaseError("the database has been closed; open a new one")
@@ -260,19 +251,19 @@ class Database:
                 await connection.commit()
 
     @asynccontextmanager
-    async def _begun(self, settings: Mapping[str, str]) -> AsyncIterator[_Connection]:
+    async def _begun(self, settings: Mapping[str, str]) -> AsyncIterator[Connection]:
         """A connection with a transaction begun; a dead one is replaced, since nothing is lost at that point."""
         async with AsyncExitStack() as stack:
             connection = await stack.enter_async_context(self._connection())
             try:
-                await _begin(connection, settings)
+                await begin(connection, settings)
             except psycopg.OperationalError:
                 if not connection.closed:
                     raise
                 await stack.aclose()
                 await self._replace_dead_connections()
                 connection = await stack.enter_async_context(self._connection())
-                await _begin(connection, settings)
+                await begin(connection, settings)
             yield connection
 
     async def _ping(self) -> None:
@@ -284,86 +275,3 @@ class Database:
         """After one connection was found dead (the server was restarted, say), the others probably are as well."""
         if self._pool is not None:
             await self._pool.check()
-
-
-class _Connection(AsyncConnection[Row]):
-    """A pooled connection that knows when it was last of use."""
-
-    last_used = float("inf")
-
-
-class _Session(NamedTuple):
-    """What every connection to one database is given."""
-
-    arguments: dict[str, Any]
-    search_path: str
-    role: str | None
-
-
-def _prepare(url: str, embedded: bool) -> _Session:
-    """Look once, blocking, at what the pool's connections need to know; brings the embedded database up to date."""
-    asked = conninfo_to_dict(url)
-    arguments: dict[str, Any] = {
-        "autocommit": True,
-        "prepare_threshold": 0,
-        "application_name": asked.get("application_name") or "reme-core",
-        "connect_timeout": asked.get("connect_timeout") or 10,
-    }
-    with psycopg.connect(url, **arguments) as connection:
-        if embedded and migrate.current_version(connection) != migrate.versions()[-1]:
-            migrate.upgrade(url)
-        migrate.require_current(connection, url)
-        search_path = migrate.search_path(connection)
-        connection.execute("select set_config('search_path', %s, false)", [search_path])
-        register_vector(connection)
-        arguments["context"] = connection  # its adapters are copied, so that no other has to look up the types
-        row = connection.execute(_LOOK, {"role": ROLE}).fetchone()
-    assert row is not None
-    role, bypasses = row
-    if bypasses and role is None:
-        raise SchemaError(
-            f"the login role of {masked(url)} bypasses row-level security and may not act as {ROLE}, so workspaces"
-            f" would not be kept apart; run `GRANT {ROLE} TO {asked.get('user') or 'the role'}`"
-        )
-    return _Session(arguments, search_path, role)
-
-
-# Superusers, and roles with BYPASSRLS, see all rows whatever the policies say; so we act as the service's role.
-_LOOK = """
-select (select rolname from pg_roles where rolname = %(role)s and pg_has_role(session_user, oid, 'member')),
-       (select rolsuper or rolbypassrls from pg_roles where rolname = session_user)
-"""
-
-
-async def _configure(connection: AsyncConnection[Row], search_path: str, role: str | None) -> None:
-    settings = {"search_path": search_path, "timezone": "UTC", "jit": "off"}
-    if role is not None:
-        settings["role"] = role
-    calls = ", ".join("set_config(%s, %s, false)" for _ in settings)
-    await connection.execute(f"select {calls}", [part for item in settings.items() for part in item], prepare=False)
-
-
-async def _check_if_idle(connection: _Connection) -> None:
-    if time.monotonic() - connection.last_used > _CHECK_AFTER_SECONDS:
-        await AsyncConnectionPool.check_connection(connection)
-
-
-async def _begin(connection: _Connection, settings: Mapping[str, str]) -> None:
-    """Begin a transaction with these settings, in one round trip: two statements in one message take no parameters."""
-    calls = SQL(", ").join(SQL("set_config({}, {}, true)").format(*item) for item in settings.items())
-    await connection.execute(SQL("begin; select {}").format(calls), prepare=False)
-
-
-async def _run(connection: _Connection, settings: Mapping[str, str], sql: str, params: Params) -> list[Row]:
-    """Send the settings and the statement together; without an explicit transaction they form one of their own."""
-    cursor = connection.cursor(binary=True)
-    async with connection.pipeline():
-        values = [part for item in settings.items() for part in item]
-        await connection.execute(_set_local(len(settings)), values)
-        await cursor.execute(sql, params)
-    return await cursor.fetchall() if cursor.description is not None else []
-
-
-@cache
-def _set_local(count: int) -> str:
-    return "select " + ", ".join(["set_config(%s, %s, true)"] * count)

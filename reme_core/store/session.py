@@ -1,0 +1,112 @@
+"""One connection: what it is given when it is made, and how a workspace's statements are sent over it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import psycopg
+from pgvector.psycopg import register_vector
+from psycopg import AsyncConnection
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.sql import SQL
+from psycopg_pool import AsyncConnectionPool
+
+from reme_core.errors import SchemaError
+from reme_core.store import migrate
+from reme_core.store.translate import masked
+
+Row = tuple[Any, ...]
+Params = Sequence[Any] | Mapping[str, Any] | None
+
+ROLE = "reme_service"
+
+_CHECK_AFTER_SECONDS = 30.0  # idle for longer, a connection may have been cut by a firewall: it is asked first
+
+
+class Connection(AsyncConnection[Row]):
+    """A pooled connection that knows when it was last of use."""
+
+    last_used = 0.0  # on the monotonic clock; a fresh one is checked
+
+
+class Session(NamedTuple):
+    """What every connection to one database is given."""
+
+    arguments: dict[str, Any]
+    search_path: str
+    role: str | None
+
+
+def prepare(url: str, embedded: bool) -> Session:
+    """Look once, blocking, at what the pool's connections need to know; brings the embedded database up to date."""
+    asked = conninfo_to_dict(url)
+    arguments: dict[str, Any] = {
+        "autocommit": True,
+        "prepare_threshold": 0,
+        "application_name": asked.get("application_name") or "reme-core",
+        "connect_timeout": asked.get("connect_timeout") or 10,
+    }
+    with psycopg.connect(url, **arguments) as connection:
+        if embedded and migrate.current_version(connection) != migrate.versions()[-1]:
+            migrate.upgrade(url)
+        migrate.require_current(connection, url)
+        search_path = migrate.search_path(connection)
+        connection.execute("select set_config('search_path', %s, false)", [search_path])
+        register_vector(connection)
+        arguments["context"] = connection  # its adapters are copied, so that no other has to look up the types
+        row = connection.execute(_LOOK, {"role": ROLE}).fetchone()
+    assert row is not None
+    role, bypasses = row
+    if bypasses and role is None:
+        raise SchemaError(
+            f"the login role of {masked(url)} bypasses row-level security and may not act as {ROLE}, so workspaces"
+            f" would not be kept apart; run `GRANT {ROLE} TO {asked.get('user') or 'the role'}`"
+        )
+    return Session(arguments, search_path, role)
+
+
+# Superusers, and roles with BYPASSRLS, see all rows whatever the policies say; so we act as the service's role.
+_LOOK = """
+select (select rolname from pg_roles where rolname = %(role)s and pg_has_role(session_user, oid,
+           case when current_setting('server_version_num')::int < 160000 then 'member' else 'set' end)),
+       (select rolsuper or rolbypassrls from pg_roles where rolname = session_user)
+"""
+
+
+async def configure(connection: AsyncConnection[Row], search_path: str, role: str | None) -> None:
+    """Give a new connection its settings; with a `role` it acts as that from now on, and not as its login."""
+    settings = {"search_path": search_path, "timezone": "UTC", "jit": "off"}
+    if role is not None:
+        settings["role"] = role
+    calls = ", ".join("set_config(%s, %s, false)" for _ in settings)
+    await connection.execute(f"select {calls}", [part for item in settings.items() for part in item], prepare=False)
+
+
+async def check_if_idle(connection: Connection) -> None:
+    """Ask a connection that was idle for long whether it is still there; raises if not, and the pool replaces it."""
+    if time.monotonic() - connection.last_used > _CHECK_AFTER_SECONDS:
+        await AsyncConnectionPool.check_connection(connection)
+
+
+async def begin(connection: Connection, settings: Mapping[str, str]) -> None:
+    """Begin a transaction with these settings, in one round trip: two statements in one message take no parameters."""
+    calls = SQL(", ").join(SQL("set_config({}, {}, true)").format(*item) for item in settings.items())
+    await connection.execute(SQL("begin; select {}").format(calls), prepare=False)
+
+
+async def run(connection: Connection, settings: Mapping[str, str], sql: str, params: Params) -> list[Row]:
+    """Send the settings and the statement together; without an explicit transaction they form one of their own."""
+    cursor = connection.cursor(binary=True)
+    async with connection.pipeline():
+        values = [part for item in settings.items() for part in item]
+        await connection.execute(_set_local(len(settings)), values)
+        await cursor.execute(sql, params)
+    return await cursor.fetchall() if cursor.description is not None else []
+
+
+@cache
+def _set_local(count: int) -> str:
+    return "select " + ", ".join(["set_config(%s, %s, true)"] * count)
