@@ -166,6 +166,19 @@ class Source(BaseModel):
     """The words it rests on, where one passage can be named."""
 
 
+class Evidence(BaseModel):
+    """What a memory rests on, in words: the message, episode or other memory that one of its sources names."""
+
+    kind: Literal["message", "episode", "memory"]
+    id: str
+    text: str
+    """The quoted words, or all of it where none are quoted; empty once it is gone."""
+    at: Moment | None
+    """When it was said, seen or done."""
+    by: str
+    """Who said it."""
+
+
 class Memory(BaseModel):
     """One remembered statement.
 

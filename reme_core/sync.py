@@ -54,6 +54,7 @@ class BlockingMemories(_Facade):
     update = blocking(Memories.update)
     delete = blocking(Memories.delete)
     history = blocking(Memories.history)
+    evidence = blocking(Memories.evidence)
     as_of = blocking(Memories.as_of)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
@@ -12,7 +13,7 @@ from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from reme_core.errors import InputError, NotFoundError
-from reme_core.schema import HistoryEntry, Kind, Memory, Source
+from reme_core.schema import Evidence, HistoryEntry, Kind, Memory, Source
 from reme_core.schema import now as present
 from reme_core.store import change as changes
 from reme_core.store import index, rows
@@ -110,7 +111,7 @@ class Memories:
 
     async def list(
         self, workspace: str, filters: Filters | None = None, *, limit: int = 100, offset: int = 0
-    ) -> list[Memory]:
+    ) -> builtins.list[Memory]:
         """Memories that pass the filters, newest first, with their sources."""
         filters = filters or Filters()
         statement = (
@@ -125,7 +126,7 @@ class Memories:
 
     async def _sources(self, workspace: str, ids: Sequence[str]) -> dict[str, Sequence[Source]]:
         found = await self._database.fetch(workspace, _SQL["sources"], {"workspace": workspace, "ids": list(ids)})
-        sources: dict[str, list[Source]] = {}
+        sources: dict[str, builtins.list[Source]] = {}
         for memory_id, kind, source_id, quote in found:
             sources.setdefault(memory_id, []).append(Source(kind=kind, id=source_id, quote=quote))
         return dict(sources)
@@ -137,7 +138,7 @@ class Memories:
 
     async def resting_on(
         self, workspace: str, kind: Literal["message", "episode", "memory"], ids: Sequence[str]
-    ) -> list[Memory]:
+    ) -> builtins.list[Memory]:
         """The active memories that have one of these as evidence."""
         values = {"workspace": workspace, "kind": kind, "ids": list(ids)}
         found = await self._database.fetch(workspace, _SQL["from_sources"], values)
@@ -206,7 +207,7 @@ class Memories:
             await self.apply(workspace, Change(close=close), actor=actor, reason=reason)
         return len(close)
 
-    async def history(self, workspace: str, memory_id: str) -> list[HistoryEntry]:
+    async def history(self, workspace: str, memory_id: str) -> builtins.list[HistoryEntry]:
         """Every change of one memory, oldest first.
 
         Raises:
@@ -220,7 +221,13 @@ class Memories:
         names = ("operation", "changed_at", "changed_by", "reason", "before", "after")
         return [HistoryEntry.model_validate(dict(zip(names, row, strict=True))) for row in found]
 
-    async def as_of(self, workspace: str, moment: datetime, *, held_at: datetime | None = None) -> list[Memory]:
+    async def evidence(self, workspace: str, memory_id: str) -> builtins.list[Evidence]:
+        """What a memory rests on, in words, oldest first; empty for one that was told outright."""
+        found = await self._database.fetch(workspace, _SQL["evidence"], {"workspace": workspace, "id": memory_id})
+        names = ("kind", "id", "text", "at", "by")
+        return [Evidence.model_validate(dict(zip(names, row, strict=True))) for row in found]
+
+    async def as_of(self, workspace: str, moment: datetime, *, held_at: datetime | None = None) -> builtins.list[Memory]:
         """The memories as they were known at `moment`, word for word; with `held_at`, those that hold at that time."""
         columns = rows.select(rows.COLUMNS, "m")
         statement = (

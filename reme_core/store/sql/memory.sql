@@ -151,3 +151,9 @@ set kind = n.kind, subject = n.subject, when_to_use = n.when_to_use, content = n
 from jsonb_populate_record(null::reme.memory, %(row)s) as n
 where m.workspace_id = %(workspace)s and m.memory_id = n.memory_id
 returning m.document_id
+
+-- name: evidence
+select source_kind, source_id, coalesce(evidence, ''), evidence_at, coalesce(said_by, '')
+from reme.memory_lineage
+where workspace_id = %(workspace)s and memory_id = %(id)s
+order by evidence_at, source_id
