@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
-import anyio
 from opentelemetry import trace
 
 from reme_core.flow.build import Flow, Plan, Step, Then
+from reme_core.ops.beside import side_by_side
 from reme_core.ops.deps import Deps
 from reme_core.ops.state import RetrievalState, State, SummaryState
+from reme_core.store.journal import working_for
 
 S = TypeVar("S", RetrievalState, SummaryState)
 
@@ -25,8 +28,8 @@ async def run(flow: Flow, state: S, deps: Deps) -> S:
     """
     with _tracer.start_as_current_span(
         f"reme.flow {flow.name}", attributes={"reme.flow": flow.name, "reme.workspace_id": state.workspace_id}
-    ):
-        await _run(flow.plan, state, deps)
+    ), working_for(state.workspace_id):
+        await _run(flow.plan, state, replace(deps, flow=flow.name))
     return state
 
 
@@ -37,7 +40,7 @@ async def _run(plan: Plan, state: State, deps: Deps) -> None:
         for step in plan.steps:
             await _run(step, state, deps)
     else:
-        await _run_beside(plan.branches, state, deps)
+        await side_by_side([partial(_run, branch, state, deps) for branch in plan.branches])
 
 
 async def _run_op(step: Step, state: State, deps: Deps) -> None:
@@ -47,23 +50,3 @@ async def _run_op(step: Step, state: State, deps: Deps) -> None:
         except Exception as error:
             error.add_note(f"in the op '{step.title}'")
             raise
-
-
-async def _run_beside(branches: tuple[Plan, ...], state: State, deps: Deps) -> None:
-    errors: list[Exception] = []
-
-    async def branch(plan: Plan) -> None:
-        try:
-            await _run(plan, state, deps)
-        except Exception as error:
-            errors.append(error)
-            group.cancel_scope.cancel()
-
-    async with anyio.create_task_group() as group:
-        for plan in branches:
-            group.start_soon(branch, plan)
-    if errors:
-        first, *others = errors
-        for other in others:
-            first.add_note(f"beside it failed: {type(other).__name__}: {other}")
-        raise first

@@ -3,33 +3,52 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from reme_core.errors import ConfigurationError
-from reme_core.schema import now
+from reme_core.models import ChatModel, Reranker
+from reme_core.schema import Recollection, now
 from reme_core.settings import OpSettings, Settings
-
-if TYPE_CHECKING:
-    from reme_core.models.base import ChatModel, Embedder, Reranker
-    from reme_core.store import Store
+from reme_core.store.database import Database
+from reme_core.store.journal import Journal
+from reme_core.store.memories import Memories
+from reme_core.store.serving import Serving
+from reme_core.store.workspaces import Workspaces
 
 
 @dataclasses.dataclass(frozen=True)
 class Deps:
-    """The surroundings of an op. Nothing in it belongs to one request, and ops close none of it."""
+    """The surroundings of an op. Nothing in it belongs to one request, and ops close none of it.
 
-    store: Store
-    embedder: Embedder
-    settings: Settings = dataclasses.field(default_factory=Settings)
+    Attributes:
+        database: The open database.
+        memories: Adding, reading and changing memories.
+        workspaces: Loading, dumping and clearing whole workspaces.
+        recall: Finding memories, as `AsyncReMe.recall` does.
+        serving: Which embedder serves a workspace.
+        journal: The log of recalls and model calls.
+        settings: Everything that is set.
+        chats: Chat models by their name in the settings.
+        chat: The chat model of the op at hand; without one the rules serve.
+        reranker: The reranker, if one is set.
+        language: `en`, `zh`, or `auto`, the language of the input.
+        flow: The name of the flow at hand, for the logs.
+        now: Tells the time.
+    """
+
+    database: Database
+    memories: Memories
+    workspaces: Workspaces
+    recall: Callable[..., Awaitable[Recollection]]
+    serving: Serving
+    journal: Journal
+    settings: Settings
     chats: Mapping[str, ChatModel] = dataclasses.field(default_factory=dict)
-    """Chat models by their name in the settings; `default` serves where an op names none."""
     chat: ChatModel | None = None
-    """The chat model of the op at hand; without one the rules serve."""
     reranker: Reranker | None = None
     language: str = "auto"
-    """`en`, `zh`, or `auto`: the language of the input."""
+    flow: str = ""
     now: Callable[[], datetime] = now
 
     def for_op(self, override: OpSettings) -> Deps:
@@ -38,13 +57,10 @@ class Deps:
         Raises:
             ConfigurationError: It names a chat model that is not there.
         """
-        changes: dict[str, object] = {}
+        chat, language = self.chat, override.language or self.language
         if override.llm:
             if override.llm not in self.chats:
-                raise ConfigurationError(
-                    f"the chat model '{override.llm}' is not set; add llm.{override.llm}.model_name=..."
-                )
-            changes["chat"] = self.chats[override.llm]
-        if override.language:
-            changes["language"] = override.language
-        return dataclasses.replace(self, **changes) if changes else self  # type: ignore[arg-type]
+                key = f"llm.{override.llm}"
+                raise ConfigurationError(f"the chat model '{override.llm}' is not set; add {key}.model_name=...")
+            chat = self.chats[override.llm]
+        return dataclasses.replace(self, chat=chat, language=language)

@@ -14,7 +14,9 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from reme_core.errors import InputError
-from reme_core.schema import Hit, Memory, Message, TimeRange, Trajectory
+from reme_core.ops.identity import identified
+from reme_core.schema import Hit, Memory, Message, Source, TimeRange, Trajectory
+from reme_core.store.change import Close
 
 
 class Request(BaseModel):
@@ -68,6 +70,11 @@ class SummaryRequest(Request):
     def _comma_string(cls, value: Any) -> Any:
         return _split(value)
 
+    @field_validator("trajectories")
+    @classmethod
+    def _with_ids(cls, value: list[Trajectory]) -> list[Trajectory]:
+        return [t.model_copy(update={"messages": identified(t.messages, t.task_id)}) for t in value]
+
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
@@ -80,10 +87,11 @@ class Segment:
 
 @dataclasses.dataclass
 class UpdateResult:
-    """How many memories a flow closed or removed, and how many it stored anew."""
+    """How many memories a flow closed or removed, stored anew, and changed otherwise."""
 
     deleted_count: int = 0
     inserted_count: int = 0
+    updated_count: int = 0
 
 
 class _State(BaseModel):
@@ -152,8 +160,14 @@ class SummaryState(_State, SummaryRequest):
     comparative_drafts: list[Memory] = Field(default_factory=list)
     memories: list[Memory] = Field(default_factory=list)
     """What is to be stored; after `store`, what is."""
-    removed_ids: list[str] = Field(default_factory=list)
-    """Stored memories that this flow closes."""
+    restated: dict[str, list[Source]] = Field(default_factory=dict)
+    """Stored memories that say the same as a new one, by id, with the evidence of the new one."""
+    same_from: float | None = None
+    """The similarity from which two memories counted as the same, where that was looked into."""
+    decided_after: int | None = None
+    """The version of the workspace's memories that this was decided on."""
+    closing: list[Close] = Field(default_factory=list)
+    """Stored memories that the new ones replace or end."""
     update_result: UpdateResult = Field(default_factory=UpdateResult)
 
 

@@ -27,7 +27,8 @@ pytestmark = pytest.mark.usefixtures("own_ops")
 
 def deps(**given: Any) -> Deps:
     """The engine itself touches neither store nor models."""
-    return Deps(**{"store": cast(Any, None), "embedder": cast(Any, None), **given})
+    nothing = dict.fromkeys(("database", "memories", "workspaces", "recall", "serving", "journal"))
+    return Deps(**cast(Any, {**nothing, "settings": Settings(), **given}))
 
 
 @pytest.fixture(autouse=True)

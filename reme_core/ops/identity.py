@@ -1,0 +1,43 @@
+"""Ids that follow from what they name, so that what is posted twice is recognised."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+
+from reme_core.schema import Message, Trajectory
+
+
+def stable_id(*parts: object) -> str:
+    """An id made from its parts: 32 hexadecimal digits, the same wherever and whenever it is made.
+
+    >>> stable_id("a", 1) == stable_id("a", 1) != stable_id("a1")
+    True
+    """
+    text = json.dumps(parts, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def identified(messages: Iterable[Message], context: str = "") -> list[Message]:
+    """The messages, each with an id: its own, or one made from its words, its place and what went before.
+
+    A client that names none would otherwise look, on its second post of one conversation, as if it had another.
+    """
+    known: list[Message] = []
+    before = context
+    for message in messages:
+        given = message.message_id if "message_id" in message.model_fields_set else ""
+        calls = [(call.name, call.arguments) for call in message.tool_calls]
+        said = message.sent_at if "sent_at" in message.model_fields_set else ""
+        before = given or stable_id(before, message.role, message.author, message.content, calls, said)
+        known.append(message if given else message.model_copy(update={"message_id": before}))
+    return known
+
+
+def episode_id(trajectory: Trajectory) -> str:
+    """The id of an attempt: `episode_id` of its metadata, or one made from its task, score and messages."""
+    given = trajectory.metadata.get("episode_id")
+    if given:
+        return str(given)
+    return stable_id(trajectory.task_id, trajectory.score, [m.message_id for m in trajectory.messages])

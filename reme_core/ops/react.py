@@ -1,0 +1,95 @@
+"""One agent loop with a memory: the model looks things up, keeps what is new, and answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from reme_core.errors import ConfigurationError, ModelAnswerError
+from reme_core.models import ChatModel, Tool
+from reme_core.ops.deps import Deps
+from reme_core.ops.drafts import draft
+from reme_core.ops.notes import listed
+from reme_core.ops.registry import op
+from reme_core.ops.state import RetrievalState
+from reme_core.ops.transcript import language
+from reme_core.prompts import prompt
+from reme_core.schema import Message, ToolCall
+from reme_core.store.change import Change
+from reme_core.text.fence import NOTE, fenced
+
+_TEXT = {"type": "string"}
+_SEARCH = Tool(
+    "search_memory",
+    "Look for what was learned from earlier tasks.",
+    {"type": "object", "properties": {"query": _TEXT}, "required": ["query"]},
+)
+_SAVE = Tool(
+    "save_memory",
+    "Keep a lesson for later tasks: the situation in which it helps, and what to do there.",
+    {
+        "type": "object",
+        "properties": {"when_to_use": _TEXT, "content": _TEXT},
+        "required": ["when_to_use", "content"],
+    },
+)
+
+
+@op(reads={"query", "messages", "top_k"}, writes={"answer", "transcript"}, aliases=("simple_react",))
+async def react(state: RetrievalState, deps: Deps, *, max_steps: int = 8) -> None:
+    """Answer the query in a loop of thinking, searching the memory and saving to it.
+
+    Raises:
+        ConfigurationError: No chat model is set.
+        ModelAnswerError: The model still calls tools after `max_steps` steps.
+    """
+    if deps.chat is None:
+        raise ConfigurationError(
+            "the flow 'react' needs a chat model: set llm.default.model_name, llm.default.base_url and FLOW_LLM_API_KEY"
+        )
+    speech = language(deps.language, [Message(role="user", content=state.query)])
+    instruction, request = prompt("react", speech, query=state.query, now=f"{deps.now():%Y-%m-%d %H:%M %Z}")
+    conversation: list[Message | dict[str, Any]] = [instruction, *state.messages, request]
+    for _ in range(max_steps):
+        completion = await deps.chat.complete(conversation, tools=[_SEARCH, _SAVE], purpose="react")
+        state.transcript.append(completion.as_message())
+        if not completion.tool_calls:
+            state.answer = completion.text
+            return
+        for call in completion.tool_calls:
+            result = await _act(call, state, deps, deps.chat)
+            state.transcript.append(
+                Message(role="tool", content=result, tool_call_id=call.id, metadata={"reme_note": True})
+            )
+        conversation = [instruction, *state.messages, request, *state.transcript]
+    raise ModelAnswerError(f"'{deps.chat.name}' gave no answer within {max_steps} steps; raise react(max_steps=...)")
+
+
+async def _act(call: ToolCall, state: RetrievalState, deps: Deps, chat: ChatModel) -> str:
+    """Do what the model asks for. Its mistakes are told to it, so that it can do better in the next step."""
+    try:
+        arguments = json.loads(call.arguments or "{}")
+        values = {name: str(arguments[name]) for name in _required(call.name)}
+    except (ValueError, KeyError, TypeError) as error:
+        return f"Error: {call.name}({call.arguments}) cannot be read: {error!r}. Give JSON with all required fields."
+    if not all(value.strip() for value in values.values()):
+        return "Error: a required field is empty."
+    if call.name == _SEARCH.name:
+        found = await deps.recall(state.workspace_id, values["query"], kind="task", limit=state.top_k, flow=deps.flow)
+        speech = language(deps.language, [Message(role="user", content=state.query)])
+        return fenced(listed(found.memories, speech), NOTE) if found else "Nothing was found."
+    kept = draft(
+        values["when_to_use"], values["content"], trajectories=[], evidence=[], author=chat.name, confidence=0.5
+    )
+    known = await deps.memories.same_text(state.workspace_id, [kept.content], [str(kept.kind)])
+    if known:
+        return "That is known already."
+    await deps.memories.apply(state.workspace_id, Change(add=[kept]), actor=deps.flow, reason="saved by the model")
+    return "Saved."
+
+
+def _required(name: str) -> list[str]:
+    for tool in (_SEARCH, _SAVE):
+        if tool.name == name:
+            return list(tool.parameters["required"])
+    raise KeyError(f"there is no tool '{name}'")

@@ -1,0 +1,81 @@
+"""Finding memories, and putting what was found in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reme_core.models.rerank import ChatReranker
+from reme_core.ops.deps import Deps
+from reme_core.ops.drafts import confidence_of
+from reme_core.ops.notes import as_text
+from reme_core.ops.registry import op
+from reme_core.ops.state import RetrievalState
+from reme_core.ops.transcript import language
+from reme_core.schema import Hit, Message
+from reme_core.text.fence import fenced
+
+
+@op(reads={"search_query", "top_k"}, writes={"hits", "retrieval_id"}, aliases=("recall_vector_store",))
+async def recall(
+    state: RetrievalState,
+    deps: Deps,
+    *,
+    kind: str = "task",
+    candidates: int = 0,
+    threshold_score: float | None = None,
+) -> None:
+    """Find the memories that fit the search query; of equal contents the better one stays.
+
+    Args:
+        state: Reads `search_query` and `top_k`.
+        deps: Uses `recall`.
+        kind: A kind, or a family of kinds: `task`, `personal`, `tool`.
+        candidates: Find at least so many, for a reranker to choose `top_k` from.
+        threshold_score: Leave out memories whose cosine similarity to the query is below.
+    """
+    wanted = max(state.top_k, candidates)
+    found = await deps.recall(state.workspace_id, state.search_query, kind=kind, limit=wanted, flow=deps.flow)
+    near = [
+        hit
+        for hit in found.hits
+        if threshold_score is None or (hit.parts.similarity is not None and hit.parts.similarity >= threshold_score)
+    ]
+    # The similarity stays in the hit's parts: a memory's own score is how good it proved, not how near it is.
+    state.hits = _ranked(list({hit.content.strip(): hit for hit in reversed(near)}.values())[::-1])
+    state.retrieval_id = found.retrieval_id
+
+
+@op(reads={"search_query", "hits", "top_k"}, writes={"hits"}, aliases=("rerank_memory",))
+async def rerank(
+    state: RetrievalState,
+    deps: Deps,
+    *,
+    enable_llm_rerank: bool = True,
+    enable_score_filter: bool = False,
+    min_score_threshold: float = 0.3,
+    top_k: int | None = None,
+) -> None:
+    """Order what was recalled: by the reranker, else by the chat model, else as it is; and keep the best.
+
+    Args:
+        state: Reads `search_query`, `hits` and `top_k`.
+        deps: Uses `reranker`, or `chat`.
+        enable_llm_rerank: Let the chat model order them where no reranker is set; off, nobody waits for it.
+        enable_score_filter: Leave out what its makers thought little of.
+        min_score_threshold: The least mean of a memory's confidence (0.5 where untold) and its score that passes.
+        top_k: How many to keep; default is what the caller asked for.
+    """
+    hits = state.hits
+    if enable_score_filter:
+        hits = [h for h in hits if (confidence_of(h.memory) + h.memory.score) / 2 >= min_score_threshold]
+    ranker = deps.reranker or (ChatReranker(deps.chat) if deps.chat is not None and enable_llm_rerank else None)
+    if ranker is not None and len(hits) > 1:
+        speech = language(deps.language, [Message(role="user", content=state.search_query)])
+        texts = [fenced(as_text(hit.memory, speech), "memory") for hit in hits]
+        order = [index for index, _ in await ranker.rank(state.search_query, texts)]
+        hits = [hits[index] for index in dict.fromkeys([*order, *range(len(hits))])]
+    state.hits = _ranked(hits[: top_k or state.top_k])
+
+
+def _ranked(hits: Sequence[Hit]) -> list[Hit]:
+    return [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(hits, 1)]

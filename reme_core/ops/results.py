@@ -1,0 +1,121 @@
+"""What the result of a tool call tells: that it worked, or which error stopped it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from reme_core.ops.transcript import condense
+
+MAX_ERROR = 160
+"""Characters of an error message that a memory quotes."""
+
+
+def error_in(text: str) -> str:
+    """The error that a tool's result tells of, in one line; empty where it tells of none.
+
+    JSON speaks by its fields, Python by its traceback, and prose only at its start or where it is short: a long text
+    that merely mentions a failure is no error.
+
+    >>> error_in('{"status": "error", "message": "no such flight"}'), error_in('{"error": null, "n": 0}')
+    ('no such flight', '')
+    """
+    told = _error_in_json(text)
+    if told is None:
+        told = _error_in_prose(text)
+    return condense(told, MAX_ERROR)
+
+
+def is_output(text: str) -> bool:
+    """Whether a text says of itself that it is what running something printed."""
+    return _OUTPUT.match(text) is not None
+
+
+_OUTPUT: Final = re.compile(
+    r"\s*(?:```\s*)?(?:(?:execution\s+)?(?:output|result|observation|response|stdout|stderr)s?\b\s*[:：\n]|traceback\b"
+    r"|执行(?:结果|输出)|运行结果|输出\s*[:：]|观察\s*[:：])",
+    re.IGNORECASE,
+)
+_LABEL: Final = re.compile(rf"(?:{_OUTPUT.pattern})\s*(?:```\w*\s*)?", re.IGNORECASE)
+
+
+_SAYS_ERROR: Final = ("error", "errors", "exception", "error_message", "err_msg", "errmsg", "traceback", "错误")
+_EXPLAINS: Final = ("message", "msg", "detail", "details", "reason", "description", "error_message", "原因", "信息")
+_BAD_WORDS: Final = {"error", "failed", "failure", "fail", "exception", "timeout", "denied", "错误", "失败"}
+
+
+def _error_in_json(text: str) -> str | None:
+    """None where the text is no JSON object; else what its fields tell."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    if isinstance(value, str):
+        return _error_in_prose(value)
+    if not isinstance(value, dict):
+        return ""
+    for name in _SAYS_ERROR:
+        told = value.get(name)
+        if told and told is not True:
+            return _told(told)
+    status = value.get("status_code", value.get("code", value.get("status")))
+    refused = isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600
+    bad = str(value.get("status", value.get("state", ""))).lower() in _BAD_WORDS
+    failed = any(value.get(name) is False for name in ("success", "ok", "succeeded", "successful"))
+    if refused or bad or failed or value.get("error") is True or value.get("is_error") is True:
+        return next((_told(value[name]) for name in _EXPLAINS if value.get(name)), text)
+    return ""
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, dict):
+        return next(
+            (_told(value[name]) for name in _EXPLAINS if value.get(name)), json.dumps(value, ensure_ascii=False)
+        )
+    if isinstance(value, list):
+        return _told(value[0]) if value else ""
+    return str(value)
+
+
+# A line such as `requests.HTTPError: 401 …`; where it ends in a colon the next line completes it.
+_TRACEBACK_END: Final = re.compile(
+    r"^(?:[\w.]+\.)?(?:[A-Z]\w*)?(?:Error|Exception|Warning|Interrupt|Exit)\b(?::.*(?:(?<=:)\n.+)?)?$", re.MULTILINE
+)
+_ERROR_START: Final = re.compile(
+    r"\s*(?:\W*(?:[\w.]*[a-z](?:Error|Exception)\b"
+    r"|(?:an?\s+)?(?:unexpected\s+|internal\s+|fatal\s+|runtime\s+)?error\b(?!\s*(?:s|-)?free)"
+    r"|exception\b|failed\b|failure\b|fatal\b|invalid\b|unauthori[sz]ed\b|forbidden\b|(?:access|permission) denied\b"
+    r"|(?:http\s*)?[45]\d\d\b\s*(?:[:\-]|\w*\s*(?:error|not|bad|un|for|internal|too))"
+    r"|错误|出错|失败|异常|无效|非法|拒绝|未授权|没有权限|超时))",
+    re.IGNORECASE,
+)
+_SHORT: Final = 300
+_ERROR_WITHIN: Final = re.compile(
+    r"\b(?:not found|no such|does(?:n't| not) exist|(?:is|was) (?:not valid|invalid|missing|required)"
+    r"|not permitted|not allowed|(?:access|permission) denied|timed out|unable to|has expired|rate limit"
+    r"|(?:cannot|can't|could(?:n't| not)) (?:be )?"
+    r"(?:f[io]u?nd|open|read|connect|access|process|locat|load|parse|complet)\w*"
+    r"|unexpected keyword|missing \d+ required|out of range|refused)\b"
+    r"|未找到|找不到|不存在|无法|没有权限|已过期|超时|缺少|失败|参数错误|被拒绝",
+    re.IGNORECASE,
+)
+
+
+def _error_in_prose(text: str) -> str:
+    body = _LABEL.sub("", text, count=1) if _OUTPUT.match(text) and "raceback" not in text[:40] else text
+    if "Traceback (most recent call last)" in body:
+        ends = _TRACEBACK_END.findall(body)
+        return ends[-1] if ends else [line for line in body.splitlines() if line.strip("` ")][-1]
+    if _ERROR_START.match(body):
+        return next(line for line in body.splitlines() if line.strip())
+    if len(body) <= _SHORT and (match := _ERROR_WITHIN.search(body)):
+        return _sentence_at(body, match.start())
+    return ""
+
+
+def _sentence_at(text: str, place: int) -> str:
+    """The sentence around a place."""
+    start = max(text.rfind(mark, 0, place) for mark in "\n。！？;；")
+    ends = [end for mark in ("\n", "。", "！", "？") if (end := text.find(mark, place)) >= 0]
+    return text[start + 1 : min(ends, default=len(text))].strip().strip("`")

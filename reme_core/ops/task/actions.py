@@ -1,0 +1,173 @@
+"""What an agent did, read from its messages: tool calls, what came of them, and which error was overcome how."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, Final
+
+from reme_core.ops.results import error_in, is_output
+from reme_core.ops.transcript import condense
+from reme_core.schema import Message
+
+_MAX_VALUE = 60
+
+
+@dataclass(frozen=True)
+class Action:
+    """One call of a tool; `error` is empty where it worked, or where its result is not known."""
+
+    tool: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    result: str = ""
+    error: str = ""
+    message_ids: tuple[str, ...] = ()
+
+    @property
+    def same_call(self) -> tuple[str, str]:
+        """Equal for calls of the same tool with the same arguments."""
+        return self.tool, json.dumps(self.arguments, sort_keys=True, default=str)
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A call that failed, the same tool's next call that worked, and what worked in between."""
+
+    failed: Action
+    worked: Action
+    between: tuple[Action, ...]
+
+
+def actions_of(messages: Sequence[Message]) -> list[Action]:
+    """All tool calls, in order, each with its result.
+
+    Reads OpenAI's form (`tool_calls` and messages of role `tool`), and agents that write Python: calls such as
+    `apis.spotify.login(…)` in a fenced block, when the next message is the output of running it.
+    """
+    found: list[Action] = []
+    waiting: dict[int, str] = {}
+    for number, message in enumerate(messages):
+        if message.tool_calls:
+            for call in message.tool_calls:
+                waiting[len(found)] = call.id
+                found.append(Action(call.name, _arguments(call.arguments), message_ids=(message.message_id,)))
+        elif message.role == "tool":
+            place = _answered(waiting, message.tool_call_id)
+            if place is None:
+                found.append(Action(message.author or "tool"))
+                place = len(found) - 1
+            waiting.pop(place, None)
+            found[place] = _with_result(found[place], message)
+        elif message.role == "assistant" and number + 1 < len(messages) and _is_run(messages[number + 1]):
+            calls = [Action(name, message_ids=(message.message_id,)) for name in _written_calls(message.content)]
+            # The output belongs to the block as a whole; its error stopped the last call.
+            found.extend(calls[:-1])
+            found.extend(_with_result(call, messages[number + 1]) for call in calls[-1:])
+    return found
+
+
+def fixes_of(actions: Sequence[Action]) -> list[Fix]:
+    """Errors that were overcome: one for each tool and error, the last failing call before the one that worked."""
+    found: dict[tuple[str, str], Fix] = {}
+    for start, failed in enumerate(actions):
+        if not failed.error:
+            continue
+        between: list[Action] = []
+        for action in actions[start + 1 :]:
+            if action.tool == failed.tool:
+                if not action.error:
+                    found[failed.tool, failed.error] = Fix(failed, action, tuple(between))
+                    break
+            elif not action.error:
+                between.append(action)
+    return list(found.values())
+
+
+def unresolved_of(actions: Sequence[Action]) -> list[Action]:
+    """Errors that no later call of the same tool overcame, one for each tool and error."""
+    worked_last = {action.tool: place for place, action in enumerate(actions) if not action.error}
+    open_ones = {
+        (action.tool, action.error): action
+        for place, action in enumerate(actions)
+        if action.error and place > worked_last.get(action.tool, -1)
+    }
+    return list(open_ones.values())
+
+
+def loops_of(actions: Sequence[Action], *, least: int = 3) -> list[tuple[Action, int]]:
+    """Calls that were repeated with the same arguments and the same result, at least `least` times, and how often."""
+    counts: dict[tuple[tuple[str, str], str], list[Action]] = {}
+    for action in actions:
+        counts.setdefault((action.same_call, action.result), []).append(action)
+    return [(same[0], len(same)) for same in counts.values() if len(same) >= least]
+
+
+def path_of(actions: Iterable[Action]) -> list[str]:
+    """The calls that worked, as `tool(argument names)`, in order; the same one several times in a row is counted.
+
+    >>> path_of([Action("find", {"q": "x"}), Action("find", {"q": "y"}), Action("book")])
+    ['find(q) ×2', 'book()']
+    """
+    written = [f"{action.tool}({', '.join(action.arguments)})" for action in actions if not action.error]
+    runs = [(call, len(list(same))) for call, same in groupby(written)]
+    return [call if count == 1 else f"{call} ×{count}" for call, count in runs]
+
+
+def shown(arguments: Mapping[str, Any], names: Iterable[str] | None = None) -> str:
+    """Arguments as text, secrets hidden and long values cut.
+
+    >>> shown({"user": "ann", "password": "s3cret"})
+    'user="ann", password=…'
+    """
+    chosen = arguments if names is None else [name for name in arguments if name in set(names)]
+    return ", ".join(f"{name}={_value(name, arguments[name])}" for name in chosen)
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return {"arguments": text}
+    return value if isinstance(value, dict) else {"arguments": value}
+
+
+def _answered(waiting: Mapping[int, str], call_id: str) -> int | None:
+    if call_id and call_id in waiting.values():
+        return next(place for place, waited in waiting.items() if waited == call_id)
+    return next(iter(waiting), None)
+
+
+def _with_result(action: Action, message: Message) -> Action:
+    return replace(
+        action,
+        result=message.content,
+        error=error_in(message.content),
+        message_ids=(*action.message_ids, message.message_id),
+    )
+
+
+_BLOCK: Final = re.compile(r"```(?:python|py)?[^\S\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_DOTTED_CALL: Final = re.compile(r"(?<![\w.])([A-Za-z_]\w*(?:\.\w+)+)\(")
+
+
+def _is_run(message: Message) -> bool:
+    return message.role in ("user", "system") and is_output(message.content)
+
+
+def _written_calls(text: str) -> list[str]:
+    code = "\n".join(_BLOCK.findall(text))
+    return [name for name in _DOTTED_CALL.findall(code) if not name.startswith(("print.", "json.", "re."))]
+
+
+_SECRET: Final = re.compile(
+    r"pass(?:word|wd|phrase|code)?$|token|secret|credential|api_?key|cvv|^pin$|^otp$|密码|密钥|口令", re.IGNORECASE
+)
+
+
+def _value(name: str, value: Any) -> str:
+    if _SECRET.search(name):
+        return "…"
+    return condense(json.dumps(value, ensure_ascii=False, default=str), _MAX_VALUE)

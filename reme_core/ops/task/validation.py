@@ -1,0 +1,97 @@
+"""Judging drafts before they are stored: by the model, or, where rules wrote them, by what the rules saw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from reme_core.errors import ModelAnswerError
+from reme_core.models import ChatModel
+from reme_core.ops.beside import side_by_side
+from reme_core.ops.deps import Deps
+from reme_core.ops.drafts import confidence_of
+from reme_core.ops.registry import op
+from reme_core.ops.state import SummaryState
+from reme_core.ops.transcript import language
+from reme_core.prompts import prompt
+from reme_core.schema import Memory, Message
+from reme_core.text.fence import fenced
+
+_AT_ONCE = 8  # lessons a prompt: more, and small models lose count
+
+
+class _Verdict(BaseModel):
+    number: int
+    actionability: float = 0.0
+    accuracy: float = 0.0
+    relevance: float = 0.0
+    clarity: float = 0.0
+    uniqueness: float = 0.0
+    is_valid: bool
+    score: float = Field(description="0 to 1")
+    reason: str = ""
+
+
+class _Verdicts(BaseModel):
+    verdicts: list[_Verdict]
+
+
+@op(
+    uses={"success_drafts", "failure_drafts", "comparative_drafts"},
+    writes={"memories"},
+    aliases=("memory_validation",),
+)
+async def validation(state: SummaryState, deps: Deps, *, validation_threshold: float = 0.5) -> None:
+    """Score the drafts by actionability, accuracy, relevance, clarity and uniqueness; keep those at the threshold.
+
+    What a rule wrote is right by construction, so without a model its score is its confidence. The report names what
+    was refused, and why.
+
+    Raises:
+        ModelAnswerError: The model passes over lessons even when it is asked again.
+    """
+    drafts = [*state.success_drafts, *state.failure_drafts, *state.comparative_drafts]
+    if deps.chat is None:
+        verdicts = [_Verdict(number=n, is_valid=True, score=confidence_of(d)) for n, d in enumerate(drafts)]
+    else:
+        groups = [drafts[start : start + _AT_ONCE] for start in range(0, len(drafts), _AT_ONCE)]
+        judged = await side_by_side([partial(_judge, group, deps, deps.chat) for group in groups])
+        verdicts = [verdict for group in judged for verdict in group]
+    kept: list[Memory] = []
+    refused: list[dict[str, Any]] = []
+    for memory, verdict in zip(drafts, verdicts, strict=True):
+        score = min(max(verdict.score, 0.0), 1.0)
+        if verdict.is_valid and score >= validation_threshold:
+            criteria = {} if deps.chat is None else {"validation": verdict.model_dump(exclude={"number", "is_valid"})}
+            kept.append(memory.model_copy(update={"score": score, "metadata": memory.metadata | criteria}))
+        else:
+            refused.append({"when_to_use": memory.when_to_use, "score": score, "reason": verdict.reason})
+    state.memories = kept
+    if refused:
+        state.report["refused"] = refused
+
+
+async def _judge(drafts: Sequence[Memory], deps: Deps, chat: ChatModel) -> list[_Verdict]:
+    """One verdict for each draft. Those that the model passes over are put to it once more."""
+    found: dict[int, _Verdict] = {}
+    for _ in range(2):
+        missing = [number for number in range(1, len(drafts) + 1) if number not in found]
+        if not missing:
+            break
+        lessons = "\n\n".join(_shown(number, drafts[number - 1]) for number in missing)
+        speech = language(deps.language, [Message(role="user", content=d.content) for d in drafts])
+        request = prompt("validation", speech, lessons=fenced(lessons, "lessons"))
+        answer = await chat.structured(request, _Verdicts, purpose="validation")
+        found.update({v.number: v for v in answer.verdicts if v.number in missing})
+    if len(found) < len(drafts):
+        left = [number for number in range(1, len(drafts) + 1) if number not in found]
+        raise ModelAnswerError(f"'{chat.name}' gave no verdict on lessons {left}, asked twice; try a larger model")
+    return [found[number] for number in range(1, len(drafts) + 1)]
+
+
+def _shown(number: int, memory: Memory) -> str:
+    passages = "\n".join(f"  - {s.quote}" for s in memory.sources if s.quote)
+    return f"[{number}] when: {memory.when_to_use}\n  lesson: {memory.content}\n  rests on:\n{passages}"

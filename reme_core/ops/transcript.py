@@ -1,0 +1,82 @@
+"""Conversations as extraction sees them: what was said and done, without what was merely recalled or instructed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reme_core.prompts import Language
+from reme_core.schema import Message
+from reme_core.text.answers import strip_thinking
+from reme_core.text.budget import count_tokens
+from reme_core.text.fence import without_notes
+from reme_core.text.terms import language_of
+
+MAX_MESSAGE = 1_500
+"""Characters of one message that a prompt shows; the rest of a long tool result seldom teaches anything."""
+MAX_TRANSCRIPT = 4_000
+"""Tokens of a conversation that a prompt shows; small local models read 8,000 in all."""
+
+
+def said(messages: Sequence[Message]) -> list[Message]:
+    """The messages that memories may be made from.
+
+    System prompts are instructions, and recalled notes are known already: extracting them again is how a memory fills
+    with copies of itself. A note is known by its fence, or by `metadata["reme_note"]`. What a model thought before it
+    answered was never said.
+    """
+    kept = []
+    for message in messages:
+        if message.role == "system" or message.metadata.get("reme_note"):
+            continue
+        content = without_notes(message.content)
+        if message.role == "assistant":
+            content = strip_thinking(content)
+        if content.strip() or message.tool_calls:
+            kept.append(message if content == message.content else message.model_copy(update={"content": content}))
+    return kept
+
+
+def condense(text: str, limit: int) -> str:
+    """One line of at most `limit` characters, cut at a sentence or a word where there is one."""
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    cut = line[: limit - 1]
+    for marks in ("。！？!?", ".;；", ",，、 "):
+        place = max(cut.rfind(mark) for mark in marks)
+        if place >= limit // 2:
+            return cut[: place + 1].rstrip(" ,，、") + "…"
+    return cut + "…"
+
+
+def transcript(messages: Sequence[Message], *, budget: int = MAX_TRANSCRIPT, first: int = 1) -> str:
+    """The messages for a prompt, numbered from `first`; beyond the budget (tokens) the middle is left out."""
+    lines = [f"[{number}] {_line(message)}" for number, message in enumerate(messages, first)]
+    costs = [count_tokens(line) for line in lines]
+    head, tail = 0, len(lines)
+    spent = 0
+    while head < tail:
+        # From both ends in turn: how it began says what was wanted, how it ended says what came of it.
+        at = head if head <= len(lines) - tail else tail - 1
+        spent += costs[at]
+        if spent > budget and (head, tail) != (0, len(lines)):
+            break
+        head, tail = (head + 1, tail) if at == head else (head, at)
+    left_out = [f"[… {tail - head} messages left out …]"] if head < tail else []
+    return "\n".join([*lines[:head], *left_out, *lines[tail:]])
+
+
+def language(setting: str, messages: Sequence[Message]) -> Language:
+    """The language to prompt and write in: the one that is set, or that of what people said."""
+    if setting in ("en", "zh"):
+        return "zh" if setting == "zh" else "en"
+    people = [m for m in messages if m.role == "user"]
+    spoken = " ".join(m.content[:500] for m in people or messages)
+    return "zh" if language_of(spoken[:4_000]) == "zh" else "en"
+
+
+def _line(message: Message) -> str:
+    speaker = f"{message.role} ({message.author})" if message.author else message.role
+    calls = "".join(f"\n  call {call.name}({call.arguments})" for call in message.tool_calls)
+    text = f"{speaker}: {message.content.strip()}{calls}"
+    return text if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE * 2 // 3]} … {text[-MAX_MESSAGE // 3 :]}"

@@ -1,0 +1,58 @@
+"""The prompts, as text files beside this module: one folder a language, one file a prompt.
+
+A file has two parts, divided by a line of three dashes: what the model is (the system message), and what it is given
+(the user message). `$name` stands for a value. `rules.yaml` holds the phrases of the rule-based ops.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from importlib.resources import files
+from string import Template
+from typing import Any, Literal
+
+import yaml
+
+Language = Literal["en", "zh"]
+
+
+def prompt(name: str, language: Language, **values: object) -> list[dict[str, Any]]:
+    """The messages of one prompt, its values filled in.
+
+    Args:
+        name: The file's name without its ending.
+        language: The folder.
+        values: For every `$name` of the file. Text that others wrote must be fenced (`reme_core.text.fence`).
+
+    Raises:
+        KeyError: A value is missing.
+    """
+    return [
+        {"role": role, "content": part.substitute(values)}
+        for role, part in zip(("system", "user"), _parts(name, language), strict=True)
+    ]
+
+
+def phrase(name: str, language: Language, **values: object) -> str:
+    """One phrase of the rules, its values filled in.
+
+    Raises:
+        KeyError: There is no such phrase, or a value is missing.
+    """
+    return _phrases(language)[name].substitute(values)
+
+
+@functools.cache
+def _phrases(language: Language) -> Mapping[str, Template]:
+    text = files(__name__).joinpath(language, "rules.yaml").read_text(encoding="utf-8")
+    return {str(key): Template(str(value)) for key, value in yaml.safe_load(text).items()}
+
+
+@functools.cache
+def _parts(name: str, language: Language) -> tuple[Template, Template]:
+    text = files(__name__).joinpath(language, f"{name}.md").read_text(encoding="utf-8")
+    system, divider, user = text.partition("\n---\n")
+    if not divider:
+        raise ValueError(f"the prompt {language}/{name}.md lacks the line of dashes between its two parts")
+    return Template(system.strip()), Template(user.strip())

@@ -1,0 +1,50 @@
+-- name: settle_retrieval
+-- Tell how a retrieval turned out: its hits, once, and the memories they were.
+with settled as (
+    update reme.retrieval_hit set helped = %(helped)s
+    where workspace_id = %(workspace)s and retrieval_id = any(%(retrievals)s) and helped is null
+      and kind <> 'conversation'
+    returning memory_id
+),
+times as (
+    select memory_id, count(*) as given from settled group by memory_id
+)
+update reme.memory m
+set freq = m.freq + times.given, utility = m.utility + case when %(helped)s then times.given else 0 end
+from times
+where m.workspace_id = %(workspace)s and m.memory_id = times.memory_id
+returning m.memory_id
+
+-- name: settle_hits
+-- Tell of single memories how they turned out: the newest hit of each that nobody has told of yet.
+update reme.retrieval_hit h
+set helped = %(helped)s
+from (
+    select distinct on (open.memory_id) open.memory_id, open.retrieval_id, open.rank
+    from reme.retrieval_hit open
+    join reme.retrieval r on r.workspace_id = open.workspace_id and r.retrieval_id = open.retrieval_id
+    where open.workspace_id = %(workspace)s and open.memory_id = any(%(ids)s) and open.helped is null
+    order by open.memory_id, r.asked_at desc
+) newest
+where h.workspace_id = %(workspace)s and h.retrieval_id = newest.retrieval_id and h.rank = newest.rank
+
+-- name: seldom_useful
+select memory_id
+from reme.memory
+where workspace_id = %(workspace)s and status = 'active' and kind = any(%(kinds)s)
+  -- What was never given to anybody has not been tried, however low the threshold.
+  and freq >= greatest(%(freq)s, 1) and utility::double precision / freq < %(utility)s
+order by memory_id
+
+-- name: nearest
+select asked.number, found.similarity, ${columns}
+from unnest(%(vectors)b::halfvec[]) with ordinality as asked (vector, number)
+cross join lateral (
+    select e.document_id, -(e.embedding <#> asked.vector) as similarity
+    from reme.embedding e
+    where e.workspace_id = %(workspace)s and e.model = %(model)s and e.live and e.kind = any(%(kinds)s)
+    order by e.embedding <#> asked.vector
+    limit %(limit)s
+) found
+join reme.memory m on m.workspace_id = %(workspace)s and m.document_id = found.document_id
+order by asked.number, found.similarity desc, m.memory_id
