@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import psycopg
 from pgvector.psycopg import register_vector
-from psycopg import AsyncConnection
+from psycopg import AsyncClientCursor, AsyncConnection
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.sql import SQL
 from psycopg_pool import AsyncConnectionPool
 
 from reme_core.errors import SchemaError
@@ -81,8 +80,8 @@ async def configure(connection: AsyncConnection[Row], search_path: str, role: st
     settings = {"search_path": search_path, "timezone": "UTC", "jit": "off"}
     if role is not None:
         settings["role"] = role
-    calls = ", ".join("set_config(%s, %s, false)" for _ in settings)
-    await connection.execute(f"select {calls}", [part for item in settings.items() for part in item], prepare=False)
+    calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
+    await connection.execute(f"select {calls}", _flat(settings), prepare=False)
 
 
 async def check_if_idle(connection: Connection) -> None:
@@ -92,19 +91,21 @@ async def check_if_idle(connection: Connection) -> None:
 
 
 async def begin(connection: Connection, settings: Mapping[str, str]) -> None:
-    """Begin a transaction with these settings, in one round trip: two statements in one message take no parameters."""
-    calls = SQL(", ").join(SQL("set_config({}, {}, true)").format(*item) for item in settings.items())
-    await connection.execute(SQL("begin; select {}").format(calls), prepare=False)
+    """Begin a transaction with these settings, in one round trip: as one message, whose values the client puts in."""
+    await AsyncClientCursor(connection).execute("begin; " + _set_local(len(settings)), _flat(settings))
 
 
 async def run(connection: Connection, settings: Mapping[str, str], sql: str, params: Params) -> list[Row]:
     """Send the settings and the statement together; without an explicit transaction they form one of their own."""
     cursor = connection.cursor(binary=True)
     async with connection.pipeline():
-        values = [part for item in settings.items() for part in item]
-        await connection.execute(_set_local(len(settings)), values)
+        await connection.execute(_set_local(len(settings)), _flat(settings))
         await cursor.execute(sql, params)
     return await cursor.fetchall() if cursor.description is not None else []
+
+
+def _flat(settings: Mapping[str, str]) -> list[str]:
+    return [part for item in settings.items() for part in item]
 
 
 @cache
