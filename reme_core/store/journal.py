@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import asdict
 from typing import Any
@@ -25,6 +25,8 @@ from reme_core.store.database import Database
 from reme_core.store.sql import load
 
 log = logging.getLogger(__name__)
+
+Row = dict[str, Any]
 
 _SQL = load("journal.sql")
 _PAUSE_SECONDS = 0.5  # how long entries gather before they are written
@@ -49,7 +51,7 @@ class Journal:
     def __init__(self, database: Database, *, log_retrievals: bool) -> None:
         self._database = database
         self._log_retrievals = log_retrievals
-        self._waiting: list[tuple[str, str, dict[str, Any]]] = []  # (workspace, statement, row)
+        self._waiting: list[tuple[str, str, Callable[[], Row]]] = []  # (workspace, statement, row)
         self._writer: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
 
@@ -59,30 +61,23 @@ class Journal:
         """Note what a recall found."""
         if not self._log_retrievals:
             return
-        entry = {
-            "workspace_id": recollection.workspace_id,
-            "retrieval_id": recollection.retrieval_id,
+        asked = {
             "asked_at": present().isoformat(),
-            "query": recollection.query.replace("\0", ""),
             "kinds": kinds,
             "flow": flow,
             "session_id": session_id,
             "milliseconds": milliseconds,
-            "hits": [
-                hit.parts.model_dump(include={"vector", "lexical", "time", "type", "final"})
-                | {"rank": hit.rank, "memory_id": hit.memory.memory_id, "kind": str(hit.memory.kind)}
-                for hit in recollection.hits
-            ],
         }
-        self._put(recollection.workspace_id, "insert_retrievals", entry)
+        # The row is made when it is written: here somebody is waiting for the answer.
+        self._put(recollection.workspace_id, "insert_retrievals", lambda: _entry(recollection) | asked)
 
     def called(self, call: ModelCall) -> None:
         """Note a model call, for the workspace that is being worked for."""
         workspace = _workspace.get()
         entry = asdict(call) | {"workspace_id": workspace, "called_at": present().isoformat()}
-        self._put(workspace, "insert_model_calls", {k: _clean(v) for k, v in entry.items()})
+        self._put(workspace, "insert_model_calls", lambda: {k: _clean(v) for k, v in entry.items()})
 
-    def _put(self, workspace: str, statement: str, row: dict[str, Any]) -> None:
+    def _put(self, workspace: str, statement: str, row: Callable[[], Row]) -> None:
         self._waiting.append((workspace, statement, row))
         if len(self._waiting) > _MOST_WAITING:
             dropped = self._waiting[: _MOST_WAITING // 10]
@@ -106,7 +101,7 @@ class Journal:
         """
         async with self._lock:
             entries, self._waiting = self._waiting, []
-            groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+            groups: dict[tuple[str, str], list[Callable[[], Row]]] = defaultdict(list)
             for workspace, statement, row in entries:
                 groups[workspace, statement].append(row)
             try:
@@ -115,7 +110,7 @@ class Journal:
                     # Calls that belong to no workspace carry the empty name, which only upkeep may write.
                     scope = self._database.transaction(workspace) if workspace else self._database.maintenance()
                     async with scope as conn:
-                        await conn.execute(_SQL[statement], {"rows": Jsonb(rows)})
+                        await conn.execute(_SQL[statement], {"rows": Jsonb([row() for row in rows])})
                     del groups[workspace, statement]
             finally:
                 self._waiting[:0] = [(w, s, row) for (w, s), rows in groups.items() for row in rows]
@@ -131,6 +126,19 @@ class Journal:
                 await self.flush()
             except DatabaseError as error:
                 log.warning("%d log entries were lost at the end: %s", len(self._waiting), error)
+
+
+def _entry(recollection: Recollection) -> Row:
+    return {
+        "workspace_id": recollection.workspace_id,
+        "retrieval_id": recollection.retrieval_id,
+        "query": _clean(recollection.query),
+        "hits": [
+            hit.parts.model_dump(include={"vector", "lexical", "time", "type", "final"})
+            | {"rank": hit.rank, "memory_id": hit.memory.memory_id, "kind": str(hit.memory.kind)}
+            for hit in recollection.hits
+        ],
+    }
 
 
 def _clean(value: Any) -> Any:

@@ -8,7 +8,7 @@ Fusion Functions for Hybrid Retrieval", 2023, who find convex mixing ahead of re
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from string import Template
@@ -22,6 +22,7 @@ from reme_core.schema import Hit, Kind, Memory, Parts, TimeRange
 from reme_core.store import rows
 from reme_core.store.database import Database
 from reme_core.store.filters import Filters
+from reme_core.store.index import Corpus
 from reme_core.store.sql import load
 from reme_core.text.terms import terms
 
@@ -32,9 +33,14 @@ TIME_BOOST = 2.0
 SESSION_WEIGHT, SPEAKER_WEIGHT, QUESTION_MALUS, LENGTH_BONUS = 0.2, 0.3, 0.1, 0.4
 """How much the session, the speaker who is asked about, being a question, and having much to say count for a message."""
 
-_DEPTH = 100  # candidates a leg: benchmarks/locomo.py gains nothing from more, and loses .002 with 50
-_PER_TERM = 5_000  # postings read for one term; agrees with full BM25 on .99 of the top ten at 10,000 documents
+# Candidates a leg. Each lexical one costs a look at its vector; benchmarks/locomo.py loses .002 with 50 instead of 100,
+# and gains nothing from more.
+_DEPTHS = {"memory": 50, "message": 100}
 _QUERY_TERMS = 64  # a pasted page is not a query
+
+# Planning the statement takes as long as running it, and its text says all that the planner needs.
+_SETTINGS = {"plan_cache_mode": "force_generic_plan"}
+_INDEX_SETTINGS = _SETTINGS | {"hnsw.ef_search": "100", "hnsw.iterative_scan": "relaxed_order"}
 
 _SQL = load("recall.sql")
 
@@ -49,6 +55,8 @@ class Plan:
     type_weights: Mapping[str, float] = field(default_factory=dict)
     boost: TimeRange | None = None
     """A time that the query speaks of; memories that meet it count `TIME_BOOST` times."""
+    postings_per_term: int = 5_000
+    """The best postings read for one term: agrees with full BM25 on .99 of the top ten at 10,000 documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +72,48 @@ class Question:
 
 async def recall_memories(database: Database, question: Question, filters: Filters, plan: Plan) -> list[Hit]:
     """The best memories, fewer than the limit only where fewer pass the filters."""
-    shape = _Shape.of("memory", question, filters, plan)
-    values = {
-        "corpus": "memory",
-        "weighted_kinds": list(plan.type_weights),
-        "type_weights": list(plan.type_weights.values()),
-        "boost": rows.range_of(plan.boost.start, plan.boost.end) if plan.boost else None,
-        "time_boost": TIME_BOOST,
-    }
-    return await _run(database, question, filters, shape, values, rows.to_memory)
+    return await _run(database, question, filters, plan, "memory")
 
 
 async def recall_messages(database: Database, question: Question, filters: Filters, plan: Plan) -> list[Hit]:
     """The best raw messages, as memories of kind `conversation`."""
-    shape = _Shape.of("message", question, filters, plan)
-    values = {
-        "corpus": "message",
+    return await _run(database, question, filters, plan, "message")
+
+
+async def _run(database: Database, question: Question, filters: Filters, plan: Plan, corpus: Corpus) -> list[Hit]:
+    statement, values = prepare(question, filters, plan, corpus)
+    search = _INDEX_SETTINGS if plan.hnsw_dimensions else _SETTINGS
+    found = await database.fetch(question.workspace, statement, values, settings=search)
+    build = rows.to_memory if corpus == "memory" else _as_memory
+    return [
+        Hit(rank=rank, memory=build(question.workspace, row[8:]), parts=_parts(row))
+        for rank, row in enumerate(found, 1)
+    ]
+
+
+def prepare(
+    question: Question, filters: Filters, plan: Plan, corpus: Corpus = "memory"
+) -> tuple[str, dict[str, Any]]:
+    """The statement that answers a question, and its values."""
+    values = filters.parameters() | {
+        "workspace": question.workspace,
+        "corpus": corpus,
+        "model": question.model,
+        "vector": HalfVector(question.vector),
+        "terms": query_terms(question.text),
+        "alpha": ALPHA,
+        "limit": question.limit,
+        "weighted_kinds": list(plan.type_weights),
+        "type_weights": list(plan.type_weights.values()),
+        "boost": rows.range_of(plan.boost.start, plan.boost.end) if plan.boost else None,
+        "time_boost": TIME_BOOST,
         "padded_query": " " + re.sub(r"\W+", " ", question.text.lower()) + " ",
         "session_weight": SESSION_WEIGHT,
         "speaker_weight": SPEAKER_WEIGHT,
         "question_malus": QUESTION_MALUS,
         "length_bonus": LENGTH_BONUS,
     }
-    return await _run(database, question, filters, shape, values, _as_memory)
+    return _statement(_Shape.of(corpus, question, filters, plan)), values
 
 
 def unnamed(query: str, authors: Sequence[str]) -> str:
@@ -104,40 +131,16 @@ def unnamed(query: str, authors: Sequence[str]) -> str:
     return query
 
 
-async def _run(
-    database: Database,
-    question: Question,
-    filters: Filters,
-    shape: _Shape,
-    values: dict[str, Any],
-    build: Callable[[str, Sequence[Any]], Memory],
-) -> list[Hit]:
-    values |= filters.parameters() | {
-        "workspace": question.workspace,
-        "model": question.model,
-        "vector": HalfVector(question.vector),
-        "terms": query_terms(question.text),
-        "depth": max(_DEPTH, question.limit),
-        "per_term": _PER_TERM,
-        "alpha": ALPHA,
-        "limit": question.limit,
-    }
-    search = {"hnsw.ef_search": "100", "hnsw.iterative_scan": "relaxed_order"} if shape.hnsw_dimensions else {}
-    found = await database.fetch(question.workspace, _statement(shape), values, settings=search)
-    return [
-        Hit.model_construct(rank=rank, memory=build(question.workspace, row[8:]), parts=_parts(row))
-        for rank, row in enumerate(found, 1)
-    ]
-
-
 def query_terms(query: str) -> list[str]:
     """The distinct terms of a query, in order."""
     return list(dict.fromkeys(terms(query)))[:_QUERY_TERMS]
 
 
+_PARTS = ("similarity", "vector", "lexical", "session", "speaker", "time", "type", "final")
+
+
 def _parts(row: Sequence[Any]) -> Parts:
-    names = ("similarity", "vector", "lexical", "session", "speaker", "time", "type", "final")
-    return Parts.model_construct(**{name: None if v is None else float(v) for name, v in zip(names, row, strict=False)})
+    return Parts(**dict(zip(_PARTS, row, strict=False)))
 
 
 def _as_memory(workspace: str, row: Sequence[Any]) -> Memory:
@@ -160,7 +163,9 @@ def _as_memory(workspace: str, row: Sequence[Any]) -> Memory:
 class _Shape:
     """What the text of a statement depends on; the same shape gives the same text, which is prepared once."""
 
-    corpus: Literal["memory", "message"]
+    corpus: Corpus
+    depth: int
+    postings_per_term: int
     conditions: tuple[str, ...]
     """Conditions on the memory's or message's own row."""
     index_conditions: tuple[str, ...]
@@ -173,7 +178,7 @@ class _Shape:
     as_of: bool
 
     @classmethod
-    def of(cls, corpus: Literal["memory", "message"], question: Question, filters: Filters, plan: Plan) -> _Shape:
+    def of(cls, corpus: Corpus, question: Question, filters: Filters, plan: Plan) -> _Shape:
         if corpus == "message":
             on_row, on_index = tuple(filters.on_message()), ("e.kind = 'conversation'",)
         elif filters.beyond_kind:
@@ -183,6 +188,9 @@ class _Shape:
             on_row, on_index = (), ("e.live", by_kind)
         return cls(
             corpus=corpus,
+            # Numbers that the planner should know stand in the text; few different ones, so that few texts are made.
+            depth=max(_DEPTHS[corpus], 1 << (question.limit - 1).bit_length()),
+            postings_per_term=plan.postings_per_term,
             conditions=on_row,
             index_conditions=(*on_index, "e.hnsw") if plan.hnsw_dimensions else on_index,
             fusion=plan.fusion,
@@ -208,6 +216,8 @@ def _statement(shape: _Shape) -> str:
     )
     type_weight = "coalesce((%(type_weights)s::real[])[array_position(%(weighted_kinds)s::text[], m.kind)], 1)"
     marks = {
+        "depth": shape.depth,
+        "per_term": shape.postings_per_term,
         "embedding": f"(e.embedding{cast})" if cast else "e.embedding",
         "query": f"%(vector)b::halfvec{cast.removeprefix('::halfvec')}",
         "model": quoted(shape.model) if shape.model else "%(model)s",

@@ -31,16 +31,12 @@ def select(columns: Sequence[str], alias: str) -> str:
 
 
 def to_memory(workspace: str, row: Sequence[Any], sources: Sequence[Source] = ()) -> Memory:
-    """A memory from a row of `COLUMNS`. The database has checked the values, so they aren't checked again."""
+    """A memory from a row of `COLUMNS`."""
     values = dict(zip(COLUMNS, row, strict=False))
     during = values.pop("valid_during")
-    return Memory.model_construct(
-        **values | {"kind": Kind(values["kind"]), "status": Status(values["status"])},
-        workspace_id=workspace,
-        valid_from=during.lower if during else None,
-        valid_until=during.upper if during else None,
-        sources=list(sources),
-    )
+    if during:
+        values["valid_from"], values["valid_until"] = during.lower, during.upper
+    return Memory.model_validate(values | {"workspace_id": workspace, "sources": sources})
 
 
 def from_memory(workspace: str, memory: Memory, document_id: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ with vector_leg as materialized (
     from reme.embedding e ${join}
     where e.workspace_id = %(workspace)s and e.model = ${model} ${conditions}
     order by ${embedding} <#> ${query}
-    limit %(depth)s
+    limit ${depth}
 ),
 query_term as materialized (
     select asked.term, ln(1 + (greatest(c.documents - s.documents, 0) + 0.5) / (s.documents + 0.5)) as idf
@@ -27,7 +27,7 @@ matched as materialized (
         from reme.posting p
         where p.workspace_id = %(workspace)s and p.corpus = %(corpus)s and p.term = query_term.term
         order by p.impact desc
-        limit %(per_term)s
+        limit ${per_term}
     ) best
     group by best.document_id
 ),
@@ -39,7 +39,7 @@ lexical_leg as materialized (
     ${join_matched}
     where true ${matched_conditions}
     order by matched.score desc, matched.document_id
-    limit %(depth)s
+    limit ${depth}
 ),
 candidate as (
     select v.document_id, v.similarity, coalesce(m.score, 0) as score

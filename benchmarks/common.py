@@ -1,0 +1,39 @@
+"""What the benchmarks share: a database of their own, percentiles, and the closing JSON line."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reme_core import AsyncReMe, Settings
+
+DATA = Path(os.environ.get("REME_BENCH_DATA", "../shared/data"))
+"""Where real data for benchmarks lies; it is not part of the project."""
+
+
+@asynccontextmanager
+async def fresh_reme(**overrides: Any) -> AsyncIterator[AsyncReMe]:
+    """An open ReMe on an empty embedded Postgres that is thrown away afterwards (or on `REME_BENCH_DATABASE_URL`)."""
+    with tempfile.TemporaryDirectory(prefix="reme-bench-") as folder:
+        url = os.environ.get("REME_BENCH_DATABASE_URL")
+        settings = Settings(data_dir=Path(folder), database_url=url, **overrides)  # type: ignore[arg-type]
+        async with AsyncReMe(settings) as reme:
+            yield reme
+
+
+def percentiles(seconds: Sequence[float]) -> dict[str, float]:
+    """Median and 95th percentile, in milliseconds."""
+    p50, p95 = np.percentile(np.asarray(seconds) * 1e3, [50, 95])
+    return {"p50": round(float(p50), 3), "p95": round(float(p95), 3)}
+
+
+def report(**results: Any) -> None:
+    """Print the closing line: one JSON object."""
+    print(json.dumps(results))

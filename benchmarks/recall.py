@@ -1,0 +1,159 @@
+"""What does a recall cost over the SQL that it needs?
+
+    python -m benchmarks.recall --memories 10000 [--workspaces 1]
+
+Measured in turns on the same data: `recall`, the public API with the vector given; `sql`, the same hybrid statement by
+hand on a connection of the same pool; `vector_sql`, only its vector leg, by the best plan there is; `numpy`, a
+resident matrix of all vectors of a workspace, as a lower bound for exact search. `recall_at_10` compares the hits with
+the exact answer: no HNSW, every posting of every term.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pgvector import HalfVector
+from rich.console import Console
+from rich.progress import track
+
+from benchmarks import synthetic
+from benchmarks.common import fresh_reme, percentiles, report
+from reme_core import AsyncReMe
+from reme_core.store import hnsw, recall
+from reme_core.store.filters import Filters
+
+Vector = npt.NDArray[np.float32]
+DIMENSIONS = 384
+LIMIT = 10
+
+
+async def timed(rounds: int, work: Callable[[int], Awaitable[Any]]) -> list[float]:
+    """Seconds of each round, after a tenth of them for warming up."""
+    seconds = []
+    for n in range(-rounds // 10, rounds):
+        begun = time.perf_counter()
+        await work(n)
+        if n >= 0:
+            seconds.append(time.perf_counter() - begun)
+    return seconds
+
+
+async def load(reme: AsyncReMe, total: int, workspaces: int) -> dict[str, tuple[list[Any], Vector]]:
+    """Fill the workspaces evenly; what was put in, by workspace."""
+    each = total // workspaces
+    held = {}
+    for number in track(range(workspaces), "Loading", console=Console(stderr=True)):
+        memories, vectors = synthetic.memories(each, dimensions=DIMENSIONS, seed=number)
+        name = f"workspace-{number}"
+        for start in range(0, each, 1_000):
+            await reme.memories.add(name, memories[start : start + 1_000], embeddings=vectors[start : start + 1_000])
+        held[name] = (memories, vectors)
+    async with reme.database.owner_connection() as connection:
+        await connection.execute("vacuum analyze")
+    for name in held:
+        await hnsw.ensure(reme.database, name, exact_below=reme.settings.recall.exact_below)
+    return held
+
+
+async def bound_model(reme: AsyncReMe, workspace: str) -> str:
+    """The model whose vectors the workspace holds."""
+    return str((await reme.database.fetch(workspace, "select embedding_model from reme.workspace"))[0][0])
+
+
+def by_hand(width: int | None, model: str, workspace: str, query: str, vector: Vector) -> tuple[str, dict[str, Any]]:
+    """The hybrid statement with its values, as somebody would write it who needs nothing else."""
+    question = recall.Question(workspace, query, vector, model, LIMIT)
+    plan = recall.Plan(hnsw_dimensions=width)
+    return recall.prepare(question, Filters(), plan)
+
+
+def vector_leg(width: int | None, model: str, workspace: str, vector: Vector) -> tuple[str, tuple[Any, ...]]:
+    """The nearest ten by vector alone, through the index where the workspace is in it."""
+    cast = f"::halfvec({width})" if width else ""
+    chosen = f"model = '{model}' and hnsw" if width else f"model = '{model}'"
+    text = (
+        f"select document_id, embedding{cast} <#> %b::halfvec{cast.removeprefix('::halfvec')} as distance"
+        f" from reme.embedding where workspace_id = %s and {chosen} order by distance limit {LIMIT}"
+    )
+    return text, (HalfVector(vector), workspace)
+
+
+async def run(total: int, workspaces: int, rounds: int) -> None:
+    """Load, measure in turns, print."""
+    async with fresh_reme() as reme:
+        held = await load(reme, total, workspaces)
+        names = list(held)
+        rng = np.random.default_rng(7)
+        asked = []
+        for n in range(rounds):
+            name = names[int(rng.integers(len(names)))]
+            asked.append((name, *synthetic.queries(*held[name], 1, seed=n)[0]))
+        model = await bound_model(reme, names[0])
+        served = await reme.database.fetch(names[0], "select hnsw from reme.workspace")
+        width = DIMENSIONS if served[0][0] else None
+
+        async with reme.database.owner_connection() as connection:
+            await connection.execute("set hnsw.ef_search = 100")
+
+            async def through_api(n: int) -> None:
+                name, query, vector = asked[n]
+                await reme.recall(name, query, embedding=vector, limit=LIMIT)
+
+            async def through_sql(n: int) -> None:
+                cursor = await connection.execute(*by_hand(width, model, *asked[n]))
+                await cursor.fetchall()
+
+            async def vector_only(n: int) -> None:
+                name, _, vector = asked[n]
+                cursor = await connection.execute(*vector_leg(width, model, name, vector))
+                await cursor.fetchall()
+
+            async def with_numpy(n: int) -> None:
+                name, _, vector = asked[n]
+                scores = held[name][1] @ vector
+                best = np.argpartition(-scores, min(LIMIT, len(scores) - 1))[:LIMIT]
+                best[np.argsort(-scores[best])]
+
+            ways = {"recall": through_api, "sql": through_sql, "vector_sql": vector_only, "numpy": with_numpy}
+            seconds = {name: await timed(rounds, way) for name, way in ways.items()}
+        agreement = await agree(reme, asked[: min(rounds, 100)])
+
+    medians = {name: float(np.median(values)) for name, values in seconds.items()}
+    report(
+        memories=total,
+        workspaces=workspaces,
+        hnsw=width is not None,
+        **{f"{name}_ms": percentiles(values) for name, values in seconds.items()},
+        ratio_to_sql=round(medians["recall"] / medians["sql"], 2),
+        ratio_to_vector_sql=round(medians["recall"] / medians["vector_sql"], 2),
+        recall_at_10=round(agreement, 3),
+    )
+
+
+async def agree(reme: AsyncReMe, asked: list[tuple[str, str, Vector]]) -> float:
+    """The share of the exact hybrid answer that recall gives; fewer hits than asked for count as misses."""
+    shares = []
+    for name, query, vector in asked:
+        found = await reme.recall(name, query, embedding=vector, limit=LIMIT)
+        question = recall.Question(name, query, vector, await bound_model(reme, name), LIMIT)
+        exact = await recall.recall_memories(
+            reme.database, question, Filters(), recall.Plan(postings_per_term=10_000_000)
+        )
+        right = {hit.memory.memory_id for hit in exact}
+        shares.append(len(right & {hit.memory.memory_id for hit in found.hits}) / len(right))
+    return float(np.mean(shares))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--memories", type=int, default=10_000)
+    parser.add_argument("--workspaces", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=300)
+    options = parser.parse_args()
+    asyncio.run(run(options.memories, options.workspaces, options.rounds))

@@ -1,0 +1,55 @@
+"""Made-up memories for benchmarks of speed, the same on every machine.
+
+Words follow the law of Zipf and Mandelbrot as content words do in real text, where the commonest stands in a tenth of
+all memories (stop words never reach the index); vectors lie in clusters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from reme_core import Memory
+
+_VOCABULARY = 30_000
+_WORDS = 24
+_SYLLABLES = "ba be bi bo bu da de di do du ka ke ki ko ku la le li lo lu ma me mi mo mu na ne ni no nu ra re ri ro ru".split()
+
+
+def word(number: int) -> str:
+    """The n-th word of the made-up language; no two are the same."""
+    text = ""
+    number += len(_SYLLABLES)
+    while number:
+        number, digit = divmod(number, len(_SYLLABLES))
+        text = _SYLLABLES[digit] + text
+    return text
+
+
+def memories(count: int, *, dimensions: int, seed: int = 0) -> tuple[list[Memory], npt.NDArray[np.float32]]:
+    """`count` memories of about 24 words, and their vectors, shape (count, dimensions)."""
+    rng = np.random.default_rng(seed)
+    shares = 1.0 / (np.arange(_VOCABULARY) + 20.0) ** 1.05
+    words = rng.choice(_VOCABULARY, size=(count, _WORDS), p=shares / shares.sum())
+    texts = [" ".join(word(int(n)) for n in row) for row in words]
+    return [Memory(memory_id=f"m{n}", content=text) for n, text in enumerate(texts)], vectors(count, dimensions, rng)
+
+
+def vectors(count: int, dimensions: int, rng: np.random.Generator) -> npt.NDArray[np.float32]:
+    """Vectors of unit length around a few hundred centres, as the embeddings of real texts lie."""
+    centres = rng.normal(size=(256, dimensions))
+    found = centres[rng.integers(0, len(centres), count)] + rng.normal(scale=0.8, size=(count, dimensions))
+    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), dtype=np.float32)
+
+
+def queries(
+    known: list[Memory], known_vectors: npt.NDArray[np.float32], count: int, *, seed: int = 1
+) -> list[tuple[str, npt.NDArray[np.float32]]]:
+    """Questions near some of the memories: six of their words, and their vector with some noise."""
+    rng = np.random.default_rng(seed)
+    asked = []
+    for n in rng.integers(0, len(known), count):
+        words = rng.choice(known[n].content.split(), size=6, replace=False)
+        vector = known_vectors[n] + rng.normal(scale=0.5 / np.sqrt(known_vectors.shape[1]), size=known_vectors.shape[1])
+        asked.append((" ".join(words), np.asarray(vector / np.linalg.norm(vector), dtype=np.float32)))
+    return asked
