@@ -24,7 +24,7 @@ def error_in(text: str) -> str:
     told = _error_in_json(text)
     if told is None:
         told = _error_in_prose(text)
-    return condense(told, MAX_ERROR)
+    return condense(told.strip().rstrip(".。"), MAX_ERROR)
 
 
 def is_output(text: str) -> bool:

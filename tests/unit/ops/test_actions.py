@@ -1,0 +1,110 @@
+"""What an agent did is read from its messages: calls, errors, fixes and loops."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from typing import Any
+
+from reme_core.ops.task import actions
+from reme_core.ops.task.actions import actions_of, fixes_of, loops_of, path_of, shown, unresolved_of
+from reme_core.schema import Message
+
+
+def call(tool: str, call_id: str = "", **arguments: Any) -> Message:
+    function = {"name": tool, "arguments": json.dumps(arguments)}
+    return Message.model_validate({"role": "assistant", "tool_calls": [{"id": call_id, "function": function}]})
+
+
+def result(content: str, call_id: str = "") -> Message:
+    return Message(role="tool", content=content, tool_call_id=call_id)
+
+
+def test_results_are_matched_by_id_even_out_of_order() -> None:
+    both = Message.model_validate(
+        {"role": "assistant", "tool_calls": [{"id": "1", "name": "a"}, {"id": "2", "name": "b"}]}
+    )
+    found = actions_of([both, result("of b", "2"), result("Error: of a", "1")])
+    assert [(f.tool, f.result, f.error) for f in found] == [("a", "Error: of a", "Error: of a"), ("b", "of b", "")]
+    assert len(found[0].message_ids) == 2
+
+
+def test_results_without_ids_are_matched_in_order() -> None:
+    found = actions_of([call("a"), call("b"), result("first"), result("second")])
+    assert [(f.tool, f.result) for f in found] == [("a", "first"), ("b", "second")]
+
+
+def test_a_result_without_a_call_still_counts() -> None:
+    lone = Message.model_validate({"role": "tool", "name": "clock", "content": "12:00"})
+    assert [(f.tool, f.result) for f in actions_of([lone])] == [("clock", "12:00")]
+
+
+def test_calls_written_in_python_are_read_with_the_output_that_follows() -> None:
+    messages = [
+        Message(
+            role="assistant", content="```python\ntoken = apis.mail.login(user='a')\nprint(apis.mail.inbox(token))\n```"
+        ),
+        Message(role="user", content="Output:\nTraceback (most recent call last):\n  x\nKeyError: 'inbox'"),
+    ]
+    found = actions_of(messages)
+    assert [(f.tool, f.error) for f in found] == [("apis.mail.login", ""), ("apis.mail.inbox", "KeyError: 'inbox'")]
+
+
+def test_sample_code_in_an_answer_is_no_action() -> None:
+    messages = [
+        Message(role="assistant", content="Use this:\n```python\nnp.linalg.norm(x)\n```"),
+        Message(role="user", content="Thanks, that works!"),
+    ]
+    assert actions_of(messages) == []
+
+
+def test_an_error_that_a_later_call_got_past_is_a_fix() -> None:
+    messages = [
+        call("find", q="x"), result("Error: log in first"),
+        call("find", q="y"), result("Error: log in first"),
+        call("login", user="a"), result("ok"),
+        call("find", q="y"), result("found"),
+    ]  # fmt: skip
+    found = actions_of(messages)
+    (fix,) = fixes_of(found)
+    assert fix.failed.arguments == {"q": "y"}, "the last failing call tells best what changed"
+    assert [action.tool for action in fix.between] == ["login"]
+    assert unresolved_of(found) == []
+
+
+def test_an_error_at_the_end_is_unresolved_even_if_the_tool_worked_before() -> None:
+    messages = [call("find", q="x"), result("found"), call("find", q="z"), result("Error: gone")]
+    found = actions_of(messages)
+    assert [action.error for action in unresolved_of(found)] == ["Error: gone"]
+    assert fixes_of(found) == []
+
+
+def test_a_call_that_is_repeated_without_effect_is_a_loop() -> None:
+    messages = [m for _ in range(4) for m in (call("step", d="left"), result("wall"))]
+    ((action, count),) = loops_of(actions_of(messages))
+    assert (action.tool, count) == ("step", 4)
+    assert loops_of(actions_of(messages[:4])) == []
+
+
+def test_calls_with_changing_results_are_no_loop() -> None:
+    messages = [m for n in range(4) for m in (call("step", d="left"), result(f"at {n}"))]
+    assert loops_of(actions_of(messages)) == []
+
+
+def test_a_path_leaves_out_what_failed() -> None:
+    messages = [call("a", x=1), result("Error: no"), call("a", x=2), result("ok"), call("b"), result("ok")]
+    assert path_of(actions_of(messages)) == ["a(x)", "b()"]
+
+
+def test_secrets_are_not_shown() -> None:
+    text = shown({"user": "ann", "password": "hunter2", "access_token": "t0k", "api_key": "k", "密码": "1234"})
+    assert text == 'user="ann", password=…, access_token=…, api_key=…, 密码=…'
+
+
+def test_arguments_that_are_no_json_are_kept_as_text() -> None:
+    broken = Message.model_validate({"role": "assistant", "tool_calls": [{"name": "a", "arguments": "{oops"}]})
+    assert actions_of([broken])[0].arguments == {"arguments": "{oops"}
+
+
+def test_the_examples_run() -> None:
+    assert doctest.testmod(actions).failed == 0

@@ -1,0 +1,62 @@
+"""Every prompt is there in both languages, takes the same values, and fences what others wrote."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from string import Template
+
+import pytest
+import yaml
+
+from reme_core import prompts
+from reme_core.prompts import phrase, prompt
+
+FOLDERS = {name: files(prompts).joinpath(name) for name in ("en", "zh")}
+NAMES = sorted(entry.name for entry in FOLDERS["en"].iterdir() if entry.name.endswith(".md"))
+
+
+def values_in(text: str) -> set[str]:
+    return set(Template(text).get_identifiers())
+
+
+def test_both_languages_have_the_same_prompts() -> None:
+    chinese = sorted(entry.name for entry in FOLDERS["zh"].iterdir() if entry.name.endswith(".md"))
+    assert chinese == NAMES
+    assert len(NAMES) >= 11
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_both_languages_take_the_same_values_and_are_valid_templates(name: str) -> None:
+    english, chinese = (FOLDERS[folder].joinpath(name).read_text(encoding="utf-8") for folder in ("en", "zh"))
+    assert Template(english).is_valid() and Template(chinese).is_valid()
+    assert values_in(english) == values_in(chinese) != set()
+    assert sum("\u4e00" <= c <= "\u9fff" for c in chinese) > len(chinese) / 4
+    system, user = prompt(name.removesuffix(".md"), "zh", **dict.fromkeys(values_in(chinese), "VALUE"))
+    assert (system["role"], user["role"]) == ("system", "user")
+    assert "VALUE" in user["content"] and "$" not in user["content"]
+
+
+def test_both_languages_have_the_same_phrases() -> None:
+    english, chinese = (
+        yaml.safe_load(FOLDERS[folder].joinpath("rules.yaml").read_text(encoding="utf-8")) for folder in ("en", "zh")
+    )
+    assert english.keys() == chinese.keys()
+    for name in english:
+        assert values_in(str(english[name])) == values_in(str(chinese[name])), name
+
+
+def test_a_missing_value_or_phrase_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        prompt("rewrite", "en", task="t")
+    with pytest.raises(KeyError):
+        phrase("no_such_phrase", "en")
+
+
+def test_values_are_not_read_as_templates() -> None:
+    assert "costs $5 and $task" in prompt("rewrite", "en", task="costs $5 and $task", memories="m")[1]["content"]
+
+
+def test_prompts_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    prompt("rewrite", "en", task="t", memories="m")
+    monkeypatch.setattr(prompts, "files", lambda *_: pytest.fail("read again"))
+    prompt("rewrite", "en", task="t", memories="m")
