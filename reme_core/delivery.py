@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections import OrderedDict
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from reme_core.errors import DatabaseError, InputError
 from reme_core.links import Links
-from reme_core.spool import Entry, Spool
+from reme_core.ops.identity import identified
+from reme_core.schema import Message
+from reme_core.spool import Entry, Spool, storable
+from reme_core.text.fence import without_notes
 
 log = logging.getLogger(__name__)
+
+_IDS_REMEMBERED: Final = 20_000  # messages known to be handed over; what is forgotten here the database still knows
 
 
 @dataclass(slots=True)
@@ -33,6 +39,36 @@ class Counts:
     """Tokens of all notes together."""
 
 
+class Delta:
+    """Finds out what of a conversation is new, and was really said."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, None] = OrderedDict()
+
+    def of(self, messages: Sequence[Message], turn_id: str, session_id: str) -> list[Message]:
+        """The messages that were not handed over before, without system prompts and injected notes.
+
+        A message without an id of its own gets one that follows from the turn, its place and its words.
+        """
+        heard = [m for m in messages if m.role != "system" and not m.metadata.get("reme_note")]
+        new = []
+        for message in identified(heard, f"{session_id}/{turn_id}") if turn_id else heard:
+            content = said(message)
+            if message.message_id in self._known or not (content or message.tool_calls):
+                continue
+            self._known[message.message_id] = None
+            changes = {"content": content, "session_id": message.session_id or session_id}
+            new.append(storable(message.model_copy(update=changes)))
+        while len(self._known) > _IDS_REMEMBERED:
+            self._known.popitem(last=False)
+        return new
+
+
+def said(message: Message) -> str:
+    """What a message says by itself, without notes that were injected into it."""
+    return without_notes(message.content).strip()
+
+
 class Delivery:
     """Takes entries into the spool and brings them to the database from there.
 
@@ -45,6 +81,15 @@ class Delivery:
         self._counts = counts
         self._tasks: set[asyncio.Task[Any]] = set()
         self._under_way: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
+
+    def take_soon(self, entry: Entry) -> None:
+        """Return at once; the entry is kept and delivered in the background, or with the next one."""
+        self._spool.put(entry)
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        self._spawn(self._keep_then_deliver())
 
     async def take_for_later(self, entry: Entry) -> None:
         """Return when the entry is safe from a crash; it is delivered in the background."""

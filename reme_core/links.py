@@ -10,8 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import Any, Protocol
+import os
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, ParamSpec, Protocol, TypeVar
 
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pydantic import SecretStr
 
 from reme_core.app import AsyncReMe
@@ -19,6 +27,13 @@ from reme_core.errors import DatabaseError
 from reme_core.settings import Settings
 
 log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Opening = dict[asyncio.AbstractEventLoop, "asyncio.Task[AsyncReMe]"]
+
+_of_parents: list[Any] = []
 
 
 class HasSettings(Protocol):
@@ -41,7 +56,29 @@ class Links:
         """
         self.given = reme if isinstance(reme, AsyncReMe) else None
         self.settings = _settings(reme)
-        self._opening: dict[asyncio.AbstractEventLoop, asyncio.Task[AsyncReMe]] = {}
+        self._opening: Opening = {}
+        self._thread: _Thread | None = None
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    def call(self, work: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a coroutine from code that does not await, in a background thread that all such calls share.
+
+        It works where another loop is running too, which then stands still meanwhile.
+        """
+        with self._lock:
+            self._leave_to_parent()
+            if self._thread is None:
+                self._thread = _Thread(self._opening)
+        return self._thread.call(work, *args, **kwargs)
+
+    def stop(self) -> None:
+        """Close what the background thread opened, and end it; for code that does not await."""
+        with self._lock:
+            self._leave_to_parent()
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.stop()
 
     async def reme(self) -> AsyncReMe:
         """The open one of the running loop. Cancelling the caller does not stop an opening that others wait for too.
@@ -53,6 +90,7 @@ class Links:
         loop = asyncio.get_running_loop()
         if self.given is not None and self.given.loop is loop:
             return self.given
+        self._leave_to_parent()
         task = self._opening.get(loop)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
             await self._drop_closed_loops()
@@ -60,18 +98,60 @@ class Links:
         return await asyncio.shield(task)
 
     async def aclose(self) -> None:
-        """Close what was opened here, in the loops that still run."""
-        opening, self._opening = self._opening, {}
+        """Close what was opened here, in all loops that still run."""
+        self._leave_to_parent()
         here = asyncio.get_running_loop()
-        for loop, task in opening.items():
+        for loop in list(self._opening):
             if loop is here or loop.is_closed():
-                await _close(task)
-            else:
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_close(task), loop))
+                await _close(self._opening.pop(loop))
+            elif self._thread is None or loop is not self._thread.loop:
+                closing = asyncio.run_coroutine_threadsafe(_close(self._opening.pop(loop)), loop)
+                await asyncio.wrap_future(closing)
+        if self._thread is not None and self._thread.loop is not here:
+            await asyncio.to_thread(self.stop)
 
     async def _drop_closed_loops(self) -> None:
         for loop in [loop for loop in self._opening if loop.is_closed()]:
             await _close(self._opening.pop(loop))
+
+    def _leave_to_parent(self) -> None:
+        """In a forked child, start afresh: threads did not come along, and the connections are the parent's."""
+        if self._process != os.getpid():
+            _of_parents.append((self._opening, self._thread))  # to clean up would close them under the parent's feet
+            self._opening, self._thread, self._process = {}, None, os.getpid()
+
+
+class _Thread:
+    """A thread with an event loop. It ends with its owner, or with the program."""
+
+    def __init__(self, opening: Opening) -> None:
+        stack = ExitStack()
+        self._portal = stack.enter_context(start_blocking_portal(name="reme-turns"))
+        self.loop = self._portal.call(_running_loop)
+        self.stop = weakref.finalize(self, _end, os.getpid(), stack, self._portal, self.loop, opening)
+
+    def call(self, work: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        future: Future[R] = self._portal.start_task_soon(partial(work, *args, **kwargs))
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C above all: nobody waits for it any more
+            future.cancel()
+            raise
+
+
+async def _running_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+def _end(
+    process: int, stack: ExitStack, portal: BlockingPortal, loop: asyncio.AbstractEventLoop, opening: Opening
+) -> None:
+    if process != os.getpid():
+        return
+    task = opening.pop(loop, None)
+    if task is not None:
+        portal.call(_close, task)
+    stack.close()
 
 
 async def _close(task: asyncio.Task[AsyncReMe]) -> None:

@@ -19,31 +19,33 @@ import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, ParamSpec, Self, TypeVar
 
 from opentelemetry import trace
 from pydantic import SecretStr
 
 from reme_core.app import MAX_HITS, AsyncReMe
-from reme_core.delivery import Counts, Delivery
+from reme_core.delivery import Counts, Delivery, Delta, said
 from reme_core.errors import DatabaseUnavailableError, InputError, ReMeError
 from reme_core.links import HasSettings, Links
-from reme_core.notes import Language, render
-from reme_core.ops.identity import identified
+from reme_core.notes import render
+from reme_core.prompts import Language
 from reme_core.schema import Hit, Kind, Memory, Message, kinds_of, new_id
 from reme_core.settings import Settings
-from reme_core.spool import Entry, Spool, storable
+from reme_core.spool import Entry, Spool
 from reme_core.store.database import check_workspace
 from reme_core.store.filters import Filters
 from reme_core.store.translate import masked
-from reme_core.text.fence import without_notes
 from reme_core.text.terms import language_of
 
 log = logging.getLogger(__name__)
+P = ParamSpec("P")
+R = TypeVar("R")
+
 tracer = trace.get_tracer("reme_core")
 
 STANDING_KINDS: Final = (Kind.INSTRUCTION, Kind.PROFILE)
@@ -52,7 +54,6 @@ MOST_STANDING: Final = 50
 NOTE_METADATA: Final = {"reme_note": True}
 """Put into the metadata of a message that carries a note, where the framework's messages have metadata."""
 _TURNS_REMEMBERED: Final = 256  # notes kept for turns that ask again
-_IDS_REMEMBERED: Final = 20_000  # messages known to be stored; what is forgotten here the database still knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ class TurnMemory:
         self._delivery = Delivery(self._links, Spool(_spool_path(spool, self._links.settings)), self.counts)
         self._notes: OrderedDict[str, Note] = OrderedDict()
         self._recalling: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[Note]] = {}
-        self._handed_over: OrderedDict[str, None] = OrderedDict()
+        self._delta = Delta()
 
     async def __aenter__(self) -> Self:
         return self
@@ -159,6 +160,18 @@ class TurnMemory:
         """Deliver what waits and close what was opened here. What was given open stays open."""
         await self._delivery.aclose()
         await self._links.aclose()
+
+    def call(self, work: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run one of the coroutines from code that does not await: `turn.call(turn.begin, "Where do I live?")`.
+
+        They run in one background thread, which opens a connection of its own; `close` ends it.
+        """
+        return self._links.call(work, *args, **kwargs)
+
+    def close(self) -> None:
+        """`aclose` for code that does not await; not to be called where an event loop is running."""
+        self._links.call(self.aclose)
+        self._links.stop()
 
     async def reme(self) -> AsyncReMe:
         """The memory itself, open in the running event loop."""
@@ -182,7 +195,7 @@ class TurnMemory:
             ReMeError: Memory failed, and errors are raised.
         """
         messages = [Message(content=asked)] if isinstance(asked, str) else list(asked)
-        question = next((m for m in reversed(messages) if m.role == "user" and _said(m)), None)
+        question = next((m for m in reversed(messages) if m.role == "user" and said(m)), None)
         if not turn_id and question is not None and "message_id" in question.model_fields_set:
             turn_id = question.message_id
         if turn_id in self._notes:
@@ -217,7 +230,7 @@ class TurnMemory:
         """
         if self.write == "off":
             return 0
-        new = self._delta(messages, turn_id, session_id)
+        new = self._delta.of(messages, turn_id, session_id)
         if not new:
             return 0
         entry = Entry(self.workspace_id, new)
@@ -235,6 +248,35 @@ class TurnMemory:
                     raise problem from None
         return len(new)
 
+    def record_soon(self, messages: Sequence[Message], turn_id: str = "", *, session_id: str = "") -> int:
+        """`record` without awaiting, for a turn that is being cancelled or a generator that is being closed.
+
+        The messages are safe from an error and a cancellation at once, and from a crash a moment later; they are
+        delivered in the background, or by the next turn.
+        """
+        new = [] if self.write == "off" else self._delta.of(messages, turn_id, session_id)
+        if new:
+            self._delivery.take_soon(Entry(self.workspace_id, new))
+        return len(new)
+
+    async def search(self, query: str, *, limit: int | None = None) -> list[Hit]:
+        """Look for something outside the turn's own recall: memories of all kinds in use, then messages.
+
+        Args:
+            query: What to look for.
+            limit: Memories, and as many messages, at the most; default `top_k`.
+
+        Raises:
+            ReMeError: Memory failed, whatever `on_error` says.
+        """
+        kinds = [kind for kind in self.kinds if kind != Kind.CONVERSATION]
+        most = limit or self.top_k
+        memories, quotes = await asyncio.gather(
+            self._search(query, list({*kinds, Kind.CUSTOM, *STANDING_KINDS}), most),
+            self._search(query, [kind for kind in self.kinds if kind == Kind.CONVERSATION], most),
+        )
+        return [*memories, *quotes]
+
     def _given(self, note: Note) -> Note:
         if note.error is not None and self.on_error == "raise":
             raise note.error
@@ -246,7 +288,7 @@ class TurnMemory:
             try:
                 async with asyncio.timeout(self.patience):
                     await self._delivery.flush()
-                    note = await self._recalled(_said(question) if question else "", present, turn_id)
+                    note = await self._recalled(said(question) if question else "", present, turn_id)
             except Exception as error:  # whatever it is: the turn is worth more than its memory, and it is told
                 self.counts.failures += 1
                 problem = _noted(span, _explained(error, self.patience), "a turn goes without memory")
@@ -261,49 +303,30 @@ class TurnMemory:
 
     async def _recalled(self, query: str, present: Sequence[Message], turn_id: str) -> Note:
         reme = await self._links.reme()
-        standing, memories, said = await asyncio.gather(
+        standing, memories, quotes = await asyncio.gather(
             reme.memories.list(self.workspace_id, Filters(kinds=STANDING_KINDS), limit=MOST_STANDING),
-            self._search(reme, query, [kind for kind in self.kinds if kind != Kind.CONVERSATION], self.top_k),
+            self._search(query, [kind for kind in self.kinds if kind != Kind.CONVERSATION], self.top_k),
             self._search(
-                reme,
                 query,
                 [kind for kind in self.kinds if kind == Kind.CONVERSATION],
                 min(self.top_k + len(present), MAX_HITS),
             ),
         )
-        ids, texts = {m.message_id for m in present}, {_said(m) for m in present}
-        unseen = [h for h in said if h.memory.memory_id not in ids and h.content.strip() not in texts]
+        ids, texts = {m.message_id for m in present}, {said(m) for m in present}
+        fresh = [hit for hit in quotes if hit.memory.memory_id not in ids and hit.content.strip() not in texts]
+        unseen = list({hit.content.strip(): hit for hit in reversed(fresh)}.values())[::-1]  # the best of equal ones
         language: Language = "zh" if language_of(query) == "zh" else "en"
         note = render([*memories, *unseen[: self.top_k]], self.token_budget, language, standing=standing)
         return Note(note.text, note.hits, note.standing, note.tokens, turn_id)
 
-    async def _search(self, reme: AsyncReMe, query: str, kinds: list[str], limit: int) -> list[Hit]:
+    async def _search(self, query: str, kinds: Sequence[str], limit: int) -> list[Hit]:
         if not query or not kinds:
             return []
+        reme = await self._links.reme()
         return (await reme.recall(self.workspace_id, query, kind=kinds, limit=limit, flow="turn")).hits
-
-    def _delta(self, messages: Sequence[Message], turn_id: str, session_id: str) -> list[Message]:
-        """What of the messages is new and was really said."""
-        said = [m for m in messages if m.role != "system" and not m.metadata.get("reme_note")]
-        named = identified(said, f"{session_id}/{turn_id}") if turn_id else said
-        new = []
-        for message in named:
-            content = _said(message)
-            if message.message_id in self._handed_over or not (content or message.tool_calls):
-                continue
-            self._handed_over[message.message_id] = None
-            changes = {"content": content, "session_id": message.session_id or session_id}
-            new.append(storable(message.model_copy(update=changes)))
-        while len(self._handed_over) > _IDS_REMEMBERED:
-            self._handed_over.popitem(last=False)
-        return new
 
     def _attributes(self, turn_id: str) -> dict[str, str]:
         return {"reme.workspace": self.workspace_id, "reme.turn": turn_id}
-
-
-def _said(message: Message) -> str:
-    return without_notes(message.content).strip()
 
 
 def _noted(span: trace.Span, problem: Exception, what: str) -> Exception:

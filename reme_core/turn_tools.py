@@ -1,0 +1,130 @@
+"""The tools with which an agent tends its memory itself, as plain functions that every framework can take.
+
+Names, docstrings and annotations are what the frameworks make a model's tool schema from, so they are written for the
+model. What goes wrong is told to the model as text, since a tool that raises ends the turn in most frameworks.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
+
+from reme_core.errors import InputError, NotFoundError
+from reme_core.ops.notes import as_text, note
+from reme_core.prompts import Language
+from reme_core.schema import Kind, Memory
+from reme_core.text.terms import language_of
+from reme_core.turn import TurnMemory
+
+log = logging.getLogger(__name__)
+
+MemoryTool = Callable[..., Coroutine[Any, Any, str]]
+"""A tool: plain typed arguments in, text for the model out."""
+
+MOST_FOUND: Final = 20
+"""Memories that one search gives at the most."""
+
+
+class MemoryTools:
+    """Four tools on the memory of one workspace: search, add, update and forget.
+
+    Each is a coroutine function with plain typed arguments, so `Tool(function)` of any framework makes a tool of it.
+    """
+
+    def __init__(self, turn: TurnMemory) -> None:
+        self._turn = turn
+
+    def all(self) -> list[MemoryTool]:
+        """The tools, the one that is used most first."""
+        return [self.search_memory, self.add_memory, self.update_memory, self.forget_memory]
+
+    async def search_memory(self, query: str, limit: int = 5) -> str:
+        """Search long-term memory for what was said or learned in earlier conversations.
+
+        Use it before answering whatever may depend on that. Each found memory begins with its id in brackets.
+
+        Args:
+            query: What to look for, in plain words.
+            limit: How many memories to give, 1 to 20.
+        """
+        return await self._answer(self._search(query, limit))
+
+    async def add_memory(self, content: str, when_to_use: str = "") -> str:
+        """Store one fact in long-term memory, so that it is known in later conversations.
+
+        Use it for lasting facts about the user, their wishes, and lessons learned; not for small talk.
+
+        Args:
+            content: The fact as one full sentence that makes sense on its own.
+            when_to_use: For a lesson: the situation in which it helps. Leave it empty for a fact.
+        """
+        return await self._answer(self._add(content, when_to_use))
+
+    async def update_memory(self, memory_id: str, content: str) -> str:
+        """Correct a memory that search_memory found, when it is no longer true or was wrong.
+
+        Args:
+            memory_id: The id in brackets before the memory.
+            content: The new wording, as one full sentence.
+        """
+        return await self._answer(self._update(memory_id, content))
+
+    async def forget_memory(self, memory_id: str) -> str:
+        """Forget a memory that search_memory found, when the user wants it forgotten.
+
+        Args:
+            memory_id: The id in brackets before the memory.
+        """
+        return await self._answer(self._forget(memory_id))
+
+    async def _search(self, query: str, limit: int) -> str:
+        hits = await self._turn.search(query, limit=max(1, min(limit, MOST_FOUND)))
+        if not hits:
+            return "Nothing is remembered about this."
+        language: Language = "zh" if language_of(query) == "zh" else "en"
+        lines = []
+        for memory in (hit.memory for hit in hits):
+            said = memory.kind == Kind.CONVERSATION  # a message is evidence: it has no id to change it by
+            head = f"{memory.author} said: " if said else f"[{memory.memory_id}] "
+            lines.append(head + as_text(memory, language))
+        # Fenced like a note, so that recording the conversation does not remember what was merely found.
+        return note("\n".join(lines), language)
+
+    async def _add(self, content: str, when_to_use: str) -> str:
+        lesson = Kind.TASK in self._turn.kinds and (when_to_use or Kind.CUSTOM not in self._turn.kinds)
+        kind = Kind.TASK if lesson else Kind.CUSTOM
+        memories = (await self._turn.reme()).memories
+        known = await memories.same_text(self._turn.workspace_id, [content], [kind])
+        if content in known:
+            return f"This is remembered already, as [{known[content]}]."
+        memory = Memory(kind=kind, content=content, when_to_use=when_to_use, author=ACTOR)
+        await memories.add(self._turn.workspace_id, memory, actor=ACTOR, reason="add_memory")
+        return f"Remembered as [{memory.memory_id}]."
+
+    async def _update(self, memory_id: str, content: str) -> str:
+        memories = (await self._turn.reme()).memories
+        name = memory_id.strip(" []")
+        await memories.update(self._turn.workspace_id, name, content=content, actor=ACTOR, reason="update_memory")
+        return f"Updated [{name}]."
+
+    async def _forget(self, memory_id: str) -> str:
+        memories = (await self._turn.reme()).memories
+        name = memory_id.strip(" []")
+        count = await memories.delete(self._turn.workspace_id, [name], actor=ACTOR, reason="forget_memory")
+        return f"Forgot [{name}]." if count else f"There is no memory [{name}]; search_memory gives the ids."
+
+    async def _answer(self, work: Awaitable[str]) -> str:
+        try:
+            return await work
+        except (InputError, NotFoundError) as error:  # the model's own mistake, which it can put right
+            return f"That did not work: {error}"
+        except Exception as error:
+            if self._turn.on_error == "raise":
+                raise
+            log.warning("a memory tool failed: %s", error)
+            return "Memory cannot be reached right now; go on without it."
+
+
+ACTOR: Final = "agent"
+"""Who the history says made a change."""
