@@ -1,0 +1,5 @@
+"""The command line: `reme add`, `reme recall`, `reme load`, `reme db upgrade` and so on."""
+
+from reme_core.cli.main import main
+
+__all__ = ["main"]

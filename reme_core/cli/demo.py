@@ -1,0 +1,164 @@
+"""`reme demo`: memory at work, in a terminal, within seconds of the installation."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from reme_core.cli import output
+from reme_core.cli.session import Session, with_session
+
+if TYPE_CHECKING:
+    from reme_core import Settings
+    from reme_core.demo import Answer, Story
+
+app = typer.Typer()
+
+_SQL = (
+    "select query, rank, content, vector, lexical, time, final from reme.recall_log"
+    " where workspace_id = 'demo' order by asked_at desc, rank limit 9"
+)
+
+
+@app.command()
+@with_session
+def demo(
+    session: Session,
+    ephemeral: Annotated[
+        bool, typer.Option("--ephemeral", help="On a Postgres of its own, which is gone afterwards.")
+    ] = False,
+) -> None:
+    """Show memory at work: what is stored, what is recalled for three questions, and why.
+
+    It runs offline, on the embedded Postgres and the embedding model that came with the installation, in the workspace
+    'demo'; a database or a model that is configured is not touched.
+    """
+    with _home(session, ephemeral) as settings, output.status("Remembering …", quiet=session.options.as_json):
+        story, url = asyncio.run(_tell(settings))
+    plain = session.settings.database_url is None and not session.options.assignments and not session.options.config
+    where = '"$(reme db url)"' if plain else shlex.quote(url)
+    command = None if ephemeral else f'{_psql()} {where} -c "{_SQL}"'
+    session.show(_as_data(story, command), *_as_text(story, command))
+
+
+@contextmanager
+def _home(session: Session, ephemeral: bool) -> Iterator[Settings]:
+    """Settings that name an embedded Postgres and nothing else, whatever the environment says."""
+    from reme_core import Settings
+    from reme_core.store.embedded import stop_embedded
+
+    if not ephemeral:
+        yield Settings(data_dir=session.settings.data_dir)
+        return
+    folder = Path(tempfile.mkdtemp(prefix="reme-demo-"))
+    try:
+        yield Settings(data_dir=folder)
+    finally:
+        stop_embedded(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # a file that its server still closes is no reason to fail
+
+
+async def _tell(settings: Settings) -> tuple[Story, str]:
+    from reme_core import AsyncReMe
+    from reme_core.demo import tell
+
+    async with AsyncReMe(settings) as reme:
+        return await tell(reme), reme.database.url
+
+
+def _psql() -> str:
+    """The user's own psql, or the one that came with the embedded server."""
+    from reme_core.store.cluster import postgres_binary
+
+    return "psql" if shutil.which("psql") else shlex.quote(str(postgres_binary("psql")))
+
+
+def _as_data(story: Story, command: str | None) -> dict[str, Any]:
+    def answered(answer: Answer) -> dict[str, Any]:
+        hits = [
+            {"rank": h.rank, "memory_id": h.memory.memory_id, "text": output.said(h.memory), "parts": h.parts}
+            for h in answer.recollection.hits
+        ]
+        question = answer.question
+        return {"question": question.text, "kind": question.kind, "time": question.time, "hits": hits}
+
+    stored = {
+        "messages": [
+            m.model_dump(include={"message_id", "session_id", "sent_at", "author", "content"}) for m in story.messages
+        ],
+        "memories": [
+            m.model_dump(include={"memory_id", "kind", "when_to_use", "content"})
+            for m in (*story.observations, *story.experience)
+        ],
+    }
+    return {"workspace": "demo", "stored": stored, "answers": [answered(a) for a in story.answers], "psql": command}
+
+
+def _as_text(story: Story, command: str | None) -> list[RenderableType]:
+    lines: list[RenderableType] = ["", _heading("What was stored"), _conversation(story), _memories(story)]
+    lines.append(_heading("What is recalled, and why"))
+    for answer in story.answers:
+        lines += ["", _question(answer), output.hits(answer.recollection.hits, explain=True)]
+    lines.append(_legend())
+    if command:
+        lines += ["", _heading("Look for yourself"), Text("It is all in Postgres, the log of these recalls as well:\n")]
+        lines.append(f"  {command}")
+    return lines
+
+
+def _heading(text: str) -> Text:
+    return Text.assemble(("━━ ", "cyan"), (text, "bold cyan"), (" ━━", "cyan"))
+
+
+def _conversation(story: Story) -> Table:
+    sessions = len({message.session_id for message in story.messages})
+    title = f"A conversation: {len(story.messages)} messages in {sessions} sessions"
+    shown = output.table("when", "who", "said", title=title, wide="said")
+    for message in story.messages:
+        if message.role == "user":
+            shown.add_row(output.day(message.sent_at), message.author, _line(message.content))
+    return shown
+
+
+def _memories(story: Story) -> Table:
+    title = f"Memories: {len(story.observations)} about people, {len(story.experience)} of experience with tasks"
+    shown = output.table("kind", "remembered", title=title, wide="remembered")
+    from reme_core.demo import SUPERSEDED
+
+    for memory in (*story.observations, *story.experience):
+        text = _line(output.said(memory).replace("\n", " → "))
+        if memory.memory_id == SUPERSEDED:
+            text = Text.assemble(("superseded: ", "yellow"), (text.plain, "dim"), no_wrap=True, overflow="ellipsis")
+        shown.add_row(str(memory.kind), text)
+    return shown
+
+
+def _line(text: str) -> Text:
+    return Text(text, no_wrap=True, overflow="ellipsis")
+
+
+def _question(answer: Answer) -> Text:
+    question = answer.question
+    asked = Text.assemble(("» ", "cyan bold"), (question.text, "bold"), (f"   {question.remark}", "dim italic"))
+    if question.time and question.time.start and question.time.end:
+        asked.append(f"\n  {output.day(question.time.start)} ≤ time < {output.day(question.time.end)}", "dim")
+    return asked
+
+
+def _legend() -> Text:
+    return Text(
+        "meaning: similarity of the embeddings · words: BM25 · both from 0 to 1 over the candidates of a question, and"
+        " mixed half and half · time, type: factors on that · score: what decides the rank",
+        "dim",
+    )

@@ -1,0 +1,107 @@
+"""`reme worker`, and `reme jobs`: what waits, what failed, and trying again."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Annotated
+
+import typer
+
+from reme_core.cli import output
+from reme_core.cli.session import Session, with_session
+from reme_core.settings import Settings
+
+worker_app = typer.Typer()
+app = typer.Typer(help="Background work: what waits, what was done, what was given up.", no_args_is_help=True)
+
+_STYLES = {"todo": "cyan", "doing": "yellow", "succeeded": "green", "failed": "bold red"}
+Workspace = Annotated[str | None, typer.Option("--workspace", "-w", help="Only jobs of this workspace.")]
+
+
+@worker_app.command()
+@with_session
+def worker(
+    session: Session,
+    concurrency: Annotated[int | None, typer.Option(help="Jobs at a time; one of a workspace at the most.")] = None,
+) -> None:
+    """Work on background jobs until stopped. Any number of workers may run, on any machine."""
+    settings = session.settings
+    if concurrency is not None:
+        settings.worker.concurrency = concurrency
+    output.stderr().print(f"Working on jobs, {settings.worker.concurrency} at a time. Ctrl-C stops.")
+    asyncio.run(_work(settings))
+
+
+async def _work(settings: Settings) -> None:
+    from reme_core import AsyncReMe
+
+    async with AsyncReMe(settings) as reme:
+        reme.background.start()
+        stopped = asyncio.Event()
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(signum, stopped.set)
+        waiting = asyncio.ensure_future(stopped.wait())
+        await asyncio.wait({waiting, reme.background.working}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if not stopped.is_set():
+            await reme.background.working  # it ended by itself: by an error, which is the command's
+
+
+@app.command("list")
+@with_session
+def list_jobs(
+    session: Session,
+    workspace: Workspace = None,
+    status: Annotated[list[str] | None, typer.Option(help="todo, doing, succeeded or failed; may be repeated.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 50,
+) -> None:
+    """List jobs, newest first. `--status failed` shows those that were given up."""
+    with session.opened() as reme:
+        jobs = reme.background.jobs(workspace, statuses=status, limit=limit)
+    table = output.table("ID", "TASK", "STATUS", "WORKSPACE", "SESSION", "TRIES", "DUE", "CHANGED", right=["ID", "TRIES"])
+    for job in jobs:
+        table.add_row(
+            str(job.id),
+            job.task,
+            f"[{_STYLES.get(job.status, 'dim')}]{job.status}[/]",
+            job.workspace,
+            job.session_id,
+            str(job.attempts),
+            output.moment(job.scheduled_at),
+            output.moment(job.changed_at),
+        )
+    session.show(jobs, table if jobs else "No jobs.")
+
+
+@app.command()
+@with_session
+def show(session: Session, job_id: Annotated[int, typer.Argument(metavar="ID")]) -> None:
+    """Show one job, and what happened to it."""
+    with session.opened() as reme:
+        job, events = reme.background.job(job_id)
+    table = output.table("WHEN", "EVENT")
+    for event, at in events:
+        table.add_row(output.moment(at), event)
+    about = f"job {job.id}: {job.task} of session '{job.session_id}' in workspace '{job.workspace}', {job.status}"
+    session.show({"job": job, "events": [{"event": e, "at": at} for e, at in events]}, about, table)
+
+
+@app.command()
+@with_session
+def retry(session: Session, job_ids: Annotated[list[int], typer.Argument(metavar="ID …")]) -> None:
+    """Put jobs that were given up back into the queue."""
+    with session.opened() as reme:
+        for job_id in job_ids:
+            reme.background.retry(job_id)
+    session.show({"retried": job_ids}, f"Back in the queue: {', '.join(map(str, job_ids))}")
+
+
+@app.command()
+@with_session
+def run(session: Session, workspace: Workspace = None) -> None:
+    """Do now what waits, and return when it is done."""
+    with session.opened() as reme:
+        reme.background.drain(workspace)
+        left = reme.background.jobs(workspace, statuses=["todo", "failed"])
+    session.show({"left": left}, f"Done; {len(left)} jobs are left." if left else "Done; nothing waits.")

@@ -1,0 +1,51 @@
+"""The entry point: it joins the groups of commands, and passes the command lines of ReMe 0.1 on.
+
+A group of commands is a module with a `typer.Typer` of its own, joined below. Modules are light to import: what opens
+the database or a model is imported when a command runs, so that `reme --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from reme_core.cli import database, demo, jobs, libraries, memories
+from reme_core.cli.session import remember
+
+_REME_0_1 = "reme_core.compat.command_line"
+_ASSIGNMENT = re.compile(r"(--?(?!(set|config)=))?[A-Za-z_][\w.]*=")  # --set=… and --config=… are options of ours
+
+app = typer.Typer(
+    name="reme",
+    help="Long-term memory for AI agents on your own Postgres.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong use or input, 3 not found, 4 database, 5 model, 130 interrupted.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.callback()(remember)
+app.add_typer(memories.app)
+app.add_typer(libraries.app)
+app.add_typer(database.app, name="db")
+app.add_typer(demo.app)
+app.add_typer(jobs.worker_app)
+app.add_typer(jobs.app, name="jobs")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line: `reme recall …`, or `reme backend=http http.port=8002` as ReMe 0.1 has it."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and _is_assignment(given[0]) and importlib.util.find_spec(_REME_0_1):
+        importlib.import_module(_REME_0_1).main(given)
+    else:
+        app(given, prog_name="reme")
+
+
+def _is_assignment(argument: str) -> bool:
+    """Whether a command line begins as ReMe 0.1 had it: `key.path=value`, leading dashes allowed."""
+    return _ASSIGNMENT.match(argument) is not None

@@ -1,0 +1,222 @@
+"""Single memories: `reme recall`, `add`, `show`, `delete`."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from reme_core.cli import output
+from reme_core.cli.session import Session, with_session
+from reme_core.errors import InputError, NotFoundError
+
+if TYPE_CHECKING:
+    from reme_core.schema import Evidence, HistoryEntry, Memory, TimeRange
+
+app = typer.Typer()
+
+Workspace = Annotated[
+    str, typer.Option("--workspace", "-w", envvar="REME_WORKSPACE", show_envvar=True, help="Where to look or write.")
+]
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"'{text}' is no point in time; write 2024-05-31 or 2024-05-31T18:00+02:00") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+@app.command()
+@with_session
+def recall(
+    session: Session,
+    query: Annotated[str, typer.Argument(help="What to look for, in any language.")],
+    workspace: Workspace,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kind", "-k", help="observation, task, …; a family (personal, task, tool); conversation: the messages."
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="How many, at the most.")] = 10,
+    explain: Annotated[bool, typer.Option("--explain", "-e", help="Show what each leg gave to the score.")] = False,
+    during: Annotated[
+        str | None, typer.Option(help="Only what holds or was said then: 'May 2024', 'last week', '上个月'.")
+    ] = None,
+    as_of: Annotated[
+        datetime | None, typer.Option(parser=_moment, metavar="TIME", help="Only what was known at this moment.")
+    ] = None,
+    held_at: Annotated[
+        datetime | None, typer.Option(parser=_moment, metavar="TIME", help="Only what holds at this moment.")
+    ] = None,
+    subject: Annotated[str | None, typer.Option(help="Only what is about this.")] = None,
+    author: Annotated[str | None, typer.Option(help="Only what this author made or said.")] = None,
+    conversation: Annotated[str | None, typer.Option("--session", help="Only messages of this session.")] = None,
+    min_score: Annotated[float | None, typer.Option(help="Only memories of at least this stored score.")] = None,
+    metadata: Annotated[str | None, typer.Option(metavar="JSON", help="Only what carries all of this.")] = None,
+    closed: Annotated[bool, typer.Option("--closed", help="Superseded, expired and deleted ones as well.")] = False,
+) -> None:
+    """Find what is remembered, by meaning and by words."""
+    with session.opened() as reme:
+        found = reme.recall(
+            workspace,
+            query,
+            kind=kind or None,
+            limit=limit,
+            subject=subject,
+            status=None if closed else "active",
+            happened=_during(session, during) if during else None,
+            as_of=as_of,
+            held_at=held_at,
+            metadata=_mapping(metadata) if metadata else None,
+            min_score=min_score,
+            author=author,
+            session_id=conversation,
+        )
+    nothing = f"Nothing in workspace '{workspace}' answers that."
+    session.show(found, output.hits(found.hits, explain=explain) if found else Text(nothing, "dim"))
+
+
+@app.command()
+@with_session
+def add(
+    session: Session,
+    text: Annotated[list[str], typer.Argument(help="What to remember; several texts make several memories.")],
+    workspace: Workspace,
+    kind: Annotated[str, typer.Option("--kind", "-k", help="What sort of statement it is.")] = "custom",
+    subject: Annotated[str, typer.Option(help="Whom or what it is about.")] = "",
+    when_to_use: Annotated[str, typer.Option(help="The situation in which it helps (for tasks and tools).")] = "",
+    metadata: Annotated[str, typer.Option(metavar="JSON", help="Whatever else belongs to it.")] = "{}",
+) -> None:
+    """Remember something."""
+    from pydantic import ValidationError
+
+    from reme_core.schema import Memory
+
+    values = {"kind": kind, "subject": subject, "when_to_use": when_to_use, "metadata": _mapping(metadata)}
+    try:
+        memories = [Memory.model_validate(values | {"content": content}) for content in text]
+    except ValidationError as error:
+        problem = error.errors()[0]
+        raise InputError(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
+    with session.opened() as reme:
+        added = reme.memories.add(workspace, memories, actor="command line")
+    session.show(added, *(Text.assemble(("remembered ", "green"), (memory.memory_id, "bold")) for memory in added))
+
+
+@app.command()
+@with_session
+def show(session: Session, memory_id: Annotated[str, typer.Argument(metavar="ID")], workspace: Workspace) -> None:
+    """Show one memory: all that is known of it, the evidence it rests on, and its history."""
+    with session.opened() as reme:
+        memory = reme.memories.get(workspace, memory_id)
+        evidence = reme.memories.evidence(workspace, memory_id)
+        history = reme.memories.history(workspace, memory_id)
+    data = memory.model_dump(mode="json") | {"evidence": evidence, "history": history}
+    session.show(data, *_described(memory, evidence, history))
+
+
+@app.command()
+@with_session
+def delete(
+    session: Session,
+    memory_ids: Annotated[list[str], typer.Argument(metavar="ID…")],
+    workspace: Workspace,
+    erase: Annotated[
+        bool, typer.Option("--erase", help="Leave no trace of the text, not even in the history. Final.")
+    ] = False,
+) -> None:
+    """Take memories out of use; they stay in the history, unless erased."""
+    with session.opened() as reme:
+        count = reme.memories.delete(
+            workspace, memory_ids, erase=erase, actor="command line", reason="deleted by a user"
+        )
+    if count == 0:
+        state = "" if erase else "active "
+        raise NotFoundError(f"workspace '{workspace}' has no {state}memory {' or '.join(memory_ids)}")
+    done = "erased" if erase else "deleted"
+    session.show({done: count}, Text(f"{done} {count} of {len(memory_ids)}", "green"))
+
+
+def _during(session: Session, words: str) -> TimeRange:
+    from reme_core.schema import now
+    from reme_core.text.timex import find_times
+
+    found = [m for m in find_times(words, now=now(), timezone=session.settings.timezone) if not m.recurring]
+    if len(found) != 1 or found[0].anchor:
+        raise InputError(f"'{words}' does not name one stretch of time; write '2024-05', 'May 2024' or 'last week'")
+    return found[0].range
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise InputError(f'--metadata is not JSON ({error}); write for example \'{{"source": "mail"}}\'') from None
+    if not isinstance(value, dict):
+        raise InputError('--metadata must be a JSON object, such as \'{"source": "mail"}\'')
+    return value
+
+
+def _described(memory: Memory, evidence: list[Evidence], history: list[HistoryEntry]) -> list[RenderableType]:
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="dim")
+    facts.add_column(overflow="fold")
+    held = f"{output.moment(memory.valid_from) or 'ever'} – {output.moment(memory.valid_until) or 'open'}"
+    rows: dict[str, str | Text | None] = {
+        "id": memory.memory_id,
+        "kind": str(memory.kind),
+        "status": Text(str(memory.status), output.STATUS_STYLES[memory.status]),
+        "superseded by": memory.superseded_by,
+        "subject": memory.subject,
+        "keywords": ", ".join(memory.keywords),
+        "observed": output.moment(memory.observed_at),
+        "holds": held if memory.valid_from or memory.valid_until else "",
+        "recorded": output.moment(memory.recorded_at),
+        "known until": output.moment(memory.expired_at),
+        "author": memory.author,
+        "importance": f"{memory.importance:g}",
+        "score": f"{memory.score:g}" if memory.score else "",
+        "stated": f"{memory.seen_count} times" if memory.seen_count > 1 else "",
+        "used": f"{memory.freq} times, {memory.utility} with success" if memory.freq else "",
+        "metadata": json.dumps(memory.metadata, ensure_ascii=False) if memory.metadata else "",
+    }
+    for name, value in rows.items():
+        if value:
+            facts.add_row(name, value)
+    said = Text(memory.content, "bold")
+    if memory.when_to_use:
+        said = Text.assemble((f"{memory.when_to_use}\n", "italic"), said)
+    parts: list[RenderableType] = [Group(said, ""), facts]
+    if evidence:
+        parts.append(_evidence(evidence))
+    parts.append(_history(history))
+    return parts
+
+
+def _evidence(evidence: list[Evidence]) -> Table:
+    shown = output.table("when", "who", "said", "id", title="\nRests on", wide="said")
+    for item in evidence:
+        shown.add_row(output.moment(item.at), item.by, Text(item.text), Text(f"{item.kind} {item.id}", "dim"))
+    return shown
+
+
+def _history(history: list[HistoryEntry]) -> Table:
+    shown = output.table("when", "what", "by", "why", "change", title="\nHistory", wide="change")
+    for entry in history:
+        before, after = entry.before or {}, entry.after or {}
+        changed = [
+            f"{name}: {before.get(name)} → {after.get(name)}"
+            for name in after
+            if entry.operation == "update" and before.get(name) != after.get(name) and name != "updated_at"
+        ]
+        what = Text("\n".join(changed))
+        shown.add_row(output.moment(entry.changed_at), entry.operation, entry.changed_by, entry.reason, what)
+    return shown

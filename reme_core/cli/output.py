@@ -1,0 +1,135 @@
+"""How answers look: tables and little bars in a terminal, plain text in a pipe, JSON where asked for.
+
+Answers go to stdout; progress, warnings and errors to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from reme_core.schema import Hit, Memory
+
+PIPED_WIDTH = 160
+"""Columns where the output is no terminal, and so has no width."""
+
+STATUS_STYLES = {"active": "green", "superseded": "yellow", "expired": "yellow", "deleted": "red"}
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def stdout() -> Console:
+    """Where answers go."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+
+
+def stderr() -> Console:
+    """Where everything else goes."""
+    return Console(stderr=True, highlight=False)
+
+
+def print_json(data: Any) -> None:
+    """Print data, models and times included, as one JSON document."""
+    from pydantic_core import to_jsonable_python
+
+    text = json.dumps(to_jsonable_python(data), ensure_ascii=False, indent=2)
+    sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8") + "\n")
+
+
+def complain(message: str, *, code: str, as_json: bool) -> None:
+    """Say on stderr what went wrong."""
+    if as_json:
+        sys.stderr.write(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False) + "\n")
+    else:
+        stderr().print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
+
+
+def print_traceback() -> None:
+    """Print the traceback of the exception being handled to stderr."""
+    stderr().print_exception(width=None)
+
+
+def status(what: str, *, quiet: bool) -> AbstractContextManager[object]:
+    """A spinner on stderr, where that is a terminal."""
+    console = stderr()
+    return nullcontext() if quiet or not console.is_terminal else console.status(what)
+
+
+@contextmanager
+def progress(what: str, *, quiet: bool) -> Iterator[Callable[[int, int | None], None]]:
+    """A progress bar on stderr; yields what takes (done, total), total being None while it is not known."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = stderr()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as bars:
+        task = bars.add_task(what, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def table(*columns: str, title: str = "", right: Sequence[str] = (), wide: str = "") -> Table:
+    """An empty table; columns of numbers are set to the `right`, the `wide` one takes what room there is."""
+    made = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
+    for name in columns:
+        justify = "right" if name in right else "left"
+        made.add_column(name, justify=justify, ratio=1 if name == wide else None, overflow="fold")  # type: ignore[arg-type]
+    made.expand = bool(wide)
+    return made
+
+
+def bar(value: float, *, of: float = 1.0, width: int = 6) -> Text:
+    """A value from 0 to `of` as a little bar with its number."""
+    eighths = round(max(0.0, min(value / of, 1.0)) * width * 8) if of else 0
+    blocks = "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
+    return Text.assemble((blocks.ljust(width), "cyan"), (f" {value:.2f}", "" if value else "dim"))
+
+
+def moment(value: datetime | None) -> str:
+    """A point in time, to the minute, in UTC."""
+    return value.strftime("%Y-%m-%d %H:%M") if value else ""
+
+
+def day(value: datetime | None) -> str:
+    """A day."""
+    return value.strftime("%Y-%m-%d") if value else ""
+
+
+def said(memory: Memory) -> str:
+    """What a memory says, in one text: the situation first, where it has one."""
+    return "\n".join(text for text in (memory.when_to_use, memory.content) if text)
+
+
+def hits(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table:
+    """What was recalled, best first; with `explain`, what each leg gave to the score."""
+    talk = any(hit.memory.kind == "conversation" for hit in found)
+    legs = {"meaning": "vector", "words": "lexical"} | (
+        {"session": "session", "speaker": "speaker"} if talk else {"time": "time", "type": "type"}
+    )
+    shown = {name: leg for name, leg in legs.items() if explain}
+    made = table("#", "remembered", "when", *shown, "score", title=title, right=("#",), wide="remembered")
+    top = max((hit.parts.final for hit in found), default=1.0)
+    for hit in found:
+        memory = hit.memory
+        text = Text(said(memory))
+        text.append(f"\n{'' if talk else memory.kind + ' '}{memory.memory_id}", "dim")
+        parts = [factor(getattr(hit.parts, leg), name) for name, leg in shown.items()]
+        since = memory.observed_at or memory.valid_from or memory.created_at
+        made.add_row(str(hit.rank), text, day(since), *parts, bar(hit.parts.final, of=top))
+    return made
+
+
+def factor(value: float, name: str) -> Text:
+    """One part of a score: a bar for a share, `×2` for a factor."""
+    if name in ("time", "type"):
+        return Text(f"× {value:g}", "" if value != 1 else "dim")
+    return bar(value)

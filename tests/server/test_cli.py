@@ -1,0 +1,214 @@
+"""The command line as people and scripts use it: answers on stdout, complaints on stderr, codes that mean something."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reme_core import ReMe
+from reme_core.cli import main
+from reme_core.cli.main import _is_assignment
+from reme_core.schema import Memory, Message, Source
+from reme_core.settings import Settings
+
+
+class Reme:
+    """Runs `reme …` in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self.err = ""
+
+    def __call__(self, *arguments: str, code: int = 0) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        out, self.err = self._capsys.readouterr()
+        assert (ended.value.code or 0) == code, self.err
+        return out
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        return json.loads(self(*arguments, "--json", code=code))
+
+
+@pytest.fixture
+def reme(capsys: pytest.CaptureFixture[str]) -> Reme:
+    return Reme(capsys)
+
+
+@pytest.fixture
+def configured(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("DATABASE_URL", database_url)
+    return database_url
+
+
+@pytest.mark.usefixtures("configured")
+def test_what_is_added_is_recalled_shown_and_deleted(reme: Reme) -> None:
+    (added,) = reme.json("add", "She drinks her tea green.", "-w", "alice", "--subject", "Ann", "--kind", "observation")
+    assert added["workspace_id"] == "alice" and added["subject"] == "Ann"
+    found = reme.json("recall", "What does she drink?", "-w", "alice")
+    assert found["hits"][0]["memory"]["memory_id"] == added["memory_id"]
+    assert {"vector", "lexical", "final"} <= found["hits"][0]["parts"].keys()
+    shown = reme.json("show", added["memory_id"], "-w", "alice")
+    assert shown["content"] == "She drinks her tea green." and shown["evidence"] == []
+    assert [(entry["operation"], entry["changed_by"]) for entry in shown["history"]] == [("insert", "command line")]
+    assert reme.json("delete", added["memory_id"], "-w", "alice") == {"deleted": 1}
+    assert reme.json("recall", "What does she drink?", "-w", "alice")["hits"] == []
+    assert reme.json("recall", "What does she drink?", "-w", "alice", "--closed")["hits"]
+
+
+@pytest.mark.usefixtures("configured")
+def test_people_get_tables_with_reasons(reme: Reme) -> None:
+    reme("add", "She drinks her tea green.", "[bold]not markup[/bold]", "-w", "alice")
+    out = reme("recall", "What does she drink?", "-w", "alice", "--explain")
+    assert "She drinks her tea green." in out and "meaning" in out and "██████ 1.00" in out
+    assert "[bold]not markup[/bold]" in out and "\x1b" not in out
+    assert "Nothing in workspace 'bob' answers that." in reme("recall", "tea", "-w", "bob")
+
+
+def test_evidence_and_history_are_shown_in_words(configured: str, settings: Settings, reme: Reme) -> None:
+    with ReMe(settings) as opened:
+        opened.record("alice", [Message(message_id="m1", author="Ann", content="I love green tea!")], wait=True)
+        memory = Memory(memory_id="tea", content="Ann loves green tea.", sources=[Source(kind="message", id="m1")])
+        opened.memories.add("alice", memory)
+        opened.memories.update("alice", "tea", content="Ann loves tea.", actor="bob", reason="all sorts")
+    (evidence,) = reme.json("show", "tea", "-w", "alice")["evidence"]
+    assert (evidence["text"], evidence["by"], evidence["kind"]) == ("I love green tea!", "Ann", "message")
+    out = reme("show", "tea", "-w", "alice")
+    assert "I love green tea!" in out and "content: Ann loves green tea. → Ann loves tea." in out and "all sorts" in out
+
+
+def test_recall_narrows_by_time_and_session(configured: str, settings: Settings, reme: Reme) -> None:
+    with ReMe(settings) as opened:
+        turns = [("m1", "s1", "2024-05-02", "A walk by the sea."), ("m2", "s2", "2024-06-02", "A walk in the woods.")]
+        opened.record(
+            "alice",
+            [Message(message_id=i, session_id=s, sent_at=at, content=text) for i, s, at, text in turns],  # type: ignore[arg-type]
+            wait=True,
+        )
+
+    def ids(*options: str) -> list[str]:
+        found = reme.json("recall", "walk", "-w", "alice", "-k", "conversation", *options)
+        return sorted(hit["memory"]["memory_id"] for hit in found["hits"])
+
+    assert ids() == ["m1", "m2"]
+    assert ids("--during", "May 2024") == ["m1"] and ids("--during", "2024年6月") == ["m2"]
+    assert ids("--session", "s2") == ["m2"] and ids("--as-of", "2024-07-01") == []
+    reme("recall", "walk", "-w", "alice", "--during", "the blue one", code=2)
+    assert "does not name one stretch of time" in reme.err
+    reme("recall", "walk", "-w", "alice", "--as-of", "soon", code=2)
+
+
+@pytest.mark.usefixtures("configured")
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["show", "m1", "-w", "alice"], 3, "workspace 'alice' has no memory 'm1'"),
+        (["delete", "m1", "-w", "alice"], 3, "no active memory m1"),
+        (["recall", " ", "-w", "alice"], 2, "the query is empty"),
+        (["recall", "tea", "-w", "alice", "--kind", "fruit"], 2, "there is no kind"),
+        (["add", "tea", "-w", "alice", "--kind", "fruit"], 2, "kind: Input should be"),
+        (["add", "tea", "-w", "alice", "--metadata", "{"], 2, "--metadata is not JSON"),
+        (["recall", "tea", "-w", "alice", "--set", "http.prot=1"], 2, "did you mean 'http.port'?"),
+        (["recall", "tea", "-w", "alice", "--set", "nonsense"], 2, "not of the form key=value"),
+        (["workspaces", "--config", "missing.yaml"], 2, "cannot read the configuration file"),
+        (["recall", "tea"], 2, "--workspace"),
+        (["workspaces", "--set", "database_url=postgresql://nobody@127.0.0.1:1/none"], 4, "no server at"),
+        (
+            ["add", "tea", "-w", "alice", "--set", "embedding_model.default.backend=openai"]
+            + ["--set", "embedding_model.default.base_url=http://127.0.0.1:1/v1"]
+            + ["--set", "embedding_model.default.model_name=small", "--set", "embedding_model.default.api_key=k"]
+            + ["--set", "embedding_model.default.max_retries=0"],
+            5,
+            "127.0.0.1:1",
+        ),
+    ],
+)
+def test_errors_end_with_their_code_and_without_a_traceback(
+    reme: Reme, arguments: list[str], code: int, says: str
+) -> None:
+    assert reme(*arguments, code=code) == ""
+    assert says in reme.err.replace("\n", " ") and "Traceback" not in reme.err
+
+
+@pytest.mark.usefixtures("configured")
+def test_an_error_is_json_too_and_debug_shows_where_it_came_from(reme: Reme) -> None:
+    assert reme("--json", "show", "m1", "-w", "alice", code=3) == ""
+    assert json.loads(reme.err)["error"]["code"] == "not_found"
+    reme("show", "m1", "-w", "alice", "--debug", code=3)
+    assert "Traceback" in reme.err and "NotFoundError" in reme.err
+
+
+def test_settings_come_from_file_and_from_either_side_of_the_name(configured: str, reme: Reme, tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text("recall:\n  log: false\n")
+    reme("add", "tea", "-w", "alice")
+    reme("recall", "tea", "-w", "alice", "--config", str(file))
+    reme("--set", "recall.log=false", "recall", "tea", "-w", "alice")
+    with ReMe(database_url=configured) as opened:
+        assert opened._background.wait(lambda r: r.database.fetch("alice", "select query from reme.retrieval")) == []
+
+
+def test_the_schema_is_brought_up_to_date(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch, reme: Reme
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", empty_database_url)
+    assert reme.json("db", "status", code=4)["version"] is None
+    assert reme("workspaces", code=4) == "" and "reme db upgrade" in reme.err
+    done = reme.json("db", "upgrade")
+    assert done["before"] is None and "already" in reme("db", "upgrade")
+    assert reme.json("db", "status") | {"database": ""} == {
+        "database": "", "embedded": False, "data_dir": None, "version": done["now"], "newest_version": done["now"],
+        "current": True,
+    }  # fmt: skip
+    assert reme("db", "url") == empty_database_url + "\n"
+    assert reme.json("workspaces") == []
+
+
+def test_the_demo_tells_the_same_each_time_and_leaves_the_configured_database_alone(
+    configured: str, own_data_dir: Path, monkeypatch: pytest.MonkeyPatch, reme: Reme
+) -> None:
+    monkeypatch.setenv("REME_HOME", str(own_data_dir))
+    first = reme.json("demo")
+    answers = [[hit["memory_id"] for hit in answer["hits"]] for answer in first["answers"]]
+    assert [hits[0] for hits in answers] == ["demo-pages", "demo-peanuts", "demo-race"]
+    assert set(answers[2]) == {"demo-race", "demo-calf", "demo-pottery"}
+    assert first["answers"][2]["time"]["start"].startswith("2024-05-01")
+    assert reme.json("demo") == first
+    out = reme("demo")
+    assert "superseded: " in out and 'psql "$(reme db url)"' not in out  # DATABASE_URL names another database here
+    assert reme.json("workspaces") == []
+    monkeypatch.delenv("DATABASE_URL")
+    assert reme.json("workspaces") == ["demo"] and 'psql "$(reme db url)"' in reme("demo")
+
+
+def test_an_ephemeral_demo_leaves_nothing(reme: Reme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    told = reme.json("demo", "--ephemeral")
+    assert len(told["answers"]) == 3 and told["psql"] is None
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("first", ["backend=http", "http.port=8002", "--backend=http", "-llm.default.model_name=x"])
+def test_command_lines_of_reme_0_1_are_told_apart(first: str) -> None:
+    assert _is_assignment(first)
+
+
+@pytest.mark.parametrize("first", ["recall", "--json", "--set=http.port=1", "--config=a.yaml", "="])
+def test_our_own_command_lines_stay_ours(first: str) -> None:
+    assert not _is_assignment(first)
+
+
+def test_help_needs_neither_database_nor_models() -> None:
+    code = (
+        "import sys; from reme_core.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'pydantic', 'psycopg', 'numpy', 'openai', 'sqlalchemy', 'fastapi'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == "[]" and "Exit codes:" in done.stdout
