@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -47,13 +47,16 @@ class Flows:
         self.catalog = catalog
         self._deps = deps
 
-    async def execute(self, name: str, request: Mapping[str, Any]) -> Response:
+    async def execute(
+        self, name: str, request: Mapping[str, Any], *, tell: Callable[[str], None] | None = None
+    ) -> Response:
         """Run a flow.
 
         Args:
             name: Which one.
             request: `workspace_id`, `query`, `trajectories` …, as the flow takes them; what it doesn't know is passed
                 to ops from elsewhere.
+            tell: Hears the answer piece by piece, where an op lets a model write it.
 
         Raises:
             FlowError: There is no such flow; the nearest name is given.
@@ -61,7 +64,7 @@ class Flows:
         """
         flow = self.catalog.get(name)
         state: Any = flow.start(request)
-        return respond(flow, await run(flow, state, self._deps))
+        return respond(flow, await run(flow, state, dataclasses.replace(self._deps, tell=tell)))
 
 
 def written_by(flow: Flow) -> frozenset[str]:

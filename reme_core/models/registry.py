@@ -44,6 +44,16 @@ def chat_model(settings: Settings, name: str = "default", *, on_call: OnCall | N
     return openai_chat.OpenAIChat(_model(section, key), endpoint, params=section.params, on_call=on_call)
 
 
+def chat_models(settings: Settings, *, on_call: OnCall | None = None) -> dict[str, ChatModel]:
+    """Every chat model of `llm` that can be reached, by its name there; ops may ask for one of their own.
+
+    Raises:
+        ConfigurationError: A section doesn't hold together.
+    """
+    models = {name: chat_model(settings, name, on_call=on_call) for name in settings.llm}
+    return {name: model for name, model in models.items() if model is not None}
+
+
 def why_offline(settings: Settings, name: str = "default") -> str:
     """Why `chat_model` gives none, as a sentence for the start-up banner; empty where it gives one."""
     section = _section(settings.llm, name, "llm")

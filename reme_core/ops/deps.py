@@ -35,6 +35,7 @@ class Deps:
         language: `en`, `zh`, or `auto`, the language of the input.
         flow: The name of the flow at hand, for the logs.
         now: Tells the time.
+        tell: Hears the answer piece by piece, where the caller wants it streamed.
     """
 
     database: Database
@@ -50,6 +51,7 @@ class Deps:
     language: str = "auto"
     flow: str = ""
     now: Callable[[], datetime] = now
+    tell: Callable[[str], None] | None = None
 
     def for_op(self, override: OpSettings) -> Deps:
         """The same surroundings as the settings of one op want them: its own model, its own language.

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from reme_core.models import ChatModel
 from reme_core.ops.deps import Deps
 from reme_core.ops.notes import listed, note
 from reme_core.ops.registry import op
@@ -33,8 +37,19 @@ async def rewrite(state: RetrievalState, deps: Deps, *, enable_llm_rewrite: bool
     request = prompt(
         "rewrite", speech, task=fenced(task, "task"), memories=fenced(listed(state.memories, speech), "memories")
     )
-    completion = await deps.chat.complete(request, purpose="rewrite")
-    state.answer = note(completion.text, speech)
+    state.answer = note(await _written(request, deps.chat, deps.tell), speech)
+
+
+async def _written(
+    request: Sequence[Message | dict[str, Any]], chat: ChatModel, tell: Callable[[str], None] | None
+) -> str:
+    if tell is None:
+        return (await chat.complete(request, purpose="rewrite")).text
+    pieces = []
+    async for piece in chat.stream(request, purpose="rewrite"):
+        pieces.append(piece)
+        tell(piece)
+    return "".join(pieces)
 
 
 def _language(state: RetrievalState, deps: Deps) -> Language:

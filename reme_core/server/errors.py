@@ -1,0 +1,143 @@
+"""Errors as the service tells them: `{"code", "message", "request_id"}`, with a status that says whose fault it is."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from reme_core.errors import (
+    ConfigurationError,
+    ConflictError,
+    DatabaseError,
+    EmbeddingModelError,
+    FlowError,
+    InputError,
+    ModelAnswerError,
+    ModelError,
+    ModelUnavailableError,
+    NotFoundError,
+    ReMeError,
+)
+
+log = logging.getLogger(__name__)
+
+_STATUS: Final[tuple[tuple[type[ReMeError], int], ...]] = (
+    (InputError, 422),
+    (NotFoundError, 404),
+    (ConflictError, 409),
+    (ConfigurationError, 409),  # the request is fine, but this service is not set up for it
+    (EmbeddingModelError, 409),
+    (FlowError, 422),
+    (DatabaseError, 503),
+    (ModelUnavailableError, 503),
+    (ModelAnswerError, 502),
+    (ModelError, 502),
+)
+"""The status of each error; the first that fits counts."""
+
+_CODES: Final = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+}
+
+
+class ErrorBody(BaseModel):
+    """What went wrong, and what to do about it."""
+
+    code: str = Field(description="Stable and for programs: `invalid_input`, `not_found`, `model_unavailable` …")
+    message: str = Field(description="For people. Errors in a request name the field.")
+    request_id: str = Field(description="The same as in the header `X-Request-ID` and in the service's log.")
+
+
+class AccessError(ReMeError):
+    """No API key was given, or one that may not do this. `status` is 401 or 403."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = _CODES[status]
+
+
+def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The error answers of an endpoint, for the OpenAPI document."""
+    texts = {
+        401: "No API key, or an unknown one",
+        403: "The API key is not for this workspace",
+        404: "There is no such thing",
+        409: "It collides with what is stored, or the service is not set up for it",
+        413: "The body is too large",
+        415: "The body is not JSON",
+        422: "The request does not fit; the message names the field",
+        500: "An error of the service itself",
+        502: "A model answered in an unusable form",
+        503: "The database or a model is away; trying again may help",
+        504: "It took too long",
+    }
+    return {status: {"model": ErrorBody, "description": texts[status]} for status in statuses}
+
+
+ALWAYS: Final = (401, 403, 413, 422, 500, 503, 504)
+"""What any endpoint that reads or writes memories may answer with."""
+
+
+def error_response(request_id: str, status: int, code: str, message: str) -> JSONResponse:
+    """An error as JSON."""
+    body = {"code": code, "message": message, "request_id": request_id}
+    headers = {"Retry-After": "1"} if status == 503 else {"WWW-Authenticate": "Bearer"} if status == 401 else None
+    return JSONResponse(body, status, headers)
+
+
+def install(app: FastAPI) -> None:
+    """Have the app answer every error in this form."""
+
+    @app.exception_handler(ReMeError)
+    async def ours(request: Request, error: ReMeError) -> JSONResponse:
+        status = _status(error)
+        if status >= 500:
+            log.error("request %s: %s", _request_id(request), error, exc_info=error)
+        return error_response(_request_id(request), status, error.code, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        return error_response(_request_id(request), 422, InputError.code, _told(error))
+
+    @app.exception_handler(HTTPException)
+    async def refused(request: Request, error: HTTPException) -> JSONResponse:
+        message = f"there is no {request.url.path} here; see /docs" if error.status_code == 404 else str(error.detail)
+        code = _CODES.get(error.status_code, "bad_request")
+        response = error_response(_request_id(request), error.status_code, code, message)
+        response.headers.update(error.headers or {})
+        return response
+
+
+def _status(error: ReMeError) -> int:
+    if isinstance(error, AccessError):
+        return error.status
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+def _request_id(request: Request) -> str:
+    return str(request.scope.get("request_id", ""))
+
+
+def _told(error: RequestValidationError) -> str:
+    """One sentence a problem, the field first; what was sent is not repeated, since it may be private or huge."""
+    problems = []
+    for problem in error.errors()[:10]:
+        where = [str(part) for part in problem["loc"][1:]]  # the first says body, query or path
+        if problem["type"] == "json_invalid":
+            problems.append(f"body: not valid JSON ({problem.get('ctx', {}).get('error', 'cannot be read')})")
+        else:
+            problems.append(f"{'.'.join(where) or 'body'}: {problem['msg']}")
+    return "; ".join(problems)

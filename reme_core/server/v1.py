@@ -1,0 +1,229 @@
+"""The REST surface: single memories, recall and records, in our own words. It is versioned; the flows are not."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from reme_core.app import MAX_HITS
+from reme_core.schema import HistoryEntry, Kind, Memory, Message, Recollection, Status, TimeRange
+from reme_core.server.errors import ALWAYS, documented
+from reme_core.server.route import JsonRoute
+from reme_core.server.service import TheAccess, TheService
+from reme_core.server.wire import MessageIn, Number, PathWorkspace
+from reme_core.store.filters import Filters
+
+_ACTOR: Final = "http"
+
+MemoryId = Annotated[str, Path(min_length=1, max_length=500, pattern=r"^[^\x00]+$")]
+PlainText = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="How many at the most.")]
+Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="How many to pass over.")]
+WritableKind = Literal["observation", "insight", "custom", "instruction", "profile", "task", "rule", "mistake", "tool"]
+Subject = Annotated[PlainText | None, Query(description="Only memories about this.")]
+Content = Annotated[str, Field(pattern=r"[^\s]")]
+
+
+class Workspaces(BaseModel):
+    """The workspaces that the caller may see."""
+
+    workspaces: list[str]
+
+
+class Memories(BaseModel):
+    """Memories, with their evidence."""
+
+    memories: list[Memory]
+
+
+class MemoryIn(BaseModel):
+    """A memory to be stored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    content: Content = Field(description="What is remembered.")
+    kind: WritableKind = "custom"
+    memory_id: str | None = Field(None, min_length=1, description="Default: a fresh one.")
+    subject: str = Field("", description="Whom or what it is about.")
+    when_to_use: str = Field("", description="The situation in which it helps.")
+    keywords: list[str] = Field(default_factory=list)
+    importance: Number = Field(0.5, ge=0, le=1)
+    score: Number = 0.0
+    observed_at: datetime | None = None
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+    author: str = ""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class MemoriesIn(BaseModel):
+    """Memories to be stored, all or none."""
+
+    memories: list[MemoryIn] = Field(min_length=1, max_length=1000)
+
+
+class MemoryChange(BaseModel):
+    """What shall be different; everything else stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    content: Content = ""
+    kind: WritableKind = "custom"
+    subject: str = ""
+    when_to_use: str = ""
+    keywords: list[str] = Field(default_factory=list)
+    importance: Number = Field(0.5, ge=0, le=1)
+    score: Number = 0.0
+    observed_at: datetime | None = None
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+    author: str = ""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class RecallIn(BaseModel):
+    """A question to the memory; see `AsyncReMe.recall`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: Content
+    kind: list[Kind | Literal["personal"]] = Field(
+        default_factory=list, description="Kinds, or families of them; `conversation` alone looks at raw messages."
+    )
+    limit: Annotated[int, Field(strict=True)] = Field(10, ge=1, le=MAX_HITS)
+    subject: str | None = None
+    status: Status | None = Field(Status.ACTIVE, description="null looks at closed memories too.")
+    as_of: datetime | None = Field(None, description="Look at what was known at this moment.")
+    held_at: datetime | None = Field(None, description="Only what holds in the world at this moment.")
+    known: TimeRange | None = None
+    happened: TimeRange | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    author: str | None = None
+    session_id: str | None = None
+
+
+class RecordIn(BaseModel):
+    """What was said. A message whose id is known already is passed over."""
+
+    messages: list[MessageIn] = Field(min_length=1, max_length=10_000)
+    wait: bool = Field(False, strict=True, description="Answer only once they can be found by meaning, too.")
+
+
+class Recorded(BaseModel):
+    """The messages that were new."""
+
+    message_ids: list[str]
+
+
+class Deleted(BaseModel):
+    """How many memories were taken out."""
+
+    deleted_count: int
+
+
+def router() -> APIRouter:
+    """The endpoints below `/v1`."""
+    routes = APIRouter(prefix="/v1", route_class=JsonRoute, tags=["v1"], responses=documented(*ALWAYS))
+
+    @routes.get("/workspaces")
+    async def list_workspaces(service: TheService, access: TheAccess) -> Workspaces:
+        """The workspaces that the key opens."""
+        names = await service.reme.workspaces.list()
+        return Workspaces(workspaces=[n for n in names if access.workspaces is None or n in access.workspaces])
+
+    memories = APIRouter(prefix="/workspaces/{workspace_id}", route_class=JsonRoute)
+    _reading(memories)
+    _writing(memories)
+    routes.include_router(memories)
+    return routes
+
+
+def _reading(routes: APIRouter) -> None:
+    @routes.get("/memories")
+    async def list_memories(
+        workspace_id: PathWorkspace,
+        service: TheService,
+        access: TheAccess,
+        kind: Annotated[list[Kind] | None, Query(description="Only memories of these kinds.")] = None,
+        subject: Subject = None,
+        status: Annotated[Status, Query(description="Only memories of this status.")] = Status.ACTIVE,
+        limit: Limit = 100,
+        offset: Offset = 0,
+    ) -> Memories:
+        """Memories, the newest first."""
+        access.check(workspace_id)
+        filters = Filters(kinds=[str(k) for k in kind or ()], subject=subject, status=status)
+        return Memories(memories=await service.reme.memories.list(workspace_id, filters, limit=limit, offset=offset))
+
+    @routes.get("/memories/{memory_id}", responses=documented(404))
+    async def get_memory(
+        workspace_id: PathWorkspace, memory_id: MemoryId, service: TheService, access: TheAccess
+    ) -> Memory:
+        """One memory."""
+        access.check(workspace_id)
+        return await service.reme.memories.get(workspace_id, memory_id)
+
+    @routes.get("/memories/{memory_id}/history", responses=documented(404))
+    async def history(
+        workspace_id: PathWorkspace, memory_id: MemoryId, service: TheService, access: TheAccess
+    ) -> list[HistoryEntry]:
+        """Every change of one memory, the oldest first."""
+        access.check(workspace_id)
+        return await service.reme.memories.history(workspace_id, memory_id)
+
+    @routes.post("/recall", responses=documented(409))
+    async def recall(
+        workspace_id: PathWorkspace, body: RecallIn, service: TheService, access: TheAccess
+    ) -> Recollection:
+        """Find what is remembered about a query, with the reasons of each hit's rank."""
+        access.check(workspace_id)
+        asked = body.model_dump(exclude={"query", "kind", "known", "happened"})
+        kind = [str(k) for k in body.kind] or None
+        return await service.reme.recall(
+            workspace_id, body.query, kind=kind, known=body.known, happened=body.happened, flow="v1.recall", **asked
+        )
+
+
+def _writing(routes: APIRouter) -> None:
+    @routes.post("/memories", status_code=201, responses=documented(409))
+    async def add_memories(
+        workspace_id: PathWorkspace, body: MemoriesIn, service: TheService, access: TheAccess
+    ) -> Memories:
+        """Store memories, all or none."""
+        access.check(workspace_id)
+        given = [Memory(**m.model_dump(exclude_none=True)) for m in body.memories]
+        return Memories(memories=await service.reme.memories.add(workspace_id, given, actor=_ACTOR))
+
+    @routes.patch("/memories/{memory_id}", responses=documented(404, 409))
+    async def change_memory(
+        workspace_id: PathWorkspace, memory_id: MemoryId, body: MemoryChange, service: TheService, access: TheAccess
+    ) -> Memory:
+        """Change a memory; its earlier wording stays in the history."""
+        access.check(workspace_id)
+        values = body.model_dump(exclude_unset=True)
+        return await service.reme.memories.update(workspace_id, memory_id, actor=_ACTOR, **values)
+
+    @routes.delete("/memories/{memory_id}", responses=documented(404, 409))
+    async def delete_memory(
+        workspace_id: PathWorkspace,
+        memory_id: MemoryId,
+        service: TheService,
+        access: TheAccess,
+        erase: Annotated[bool, Query(description="Remove every trace, the history too.")] = False,
+    ) -> Deleted:
+        """Take a memory out of use; with `erase`, out of the database."""
+        access.check(workspace_id)
+        await service.reme.memories.get(workspace_id, memory_id)
+        count = await service.reme.memories.delete(workspace_id, [memory_id], erase=erase, actor=_ACTOR)
+        return Deleted(deleted_count=count)
+
+    @routes.post("/records", responses=documented(409))
+    async def record(workspace_id: PathWorkspace, body: RecordIn, service: TheService, access: TheAccess) -> Recorded:
+        """Take in what was said, durably."""
+        access.check(workspace_id)
+        messages = [Message.model_validate(m.model_dump(exclude_unset=True, exclude_none=True)) for m in body.messages]
+        fresh = await service.reme.record(workspace_id, messages, wait=body.wait)
+        return Recorded(message_ids=[message.message_id for message in fresh])

@@ -1,0 +1,195 @@
+"""The wire format: what each flow takes over HTTP and MCP, made from the flow's own `input_schema`.
+
+Names, defaults and forms are those of ReMe 0.1, so that its clients work unchanged. What 0.1's clients really send is
+wider than its documentation (`null` for missing text, times in several forms, tool calls nested as OpenAI has them), so
+the models here are as wide, and the OpenAPI document says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Path
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, WithJsonSchema, create_model
+from pydantic.fields import FieldInfo
+
+from reme_core.flow.build import Flow
+from reme_core.flow.execute import Response
+from reme_core.ops.state import RetrievalState
+from reme_core.store.database import check_workspace
+
+DEFAULT_WORKSPACE: Final = "default"
+
+_WORKSPACE = r"(?:[^*\x00][^\x00]{0,199}|\*[^\x00]{1,199})"  # up to 200 characters, no NUL, and not a lone asterisk
+
+
+def _workspace(name: str) -> str:
+    return check_workspace(name) if name else DEFAULT_WORKSPACE
+
+
+def _moment(text: str) -> str | None:
+    return datetime.fromisoformat(text).isoformat() if text.strip() else None
+
+
+def _joined(content: str | list[dict[str, Any]]) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if isinstance(part.get("text"), str))
+
+
+def _as_json(value: str | dict[str, Any]) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+WorkspaceId = Annotated[
+    str,
+    AfterValidator(_workspace),
+    WithJsonSchema({"type": "string", "maxLength": 200, "pattern": f"^{_WORKSPACE}?$"}),
+    Field(description="Whose memory it is; nothing is seen across workspaces. Empty is `default`."),
+]
+Moment = Annotated[
+    str,
+    AfterValidator(_moment),
+    WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2025-09-01 12:30:00"]}),
+    Field(description="When it was said: `YYYY-MM-DD HH:MM:SS`, or ISO 8601 with a time zone. Default: now."),
+]
+PathWorkspace = Annotated[
+    str,
+    AfterValidator(check_workspace),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 200, "pattern": f"^{_WORKSPACE}$"}),
+    Path(description="Whose memory it is; nothing is seen across workspaces."),
+]
+Integer = Annotated[int, Field(strict=True)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Name = Annotated[str, Field(min_length=1)]
+Text = Annotated[str | list[dict[str, Any]], AfterValidator(_joined)]
+JsonText = Annotated[str | dict[str, Any], AfterValidator(_as_json)]
+Names = Annotated[list[str] | str, Field(description="Names, as a list or separated by commas.")]
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+
+class ToolCallIn(_Wire):
+    """A tool call: `{index, id, type, name, arguments}`, or OpenAI's form with a nested `function`."""
+
+    index: Annotated[Integer, Field(ge=0, le=2**31 - 1)] | None = 0
+    id: str | None = ""
+    type: str | None = "function"
+    name: str | None = ""
+    arguments: JsonText | None = Field("", description="The arguments, as JSON text or as an object.")
+    function: FunctionIn | None = None
+
+
+class FunctionIn(_Wire):
+    """What OpenAI nests in a tool call."""
+
+    name: str | None = ""
+    arguments: JsonText | None = ""
+
+
+class MessageIn(_Wire):
+    """A message of a conversation."""
+
+    role: Literal["user", "assistant", "system", "tool"] = "user"
+    content: Text | None = Field("", description="The text, or content parts of which the text is taken.")
+    reasoning_content: str | None = ""
+    tool_calls: list[ToolCallIn] | None = None
+    tool_call_id: str | None = ""
+    time_created: Moment | None = None
+    metadata: dict[str, Any] | None = None
+    message_id: Name | None = Field(None, description="Makes it known again: the same id is taken in once.")
+    session_id: str | None = Field("", description="The conversation it belongs to.")
+    author: str | None = Field("", description="Who speaks, where the role alone does not say it.")
+    name: str | None = Field("", description="The same, as OpenAI calls it.")
+    id: Name | None = Field(None, description="The same as `message_id`.")
+    sent_at: Moment | None = Field(None, description="The same as `time_created`.")
+
+
+class TrajectoryIn(_Wire):
+    """One attempt at a task, and how well it went: a score of 1 is a success."""
+
+    task_id: str | None = ""
+    messages: list[MessageIn] = Field(default_factory=list)
+    score: Number | StrictBool | None = 0.0
+    metadata: dict[str, Any] | None = None
+
+
+class FlowRequest(_Wire):
+    """What every flow takes; further keys are passed on."""
+
+    query: str = ""
+    messages: list[MessageIn] = Field(default_factory=list)
+    workspace_id: WorkspaceId = DEFAULT_WORKSPACE
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+FlowResponse = Response
+
+_KNOWN: Final[Mapping[str, Any]] = {
+    "query": str,
+    "messages": list[MessageIn],
+    "workspace_id": WorkspaceId,
+    "src_workspace_id": WorkspaceId,
+    "metadata": dict[str, Any],
+    "trajectories": list[TrajectoryIn],
+    "tool_names": Names,
+}
+"""Fields whose type says more than an `input_schema` can."""
+
+_TYPES: Final[Mapping[str, Any]] = {
+    "string": str,
+    "integer": Integer,
+    "number": Number,
+    "boolean": StrictBool,
+    "object": dict[str, Any],
+}
+
+
+def request_model(flow: Flow) -> type[FlowRequest]:
+    """The model of a flow's request, with the flow's own fields besides those of every flow."""
+    fields: dict[str, Any] = {}
+    for name, schema in flow.input_schema.items():
+        fields[name] = _field(name, schema if isinstance(schema, Mapping) else {"type": schema})
+    if "top_k" not in fields and issubclass(flow.state, RetrievalState):
+        fields["top_k"] = (Annotated[Integer, Field(ge=1, le=1000)], 3)
+    title = "".join(part.capitalize() for part in flow.name.split("_"))
+    doc = flow.description or f"What the flow {flow.name} takes."
+    return create_model(f"{title}Request", __base__=FlowRequest, __doc__=doc, **fields)
+
+
+def as_request(body: FlowRequest) -> dict[str, Any]:
+    """A request as the flow takes it: only what was given, so that defaults stay where they are defined."""
+    return body.model_dump(exclude_unset=True, exclude_none=True)
+
+
+def _field(name: str, schema: Mapping[str, Any]) -> tuple[Any, FieldInfo]:
+    annotation = _KNOWN.get(name) or _annotation(schema)
+    limits: dict[str, Any] = {"ge": -(2**31), "le": 2**31 - 1} if annotation is Integer else {}
+    limits |= {
+        ours: schema[theirs]
+        for ours, theirs in (("ge", "minimum"), ("le", "maximum"), ("max_length", "maxLength"))
+        if theirs in schema
+    }
+    text: dict[str, Any] = {"description": schema["description"]} if schema.get("description") else {}
+    base = FlowRequest.model_fields.get(name)
+    if schema.get("required") is True:
+        return annotation, Field(**limits, **text)
+    if "default" in schema:
+        return annotation, Field(schema["default"], **limits, **text)
+    if base is not None:
+        return annotation, Field(default_factory=lambda: base.get_default(call_default_factory=True), **limits, **text)
+    return annotation | None, Field(None, **limits, **text)
+
+
+def _annotation(schema: Mapping[str, Any]) -> Any:
+    if schema.get("enum"):
+        return Literal[tuple(schema["enum"])]
+    kind = schema.get("type", "string")
+    if kind == "array":
+        return list[_annotation(schema["items"])] if isinstance(schema.get("items"), Mapping) else list[Any]  # type: ignore[misc]
+    return _TYPES.get(str(kind), Any)
