@@ -13,9 +13,13 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from reme_core.background import Background
 from reme_core.errors import InputError, ReMeError
+from reme_core.flow.catalog import Catalog
+from reme_core.flow.execute import Flows, Response
 from reme_core.models import ChatModel, Reranker
-from reme_core.models.registry import chat_model, embedder, reranker
+from reme_core.models.registry import chat_models, embedder, reranker
+from reme_core.ops.deps import Deps
 from reme_core.schema import Hit, Kind, Message, Recollection, Status, TimeRange, kinds_of
 from reme_core.settings import Settings
 from reme_core.store.database import Database
@@ -47,8 +51,10 @@ class AsyncReMe:
 
     Attributes:
         memories: Adding, reading, changing, deleting and explaining single memories.
+        background: The queue of background work, and the worker in this process.
         workspaces: Listing, loading, dumping, copying, clearing and moving whole workspaces.
         settings: What it was opened with.
+        flows: The flows there are; `execute` runs one.
         chat: The chat model, or None where the offline rules serve.
         reranker: The reranker, or None.
         loop: The event loop it was opened in and belongs to; None while it is not open.
@@ -66,6 +72,7 @@ class AsyncReMe:
         self.settings = base.model_copy(update=Settings(**overrides).model_dump(include=set(overrides)))
         self.memories: Memories
         self.workspaces: Workspaces
+        self.flows: Flows
         self.chat: ChatModel | None = None
         self.reranker: Reranker | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -81,14 +88,20 @@ class AsyncReMe:
             SchemaError: It is not at this version's schema, or lacks pgvector.
         """
         if self._database is None:
+            catalog = Catalog(self.settings)  # first: a mistake in the settings shows before anything is open
             database = await Database.open(self.settings)
             self.journal = Journal(database, log_retrievals=self.settings.recall.log)
             noted = self.journal.called
             self._serving = Serving(database, self.settings, embedder(self.settings, on_call=noted), on_call=noted)
-            self.chat = chat_model(self.settings, on_call=noted)
+            self._chats = chat_models(self.settings, on_call=noted)
+            self.chat = self._chats.get("default")
             self.reranker = reranker(self.settings, on_call=noted)
             self.memories = Memories(database, self._serving)
             self.workspaces = Workspaces(database, self._serving, self.memories)
+            self.flows = Flows(catalog, self._surroundings(database))
+            self.background = Background(
+                database, self.settings.worker, summarise=self._summarise, reflect=self.reflect
+            )
             self._database = database
             self.loop = asyncio.get_running_loop()
         return self
@@ -99,12 +112,16 @@ class AsyncReMe:
         if database is None:
             return
         self.loop = None
+        await self.background.aclose()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=30)
             for task in self._tasks:
                 task.cancel()  # vectors that are missing yet are made at the next opportunity
         await self.journal.aclose()
         await self._serving.aclose()
+        for model in (*self._chats.values(), self.reranker):
+            if model is not None:
+                await model.aclose()
         await database.close()
 
     async def __aenter__(self) -> Self:
@@ -125,6 +142,40 @@ class AsyncReMe:
         if self._database is None:
             raise ReMeError("this ReMe is not open: use `async with AsyncReMe() as reme`, or await reme.open()")
         return self._database
+
+    def _surroundings(self, database: Database) -> Deps:
+        return Deps(
+            database,
+            self.memories,
+            self.workspaces,
+            self.recall,
+            self._serving,
+            self.journal,
+            self.settings,
+            self._chats,
+            self.chat,
+            self.reranker,
+            self.settings.language or "auto",
+        )
+
+    async def execute(self, flow: str, /, **request: Any) -> Response:
+        """Run a flow, such as `retrieve_task_memory`; `reme flows` lists them.
+
+        Args:
+            flow: Its name.
+            request: What it takes: `workspace_id`, `query`, `trajectories` …
+
+        Raises:
+            FlowError: There is no such flow; the nearest name is given.
+            InputError: A field that the flow requires is missing, or one does not fit.
+
+        Example:
+            ```python
+            response = await reme.execute("retrieve_task_memory", workspace_id="shop", query="Refund an order")
+            print(response.answer)
+            ```
+        """
+        return await self.flows.execute(flow, request)
 
     async def recall(
         self,
@@ -226,15 +277,18 @@ class AsyncReMe:
         names_count: bool,
     ) -> npt.NDArray[np.float32]:
         if given is not None:
-            return self._serving.given([given], 1, served.embedder)[0]  # type: ignore[list-item]  # array or sequence
-        asked = query if names_count else unnamed(query, served.authors)
-        return (await served.embedder.embed([asked], "query"))[0]
+            vectors = self._serving.given(np.atleast_2d(np.asarray(given, dtype=np.float32)), 1, served.embedder)
+        else:
+            asked = query if names_count else unnamed(query, served.authors)
+            vectors = await served.embedder.embed([asked], "query")
+        return np.asarray(vectors[0])
 
     async def record(self, workspace: str, messages: Sequence[Message], *, wait: bool = False) -> list[Message]:
         """Take in what was said, durably; a message whose id is known already is passed over.
 
         When it returns, the messages are committed and their words can be found. Their vectors follow in the
-        background, or before it returns with `wait`.
+        background, or before it returns with `wait`. A job is queued with them that makes memories of the conversation
+        when it pauses (`settings.worker`); `summarise` does that at once.
 
         Returns:
             The messages that were new.
@@ -244,11 +298,27 @@ class AsyncReMe:
         """
         if not messages:
             return []
-        fresh = await record(self.database, workspace, messages)
+        fresh = await record(
+            self.database, workspace, messages, within=lambda conn, new: self.background.queue(conn, workspace, new)
+        )
+        if self.settings.worker.embedded:
+            self.background.start()
         task = self._embed_soon(workspace)
         if wait:
             await task
         return fresh
+
+    async def summarise(self, workspace: str) -> None:
+        """Make memories, now, of every conversation that waits for it, and return when that is done."""
+        await self.background.drain(workspace)
+
+    async def _summarise(self, workspace: str, messages: Sequence[Message]) -> None:
+        trajectory = {"messages": [m.model_dump(mode="json") for m in messages]}
+        await self.execute("summary_personal_memory", workspace_id=workspace, trajectories=[trajectory])
+
+    async def reflect(self, workspace: str) -> Response:
+        """Make higher memories: form and update insights, close contradictions and repetitions."""
+        return await self.execute("reflect", workspace_id=workspace)
 
     def _embed_soon(self, workspace: str) -> asyncio.Task[Any]:
         """Have waiting messages embedded; whoever comes while that runs waits for one more round."""

@@ -70,6 +70,10 @@ class HttpSettings(Section):
     port: int = 8002
     limit_concurrency: int = 1000
     timeout_keep_alive: int = 60
+    max_body_bytes: int = Field(32 * 2**20, ge=1)
+    """Larger requests are refused; a long trajectory takes about a megabyte."""
+    timeout_seconds: float = Field(300.0, gt=0)
+    """A request that isn't answered by then is cancelled; summaries wait for chat models."""
 
 
 class McpSettings(Section):
@@ -112,10 +116,16 @@ class RecallSettings(Section):
 class WorkerSettings(Section):
     """Background work: when a conversation is summarised after the last turn, and how often a job is tried."""
 
+    embedded: bool = True
+    """Work on jobs in every process that records messages; switch it off where `reme worker` runs."""
     after_turns: int = 6
     after_seconds: float = 30.0
     concurrency: int = 4
     max_attempts: int = 8
+    stop_seconds: float = 20.0
+    """How long a job may go on when its worker is asked to stop."""
+    reflect_every_hours: float = 24.0
+    """How often a workspace's memories are reflected upon; 0 is never. A workspace's own settings may differ."""
 
 
 def default_data_dir() -> Path:

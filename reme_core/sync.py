@@ -18,6 +18,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from anyio.from_thread import start_blocking_portal
 
 from reme_core.app import AsyncReMe
+from reme_core.background import Background
 from reme_core.errors import ReMeError
 from reme_core.settings import Settings
 from reme_core.store.memories import Memories
@@ -64,6 +65,15 @@ class BlockingWorkspaces(_Facade):
     list = blocking(Workspaces.list)
 
 
+class BlockingBackground(_Facade):
+    """The queue of background work."""
+
+    jobs = blocking(Background.jobs)
+    job = blocking(Background.job)
+    retry = blocking(Background.retry)
+    drain = blocking(Background.drain)
+
+
 class ReMe(_Facade):
     """Long-term memory on Postgres, for code that does not await.
 
@@ -79,6 +89,7 @@ class ReMe(_Facade):
     Attributes:
         memories: Adding, reading, changing, deleting and explaining single memories.
         workspaces: Listing, loading, dumping, copying, clearing and moving whole workspaces.
+        background: The queue of background work.
         settings: What it was opened with.
     """
 
@@ -93,9 +104,13 @@ class ReMe(_Facade):
         super().__init__(_Background(self.settings), lambda reme: reme)
         self.memories = BlockingMemories(self._background, lambda reme: reme.memories)
         self.workspaces = BlockingWorkspaces(self._background, lambda reme: reme.workspaces)
+        self.background = BlockingBackground(self._background, lambda reme: reme.background)
 
     recall = blocking(AsyncReMe.recall)
     record = blocking(AsyncReMe.record)
+    summarise = blocking(AsyncReMe.summarise)
+    reflect = blocking(AsyncReMe.reflect)
+    execute = blocking(AsyncReMe.execute)
 
     def open(self) -> Self:
         """Connect now rather than at the first use.

@@ -23,7 +23,7 @@ Workspace = Annotated[str | None, typer.Option("--workspace", "-w", help="Only j
 @with_session
 def worker(
     session: Session,
-    concurrency: Annotated[int | None, typer.Option(help="Jobs at a time; one of a workspace at the most.")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="Jobs at a time; one of a conversation at the most.")] = None,
 ) -> None:
     """Work on background jobs until stopped. Any number of workers may run, on any machine."""
     settings = session.settings
@@ -59,7 +59,9 @@ def list_jobs(
     """List jobs, newest first. `--status failed` shows those that were given up."""
     with session.opened() as reme:
         jobs = reme.background.jobs(workspace, statuses=status, limit=limit)
-    table = output.table("ID", "TASK", "STATUS", "WORKSPACE", "SESSION", "TRIES", "DUE", "CHANGED", right=["ID", "TRIES"])
+    table = output.table(
+        "ID", "TASK", "STATUS", "WORKSPACE", "SESSION", "TRIES", "DUE", "CHANGED", right=["ID", "TRIES"]
+    )
     for job in jobs:
         table.add_row(
             str(job.id),
@@ -69,7 +71,7 @@ def list_jobs(
             job.session_id,
             str(job.attempts),
             output.moment(job.scheduled_at),
-            output.moment(job.changed_at),
+            "" if job.status == "succeeded" else job.error or "",
         )
     session.show(jobs, table if jobs else "No jobs.")
 
@@ -84,7 +86,8 @@ def show(session: Session, job_id: Annotated[int, typer.Argument(metavar="ID")])
     for event, at in events:
         table.add_row(output.moment(at), event)
     about = f"job {job.id}: {job.task} of session '{job.session_id}' in workspace '{job.workspace}', {job.status}"
-    session.show({"job": job, "events": [{"event": e, "at": at} for e, at in events]}, about, table)
+    why = f"it failed: {job.error}" if job.error else "it never failed"
+    session.show({"job": job, "events": [{"event": e, "at": at} for e, at in events]}, about, why, table)
 
 
 @app.command()

@@ -178,6 +178,23 @@ class Database:
         async with self._transaction({"reme.workspace": ALL_WORKSPACES}) as connection:
             yield connection
 
+    async def execute_anywhere(self, sql: str, params: Params = None) -> list[Row]:
+        """Run one statement over all workspaces as a transaction of its own: upkeep, and what belongs to none."""
+        with translated(self.url):
+            async with self._connection() as connection:
+                return await run(connection, {"reme.workspace": ALL_WORKSPACES}, sql, params)
+
+    @property
+    def pool(self) -> AsyncConnectionPool[Connection]:
+        """The pool itself, for a library that brings its own statements (the queue).
+
+        Raises:
+            DatabaseError: It has been closed.
+        """
+        if self._pool is None:
+            raise DatabaseError("the database has been closed; open a new one")
+        return self._pool
+
     @asynccontextmanager
     async def owner_connection(self) -> AsyncIterator[AsyncConnection[Row]]:
         """A connection of the login role, outside pool and transaction, for `CREATE INDEX CONCURRENTLY` and such."""
@@ -223,9 +240,7 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
-        pool = self._pool
-        if pool is None:
-            raise DatabaseError("the database has been closed; open a new one")
+        pool = self.pool
         try:
             connection = await pool.getconn()
         except PoolTimeout:

@@ -16,6 +16,7 @@ import psycopg
 from psycopg import errors as pg
 
 from reme_core.errors import SchemaError
+from reme_core.store import queue_schema
 from reme_core.store.translate import masked, translated
 
 _LOCK = 0x72656D65  # "reme": the key of the advisory lock under which migrations run
@@ -89,6 +90,10 @@ def upgrade(url: str, revision: str = "head") -> None:
             "comment on schema reme is 'Long-term memory of AI agents, by ReMe core. Start at \\d+ reme.memory_current'"
         )
         _alembic("upgrade", connection, revision)
+        if revision == "head":
+            raw.execute("select set_config('search_path', %s, false)", [search_path(raw)])
+            queue_schema.catch_up(raw)
+            raw.commit()
 
 
 def downgrade(url: str, revision: str) -> None:

@@ -180,7 +180,8 @@ class _Shape:
     @classmethod
     def of(cls, corpus: Corpus, question: Question, filters: Filters, plan: Plan) -> _Shape:
         if corpus == "message":
-            on_row, on_index = tuple(filters.on_message()), ("e.kind = 'conversation'",)
+            on_row: tuple[str, ...] = tuple(filters.on_message())
+            on_index: tuple[str, ...] = ("e.kind = 'conversation'",)
         elif filters.beyond_kind:
             on_row, on_index = tuple(filters.on_memory()), ("e.kind <> 'conversation'",)
         else:

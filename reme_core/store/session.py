@@ -43,12 +43,11 @@ def prepare(url: str, embedded: bool) -> Session:
     """Look once, blocking, at what the pool's connections need to know; brings the embedded database up to date."""
     asked = conninfo_to_dict(url)
     arguments: dict[str, Any] = {
-        "autocommit": True,
         "prepare_threshold": 0,
         "application_name": asked.get("application_name") or "reme-core",
         "connect_timeout": asked.get("connect_timeout") or 10,
     }
-    with psycopg.connect(url, **arguments) as connection:
+    with psycopg.connect(url, autocommit=True, **arguments) as connection:
         if embedded and migrate.current_version(connection) != migrate.versions()[-1]:
             migrate.upgrade(url)
         migrate.require_current(connection, url)
@@ -77,6 +76,7 @@ select (select rolname from pg_roles where rolname = %(role)s and pg_has_role(se
 
 async def configure(connection: AsyncConnection[Row], search_path: str, role: str | None) -> None:
     """Give a new connection its settings; with a `role` it acts as that from now on, and not as its login."""
+    await connection.set_autocommit(True)  # set here: a library that connects by the pool's arguments passes its own
     settings = {"search_path": search_path, "timezone": "UTC", "jit": "off"}
     if role is not None:
         settings["role"] = role

@@ -1,0 +1,265 @@
+"""Background work: conversations are summarised, and memories reflected upon, by jobs in the same Postgres.
+
+A job is queued in the transaction that stores the messages, so there is one if and only if they are stored. It names a
+workspace and a conversation and nothing else: what is to do is read from the tables when it runs. So a job that runs
+twice, or a second time after its worker was killed, finds nothing left to do.
+
+The queue is procrastinate's: workers on any number of machines, one job of a conversation at a time, retries with
+growing pauses. A job that failed too often stays as `failed` (`reme jobs list`), and its messages go on waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from procrastinate import App, JobContext, PsycopgConnector, RetryStrategy
+from procrastinate.exceptions import AlreadyEnqueued
+from psycopg import AsyncConnection
+
+from reme_core.errors import DatabaseError, FlowError, NotFoundError, ReMeError
+from reme_core.schema import Message
+from reme_core.settings import WorkerSettings
+from reme_core.store import rows
+from reme_core.store.database import Database
+from reme_core.store.sql import load
+
+log = logging.getLogger(__name__)
+
+QUEUE = "reme"
+_SQL = load("queue.sql")
+_UPKEEP_SECONDS = 30.0  # how often a worker looks for stalled jobs and due reflections
+_POLL_SECONDS = 2.0  # a job whose time comes, or is moved, announces itself to nobody
+_STALLED_SECONDS = 40.0  # a worker whose heartbeat (every ten seconds) is older than this is dead
+_KEPT_DAYS = 7  # how long jobs that went well are shown
+_MOST_MESSAGES = 200  # of a conversation that one job summarises; the rest is for the next one
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One piece of background work, as `reme jobs` shows it."""
+
+    id: int
+    task: str
+    status: str
+    """todo, doing, succeeded, failed, cancelled or aborted."""
+    workspace: str
+    session_id: str
+    attempts: int
+    scheduled_at: datetime | None
+    changed_at: datetime | None
+    error: str | None
+    """Why it failed the last time."""
+
+
+class Background:
+    """Queues the jobs of one database and, where asked to, works on them.
+
+    Args:
+        database: Where the queue is.
+        settings: When and how often.
+        summarise: Makes memories from waiting messages: `(workspace, messages)`.
+        reflect: Makes higher memories of a workspace.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        settings: WorkerSettings,
+        *,
+        summarise: Callable[[str, Sequence[Message]], Awaitable[Any]],
+        reflect: Callable[[str], Awaitable[Any]],
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._summarise = summarise
+        self._reflect = reflect
+        self._app = App(connector=PsycopgConnector())
+        self._worker: asyncio.Task[None] | None = None
+        self._upkeep: asyncio.Task[None] | None = None
+        # Pauses of 4, 16, 64 … seconds: eight tries span about a day.
+        again = RetryStrategy(max_attempts=settings.max_attempts, exponential_wait=4)
+        self._summarising = self._app.task(name="reme.summarise", queue=QUEUE, retry=again, pass_context=True)(
+            self._run_summary
+        )
+        self._reflecting = self._app.task(name="reme.reflect", queue=QUEUE, retry=again, pass_context=True)(
+            self._run_reflection
+        )
+
+    async def queue(self, conn: AsyncConnection[Any], workspace: str, messages: Collection[Message]) -> None:
+        """Queue the summary of the conversations that `messages` belong to, inside the caller's transaction.
+
+        A conversation has one waiting job. It runs when nothing was said for `after_seconds`, or at once when
+        `after_turns` turns wait.
+        """
+        sessions = list({m.session_id for m in messages if m.role in ("user", "assistant")})
+        cursor = await conn.execute(_SQL["waiting_turns"], {"workspace": workspace, "sessions": sessions})
+        for session_id, turns in await cursor.fetchall():
+            seconds = 0.0 if turns >= self._settings.after_turns else self._settings.after_seconds
+            lock = f"summarise {workspace} {session_id}"
+            values = {"queueing_lock": lock, "seconds": seconds}
+            if (await (await conn.execute(_SQL["reschedule"], values)).fetchone()) is None:
+                await self._defer(self._summarising, lock, seconds, conn, workspace=workspace, session_id=session_id)
+
+    async def _defer(
+        self, task: Any, lock: str, seconds: float, conn: AsyncConnection[Any] | None, **args: str
+    ) -> None:
+        await self._open()
+        # One such job waits at the most, and one runs. Not one a workspace: a conversation that fails would hold up all
+        # others behind it. What two of them decide at the same time, the store tells apart (`Change`).
+        options: dict[str, Any] = {"queueing_lock": lock, "lock": lock}
+        if seconds:
+            options["schedule_in"] = {"seconds": max(1, round(seconds))}
+        with contextlib.suppress(AlreadyEnqueued):  # another process was faster; its job does the same
+            if conn is None:
+                await task.configure(**options).defer_async(**args)
+            else:
+                async with conn.transaction():  # a savepoint, so that the rest of the caller's work stands
+                    await task.configure(**options, connection=conn).defer_async(**args)
+
+    async def _open(self) -> None:
+        await self._app.connector.open_async(self._database.pool)  # does nothing when it is open
+
+    async def _run_summary(self, context: JobContext, workspace: str, session_id: str) -> None:
+        values = {"workspace": workspace, "session_id": session_id, "limit": _MOST_MESSAGES}
+        async with self._noting_errors(context, workspace):
+            while found := await self._database.fetch(workspace, _SQL["waiting_messages"], values):
+                messages = [rows.to_message(row) for row in found]
+                await self._summarise(workspace, messages)
+                left = await self._database.fetch(workspace, _SQL["waiting_messages"], values | {"limit": 1})
+                if left and left[0][0] == messages[0].message_id:
+                    raise FlowError(
+                        f"the summary of session '{session_id}' in workspace '{workspace}' left its messages waiting; "
+                        "a flow summary_personal_memory of your own has to end in the op that stores its result"
+                    )
+
+    async def _run_reflection(self, context: JobContext, workspace: str) -> None:
+        async with self._noting_errors(context, workspace):
+            await self._reflect(workspace)
+            await self._database.execute(workspace, _SQL["mark_reflected"], {"workspace": workspace})
+
+    @contextlib.asynccontextmanager
+    async def _noting_errors(self, context: JobContext, workspace: str) -> AsyncIterator[None]:
+        """Keep why a job failed, for `reme jobs`; the error goes on to the queue, which tries again."""
+        try:
+            yield
+        except Exception as error:
+            noted = {"workspace": workspace, "id": context.job.id, "error": str(error) or type(error).__name__}
+            with contextlib.suppress(DatabaseError):  # it is the database that fails, and the log says so
+                await self._database.execute(workspace, _SQL["note_error"], noted)
+            raise
+
+    def start(self) -> None:
+        """Begin to work on jobs in this process, if that isn't so already."""
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.get_running_loop().create_task(self.run())
+
+    @property
+    def working(self) -> asyncio.Task[None]:
+        """The worker in this process; it runs until it is stopped, so it is done only after an error.
+
+        Raises:
+            ReMeError: None was started.
+        """
+        if self._worker is None:
+            raise ReMeError("no worker runs here; start one with background.start()")
+        return self._worker
+
+    async def run(self, *, until_done: bool = False) -> None:
+        """Work on jobs until cancelled, or with `until_done` until none is due."""
+        await self._open()
+        await self._rescue()
+        if not until_done:
+            self._upkeep = asyncio.get_running_loop().create_task(self._keep_up())
+        try:
+            await self._app.run_worker_async(
+                queues=[QUEUE],
+                wait=not until_done,
+                concurrency=self._settings.concurrency,
+                install_signal_handlers=False,
+                listen_notify=not until_done,
+                fetch_job_polling_interval=_POLL_SECONDS,
+                shutdown_graceful_timeout=self._settings.stop_seconds,
+            )
+        finally:
+            if self._upkeep is not None:
+                self._upkeep.cancel()
+
+    async def drain(self, workspace: str | None = None) -> None:
+        """Do now what waits, of one workspace or of all, and return when it is done."""
+        await self._database.execute_anywhere(_SQL["hurry"], {"workspace": workspace})
+        await self.run(until_done=True)
+
+    async def aclose(self) -> None:
+        """Stop working: a job that runs is finished if it takes no longer than `stop_seconds`, else it runs again."""
+        if self._worker is not None and not self._worker.done():
+            self._worker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._worker
+
+    async def _keep_up(self) -> None:
+        while True:
+            await asyncio.sleep(_UPKEEP_SECONDS)
+            try:
+                await self._rescue()
+                await self._database.execute_anywhere(_SQL["forget_done"], {"days": _KEPT_DAYS})
+                for workspace in await self._due_reflections():
+                    await self._defer(self._reflecting, f"reflect {workspace}", 0, None, workspace=workspace)
+            except ReMeError as error:
+                log.warning("upkeep of the queue waits for the database: %s", error)
+
+    async def _rescue(self) -> None:
+        """Give jobs of workers that died back to the queue."""
+        await self._open()
+        manager = self._app.job_manager
+        for job in await manager.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=_STALLED_SECONDS):
+            log.warning("job %s was left by a worker that died; it runs again", job.id)
+            await manager.retry_job(job)
+
+    async def _due_reflections(self) -> list[str]:
+        found = await self._database.execute_anywhere(
+            _SQL["due_reflections"], {"every_hours": self._settings.reflect_every_hours}
+        )
+        return [row[0] for row in found]
+
+    async def jobs(
+        self, workspace: str | None = None, *, statuses: Sequence[str] | None = None, limit: int = 100
+    ) -> list[Job]:
+        """Jobs, newest first; `statuses=["failed"]` is the list of those that were given up."""
+        values = {"workspace": workspace, "statuses": statuses and list(statuses), "id": None, "limit": limit}
+        return [Job(*_named(row)) for row in await self._database.execute_anywhere(_SQL["jobs"], values)]
+
+    async def job(self, job_id: int) -> tuple[Job, list[tuple[str, datetime]]]:
+        """One job, and what happened to it: `(job, [(event, when), …])`.
+
+        Raises:
+            NotFoundError: There is no such job.
+        """
+        values = {"workspace": None, "statuses": None, "id": job_id, "limit": 1}
+        found = await self._database.execute_anywhere(_SQL["jobs"], values)
+        if not found:
+            raise NotFoundError(f"there is no job {job_id}; `reme jobs list` shows those there are")
+        events = await self._database.execute_anywhere(_SQL["job_events"], {"id": job_id})
+        return Job(*_named(found[0])), [(row[0], row[1]) for row in events]
+
+    async def retry(self, job_id: int) -> None:
+        """Put a job that was given up back into the queue.
+
+        Raises:
+            NotFoundError: There is no such job, or it has not failed.
+        """
+        job, _ = await self.job(job_id)
+        if job.status not in ("failed", "doing", "aborted"):
+            raise NotFoundError(f"job {job_id} is '{job.status}'; only a job that failed can be tried again")
+        await self._open()
+        await self._app.job_manager.retry_job_by_id_async(job_id, retry_at=datetime.now(UTC))
+
+
+def _named(row: Sequence[Any]) -> tuple[Any, ...]:
+    number, task, status, workspace, session_id, *rest = row
+    return number, task.removeprefix("reme."), status, workspace or "", session_id or "", *rest

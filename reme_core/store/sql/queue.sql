@@ -1,0 +1,82 @@
+-- name: waiting_turns
+select session_id, count(*)
+from reme.message
+where workspace_id = %(workspace)s and session_id = any(%(sessions)s) and summarised_at is null
+group by session_id
+
+-- name: reschedule
+-- Every change of the time leaves an entry in the job's log, so small ones are left out: a lively conversation puts its
+-- summary off a few times a minute, not with every turn.
+with pending as (
+    select id, scheduled_at from procrastinate_jobs where queueing_lock = %(queueing_lock)s and status = 'todo'
+),
+moved as (
+    update procrastinate_jobs j
+    set scheduled_at = now() + make_interval(secs => %(seconds)s)
+    from pending
+    where j.id = pending.id
+      and abs(extract(epoch from coalesce(pending.scheduled_at, now()) - now()) - %(seconds)s) > 1 + %(seconds)s / 4
+)
+select id from pending
+
+-- name: hurry
+update procrastinate_jobs
+set scheduled_at = now()
+where status = 'todo' and scheduled_at > now() and (%(workspace)s::text is null or args ->> 'workspace' = %(workspace)s)
+
+-- name: jobs
+-- The event of a schedule carries the time it is scheduled for; the others, when they happened.
+select j.id, j.task_name, j.status::text, j.args ->> 'workspace', j.args ->> 'session_id', j.attempts, j.scheduled_at,
+       (select max(e.at) from procrastinate_events e where e.job_id = j.id and e.type <> 'scheduled'),
+       (select f.error from reme.job_error f
+        where f.workspace_id = j.args ->> 'workspace' and f.job_id = j.id
+        order by f.failed_at desc limit 1)
+from procrastinate_jobs j
+where (%(workspace)s::text is null or j.args ->> 'workspace' = %(workspace)s)
+  and (%(statuses)s::text[] is null or j.status::text = any(%(statuses)s))
+  and (%(id)s::bigint is null or j.id = %(id)s)
+order by j.id desc
+limit %(limit)s
+
+-- name: job_events
+select type::text, at from procrastinate_events where job_id = %(id)s order by id
+
+-- name: note_error
+insert into reme.job_error (workspace_id, job_id, failed_at, error)
+values (%(workspace)s, %(id)s, clock_timestamp(), %(error)s)
+on conflict do nothing
+
+-- name: forget_done
+delete from procrastinate_jobs
+where id in (
+    select e.job_id from procrastinate_events e
+    join procrastinate_jobs j on j.id = e.job_id
+    where j.status = 'succeeded' and e.type = 'succeeded' and e.at < now() - make_interval(days => %(days)s)
+    limit 10000
+)
+
+-- name: waiting_messages
+select message_id, role, author, content, session_id, sent_at, reasoning_content, tool_calls, tool_call_id, metadata
+from reme.message
+where workspace_id = %(workspace)s and session_id = %(session_id)s and summarised_at is null
+order by position
+limit %(limit)s
+
+-- name: due_reflections
+-- Workspaces whose time has come, and that learned something about a person since.
+select w.workspace_id
+from reme.workspace w
+where coalesce((w.settings ->> 'reflect_every_hours')::float8, %(every_hours)s) > 0
+  and coalesce((w.settings ->> 'reflected_at')::timestamptz, w.created_at)
+      < now() - make_interval(secs => 3600 * coalesce((w.settings ->> 'reflect_every_hours')::float8, %(every_hours)s))
+  and exists (
+      select from reme.memory m
+      where m.workspace_id = w.workspace_id and m.kind in ('observation', 'custom', 'profile', 'instruction')
+        and m.updated_at > coalesce((w.settings ->> 'reflected_at')::timestamptz, '-infinity')
+  )
+limit 1000
+
+-- name: mark_reflected
+update reme.workspace
+set settings = settings || jsonb_build_object('reflected_at', now())
+where workspace_id = %(workspace)s

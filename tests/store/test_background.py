@@ -1,0 +1,192 @@
+"""Background work: queued with the messages, done once, never lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from reme_core import AsyncReMe, Message, Settings
+from reme_core.errors import ModelUnavailableError, NotFoundError
+
+
+class Summaries:
+    """Stands in for the flow: notes what it was given, and marks it as done as the flow's last op does."""
+
+    def __init__(self, reme: AsyncReMe) -> None:
+        self.reme = reme
+        self.seen: list[list[str]] = []
+        self.failing = False
+
+    async def __call__(self, workspace: str, messages: Sequence[Message]) -> None:
+        self.seen.append([m.content for m in messages])
+        if self.failing:
+            raise ModelUnavailableError("the model is down")
+        ids = [m.message_id for m in messages]
+        statement = "update reme.message set summarised_at = now() where message_id = any(%s)"
+        await self.reme.database.execute(workspace, statement, (ids,))
+
+
+@pytest.fixture
+async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
+    """An open ReMe in which no worker runs by itself."""
+    settings.worker.embedded = False
+    async with AsyncReMe(settings) as reme:
+        yield reme
+
+
+@pytest.fixture
+def summaries(reme: AsyncReMe) -> Summaries:
+    """What the summary jobs did."""
+    reme.background._summarise = Summaries(reme)  # the flow itself is tested with the flows
+    return reme.background._summarise
+
+
+def turns(*texts: str, session: str = "s") -> list[Message]:
+    """User messages of one session."""
+    return [Message(content=text, session_id=session) for text in texts]
+
+
+async def test_a_conversation_has_one_waiting_job_however_much_is_said(reme: AsyncReMe, summaries: Summaries) -> None:
+    for text in ("one", "two", "three"):
+        await reme.record("w", turns(text))
+    await reme.record("w", turns("elsewhere", session="t"))
+    waiting = await reme.background.jobs("w")
+    assert sorted((job.session_id, job.status) for job in waiting) == [("s", "todo"), ("t", "todo")]
+    await reme.background.drain("w")
+    assert sorted(summaries.seen) == [["elsewhere"], ["one", "two", "three"]]
+    assert {job.status for job in await reme.background.jobs("w")} == {"succeeded"}
+
+
+async def test_messages_that_are_not_stored_queue_nothing(reme: AsyncReMe, summaries: Summaries) -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        await reme.record("w", [*turns("fine"), Message(content="broken \x00", session_id="s")])
+    assert await reme.background.jobs() == []
+    same = turns("once")
+    await reme.record("w", same)
+    await reme.background.drain()
+    await reme.record("w", same)
+    assert [job.status for job in await reme.background.jobs()] == ["succeeded"]
+
+
+async def test_a_full_conversation_is_due_at_once_and_a_short_one_when_it_pauses(reme: AsyncReMe) -> None:
+    reme.settings.worker.after_turns, reme.settings.worker.after_seconds = 3, 100
+    await reme.record("w", turns("a"))
+    (job,) = await reme.background.jobs("w")
+    assert job.scheduled_at is not None
+    assert 60 < job.scheduled_at.timestamp() - time.time() < 110
+    await reme.record("w", turns("b", "c"))
+    (job,) = await reme.background.jobs("w")
+    assert job.scheduled_at is not None
+    assert job.scheduled_at.timestamp() <= time.time()
+
+
+async def test_a_model_that_is_down_delays_a_summary_and_loses_nothing(reme: AsyncReMe, summaries: Summaries) -> None:
+    summaries.failing = True
+    await reme.record("w", turns("I moved to Lisbon"))
+    await reme.background.drain()
+    (job,) = await reme.background.jobs("w")
+    assert (job.status, job.attempts) == ("todo", 1)
+    summaries.failing = False
+    await reme.background.drain()
+    assert summaries.seen == [["I moved to Lisbon"]] * 2
+    assert [job.status for job in await reme.background.jobs("w")] == ["succeeded"]
+
+
+async def test_a_job_that_failed_too_often_is_listed_and_can_be_tried_again(
+    reme: AsyncReMe, summaries: Summaries
+) -> None:
+    summaries.failing = True
+    await reme.record("w", turns("hello"))
+    for _ in range(reme.settings.worker.max_attempts + 1):
+        await reme.background.drain()
+    (job,) = await reme.background.jobs(statuses=["failed"])
+    assert job.attempts > reme.settings.worker.max_attempts
+    assert job.error == "the model is down"
+    _, events = await reme.background.job(job.id)
+    assert events[-1][0] == "failed"
+    summaries.failing = False
+    await reme.background.retry(job.id)
+    await reme.background.drain()
+    assert [j.status for j in await reme.background.jobs()] == ["succeeded"]
+    with pytest.raises(NotFoundError, match="only a job that failed"):
+        await reme.background.retry(job.id)
+    with pytest.raises(NotFoundError, match="no job 4711"):
+        await reme.background.job(4711)
+
+
+async def test_one_failing_conversation_does_not_hold_up_the_others(reme: AsyncReMe, summaries: Summaries) -> None:
+    summaries.failing = True
+    await reme.record("w", turns("poison", session="bad"))
+    await reme.background.drain()
+    summaries.failing = False
+    await reme.record("w", turns("fine", session="good"))
+    await reme.background.run(until_done=True)
+    await reme.background.drain()
+    assert ["fine"] in summaries.seen
+
+
+async def test_sixteen_writers_of_one_conversation_queue_one_job(reme: AsyncReMe, summaries: Summaries) -> None:
+    await asyncio.gather(*(reme.record("w", turns(f"message {n}")) for n in range(16)))
+    assert [job.status for job in await reme.background.jobs()] == ["todo"]
+    await reme.background.drain()
+    assert sorted(text for texts in summaries.seen for text in texts) == sorted(f"message {n}" for n in range(16))
+
+
+async def test_an_embedded_worker_starts_with_the_first_message(settings: Settings) -> None:
+    settings.worker.after_turns = 1
+    async with AsyncReMe(settings) as reme:
+        summaries: Any = Summaries(reme)
+        reme.background._summarise = summaries
+        await reme.record("w", turns("hi"))
+        for _ in range(100):
+            if summaries.seen:
+                break
+            await asyncio.sleep(0.1)
+    assert summaries.seen == [["hi"]]
+
+
+KILLED = textwrap.dedent(
+    """
+    import asyncio, sys
+    from reme_core import AsyncReMe, Settings
+
+    async def hang(workspace, messages):
+        print("working", flush=True)
+        await asyncio.sleep(600)
+
+    async def main():
+        async with AsyncReMe(Settings(database_url=sys.argv[1])) as reme:
+            reme.background._summarise = hang
+            await reme.background.drain()
+
+    asyncio.run(main())
+    """
+)
+
+
+async def test_a_job_whose_worker_was_killed_runs_again(
+    reme: AsyncReMe, summaries: Summaries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await reme.record("w", turns("do not lose me"))
+    assert reme.settings.database_url is not None
+    url = reme.settings.database_url.get_secret_value()
+    worker = subprocess.Popen([sys.executable, "-c", KILLED, url], stdout=subprocess.PIPE, text=True)
+    assert worker.stdout is not None
+    assert await asyncio.to_thread(worker.stdout.readline) == "working\n"
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.wait()
+    worker.stdout.close()
+    assert [job.status for job in await reme.background.jobs()] == ["doing"]
+    monkeypatch.setattr("reme_core.background._STALLED_SECONDS", 0.0)
+    await reme.background.run(until_done=True)
+    assert summaries.seen == [["do not lose me"]]
+    assert [job.status for job in await reme.background.jobs()] == ["succeeded"]
