@@ -8,6 +8,7 @@ up weighted fields before it saturates (BM25F).
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,6 +65,8 @@ class IndexState:
 
     model: str | None
     hnsw: bool
+    documents: int
+    """How many documents the corpus holds."""
     mean_length: float
     document_ids: list[int]
 
@@ -77,30 +80,34 @@ async def begin(conn: AsyncConnection[Any], workspace: str, corpus: Corpus, *, c
         cursor = await conn.execute(_SQL["begin_indexing"], values)
     model, hnsw, documents, length, ids = await cursor.fetchone() or (None, False, 0, 0, [])
     mean = (length + _PRIOR_DOCUMENTS * _PRIOR_LENGTH) / (documents + _PRIOR_DOCUMENTS)
-    return IndexState(model=model, hnsw=hnsw, mean_length=mean, document_ids=ids)
+    return IndexState(model, hnsw, documents, mean, ids)
 
 
-async def write_postings(
-    conn: AsyncConnection[Any],
-    workspace: str,
-    corpus: Corpus,
-    documents: Sequence[Document],
-    state: IndexState,
-    *,
-    stale: Collection[int] = (),
-) -> None:
-    """Write the postings of documents; those that are `stale` have some already, which are replaced."""
-    found: tuple[list[str], list[float], list[int]] = ([], [], [])
+def postings(workspace: str, corpus: Corpus, documents: Iterable[Document], mean_length: float) -> dict[str, Any]:
+    """What documents are found by, as the values of `write_postings`; long lists are prepared in a thread."""
+    found: list[tuple[str, float, int]] = []
     for document in documents:
-        weights = impacts(document.counts, state.mean_length)
-        found[0].extend(weights.keys())
-        found[1].extend(weights.values())
-        found[2].extend([document.document_id] * len(weights))
-    values = {"workspace": workspace, "corpus": corpus, "terms": found[0], "impacts": found[1], "documents": found[2]}
-    async with conn.pipeline():
-        if stale:
-            await conn.execute(_SQL["delete_postings"], {"workspace": workspace, "documents": list(stale)})
-        await conn.execute(_SQL["insert_postings"], values)
+        weights = impacts(document.counts, mean_length)
+        found.extend(zip(weights, weights.values(), itertools.repeat(document.document_id)))
+    found.sort()  # neighbours in the index are written together
+    return {
+        "workspace": workspace,
+        "corpus": corpus,
+        # One text each: arrays of a hundred thousand elements take psycopg longer to write than Postgres to read.
+        "terms": " ".join(term for term, _, _ in found),
+        "impacts": f"{{{','.join(str(impact) for _, impact, _ in found)}}}",
+        "documents": f"{{{','.join(str(document) for _, _, document in found)}}}",
+    }
+
+
+async def write_postings(conn: AsyncConnection[Any], found: Mapping[str, Any], *, stale: Collection[int] = ()) -> None:
+    """Write `postings`; documents that are `stale` have some already, which go.
+
+    This and what follows read nothing back, so that a caller may send them in one pipeline.
+    """
+    if stale:
+        await conn.execute(_SQL["delete_postings"], {**found, "documents": list(stale)})
+    await conn.execute(_SQL["insert_postings"], found)
 
 
 async def count(
@@ -116,34 +123,26 @@ async def count(
         frequencies.update(counts.keys())
     for counts in removed:
         frequencies.subtract(counts.keys())
+    changed = sorted(item for item in frequencies.items() if item[1])
     values = {
         "workspace": workspace,
         "corpus": corpus,
-        "terms": list(frequencies.keys()),
-        "counts": list(frequencies.values()),
+        "terms": " ".join(term for term, _ in changed),
+        "counts": f"{{{','.join(str(documents) for _, documents in changed)}}}",
         "documents": len(added) - len(removed),
         "length": sum(round(sum(c.values())) for c in added) - sum(round(sum(c.values())) for c in removed),
     }
-    async with conn.pipeline():
-        await conn.execute(_SQL["count_terms"], values)
-        await conn.execute(_SQL["count_documents"], values)
-        if removed:
-            # A term that no document holds any more would be a trace of erased text.
-            await conn.execute(_SQL["forget_uncounted_terms"], values)
+    await conn.execute(_SQL["count_terms"], values)
+    await conn.execute(_SQL["count_documents"], values)
+    if removed:
+        # A term that no document holds any more would be a trace of erased text.
+        await conn.execute(_SQL["forget_uncounted_terms"], values)
 
 
-async def add_vectors(
-    conn: AsyncConnection[Any],
-    workspace: str,
-    documents: Sequence[tuple[int, str, bool]],
-    vectors: npt.NDArray[np.float32],
-    state: IndexState,
-    *,
-    model: str,
+async def bind(
+    conn: AsyncConnection[Any], workspace: str, vectors: npt.NDArray[np.float32], state: IndexState, *, model: str
 ) -> None:
-    """Write the vectors of documents, given as `(document_id, kind, live)`, row by row.
-
-    The first vectors of a workspace bind it to their model.
+    """Make sure that vectors of `model` may be written: the first of a workspace bind it to their model.
 
     Raises:
         EmbeddingModelError: It is bound to another one.
@@ -156,7 +155,6 @@ async def add_vectors(
             f"workspace '{workspace}' holds vectors of '{state.model}', not of '{model}', and the two cannot be "
             f"compared. Run `reme reembed --workspace {workspace}` to move it, or configure '{state.model}' again"
         )
-    await write_vectors(conn, workspace, documents, vectors, model=model, hnsw=state.hnsw)
 
 
 async def write_vectors(
@@ -168,7 +166,7 @@ async def write_vectors(
     model: str,
     hnsw: bool,
 ) -> None:
-    """Write vectors of any model, the serving one or the one a workspace is being moved to."""
+    """Write vectors of documents, given as `(document_id, kind, live)`, row by row; see `bind`."""
     ids, kinds, live = zip(*documents, strict=True) if documents else ((), (), ())
     await conn.execute(
         _SQL["insert_embeddings"],
@@ -187,6 +185,13 @@ async def write_vectors(
 async def remove(conn: AsyncConnection[Any], workspace: str, document_ids: Collection[int]) -> None:
     """Take documents out of both legs; `count` keeps the statistics."""
     values = {"workspace": workspace, "documents": list(document_ids)}
-    async with conn.pipeline():
-        await conn.execute(_SQL["delete_postings"], values)
-        await conn.execute(_SQL["delete_embeddings"], values)
+    await conn.execute(_SQL["delete_postings"], values)
+    await conn.execute(_SQL["delete_embeddings"], values)
+
+
+async def held_terms(
+    conn: AsyncConnection[Any], workspace: str, document_ids: Collection[int]
+) -> list[tuple[str, str]]:
+    """The terms by which documents are found, as `(corpus, term)`."""
+    values = {"workspace": workspace, "documents": list(document_ids)}
+    return [(corpus, term) for corpus, term in await (await conn.execute(_SQL["held_terms"], values)).fetchall()]

@@ -54,6 +54,8 @@ class Journal:
         self._waiting: list[tuple[str, str, Callable[[], Row]]] = []  # (workspace, statement, row)
         self._writer: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
+        self.listeners: list[Callable[[str, ModelCall], None]] = []
+        """Told of every model call with the workspace it was made for, as it is noted."""
 
     def retrieved(
         self, recollection: Recollection, *, kinds: list[str], flow: str, session_id: str, milliseconds: float
@@ -74,6 +76,8 @@ class Journal:
     def called(self, call: ModelCall) -> None:
         """Note a model call, for the workspace that is being worked for."""
         workspace = _workspace.get()
+        for listener in self.listeners:
+            listener(workspace, call)
         entry = asdict(call) | {"workspace_id": workspace, "called_at": present().isoformat()}
         self._put(workspace, "insert_model_calls", lambda: {k: _clean(v) for k, v in entry.items()})
 
@@ -110,6 +114,7 @@ class Journal:
                     # Calls that belong to no workspace carry the empty name, which only upkeep may write.
                     scope = self._database.transaction(workspace) if workspace else self._database.maintenance()
                     async with scope as conn:
+                        await conn.execute(_SQL["lock_journal"], {"workspace": workspace})
                         await conn.execute(_SQL[statement], {"rows": Jsonb([row() for row in rows])})
                     del groups[workspace, statement]
             finally:

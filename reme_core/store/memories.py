@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -12,13 +12,15 @@ import numpy.typing as npt
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
-from reme_core.errors import InputError, NotFoundError
+from reme_core.errors import EmbeddingModelError, InputError, NotFoundError
+from reme_core.models import Embedder
 from reme_core.schema import Evidence, HistoryEntry, Kind, Memory, Source
 from reme_core.schema import now as present
 from reme_core.store import change as changes
 from reme_core.store import index, rows
 from reme_core.store.change import Change, Close
 from reme_core.store.database import Database
+from reme_core.store.erasure import erase_memories
 from reme_core.store.filters import Filters
 from reme_core.store.serving import Serving
 from reme_core.store.sql import load
@@ -26,6 +28,10 @@ from reme_core.store.sql import load
 Vectors = npt.NDArray[np.float32]
 
 _SQL = load("memory.sql")
+_LOCKED = (
+    f"select m.document_id, {rows.select(rows.COLUMNS, 'm')} from reme.memory m"
+    " where m.workspace_id = %(workspace)s and m.memory_id = %(id)s for update"
+)
 
 CHANGEABLE = frozenset(
     {"kind", "subject", "when_to_use", "content", "keywords", "importance", "score", "observed_at", "valid_from",
@@ -37,9 +43,11 @@ _INDEXED = frozenset({"kind", "subject", "when_to_use", "content", "keywords"})
 class Memories:
     """The memories of all workspaces; every method names the one it works in."""
 
-    def __init__(self, database: Database, serving: Serving) -> None:
+    def __init__(self, database: Database, serving: Serving, *, on_growth: Callable[[str], None] | None = None) -> None:
+        """Say where memories are; `on_growth` is told of a workspace that has become large enough for an index."""
         self._database = database
         self._serving = serving
+        self._on_growth = on_growth
 
     async def add(
         self,
@@ -89,14 +97,25 @@ class Memories:
             ConflictError: The store is not as the change expects it; nothing was done.
         """
         changes.check(change.add)
-        embedder = await self._serving.embedder(workspace)
-        if embeddings is None:
-            texts = [changes.searched_text(m) for m in change.add]
-            vectors = await embedder.embed(texts, "passage") if texts else np.empty((0, 1), np.float32)
-        else:
-            vectors = self._serving.given(embeddings, len(change.add), embedder)
-        async with self._database.transaction(workspace, actor=actor, reason=reason) as conn:
-            await changes.apply(conn, workspace, change, vectors, model=embedder.name)
+        expected = (await self._serving.embedder(workspace)).name
+
+        async def carry_out(embedder: Embedder) -> int:
+            if embeddings is None:
+                texts = [changes.searched_text(m) for m in change.add]
+                vectors = await embedder.embed(texts, "passage") if texts else np.empty((0, 1), np.float32)
+            elif embedder.name == expected:
+                vectors = self._serving.given(embeddings, len(change.add), embedder)
+            else:
+                raise EmbeddingModelError(
+                    f"workspace '{workspace}' was moved from '{expected}' to '{embedder.name}' meanwhile; make the "
+                    "embeddings anew"
+                )
+            async with self._database.transaction(workspace, actor=actor, reason=reason) as conn:
+                return await changes.apply(conn, workspace, change, vectors, model=embedder.name)
+
+        scanned = await self._serving.with_embedder(workspace, carry_out)
+        if change.add and scanned >= self._database.settings.recall.exact_below and self._on_growth is not None:
+            self._on_growth(workspace)
 
     async def get(self, workspace: str, memory_id: str) -> Memory:
         """One memory with its sources.
@@ -165,47 +184,58 @@ class Memories:
             raise InputError(
                 f"cannot change {', '.join(unknown)}; what can be changed: {', '.join(sorted(CHANGEABLE))}"
             )
-        before = await self.get(workspace, memory_id)
-        after = Memory.model_validate(before.model_dump() | values | {"updated_at": present()})
-        changes.check([after])
-        embedder = await self._serving.embedder(workspace)
-        reindex = any(getattr(before, name) != getattr(after, name) for name in _INDEXED)
-        vectors = await embedder.embed([changes.searched_text(after)], "passage") if reindex else None
-        async with self._database.transaction(workspace, actor=actor, reason=reason) as conn:
-            values = {"workspace": workspace, "row": Jsonb(rows.from_memory(workspace, after, 0))}
-            updated = await (await conn.execute(_SQL["update_memory"], values)).fetchone()
-            if updated is None:
-                raise NotFoundError(f"memory '{memory_id}' of workspace '{workspace}' was erased meanwhile")
-            if vectors is not None:
-                await self._reindex(conn, workspace, updated[0], before, after, vectors, embedder.name)
-        return after
 
-    async def _reindex(
+        async def change(embedder: Embedder) -> Memory:
+            while True:
+                before = await self.get(workspace, memory_id)
+                after = Memory.model_validate(before.model_dump() | values | {"updated_at": present()})
+                changes.check([after])
+                reindex = any(getattr(before, name) != getattr(after, name) for name in _INDEXED)
+                vector = await embedder.embed([changes.searched_text(after)], "passage") if reindex else None
+                async with self._database.transaction(workspace, actor=actor, reason=reason) as conn:
+                    if await self._replace(conn, workspace, before, after, vector, embedder.name):
+                        return after
+
+        return await self._serving.with_embedder(workspace, change)
+
+    async def _replace(
         self,
         conn: AsyncConnection[Any],
         workspace: str,
-        document_id: int,
         before: Memory,
         after: Memory,
-        vectors: Vectors,
+        vector: Vectors | None,
         model: str,
-    ) -> None:
+    ) -> bool:
+        """Write a changed memory, unless somebody else changed it since `before` was read."""
         state = await index.begin(conn, workspace, "memory", count=0)
-        await index.remove(conn, workspace, [document_id])
-        await index.count(conn, workspace, "memory", removed=[index.weigh(changes.lexical_fields(before))])
-        await changes.write_index(conn, workspace, [(after, document_id)], vectors, state, model)
+        values = {"workspace": workspace, "id": before.memory_id}
+        current = await (await conn.execute(_LOCKED, values)).fetchone()
+        if current is None:
+            raise NotFoundError(f"memory '{before.memory_id}' of workspace '{workspace}' was erased meanwhile")
+        if any(getattr(rows.to_memory(workspace, current[1:]), name) != getattr(before, name) for name in CHANGEABLE):
+            return False
+        await conn.execute(_SQL["update_memory"], values | {"row": Jsonb(rows.from_memory(workspace, after, 0))})
+        if vector is not None:
+            await changes.reindex(conn, workspace, before, after, current[0], vector, state, model)
+        return True
 
     async def delete(
         self, workspace: str, memory_ids: Sequence[str], *, erase: bool = False, actor: str = "", reason: str = ""
     ) -> int:
-        """Take memories out of use, or with `erase` out of the database. Returns how many there were."""
+        """Take memories out of use, or with `erase` out of the database; ids that aren't there are passed over.
+
+        What is erased leaves no trace of its text, and takes with it what was concluded from it and the words of the
+        messages it rests on; see `reme_core.store.erasure`.
+
+        Returns:
+            How many of the memories there were.
+        """
         if erase:
             return await erase_memories(self._database, workspace, memory_ids)
-        found = await self.list(workspace, Filters(ids=list(memory_ids)), limit=len(memory_ids))
-        close = [Close(m.memory_id, "deleted") for m in found]
-        if close:
-            await self.apply(workspace, Change(close=close), actor=actor, reason=reason)
-        return len(close)
+        async with self._database.transaction(workspace, actor=actor, reason=reason) as conn:
+            closing = [Close(memory_id, "deleted") for memory_id in dict.fromkeys(memory_ids)]
+            return len(await changes.close(conn, workspace, closing))
 
     async def history(self, workspace: str, memory_id: str) -> builtins.list[HistoryEntry]:
         """Every change of one memory, oldest first.
@@ -227,7 +257,9 @@ class Memories:
         names = ("kind", "id", "text", "at", "by")
         return [Evidence.model_validate(dict(zip(names, row, strict=True))) for row in found]
 
-    async def as_of(self, workspace: str, moment: datetime, *, held_at: datetime | None = None) -> builtins.list[Memory]:
+    async def as_of(
+        self, workspace: str, moment: datetime, *, held_at: datetime | None = None
+    ) -> builtins.list[Memory]:
         """The memories as they were known at `moment`, word for word; with `held_at`, those that hold at that time."""
         columns = rows.select(rows.COLUMNS, "m")
         statement = (

@@ -11,7 +11,7 @@ from __future__ import annotations
 import calendar
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -143,11 +143,10 @@ async def _index_new(
     """Index new turns, and anew the last ones before them, to which they lend."""
     ends = {turn.session_id: turn.position for turn in tails}  # tails come in order, so the last one stays
     reached = [t for t in tails if t.position > ends[t.session_id] - len(LENT_BY_NEXT)]
-    await index_turns(
-        conn, workspace, [*tails, *turns], counts, [*reached, *turns], {t.document_id for t in reached}, state
-    )
-    own = [counts[turn.document_id] for turn in turns]
-    await index.count(conn, workspace, "message", own)
+    around, stale = [*tails, *turns], {t.document_id for t in reached}
+    async with conn.pipeline():
+        await index_turns(conn, workspace, around, counts, [*reached, *turns], stale, state)
+        await index.count(conn, workspace, "message", [counts[turn.document_id] for turn in turns])
 
 
 def _row(workspace: str, message: Message, turn: _Turn, counts: Counter[str]) -> dict[str, Any]:
@@ -181,7 +180,52 @@ async def index_turns(
             for term, count in counts.get(neighbour or 0, {}).items():
                 lent[term] += weight * count  # type: ignore[assignment]  # weights are fractions
         documents.append(index.Document(turn.document_id, counts[turn.document_id] + lent))
-    await index.write_postings(conn, workspace, "message", documents, state, stale=stale)
+    found = index.postings(workspace, "message", documents, state.mean_length)
+    await index.write_postings(conn, found, stale=stale)
+
+
+async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Give messages other words, by message id, inside the caller's transaction; no words at all empties them.
+
+    The neighbours to which they lent their terms are indexed anew. Returns the terms, as `(corpus, term)`, that these
+    and the messages themselves were found by before.
+    """
+    if not contents:
+        return []
+    state = await index.begin(conn, workspace, "message", count=0)
+    values = {"workspace": workspace, "ids": list(contents), "window": _WINDOW}
+    found = await (await conn.execute(_SQL["session_window"], values)).fetchall()
+    turns = [_Turn(*row[1:]) for row in found]
+    changed = {
+        turn.document_id: _reworded(turn, contents[row[0]])
+        for row, turn in zip(found, turns, strict=True)
+        if row[0] in contents
+    }
+    counts = {turn.document_id: turn.counts() for turn in turns}
+    before = [counts[document_id] for document_id in changed]
+    around = [changed.get(turn.document_id, turn) for turn in turns]
+    counts |= {document_id: turn.counts() for document_id, turn in changed.items()}
+    reached = {(t.session_id, t.position - offset) for t in changed.values() for offset in (0, *_LENDING)}
+    written = [turn for turn in around if (turn.session_id, turn.position) in reached]
+    documents = [turn.document_id for turn in written]
+    held = await index.held_terms(conn, workspace, documents)
+    await conn.execute(
+        _SQL["rewrite_messages"],
+        {
+            "workspace": workspace,
+            "documents": list(changed),
+            "contents": [turn.content for turn in changed.values()],
+            "terms": [len(counts[document_id]) for document_id in changed],
+        },
+    )
+    await index.remove(conn, workspace, list(changed))
+    await index_turns(conn, workspace, around, counts, written, documents, state)
+    await index.count(conn, workspace, "message", [counts[d] for d in changed], removed=before)
+    return held
+
+
+def _reworded(turn: _Turn, content: str) -> _Turn:
+    return replace(turn, content=content) if content.strip() else replace(turn, content="", author="")
 
 
 def passage(content: str, author: str) -> str:
@@ -201,13 +245,17 @@ async def embed_waiting(database: Database, workspace: str, embedder: Embedder) 
         if not waiting:
             return done
         vectors = await embedder.embed([passage(content, author) for _, author, content in waiting], "passage")
-        documents = [(row[0], "conversation", True) for row in waiting]
         async with database.transaction(workspace) as conn:
             state = await index.begin(conn, workspace, "message", count=0)
-            await index.add_vectors(conn, workspace, documents, vectors, state, model=embedder.name)
-            await conn.execute(
-                _SQL["mark_embedded"], {"workspace": workspace, "documents": [row[0] for row in waiting]}
-            )
+            await index.bind(conn, workspace, vectors, state, model=embedder.name)
+            values = {"workspace": workspace, "documents": [row[0] for row in waiting]}
+            # A vector of words that were erased meanwhile would be a trace of them.
+            still = set(await (await conn.execute(_SQL["still_unembedded"], values)).fetchall())
+            kept = [place for place, row in enumerate(waiting) if row in still]
+            documents = [(waiting[place][0], "conversation", True) for place in kept]
+            await index.write_vectors(conn, workspace, documents, vectors[kept], model=embedder.name, hnsw=state.hnsw)
+            values["documents"] = [document[0] for document in documents]
+            await conn.execute(_SQL["mark_embedded"], values)
         done += len(waiting)
 
 

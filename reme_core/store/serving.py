@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ from reme_core.models.registry import embedder_named
 from reme_core.settings import Settings
 from reme_core.store.database import Database
 from reme_core.store.sql import load
+
+Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +71,23 @@ class Serving:
     async def embedder(self, workspace: str) -> Embedder:
         """The embedder whose vectors the workspace holds; see `of`."""
         return (await self.of(workspace)).embedder
+
+    async def with_embedder(self, workspace: str, work: Callable[[Embedder], Awaitable[Result]]) -> Result:
+        """Do work that needs the workspace's embedder; once more, if the workspace was moved to another meanwhile.
+
+        Raises:
+            EmbeddingModelError: The workspace's model is not the configured one and cannot be reached from here.
+        """
+        try:
+            return await work(await self.embedder(workspace))
+        except EmbeddingModelError:
+            self.forget(workspace)
+            return await work(await self.embedder(workspace))
+
+    def know(self, embedder: Embedder) -> None:
+        """Serve workspaces that hold vectors of this embedder with it."""
+        if embedder.name != self.default.name:
+            self._embedders[embedder.name] = embedder
 
     def forget(self, workspace: str) -> None:
         """Look again at the next use: the workspace was cleared, moved or indexed."""

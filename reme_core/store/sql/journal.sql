@@ -1,10 +1,20 @@
+-- name: lock_journal
+-- Erasure holds this alone: an entry is written before it looks for what to erase, or after all of that is gone.
+select pg_advisory_xact_lock_shared(hashtextextended('reme.journal ' || %(workspace)s, 0))
+
 -- name: insert_retrievals
--- A workspace that was never written to, or was cleared meanwhile, keeps no log.
+-- A workspace that was never written to, or was cleared meanwhile, keeps no log; nor is one kept of what was asked or
+-- found before something was erased, since that may be it.
 with entry as (
     select * from jsonb_to_recordset(%(rows)s)
         as e (workspace_id text, retrieval_id text, asked_at timestamptz, query text, kinds text[], flow text,
               session_id text, milliseconds real, hits jsonb)
-    where exists (select from reme.workspace w where w.workspace_id = e.workspace_id)
+    where exists (select from reme.workspace w
+                  where w.workspace_id = e.workspace_id and e.asked_at > coalesce(w.erased_at, '-infinity'))
+      and not exists (select from jsonb_to_recordset(e.hits) as h (memory_id text, kind text)
+                      where h.kind <> 'conversation'
+                        and not exists (select from reme.memory m
+                                        where m.workspace_id = e.workspace_id and m.memory_id = h.memory_id))
 ),
 logged as (
     insert into reme.retrieval (workspace_id, retrieval_id, asked_at, query, kinds, flow, session_id, milliseconds)
@@ -21,7 +31,12 @@ on conflict do nothing
 -- name: insert_model_calls
 insert into reme.model_call (workspace_id, called_at, purpose, provider, model, prompt_tokens, completion_tokens,
                              milliseconds, ok, error, raw)
-select workspace_id, called_at, purpose, provider, model, prompt_tokens, completion_tokens, milliseconds, ok, error, raw
+select c.workspace_id, c.called_at, c.purpose, c.provider, c.model, c.prompt_tokens, c.completion_tokens,
+       c.milliseconds, c.ok,
+       -- A text from before something was erased may hold it.
+       case when c.called_at > w.erased_at is not false then c.error else '' end,
+       case when c.called_at > w.erased_at is not false then c.raw else '' end
 from jsonb_to_recordset(%(rows)s)
     as c (workspace_id text, called_at timestamptz, purpose text, provider text, model text, prompt_tokens integer,
           completion_tokens integer, milliseconds real, ok boolean, error text, raw text)
+left join reme.workspace w on w.workspace_id = c.workspace_id

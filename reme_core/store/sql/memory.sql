@@ -36,6 +36,13 @@ select workspace_id, memory_id, source_kind, source_id, quote
 from jsonb_populate_recordset(null::reme.memory_source, %(rows)s)
 on conflict do nothing
 
+-- name: gone_evidence
+select wanted from unnest(%(memories)s::text[]) as wanted
+where not exists (select from reme.memory m where m.workspace_id = %(workspace)s and m.memory_id = wanted)
+union
+select m.message_id from reme.message m
+where m.workspace_id = %(workspace)s and m.message_id = any(%(messages)s) and m.erased_at is not null
+
 -- name: insert_embeddings
 insert into reme.embedding (workspace_id, model, kind, document_id, live, hnsw, embedding)
 select %(workspace)s, %(model)s, kind, document_id, live, %(hnsw)s, embedding
@@ -46,18 +53,20 @@ on conflict (workspace_id, model, document_id) do update set embedding = exclude
 -- name: insert_postings
 insert into reme.posting (workspace_id, corpus, term, impact, document_id)
 select %(workspace)s, %(corpus)s, term, impact, document_id
-from unnest(%(terms)b::text[], %(impacts)b::real[], %(documents)b::bigint[]) as row (term, impact, document_id)
+from unnest(string_to_array(%(terms)s, ' '), %(impacts)s::real[], %(documents)s::bigint[])
+     as row (term, impact, document_id)
 
 -- name: count_terms
 insert into reme.term_statistic (workspace_id, corpus, term, documents)
 select %(workspace)s, %(corpus)s, term, documents
-from unnest(%(terms)b::text[], %(counts)b::bigint[]) as row (term, documents)
+from unnest(string_to_array(%(terms)s, ' '), %(counts)s::bigint[]) as row (term, documents)
 on conflict (workspace_id, corpus, term)
 do update set documents = reme.term_statistic.documents + excluded.documents
 
 -- name: forget_uncounted_terms
 delete from reme.term_statistic
-where workspace_id = %(workspace)s and corpus = %(corpus)s and term = any(%(terms)s) and documents <= 0
+where workspace_id = %(workspace)s and corpus = %(corpus)s and documents <= 0
+  and term = any(string_to_array(%(terms)s, ' '))
 
 -- name: count_documents
 insert into reme.corpus_statistic (workspace_id, corpus, documents, terms)
@@ -71,6 +80,10 @@ delete from reme.posting where workspace_id = %(workspace)s and document_id = an
 
 -- name: delete_embeddings
 delete from reme.embedding where workspace_id = %(workspace)s and document_id = any(%(documents)s)
+
+-- name: held_terms
+select distinct corpus, term from reme.posting
+where workspace_id = %(workspace)s and document_id = any(%(documents)s)
 
 -- name: close_memories
 update reme.memory m
@@ -150,7 +163,6 @@ set kind = n.kind, subject = n.subject, when_to_use = n.when_to_use, content = n
     author = n.author, metadata = n.metadata, updated_at = n.updated_at
 from jsonb_populate_record(null::reme.memory, %(row)s) as n
 where m.workspace_id = %(workspace)s and m.memory_id = n.memory_id
-returning m.document_id
 
 -- name: evidence
 select source_kind, source_id, coalesce(evidence, ''), evidence_at, coalesce(said_by, '')

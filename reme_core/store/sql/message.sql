@@ -28,13 +28,19 @@ where workspace_id = %(workspace)s and embedded_at is null
 order by document_id
 limit %(limit)s
 
+-- name: still_unembedded
+select document_id, author, content
+from reme.message
+where workspace_id = %(workspace)s and document_id = any(%(documents)s) and embedded_at is null
+for update
+
 -- name: mark_embedded
 update reme.message set embedded_at = now()
 where workspace_id = %(workspace)s and document_id = any(%(documents)s)
 
 -- name: session_window
 -- The messages whose index entries depend on one of the given messages, with the neighbours that those depend on.
-select distinct m.session_id, m.position, m.document_id, m.author, m.role, m.content, m.sent_at
+select distinct m.message_id, m.session_id, m.position, m.document_id, m.author, m.role, m.content, m.sent_at
 from reme.message changed
 join reme.message m
     on m.workspace_id = changed.workspace_id and m.session_id = changed.session_id
@@ -66,3 +72,19 @@ join reme.message m
     on m.workspace_id = %(workspace)s and m.session_id = asked.session_id
    and m.position between asked.first - %(window)s and asked.first - 1
 order by m.session_id, m.position
+
+-- name: rewrite_messages
+-- One that says nothing any more is empty in every respect, and is neither embedded nor summarised.
+update reme.message m
+set content = n.content,
+    terms = n.terms,
+    author = case when n.content = '' then '' else m.author end,
+    reasoning_content = case when n.content = '' then '' else m.reasoning_content end,
+    tool_calls = case when n.content = '' then '[]' else m.tool_calls end,
+    tool_call_id = case when n.content = '' then '' else m.tool_call_id end,
+    metadata = case when n.content = '' then '{}' else m.metadata end,
+    embedded_at = case when n.terms > 0 then null else coalesce(m.embedded_at, now()) end,
+    summarised_at = case when n.content = '' then coalesce(m.summarised_at, now()) else m.summarised_at end,
+    erased_at = case when n.content = '' then now() else m.erased_at end
+from unnest(%(documents)s::bigint[], %(contents)s::text[], %(terms)s::integer[]) as n (document_id, content, terms)
+where m.workspace_id = %(workspace)s and m.document_id = n.document_id

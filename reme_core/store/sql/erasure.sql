@@ -1,0 +1,117 @@
+-- name: begin
+-- The journal's writers wait, so that no entry slips in between looking for what to erase and its commit.
+select set_config('reme.erasing', 'on', true),
+       pg_advisory_xact_lock(hashtextextended('reme.journal ' || %(workspace)s, 0))
+
+-- name: doomed
+-- The roots that there are, and whatever was concluded from one of them, at any remove.
+with recursive doomed as (
+    select m.memory_id from reme.memory m where m.workspace_id = %(workspace)s and m.memory_id = any(%(roots)s)
+    union
+    select s.memory_id
+    from doomed d
+    join reme.memory_source s
+        on s.workspace_id = %(workspace)s and s.source_kind = 'memory' and s.source_id = d.memory_id
+)
+select m.memory_id, m.document_id, m.when_to_use, m.content, m.keywords, m.subject
+from doomed join reme.memory m on m.workspace_id = %(workspace)s and m.memory_id = doomed.memory_id
+
+-- name: wordings
+-- What they say and ever said; `statement` is what makes another memory say the same.
+select distinct said.wording, said.statement
+from reme.memory_history h
+cross join lateral (values (h.before), (h.after)) as version (row)
+cross join lateral (values (row ->> 'content', true), (row ->> 'when_to_use', false)) as said (wording, statement)
+where h.workspace_id = %(workspace)s and h.memory_id = any(%(doomed)s) and said.wording <> ''
+union
+select said.wording, said.statement
+from reme.memory m
+cross join lateral (values (m.content, true), (m.when_to_use, false)) as said (wording, statement)
+where m.workspace_id = %(workspace)s and m.memory_id = any(%(doomed)s) and said.wording <> ''
+
+-- name: memories_saying
+-- Other memories that say the same, alone or among other things.
+select m.memory_id
+from reme.memory m
+where m.workspace_id = %(workspace)s and not m.memory_id = any(%(doomed)s)
+  and (lower(m.content) = any(%(whole)s)
+       or exists (select from unnest(%(telling)s::text[]) as w (wording) where strpos(lower(m.content), w.wording) > 0))
+
+-- name: evidence
+select distinct m.message_id, m.content
+from reme.memory_source s
+join reme.message m on m.workspace_id = s.workspace_id and m.message_id = s.source_id
+where s.workspace_id = %(workspace)s and s.source_kind = 'message' and s.memory_id = any(%(roots)s)
+  and m.erased_at is null
+
+-- name: resting_on
+select distinct memory_id from reme.memory_source
+where workspace_id = %(workspace)s and source_kind = 'message' and source_id = any(%(messages)s)
+
+-- name: messages
+select message_id, content from reme.message
+where workspace_id = %(workspace)s and message_id = any(%(messages)s) and erased_at is null
+
+-- name: messages_saying
+select m.message_id, m.content
+from reme.message m
+where m.workspace_id = %(workspace)s and not m.message_id = any(%(messages)s)
+  and (lower(m.content) = any(%(whole)s)
+       or exists (select from unnest(%(telling)s::text[]) as w (wording) where strpos(lower(m.content), w.wording) > 0))
+
+-- name: drop_memories
+delete from reme.memory where workspace_id = %(workspace)s and memory_id = any(%(doomed)s)
+
+-- name: drop_history
+delete from reme.memory_history h
+where h.workspace_id = %(workspace)s
+  and (h.memory_id = any(%(doomed)s)
+       or exists (select from unnest(%(escaped)s::text[]) as w (wording)
+                  where strpos(lower(concat(h.before, h.after, to_jsonb(h.reason))), w.wording) > 0))
+
+-- name: drop_retrievals
+-- What was asked for when it was found is likely to name it.
+delete from reme.retrieval r
+where r.workspace_id = %(workspace)s
+  and (exists (select from reme.retrieval_hit h
+               where h.workspace_id = r.workspace_id and h.retrieval_id = r.retrieval_id
+                 and h.memory_id = any(case h.kind when 'conversation' then %(messages)s else %(doomed)s end))
+       or lower(r.query) = any(%(whole)s)
+       or exists (select from unnest(%(telling)s::text[]) as w (wording) where strpos(lower(r.query), w.wording) > 0))
+
+-- name: forget_answers
+-- The raw answer of a model, or what it was reproached with, may say the same in any other words.
+update reme.model_call set raw = '', error = ''
+where workspace_id = %(workspace)s and (raw <> '' or error <> '')
+
+-- name: forget_quotes
+update reme.memory_source set quote = ''
+where workspace_id = %(workspace)s and source_kind = 'message' and source_id = any(%(messages)s) and quote <> ''
+
+-- name: forget_terms
+delete from reme.term_statistic s
+using unnest(%(corpora)s::text[], %(terms)s::text[]) as held (corpus, term)
+where s.workspace_id = %(workspace)s and s.corpus = held.corpus and s.term = held.term
+  and not exists (select from reme.posting p
+                  where p.workspace_id = s.workspace_id and p.corpus = s.corpus and p.term = s.term)
+
+-- name: texts
+-- Every column of ours that holds a tenant's text and isn't a key, so that a table added later is swept as well.
+select c.relname, a.attname
+from pg_class c
+join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+where c.relnamespace = 'reme'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+  and a.atttypid in ('text'::regtype, 'text[]'::regtype, 'jsonb'::regtype)
+  and a.attname not like '%%\_id' and a.attgenerated = ''
+  and exists (select from pg_attribute w where w.attrelid = c.oid and w.attname = 'workspace_id' and not w.attisdropped)
+  and not exists (select from pg_constraint k
+                  where k.conrelid = c.oid and k.contype = 'p' and a.attnum = any(k.conkey))
+  and (c.relname, a.attname) not in (
+      -- These are indexed, and were seen to.
+      ('memory', 'content'), ('memory', 'when_to_use'), ('memory', 'subject'), ('memory', 'keywords'),
+      ('message', 'content'), ('message', 'author'), ('memory_history', 'before'), ('memory_history', 'after'))
+  and c.relname not in ('embedding', 'posting', 'term_statistic', 'corpus_statistic')
+order by 1, 2
+
+-- name: mark
+update reme.workspace set erased_at = clock_timestamp() where workspace_id = %(workspace)s
