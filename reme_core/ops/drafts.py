@@ -60,11 +60,16 @@ def draft(
         when_to_use=when_to_use,
         content=content,
         keywords=list(dict.fromkeys([*tags, *tools])),
-        observed_at=max((m.sent_at for m in evidence), default=None),
+        observed_at=max((m.sent_at for m in _timed(evidence)), default=None),
         author=author,
         sources=list({(s.kind, s.id): s for s in [*quoted, *attempts]}.values()),
         metadata=metadata,
     )
+
+
+def _timed(messages: Sequence[Message]) -> Sequence[Message]:
+    """Those whose time was told, where any was: a missing time is taken for now, which says nothing of when it was."""
+    return [m for m in messages if "sent_at" in m.model_fields_set] or messages
 
 
 def _quote(message: Message) -> str:

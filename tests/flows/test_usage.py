@@ -1,0 +1,86 @@
+"""Frequency and utility: told by callers, by retrieval ids, and by attempts that name the retrievals they used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reme_core.app import AsyncReMe
+from reme_core.errors import InputError
+from reme_core.schema import Kind, Memory
+from tests.flows.attempts import attempt, says, user
+
+Flow = Any
+
+
+async def recalled(reme: AsyncReMe, flow: Flow) -> str:
+    """Two memories, one retrieval of both; its id."""
+    both = [Memory(kind=Kind.TASK, memory_id=n, when_to_use=f"Booking {n}", content=f"Do {n}.") for n in ("a", "b")]
+    await reme.memories.add("w", both)
+    state = await flow(reme, "retrieve_task_memory_simple", workspace_id="w", query="booking", top_k=2)
+    return str(state.retrieval_id)
+
+
+async def counts(reme: AsyncReMe) -> dict[str, tuple[int, int]]:
+    return {m.memory_id: (m.freq, m.utility) for m in await reme.memories.list("w")}
+
+
+async def helped(reme: AsyncReMe) -> dict[str, bool | None]:
+    rows = await reme.database.fetch("w", "select memory_id, helped from reme.retrieval_hit where workspace_id = 'w'")
+    return dict(rows)
+
+
+async def test_a_retrieval_id_is_enough_and_counts_once(reme: AsyncReMe, flow: Flow) -> None:
+    retrieval = await recalled(reme, flow)
+    for _ in range(2):
+        state = await flow(
+            reme, "record_task_memory", workspace_id="w", memory_dicts=[], update_utility=True,
+            metadata={"retrieval_id": retrieval},
+        )  # fmt: skip
+    assert state.update_result.updated_count == 0
+    assert await counts(reme) == {"a": (1, 1), "b": (1, 1)}
+    assert await helped(reme) == {"a": True, "b": True}
+
+
+async def test_memories_named_one_by_one_are_marked_in_the_log_too(reme: AsyncReMe, flow: Flow) -> None:
+    await recalled(reme, flow)
+    given = [{"memory_id": "a"}, {"memory_id": "gone"}]
+    state = await flow(reme, "record_task_memory", workspace_id="w", memory_dicts=given, update_utility=False)
+    assert await counts(reme) == {"a": (1, 0), "b": (0, 0)}
+    assert await helped(reme) == {"a": False, "b": None}
+    assert state.report["unknown_ids"] == ["gone"]
+    assert [memory.memory_id for memory in state.memories] == ["a"]
+
+
+async def test_an_attempt_that_names_its_retrieval_settles_it(reme: AsyncReMe, flow: Flow) -> None:
+    retrieval = await recalled(reme, flow)
+    posted = attempt(user("Book it."), says("Booked."), score=1.0, retrieval_id=retrieval)
+    for _ in range(2):
+        await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[posted])
+    found = await counts(reme)
+    assert (found["a"], found["b"]) == ((1, 1), (1, 1))
+
+
+async def test_another_workspace_cannot_settle_it(reme: AsyncReMe, flow: Flow) -> None:
+    retrieval = await recalled(reme, flow)
+    await flow(
+        reme, "record_task_memory", workspace_id="other", memory_dicts=[], update_utility=True,
+        metadata={"retrieval_id": retrieval},
+    )  # fmt: skip
+    assert await counts(reme) == {"a": (0, 0), "b": (0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("request_", "problem"),
+    [
+        ({"memory_dicts": [], "update_utility": True}, "memory_dicts: names no memory"),
+        ({"memory_dicts": [{"content": "x"}], "update_utility": True}, r"memory_dicts\.0: has no memory_id"),
+        ({"memory_dicts": [{"memory_id": "a"}]}, "update_utility: required by record_task_memory"),
+    ],
+)
+async def test_what_names_no_memory_is_refused(
+    reme: AsyncReMe, flow: Flow, request_: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(InputError, match=problem):
+        await flow(reme, "record_task_memory", workspace_id="w", **request_)
