@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from reme_core.cli import output
 from reme_core.cli.session import Session, with_session
-from reme_core.settings import Settings
+
+if TYPE_CHECKING:
+    from reme_core import Settings
 
 worker_app = typer.Typer()
 app = typer.Typer(help="Background work: what waits, what was done, what was given up.", no_args_is_help=True)

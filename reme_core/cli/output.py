@@ -79,7 +79,9 @@ def progress(what: str, *, quiet: bool) -> Iterator[Callable[[int, int | None], 
 
 def table(*columns: str, title: str = "", right: Sequence[str] = (), wide: str = "") -> Table:
     """An empty table; columns of numbers are set to the `right`, the `wide` one takes what room there is."""
-    made = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", pad_edge=False)
+    made = Table(
+        box=box.SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", padding=(0, 1, 0, 0)
+    )
     for name in columns:
         justify = "right" if name in right else "left"
         made.add_column(name, justify=justify, ratio=1 if name == wide else None, overflow="fold")  # type: ignore[arg-type]
@@ -87,7 +89,7 @@ def table(*columns: str, title: str = "", right: Sequence[str] = (), wide: str =
     return made
 
 
-def bar(value: float, *, of: float = 1.0, width: int = 6) -> Text:
+def bar(value: float, *, of: float = 1.0, width: int = 5) -> Text:
     """A value from 0 to `of` as a little bar with its number."""
     eighths = round(max(0.0, min(value / of, 1.0)) * width * 8) if of else 0
     blocks = "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
@@ -112,10 +114,10 @@ def said(memory: Memory) -> str:
 def hits(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table:
     """What was recalled, best first; with `explain`, what each leg gave to the score."""
     talk = any(hit.memory.kind == "conversation" for hit in found)
-    legs = {"meaning": "vector", "words": "lexical"} | (
-        {"session": "session", "speaker": "speaker"} if talk else {"time": "time", "type": "type"}
-    )
-    shown = {name: leg for name, leg in legs.items() if explain}
+    legs = {"meaning": "vector", "words": "lexical"} | ({"session": "session", "speaker": "speaker"} if talk else {})
+    # A factor that is 1 for all of them explains nothing.
+    legs |= {name: name for name in ("time", "type") if any(getattr(hit.parts, name) != 1 for hit in found)}
+    shown = legs if explain else {}
     made = table("#", "remembered", "when", *shown, "score", title=title, right=("#",), wide="remembered")
     top = max((hit.parts.final for hit in found), default=1.0)
     for hit in found:

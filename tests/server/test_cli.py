@@ -16,6 +16,18 @@ from reme_core.cli.main import _is_assignment
 from reme_core.schema import Memory, Message, Source
 from reme_core.settings import Settings
 
+UNREACHABLE_MODEL = [
+    part
+    for setting in (
+        "backend=openai",
+        "base_url=http://127.0.0.1:1/v1",
+        "model_name=small",
+        "api_key=k",
+        "max_retries=0",
+    )
+    for part in ("--set", f"embedding_model.default.{setting}")
+]
+
 
 class Reme:
     """Runs `reme …` in this process."""
@@ -65,7 +77,7 @@ def test_what_is_added_is_recalled_shown_and_deleted(reme: Reme) -> None:
 def test_people_get_tables_with_reasons(reme: Reme) -> None:
     reme("add", "She drinks her tea green.", "[bold]not markup[/bold]", "-w", "alice")
     out = reme("recall", "What does she drink?", "-w", "alice", "--explain")
-    assert "She drinks her tea green." in out and "meaning" in out and "██████ 1.00" in out
+    assert "She drinks her tea green." in out and "meaning" in out and "█████ 1.00" in out
     assert "[bold]not markup[/bold]" in out and "\x1b" not in out
     assert "Nothing in workspace 'bob' answers that." in reme("recall", "tea", "-w", "bob")
 
@@ -119,10 +131,7 @@ def test_recall_narrows_by_time_and_session(configured: str, settings: Settings,
         (["recall", "tea"], 2, "--workspace"),
         (["workspaces", "--set", "database_url=postgresql://nobody@127.0.0.1:1/none"], 4, "no server at"),
         (
-            ["add", "tea", "-w", "alice", "--set", "embedding_model.default.backend=openai"]
-            + ["--set", "embedding_model.default.base_url=http://127.0.0.1:1/v1"]
-            + ["--set", "embedding_model.default.model_name=small", "--set", "embedding_model.default.api_key=k"]
-            + ["--set", "embedding_model.default.max_retries=0"],
+            ["add", "tea", "-w", "alice", *UNREACHABLE_MODEL],
             5,
             "127.0.0.1:1",
         ),
@@ -153,9 +162,7 @@ def test_settings_come_from_file_and_from_either_side_of_the_name(configured: st
         assert opened._background.wait(lambda r: r.database.fetch("alice", "select query from reme.retrieval")) == []
 
 
-def test_the_schema_is_brought_up_to_date(
-    empty_database_url: str, monkeypatch: pytest.MonkeyPatch, reme: Reme
-) -> None:
+def test_the_schema_is_brought_up_to_date(empty_database_url: str, monkeypatch: pytest.MonkeyPatch, reme: Reme) -> None:
     monkeypatch.setenv("DATABASE_URL", empty_database_url)
     assert reme.json("db", "status", code=4)["version"] is None
     assert reme("workspaces", code=4) == "" and "reme db upgrade" in reme.err

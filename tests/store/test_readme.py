@@ -1,0 +1,56 @@
+"""What the README shows works: each piece of Python, and each command."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reme_core import cli
+from reme_core.store.cluster import postgres_binary
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+@pytest.fixture
+def configured(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("DATABASE_URL", database_url)
+    return database_url
+
+
+@pytest.mark.usefixtures("configured")
+def test_each_piece_of_python_runs_and_prints_what_it_promises(capsys: pytest.CaptureFixture[str]) -> None:
+    for block in blocks("python"):
+        exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
+    asyncio.set_event_loop(None)
+    out = capsys.readouterr().out
+    assert out.startswith("1 She drinks her tea green.") and "I ran my first marathon yesterday!" in out
+    assert "update  he said so" in out
+
+
+def test_each_command_runs(configured: str, capfd: pytest.CaptureFixture[str]) -> None:
+    commands = [line for block in blocks("sh") for line in block.splitlines()]
+    assert sum(command.startswith("reme ") for command in commands) >= 5
+    for command in commands:
+        program, *arguments = shlex.split(command.replace('"$(reme db url)"', shlex.quote(configured)))
+        if program == "psql":
+            subprocess.run([postgres_binary("psql"), *arguments], check=True, timeout=30)
+        else:
+            run(arguments)
+    out = capfd.readouterr().out
+    assert "Her brother lives in Porto." in out and "carol" in out and "meaning" in out
+
+
+def run(arguments: list[str]) -> Any:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert not ended.value.code
