@@ -39,6 +39,15 @@ class Counts:
     """Tokens of all notes together."""
 
 
+@dataclass(slots=True)
+class Usage:
+    """What chat models did for memory: rewriting queries, making summaries."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    calls: int = 0
+
+
 class Delta:
     """Finds out what of a conversation is new, and was really said."""
 
@@ -120,13 +129,14 @@ class Delivery:
                 return
             await asyncio.wait([under_way])  # it may have begun before the last entry came, so look again
 
-    async def aclose(self) -> None:
+    async def aclose(self, patience: float) -> None:
         """Finish what runs in this loop, and try once more to deliver what waits; else it stays where it is kept."""
         here = asyncio.get_running_loop()
-        if tasks := [task for task in self._tasks if task.get_loop() is here]:
-            await asyncio.wait(tasks)
         try:
-            await self.flush()
+            async with asyncio.timeout(patience):
+                if tasks := [task for task in self._tasks if task.get_loop() is here]:
+                    await asyncio.wait(tasks)
+                await self.flush()
         except Exception as error:  # closing goes on; the entries are where the next process looks for them
             log.warning("turns that the database has not taken yet stay in %s: %s", self._spool, error)
 

@@ -24,6 +24,7 @@ from pydantic import SecretStr
 
 from reme_core.app import AsyncReMe
 from reme_core.errors import DatabaseError
+from reme_core.models import ModelCall
 from reme_core.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -47,15 +48,22 @@ class HasSettings(Protocol):
 class Links:
     """Opens an `AsyncReMe` in each event loop that asks for one, and closes those that it opened itself."""
 
-    def __init__(self, reme: HasSettings | Settings | SecretStr | str | None) -> None:
+    def __init__(
+        self,
+        reme: HasSettings | Settings | SecretStr | str | None,
+        *,
+        on_call: Callable[[str, ModelCall], None] | None = None,
+    ) -> None:
         """Say where memory is.
 
         Args:
             reme: An open `AsyncReMe` (it is used in its own loop, and never closed here), a `ReMe`, settings, the URL
                 of a database, or None for what the environment says, which is the embedded Postgres by default.
+            on_call: Told of every model call that memory makes, with the workspace it is made for.
         """
         self.given = reme if isinstance(reme, AsyncReMe) else None
         self.settings = _settings(reme)
+        self._on_call = on_call
         self._opening: Opening = {}
         self._thread: _Thread | None = None
         self._lock = threading.Lock()
@@ -89,17 +97,20 @@ class Links:
         """
         loop = asyncio.get_running_loop()
         if self.given is not None and self.given.loop is loop:
+            self._listen(self.given)
             return self.given
         self._leave_to_parent()
         task = self._opening.get(loop)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
             await self._drop_closed_loops()
-            task = self._opening[loop] = loop.create_task(AsyncReMe(self.settings).open())
+            task = self._opening[loop] = loop.create_task(self._open())
         return await asyncio.shield(task)
 
     async def aclose(self) -> None:
         """Close what was opened here, in all loops that still run."""
         self._leave_to_parent()
+        if self.given is not None and self.given.loop is not None and self._on_call in self.given.journal.listeners:
+            self.given.journal.listeners.remove(self._on_call)
         here = asyncio.get_running_loop()
         for loop in list(self._opening):
             if loop is here or loop.is_closed():
@@ -109,6 +120,15 @@ class Links:
                 await asyncio.wrap_future(closing)
         if self._thread is not None and self._thread.loop is not here:
             await asyncio.to_thread(self.stop)
+
+    async def _open(self) -> AsyncReMe:
+        reme = await AsyncReMe(self.settings).open()
+        self._listen(reme)
+        return reme
+
+    def _listen(self, reme: AsyncReMe) -> None:
+        if self._on_call is not None and self._on_call not in reme.journal.listeners:
+            reme.journal.listeners.append(self._on_call)
 
     async def _drop_closed_loops(self) -> None:
         for loop in [loop for loop in self._opening if loop.is_closed()]:

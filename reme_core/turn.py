@@ -29,9 +29,10 @@ from opentelemetry import trace
 from pydantic import SecretStr
 
 from reme_core.app import MAX_HITS, AsyncReMe
-from reme_core.delivery import Counts, Delivery, Delta, said
+from reme_core.delivery import Counts, Delivery, Delta, Usage, said
 from reme_core.errors import DatabaseUnavailableError, InputError, ReMeError
 from reme_core.links import HasSettings, Links
+from reme_core.models import ModelCall
 from reme_core.notes import render
 from reme_core.prompts import Language
 from reme_core.schema import Hit, Kind, Memory, Message, kinds_of, new_id
@@ -142,7 +143,8 @@ class TurnMemory:
         self.write = write
         self.patience = patience
         self.counts = Counts()
-        self._links = Links(reme)
+        self._spent = Usage()
+        self._links = Links(reme, on_call=self._called)
         self._delivery = Delivery(self._links, Spool(_spool_path(spool, self._links.settings)), self.counts)
         self._notes: OrderedDict[str, Note] = OrderedDict()
         self._recalling: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[Note]] = {}
@@ -158,7 +160,7 @@ class TurnMemory:
 
     async def aclose(self) -> None:
         """Deliver what waits and close what was opened here. What was given open stays open."""
-        await self._delivery.aclose()
+        await self._delivery.aclose(self.patience)
         await self._links.aclose()
 
     def call(self, work: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -276,6 +278,17 @@ class TurnMemory:
             self._search(query, [kind for kind in self.kinds if kind == Kind.CONVERSATION], most),
         )
         return [*memories, *quotes]
+
+    def take_usage(self) -> Usage:
+        """What chat models were paid for this memory since this was asked last, for the framework's own report."""
+        spent, self._spent = self._spent, Usage()
+        return spent
+
+    def _called(self, workspace: str, call: ModelCall) -> None:
+        if workspace == self.workspace_id and not call.purpose.startswith(("embed", "rerank")):
+            self._spent.prompt_tokens += call.prompt_tokens
+            self._spent.completion_tokens += call.completion_tokens
+            self._spent.calls += 1
 
     def _given(self, note: Note) -> Note:
         if note.error is not None and self.on_error == "raise":

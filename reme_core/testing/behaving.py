@@ -1,0 +1,111 @@
+"""Checks of how an adapter behaves as a guest: connections, JSON, traces and token counts."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+from opentelemetry import context, trace
+
+from reme_core.testing.checks import ASKED, TOLD, check
+from reme_core.testing.driver import Capability
+from reme_core.testing.model import COMPLETION_TOKENS, PROMPT_TOKENS, ScriptedModel
+from reme_core.testing.report import Rule
+from reme_core.testing.stage import SUMMARY_TOKENS, Stage, expect
+
+
+@check(Rule.OWNERSHIP)
+async def _what_was_given_open_stays_open(stage: Stage) -> None:
+    reme = await stage.watched()
+    conversation = await stage.talk(ScriptedModel(), reme=reme)
+    await conversation.say(TOLD)
+    await conversation.aclose()
+    expect(reme.loop is not None, "the memory that was given open was closed")
+    await reme.recall(stage.workspace, ASKED, kind="conversation")
+
+
+@check(Rule.OWNERSHIP)
+async def _what_it_opened_is_closed(stage: Stage) -> None:
+    conversation = await stage.talk(ScriptedModel())
+    await conversation.say(TOLD)
+    expect(stage.gate.connections, "the adapter did not use the database that it was given")
+    await conversation.aclose()
+    for _ in range(100):
+        if not stage.gate.connections:
+            return
+        await asyncio.sleep(0.02)
+    expect(False, f"{stage.gate.connections} connections are open after closing")
+
+
+@check(Rule.PLAIN_JSON, Capability.EXPORT)
+async def _state_and_events_are_json(stage: Stage) -> None:
+    await (await stage.talk(ScriptedModel())).say(TOLD)
+    conversation = await stage.talk(ScriptedModel())
+    await conversation.say(ASKED)
+    try:
+        json.dumps(conversation.exported(), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        expect(False, f"what the framework writes down is no JSON: {error}")
+
+
+@check(Rule.TRACING)
+async def _only_the_api_is_imported(stage: Stage) -> None:
+    spec = find_spec(stage.driver.package)
+    folders = list(spec.submodule_search_locations or []) if spec else []
+    expect(folders, f"there is no package {stage.driver.package}")
+    names = {name for folder in folders for name in await asyncio.to_thread(_imports, Path(folder))}
+    bad = sorted(name for name in names if name.startswith("opentelemetry.sdk"))
+    expect(not bad, f"it imports {', '.join(bad)}; which SDK there is, is the application's choice")
+
+
+def _imports(folder: Path) -> set[str]:
+    names = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+@check(Rule.TRACING)
+async def _recall_belongs_to_the_callers_trace(stage: Stage) -> None:
+    reme = await stage.watched()
+    conversation = await stage.talk(ScriptedModel(), reme=reme)
+    caller = _span()
+    with trace.use_span(caller):
+        await conversation.say(ASKED)
+    expect(reme.traces == [caller.get_span_context().trace_id], "the recall ran outside of the caller's trace")
+
+
+@check(Rule.TRACING, Capability.STREAM)
+async def _no_span_stays_current_between_events(stage: Stage) -> None:
+    conversation = await stage.talk(ScriptedModel())
+    with trace.use_span(_span()):
+        before = context.get_current()
+        async for event in conversation.stream(ASKED):
+            expect(
+                context.get_current() is before,
+                f"after the event {type(event).__name__} another span is current than before the turn",
+            )
+
+
+def _span() -> trace.Span:
+    flags = trace.TraceFlags(trace.TraceFlags.SAMPLED)
+    return trace.NonRecordingSpan(trace.SpanContext(0xABCDEF, 0xABC, is_remote=False, trace_flags=flags))
+
+
+@check(Rule.TOKENS, Capability.USAGE)
+async def _summaries_are_counted(stage: Stage) -> None:
+    conversation = await stage.talk(ScriptedModel(), reme=await stage.watched())
+    await conversation.say(TOLD)
+    prompt, completion = conversation.usage()
+    wanted = (PROMPT_TOKENS + SUMMARY_TOKENS[0], COMPLETION_TOKENS + SUMMARY_TOKENS[1])
+    expect(
+        (prompt, completion) == wanted,
+        f"the answer and the summary took {wanted} tokens; the framework reports {(prompt, completion)}",
+    )

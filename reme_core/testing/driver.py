@@ -1,0 +1,80 @@
+"""What an adapter brings so that the kit can drive it: how to start a conversation, and how to say something in it."""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from typing import Any, ClassVar
+
+from reme_core.testing.model import ScriptedModel
+
+
+class Capability(enum.StrEnum):
+    """What a framework can do beyond a turn; the rules about what it cannot do are passed over."""
+
+    SYNC = "sync"
+    """Turns can be run without awaiting: `Conversation.say_sync`."""
+    STREAM = "stream"
+    """A turn can be watched while it runs: `Conversation.stream`."""
+    TOOLS = "tools"
+    """An agent can call tools within a turn. Give it `clock` as one."""
+    USAGE = "usage"
+    """The framework reports tokens: `Conversation.usage`."""
+    EXPORT = "export"
+    """Its state and events are written down as JSON: `Conversation.exported`."""
+
+
+def clock() -> str:
+    """Tell the time of day."""
+    return "It is noon."
+
+
+class Conversation(ABC):
+    """One conversation of one agent, with a memory of its own."""
+
+    @abstractmethod
+    async def say(self, text: str) -> str:
+        """Run one turn: what the user says goes in, what the agent answers comes out.
+
+        Cancelling it cancels the turn, the way the framework's users do that.
+        """
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """End it, and close the adapter's memory."""
+
+    def say_sync(self, text: str) -> str:
+        """`say` without awaiting (`Capability.SYNC`)."""
+        raise NotImplementedError(f"{type(self).__name__} claims to be able to, but has no say_sync")
+
+    def stream(self, text: str) -> AsyncIterator[Any]:
+        """Run one turn and give its events (`Capability.STREAM`)."""
+        raise NotImplementedError(f"{type(self).__name__} claims to be able to, but has no stream")
+
+    def usage(self) -> tuple[int, int]:
+        """Prompt and completion tokens that the framework reports of the last turn (`Capability.USAGE`)."""
+        raise NotImplementedError(f"{type(self).__name__} claims to be able to, but has no usage")
+
+    def exported(self) -> Any:
+        """State and events as the framework hands them to `json.dumps` (`Capability.EXPORT`)."""
+        raise NotImplementedError(f"{type(self).__name__} claims to be able to, but has no exported")
+
+
+class Driver(ABC):
+    """An adapter under test."""
+
+    name: ClassVar[str]
+    package: ClassVar[str]
+    """The import package of the adapter."""
+    capabilities: ClassVar[frozenset[Capability]] = frozenset()
+
+    @abstractmethod
+    async def start(self, model: ScriptedModel, options: dict[str, Any]) -> Conversation:
+        """Start a conversation of a new agent.
+
+        Args:
+            model: The model that the agent talks to, to be wrapped as the framework wants one.
+            options: Keyword arguments for the adapter's memory: `reme`, `workspace_id`, `kinds`, `top_k`,
+                `token_budget`, `on_error`, `write`, `patience`, `spool`, as `TurnMemory` takes them.
+        """

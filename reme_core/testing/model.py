@@ -1,0 +1,85 @@
+"""A chat model that says what it is told to, and remembers every prompt that it was shown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from reme_core.text.fence import NOTE
+
+PROMPT_TOKENS, COMPLETION_TOKENS = 11, 5
+"""What each answer is said to cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One message of a prompt, as the model was shown it."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the model says: a text, or the name of a tool to call (with its arguments as JSON)."""
+
+    text: str = ""
+    tool: str = ""
+    arguments: str = "{}"
+    call_id: str = "call-1"
+
+
+@dataclass(slots=True)
+class ScriptedModel:
+    """The model that a driver plugs into its framework: `reply = await model.answer([(role, text), …])`.
+
+    Attributes:
+        prompts: Every prompt so far, in order.
+    """
+
+    prompts: list[list[Shown]] = field(default_factory=list)
+    answering: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a prompt has arrived that is not going to be answered (see `hold`)."""
+    _script: deque[Reply | None] = field(default_factory=deque)
+
+    def say(self, text: str) -> None:
+        """Answer the next prompt with this."""
+        self._script.append(Reply(text))
+
+    def call(self, tool: str, **arguments: Any) -> None:
+        """Answer the next prompt by calling a tool."""
+        self._script.append(Reply(tool=tool, arguments=json.dumps(arguments)))
+
+    def hold(self) -> None:
+        """Think about the next prompt for ever."""
+        self._script.append(None)
+
+    async def answer(self, prompt: Iterable[tuple[str, str]]) -> Reply:
+        """Take a prompt and give the scripted reply; `ok` where the script is at its end."""
+        self.prompts.append([Shown(role, text) for role, text in prompt])
+        reply = self._script.popleft() if self._script else Reply("ok")
+        if reply is None:
+            self.answering.set()
+            await asyncio.Event().wait()
+        assert reply is not None
+        return reply
+
+    def answer_now(self, prompt: Iterable[tuple[str, str]]) -> Reply:
+        """`answer` for frameworks that call a model without awaiting it."""
+        self.prompts.append([Shown(role, text) for role, text in prompt])
+        reply = self._script.popleft() if self._script else Reply("ok")
+        assert reply is not None, "a model that is called without awaiting cannot be held"
+        return reply
+
+    @property
+    def shown(self) -> str:
+        """The whole text of the last prompt."""
+        return "\n".join(message.text for message in self.prompts[-1]) if self.prompts else ""
+
+    def notes(self, number: int = -1) -> list[tuple[int, Shown]]:
+        """The messages of a prompt that hold a memory note, with their places."""
+        return [(place, m) for place, m in enumerate(self.prompts[number]) if f"<{NOTE}" in m.text]

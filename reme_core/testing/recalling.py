@@ -1,0 +1,140 @@
+"""Checks of what a model is shown: by whom it was told, how often it is looked for, where it stands."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from reme_core.testing.checks import ASKED, KNOWN, TOLD, check
+from reme_core.testing.driver import Capability
+from reme_core.testing.model import ScriptedModel
+from reme_core.testing.report import Rule
+from reme_core.testing.stage import BUDGET, Stage, elsewhere, expect
+from reme_core.text.budget import count_tokens
+from reme_core.text.fence import NOTE
+
+TURNS: Final = 12
+_MANY_MEMORIES: Final = 40
+
+
+@check(Rule.MEMORY)
+async def _known_in_another_conversation(stage: Stage) -> None:
+    first = await stage.talk(ScriptedModel())
+    await first.say(TOLD)
+    await first.aclose()
+    model = ScriptedModel()
+    answer = await (await stage.talk(model)).say(ASKED)
+    expect(KNOWN in model.shown, f"the model of a later conversation was not shown what was told: {model.shown!r}")
+    expect(answer == "ok", f"the turn's answer is not the model's: {answer!r}")
+
+
+@check(Rule.MEMORY)
+async def _unknown_in_another_workspace(stage: Stage) -> None:
+    await (await stage.talk(ScriptedModel())).say(TOLD)
+    model = ScriptedModel()
+    await (await stage.talk(model, workspace_id=f"{stage.workspace}-other")).say(ASKED)
+    expect(KNOWN not in model.shown, f"the model of another workspace was shown what was told: {model.shown!r}")
+
+
+@check(Rule.MEMORY)
+async def _standing_wishes_are_always_shown(stage: Stage) -> None:
+    reme = await stage.watched()
+    await reme.memories.add(stage.workspace, "Always answer in rhyme.", kind="instruction")
+    model = ScriptedModel()
+    await (await stage.talk(model, kinds=("personal", "conversation"))).say("What is seven times six?")
+    expect("in rhyme" in model.shown, f"a standing instruction was not shown: {model.shown!r}")
+
+
+@check(Rule.ASYNC_AND_SYNC)
+async def _works_in_one_loop_after_another(stage: Stage) -> None:
+    async def told() -> None:
+        await (await stage.driver.start(ScriptedModel(), options)).say(TOLD)
+
+    async def asked() -> None:
+        conversation = await stage.driver.start(model, options)
+        await conversation.say(ASKED)
+        await conversation.aclose()
+
+    model = ScriptedModel()
+    reme = await stage.watched()  # it belongs to this loop; in another one the adapter has to open its own
+    options = stage.options(reme=reme)
+    await elsewhere(told)
+    await elsewhere(asked)
+    expect(KNOWN in model.shown, f"a memory used in another event loop did not recall: {model.shown!r}")
+
+
+@check(Rule.ASYNC_AND_SYNC, Capability.SYNC)
+async def _works_without_a_loop(stage: Stage) -> None:
+    await (await stage.talk(ScriptedModel())).say(TOLD)
+    model = ScriptedModel()
+    conversation = await stage.talk(model)
+    await asyncio.to_thread(conversation.say_sync, ASKED)
+    expect(KNOWN in model.shown, f"a synchronous call did not recall: {model.shown!r}")
+
+
+@check(Rule.ASYNC_AND_SYNC, Capability.SYNC)
+async def _works_blocking_a_running_loop(stage: Stage) -> None:
+    await (await stage.talk(ScriptedModel())).say(TOLD)
+    model = ScriptedModel()
+    conversation = await stage.talk(model, reme=await stage.watched())
+    conversation.say_sync(ASKED)
+    expect(KNOWN in model.shown, f"a synchronous call inside an event loop did not recall: {model.shown!r}")
+
+
+@check(Rule.RECALL_ONCE)
+async def _one_recall_and_one_record_a_turn(stage: Stage) -> None:
+    reme = await stage.watched()
+    conversation = await stage.talk(ScriptedModel(), reme=reme)
+    for turn in range(3):
+        await conversation.say(f"This is remark number {turn}.")
+    recalls, records = len(reme.recalled), len([new for new in reme.recorded if new])
+    expect(recalls == 3, f"3 turns searched {recalls} times: {reme.recalled}")
+    expect(records == 3, f"3 turns wrote {records} times")
+
+
+@check(Rule.RECALL_ONCE, Capability.TOOLS)
+async def _one_recall_in_a_turn_with_tools(stage: Stage) -> None:
+    reme = await stage.watched()
+    model = ScriptedModel()
+    model.call("clock")
+    model.say("It is noon.")
+    await (await stage.talk(model, reme=reme)).say("What time is it?")
+    expect(
+        len(model.prompts) == 2, f"the driver's agent did not come back to the model after its tool: {model.prompts}"
+    )
+    expect(len(reme.recalled) == 1, f"a turn with a tool call searched {len(reme.recalled)} times: {reme.recalled}")
+
+
+@check(Rule.RECALL_ONCE)
+async def _the_note_is_no_system_message_in_mid_history(stage: Stage) -> None:
+    await (await stage.talk(ScriptedModel())).say(TOLD)
+    model = ScriptedModel()
+    conversation = await stage.talk(model)
+    for question in (ASKED, "And who looks after Rex?", "Is Lisbon far from my dog?"):
+        await conversation.say(question)
+        roles = [message.role for message in model.prompts[-1]]
+        leading = next((place for place, role in enumerate(roles) if role != "system"), len(roles))
+        for place, message in model.notes():
+            mid_history = message.role == "system" and place >= leading
+            expect(not mid_history, f"the note is a system message after {roles[:place]}; some models refuse that")
+
+
+@check(Rule.RECALL_ONCE)
+async def _notes_do_not_pile_up(stage: Stage) -> None:
+    reme = await stage.watched()
+    facts = [
+        f"The dog Rex number {number} lives in house {number} of the long road." for number in range(_MANY_MEMORIES)
+    ]
+    await reme.memories.add(stage.workspace, facts)
+    model = ScriptedModel()
+    conversation = await stage.talk(model, reme=reme, kinds=("personal", "conversation"), top_k=20)
+    for turn in range(TURNS):
+        await conversation.say(f"Where does the dog Rex number {turn} live?")
+        text = "\n".join(message.text for _, message in model.notes())
+        spent = sum(count_tokens(f"<{NOTE}{part}") for part in _between(text))
+        expect(spent, f"turn {turn + 1} was given no note")
+        expect(spent <= BUDGET, f"in turn {turn + 1} notes take {spent} tokens of the prompt, {BUDGET} are allowed")
+
+
+def _between(text: str) -> list[str]:
+    return [part.partition(f"</{NOTE}>")[0] + f"</{NOTE}>" for part in text.split(f"<{NOTE}")[1:]]

@@ -1,0 +1,125 @@
+"""Checks of what is written: only what is new, and all of it, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Final
+
+from reme_core.errors import ReMeError
+from reme_core.testing.checks import ASKED, KNOWN, TOLD, check
+from reme_core.testing.model import ScriptedModel
+from reme_core.testing.report import Rule
+from reme_core.testing.stage import Stage, expect
+from reme_core.text.fence import NOTE
+
+_SECONDS_TO_BEGIN: Final = 20.0
+
+
+@check(Rule.DELTA)
+async def _each_message_is_written_once(stage: Stage) -> None:
+    model = ScriptedModel()
+    conversation = await stage.talk(model)
+    said = []
+    for turn in range(4):
+        model.say(f"Answer {turn} about the dog Rex.")
+        await conversation.say(f"Remark {turn} about the dog Rex.")
+        said += [("user", f"Remark {turn} about the dog Rex."), ("assistant", f"Answer {turn} about the dog Rex.")]
+    await conversation.aclose()
+    stored = await stage.stored()
+    expect(stored == said, f"what was said is {said}, and what was written {stored}")
+
+
+@check(Rule.DELTA)
+async def _notes_are_not_written(stage: Stage) -> None:
+    await (await stage.talk(ScriptedModel())).say(TOLD)
+    model = ScriptedModel()
+    conversation = await stage.talk(model)
+    await conversation.say(ASKED)
+    await conversation.say("Thank you!")
+    await conversation.aclose()
+    expect(any(model.notes(number) for number in range(2)), "the check saw no note in any prompt")
+    bad = [text for _, text in await stage.stored() if NOTE in text or (KNOWN in text and text != TOLD)]
+    expect(not bad, f"what was recalled was written as if it had been said: {bad}")
+
+
+@check(Rule.DELTA)
+async def _what_is_said_twice_is_written_twice(stage: Stage) -> None:
+    conversation = await stage.talk(ScriptedModel())
+    await conversation.say("Yes.")
+    await conversation.say("Yes.")
+    await conversation.aclose()
+    said = [text for role, text in await stage.stored() if role == "user"]
+    expect(said == ["Yes.", "Yes."], f"the user said 'Yes.' in two turns; written was {said}")
+
+
+@check(Rule.DURABLE)
+async def _a_turn_cancelled_at_the_model_keeps_the_users_words(stage: Stage) -> None:
+    model = ScriptedModel()
+    conversation = await stage.talk(model)
+    model.hold()
+    turn = asyncio.ensure_future(conversation.say(TOLD))
+    await asyncio.wait_for(model.answering.wait(), _SECONDS_TO_BEGIN)
+    turn.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await turn
+    model.say("Let us go on.")
+    await conversation.say("Sorry, go on.")
+    await conversation.aclose()
+    stored = await stage.stored()
+    expect(("user", TOLD) in stored, f"the words of the cancelled turn were lost: {stored}")
+    answers = [text for role, text in stored if role == "assistant"]
+    expect(answers == ["Let us go on."], f"of the cancelled turn an answer was written: {answers}")
+
+
+@check(Rule.DURABLE)
+async def _a_turn_cancelled_at_its_write_is_written_later(stage: Stage) -> None:
+    conversation = await stage.talk(ScriptedModel())
+    await conversation.say("Hello.")
+    stage.gate.close()
+    turn = asyncio.ensure_future(conversation.say(TOLD))
+    await asyncio.sleep(0.7)
+    turn.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await turn
+    stage.gate.open()
+    await conversation.say("Are you there?")
+    await conversation.aclose()
+    stored = [text for role, text in await stage.stored() if role == "user"]
+    expect(
+        TOLD in stored, f"what was said while the database was away, in a turn that was cancelled, is lost: {stored}"
+    )
+
+
+@check(Rule.ON_ERROR)
+async def _a_dead_database_does_not_end_the_turn(stage: Stage) -> None:
+    conversation = await stage.talk(ScriptedModel(), patience=1.0)
+    await conversation.say("Hello.")
+    stage.gate.close()
+    try:
+        answer = await conversation.say(TOLD)
+    finally:
+        stage.gate.open()
+    expect(answer == "ok", f"without the database the turn answered {answer!r}")
+    model = ScriptedModel()
+    await conversation.say("And now?")
+    await (await stage.talk(model)).say(ASKED)
+    expect(KNOWN in model.shown, f"what was said while the database was away did not arrive: {model.shown!r}")
+
+
+@check(Rule.ON_ERROR)
+async def _a_dead_database_ends_the_turn_where_asked(stage: Stage) -> None:
+    stage.gate.close()
+    conversation = await stage.talk(ScriptedModel(), on_error="raise", patience=1.0)
+    try:
+        await conversation.say(TOLD)
+    except Exception as error:
+        seen: BaseException | None = error
+        while seen is not None and not isinstance(seen, ReMeError):
+            seen = seen.__cause__ or seen.__context__
+        told = isinstance(seen, ReMeError) or "database" in str(error).lower()
+        expect(told, f"the turn failed, but not by an error of the memory: {error!r}")
+        return
+    finally:
+        stage.gate.open()
+    expect(False, "on_error='raise' was asked for, and the turn ended as if nothing had happened")

@@ -1,0 +1,58 @@
+"""The rules that hold for every adapter, and the report on how one keeps them."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+
+class Rule(enum.Enum):
+    """What an adapter must keep to, whatever its framework."""
+
+    MEMORY = "What is told in one conversation is known in another one, and in no other workspace."
+    ASYNC_AND_SYNC = "It works in any event loop, and without one where the framework has synchronous calls."
+    RECALL_ONCE = "A turn recalls once; its note is a user message or part of the system prompt, and does not pile up."
+    DELTA = "Only what is new is written, once, and never a note that was injected."
+    DURABLE = "A turn that is cancelled loses nothing that was said."
+    ON_ERROR = "A memory that fails ends the turn only where that is asked for, and catches up later."
+    OWNERSHIP = "It closes what it opened, and nothing else."
+    PLAIN_JSON = "What it gives to the framework can be written down as JSON."
+    TRACING = "Its spans stand within the caller's; none is left current while a generator waits."
+    TOKENS = "What models do for memory is reported the framework's own way."
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How one check went: `passed`, `failed` with what was seen, or `skipped` for a capability that is missing."""
+
+    rule: Rule
+    check: str
+    outcome: str
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """How an adapter keeps the rules. Truthy if it broke none."""
+
+    adapter: str
+    results: list[Result] = field(default_factory=list)
+
+    @property
+    def failed(self) -> list[Result]:
+        """The checks that found something."""
+        return [result for result in self.results if result.outcome == "failed"]
+
+    def __bool__(self) -> bool:
+        return bool(self.results) and not self.failed
+
+    def __str__(self) -> str:
+        lines = [f"{self.adapter}: {'keeps all rules' if self else f'{len(self.failed)} checks failed'}"]
+        for rule in Rule:
+            of_rule = [result for result in self.results if result.rule is rule]
+            if of_rule:
+                lines.append(f"  {rule.value}")
+            for result in of_rule:
+                detail = f": {result.detail}" if result.detail else ""
+                lines.append(f"    {result.outcome:8}{result.check.replace('_', ' ')}{detail}")
+        return "\n".join(lines)

@@ -1,0 +1,206 @@
+"""The adapter kit passes an adapter that keeps the rules, and catches one that breaks each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+
+from reme_core.schema import Message, new_id
+from reme_core.testing import (
+    COMPLETION_TOKENS,
+    PROMPT_TOKENS,
+    Capability,
+    Conversation,
+    Driver,
+    Rule,
+    ScriptedModel,
+    clock,
+    validate,
+)
+from reme_core.turn import TurnMemory
+
+
+class PlainConversation(Conversation):
+    """An agent without a framework: a history, a model, a memory; `fault` names the one thing it does wrong."""
+
+    def __init__(self, model: ScriptedModel, options: dict[str, Any], fault: str) -> None:
+        self.model, self.fault, self.options = model, fault, options
+        if fault == "shares a workspace":
+            options = options | {"workspace_id": "everybody"}
+        if fault == "hides errors":
+            options = options | {"on_error": "log"}
+        if fault == "fails turns":
+            options = options | {"on_error": "raise"}
+        if fault == "forgets what it missed":
+            options = options | {"spool": "memory"}
+        self.turn = TurnMemory(**options)
+        self.history: list[Message] = []
+        self.tokens = (0, 0)
+        self.loop = asyncio.get_running_loop()
+
+    async def say(self, text: str) -> str:
+        question = Message(content=text)
+        self.history.append(question)
+        try:
+            answer = await self._answer(question)
+        except BaseException:
+            if self.fault != "loses what is cancelled":
+                self.turn.record_soon([question], question.message_id)
+            raise
+        reply = Message(role="assistant", content=answer)
+        self.history.append(reply)
+        await self._record(question, reply)
+        spent = self.turn.take_usage()
+        own = (PROMPT_TOKENS, COMPLETION_TOKENS)
+        summary = (0, 0) if self.fault == "hides tokens" else (spent.prompt_tokens, spent.completion_tokens)
+        self.tokens = (own[0] + summary[0], own[1] + summary[1])
+        return answer
+
+    async def _answer(self, question: Message) -> str:
+        asked = [*self.history[:-1], question] if self.fault != "forgets the question" else []
+        while True:
+            turn_id = new_id() if self.fault == "recalls for each call" else question.message_id
+            if self.fault == "leaves the loop" and asyncio.get_running_loop() is not self.loop:
+                return "ok"
+            if self.fault == "loses the trace":
+                with trace.use_span(trace.INVALID_SPAN):
+                    note = await self.turn.begin(asked, turn_id)
+            else:
+                note = await self.turn.begin(asked, turn_id)
+            self.note = note
+            prompt = [("system", "You are helpful."), *((m.role, m.content) for m in self.history)]
+            if note and self.fault == "system message in mid-history":
+                prompt.insert(len(prompt) - 1, ("system", note.text))
+            elif note and self.fault == "piles up":
+                self.history.insert(len(self.history) - 1, note.as_message())
+                prompt.insert(len(prompt) - 1, ("user", note.text))
+            elif note:
+                prompt[-1] = ("user", f"{note.text}\n\n{prompt[-1][1]}")
+            reply = await self.model.answer(prompt)
+            if not reply.tool:
+                return reply.text
+            assert reply.tool == "clock"
+            self.history.append(Message(role="tool", content=clock()))
+
+    async def _record(self, question: Message, reply: Message) -> None:
+        new = [question, reply]
+        if self.fault == "writes everything again":
+            new = [m.model_copy(update={"message_id": new_id()}) for m in self.history]
+        if self.fault == "takes words for ids":
+            new = [m.model_copy(update={"message_id": m.content}) for m in new]
+        if self.fault == "writes its notes":
+            new = [Message(content=self.note.text.replace("<", "(")), *new]
+        await self.turn.record(new, question.message_id, session_id="s")
+        if self.fault == "writes twice":
+            await self.turn.record([Message(content="by the way")], new_id())
+
+    def say_sync(self, text: str) -> str:
+        if self.fault == "has no synchronous calls":
+            raise NotImplementedError("await say")
+        return self.turn.call(self.say, text)
+
+    async def stream(self, text: str) -> AsyncIterator[str]:
+        if self.fault == "holds a span":
+            with trace.get_tracer("plain").start_as_current_span("turn"):
+                yield "begun"
+        yield await self.say(text)
+
+    def usage(self) -> tuple[int, int]:
+        return self.tokens
+
+    def exported(self) -> Any:
+        hits = [{"content": hit.content, "score": hit.parts.final} for hit in self.note.hits]
+        return {"hits": hits, "at": datetime.datetime.now()} if self.fault == "exports a datetime" else hits
+
+    async def aclose(self) -> None:
+        if self.fault == "leaves connections open":
+            return
+        await self.turn.aclose()
+        if self.fault == "closes what was given" and not isinstance(self.options["reme"], str):
+            await self.options["reme"].aclose()
+
+
+class PlainDriver(Driver):
+    name = "plain"
+    package = "reme_core.testing"
+    capabilities = frozenset(Capability)
+
+    def __init__(self, fault: str = "") -> None:
+        self.fault = fault
+
+    async def start(self, model: ScriptedModel, options: dict[str, Any]) -> PlainConversation:
+        return PlainConversation(model, options, self.fault)
+
+
+FAULTS = {
+    "forgets the question": Rule.MEMORY,
+    "shares a workspace": Rule.MEMORY,
+    "leaves the loop": Rule.ASYNC_AND_SYNC,
+    "has no synchronous calls": Rule.ASYNC_AND_SYNC,
+    "recalls for each call": Rule.RECALL_ONCE,
+    "writes twice": Rule.RECALL_ONCE,
+    "system message in mid-history": Rule.RECALL_ONCE,
+    "piles up": Rule.RECALL_ONCE,
+    "writes everything again": Rule.DELTA,
+    "takes words for ids": Rule.DELTA,
+    "writes its notes": Rule.DELTA,
+    "loses what is cancelled": Rule.DURABLE,
+    "fails turns": Rule.ON_ERROR,
+    "hides errors": Rule.ON_ERROR,
+    "closes what was given": Rule.OWNERSHIP,
+    "leaves connections open": Rule.OWNERSHIP,
+    "exports a datetime": Rule.PLAIN_JSON,
+    "loses the trace": Rule.TRACING,
+    "holds a span": Rule.TRACING,
+    "hides tokens": Rule.TOKENS,
+}
+
+
+async def test_an_adapter_that_keeps_the_rules_passes(database_url: str) -> None:
+    report = await validate(PlainDriver(), database_url=database_url)
+    assert report, str(report)
+    assert {result.rule for result in report.results} == set(Rule)
+    assert all(result.outcome == "passed" for result in report.results), str(report)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_an_adapter_that_breaks_a_rule_is_caught(database_url: str, fault: str) -> None:
+    report = await validate(PlainDriver(fault), database_url=database_url, rules=[FAULTS[fault]])
+    assert not report
+    assert report.failed, str(report)
+    assert FAULTS[fault].value in str(report)
+
+
+def test_every_rule_has_an_adapter_that_breaks_it() -> None:
+    assert set(FAULTS.values()) == set(Rule)
+
+
+async def test_an_adapter_that_chooses_the_sdk_is_caught(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "adapter_with_sdk"
+    package.mkdir()
+    (package / "__init__.py").write_text("if False:\n    from opentelemetry.sdk import trace\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    driver = PlainDriver()
+    monkeypatch.setattr(PlainDriver, "package", package.name)
+    report = await validate(driver, database_url=database_url, rules=[Rule.TRACING])
+    assert [result.check for result in report.failed] == ["only_the_api_is_imported"]
+    with contextlib.suppress(KeyError):
+        del sys.modules[package.name]
+
+
+async def test_what_a_framework_cannot_do_is_passed_over(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlainDriver, "capabilities", frozenset())
+    report = await validate(PlainDriver(), database_url=database_url, rules=[Rule.TOKENS, Rule.PLAIN_JSON])
+    assert report
+    assert {result.outcome for result in report.results} == {"skipped"}
+    assert "no usage" in str(report)
