@@ -17,6 +17,7 @@ from reme_core.flow.catalog import Catalog
 from reme_core.flow.run import run
 from reme_core.ops.deps import Deps
 from reme_core.ops.state import RetrievalState, State
+from reme_core.store.libraries import to_wire
 
 
 class Response(BaseModel):
@@ -74,8 +75,6 @@ def written_by(flow: Flow) -> frozenset[str]:
 
 def respond(flow: Flow, state: State) -> Response:
     """Say what a finished flow found, by the fields that its ops set."""
-    from reme_core.store.libraries import to_wire
-
     written = written_by(flow)
     metadata: dict[str, Any] = {}
     if isinstance(state, RetrievalState):

@@ -25,6 +25,7 @@ from reme_core.errors import (
     NotFoundError,
     ReMeError,
 )
+from reme_core.server.wire import problems_in
 
 log = logging.getLogger(__name__)
 
@@ -132,12 +133,10 @@ def _request_id(request: Request) -> str:
 
 
 def _told(error: RequestValidationError) -> str:
-    """One sentence a problem, the field first; what was sent is not repeated, since it may be private or huge."""
-    problems = []
-    for problem in error.errors()[:10]:
-        where = [str(part) for part in problem["loc"][1:]]  # the first says body, query or path
+    found = []
+    for problem in error.errors():
+        where = problem["loc"][1:]  # the first says body, query or path
         if problem["type"] == "json_invalid":
-            problems.append(f"body: not valid JSON ({problem.get('ctx', {}).get('error', 'cannot be read')})")
-        else:
-            problems.append(f"{'.'.join(where) or 'body'}: {problem['msg']}")
-    return "; ".join(problems)
+            where, problem["msg"] = (), f"not valid JSON: {problem.get('ctx', {}).get('error', 'it cannot be read')}"
+        found.append({"loc": where, "msg": problem["msg"]})
+    return problems_in(found)

@@ -11,6 +11,8 @@ from fastapi import Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
+from reme_core.server.wire import scrubbed
+
 
 class JsonRoute(APIRoute):
     """A route whose JSON may hold NUL characters, as the output of tools does; they become U+FFFD.
@@ -37,7 +39,7 @@ class _Scrubbed(Request):
             raise
         except (ValueError, RecursionError) as error:  # not UTF-8, a number of 5,000 digits, brackets without end
             raise json.JSONDecodeError(str(error), "", 0) from None
-        return _scrub(value) if rb"\u0000" in body else value
+        return scrubbed(value) if rb"\u0000" in body else value
 
 
 def _finite(text: str) -> float:
@@ -46,13 +48,3 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{text[:40]} is not a finite number")
     return number
-
-
-def _scrub(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.replace("\0", "\ufffd")
-    if isinstance(value, list):
-        return [_scrub(item) for item in value]
-    if isinstance(value, dict):
-        return {_scrub(key): _scrub(item) for key, item in value.items()}
-    return value

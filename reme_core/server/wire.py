@@ -8,7 +8,7 @@ the models here are as wide, and the OpenAPI document says so.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -165,6 +165,23 @@ def request_model(flow: Flow) -> type[FlowRequest]:
 def as_request(body: FlowRequest) -> dict[str, Any]:
     """A request as the flow takes it: only what was given, so that defaults stay where they are defined."""
     return body.model_dump(exclude_unset=True, exclude_none=True)
+
+
+def scrubbed(value: Any) -> Any:
+    """JSON without NUL characters, which Postgres cannot store: U+FFFD stands in their place."""
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd")
+    if isinstance(value, list):
+        return [scrubbed(item) for item in value]
+    if isinstance(value, dict):
+        return {scrubbed(key): scrubbed(item) for key, item in value.items()}
+    return value
+
+
+def problems_in(errors: Iterable[Mapping[str, Any]]) -> str:
+    """What pydantic found wrong, the field first. What was sent is not repeated: it may be private, or huge."""
+    told = [f"{'.'.join(map(str, error['loc'])) or 'body'}: {error['msg']}" for error in errors]
+    return "; ".join(told[:10])
 
 
 def _field(name: str, schema: Mapping[str, Any]) -> tuple[Any, FieldInfo]:

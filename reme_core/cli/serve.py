@@ -1,0 +1,123 @@
+"""The services: `reme serve`, `reme mcp`, and the keys to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from reme_core.cli import output
+from reme_core.cli.session import Session, with_session
+
+if TYPE_CHECKING:
+    from reme_core.server.auth import ApiKeys
+
+Answer = TypeVar("Answer")
+
+app = typer.Typer()
+keys_app = typer.Typer(help="API keys of the services.", no_args_is_help=True)
+
+
+class Transport(StrEnum):
+    """How MCP is spoken."""
+
+    STDIO = "stdio"
+    SSE = "sse"
+    HTTP = "http"
+
+
+@app.command()
+@with_session
+def serve(
+    session: Session,
+    host: Annotated[str | None, typer.Option(help="Address to listen on; default: 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; default: 8002.")] = None,
+) -> None:
+    """Run the HTTP service: every flow as POST /FLOW, /v1, /health, /metrics and /docs."""
+    from reme_core.server.run import log_to_stderr, serve_http
+
+    settings = session.settings
+    settings.http.host = host or settings.http.host
+    settings.http.port = settings.http.port if port is None else port
+    log_to_stderr()
+    asyncio.run(serve_http(settings))
+
+
+@app.command()
+@with_session
+def mcp(
+    session: Session,
+    transport: Annotated[Transport | None, typer.Option(help="How to speak it; default: stdio.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on (sse, http).")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on (sse, http); default: 8001.")] = None,
+) -> None:
+    """Run the MCP service: the flows as tools, memories as resources."""
+    from reme_core.server.run import log_to_stderr, serve_mcp
+
+    settings = session.settings
+    if transport is not None:
+        settings.mcp.transport = transport.value
+    settings.mcp.host = host or settings.mcp.host
+    settings.mcp.port = settings.mcp.port if port is None else port
+    log_to_stderr()
+    asyncio.run(serve_mcp(settings))
+
+
+@keys_app.command("create")
+@with_session
+def create_key(
+    session: Session,
+    label: Annotated[str, typer.Argument(help="Whom or what it is for.")] = "",
+    workspace: Annotated[list[str], typer.Option(help="A workspace that it opens; default: all. Repeatable.")] = [],  # noqa: B006
+    expires: Annotated[datetime | None, typer.Option(help="From when on it opens nothing (UTC).")] = None,
+) -> None:
+    """Make a key and show it: this once, it is kept nowhere. From then on the services ask for one."""
+    until = expires.replace(tzinfo=UTC) if expires is not None else None
+    key = _ask(session, lambda keys: keys.create(label, workspace or None, expires_at=until))
+    session.show({"key": key}, key)
+
+
+@keys_app.command("list")
+@with_session
+def list_keys(session: Session) -> None:
+    """List all keys, without their secrets."""
+    found = _ask(session, lambda keys: keys.list())
+    shown = output.table("id", "label", "workspaces", "created", "state")
+    for key in found:
+        state = "active" if key.active else "revoked" if key.revoked_at else "expired"
+        shown.add_row(key.key_id, key.label, ", ".join(key.workspaces or ["all"]), f"{key.created_at:%Y-%m-%d}", state)
+    session.show([asdict(key) for key in found], shown)
+
+
+@keys_app.command("revoke")
+@with_session
+def revoke_key(session: Session, key_id: Annotated[str, typer.Argument(help="The id that `list` shows.")]) -> None:
+    """Take a key back. The services go on asking for keys."""
+    _ask(session, lambda keys: keys.revoke(key_id))
+    session.show({"revoked": key_id}, f"Revoked {key_id}.")
+
+
+@keys_app.command("clear")
+@with_session
+def clear_keys(session: Session, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
+    """Delete all keys: the services ask for none afterwards."""
+    if not yes:
+        typer.confirm("Delete all keys, so that whoever reaches the services may use them?", abort=True, err=True)
+    count = _ask(session, lambda keys: keys.clear())
+    session.show({"deleted_count": count}, f"Deleted {count} keys; the services ask for none now.")
+
+
+def _ask(session: Session, question: Callable[[ApiKeys], Awaitable[Answer]]) -> Answer:
+    from reme_core.server.auth import ApiKeys
+    from reme_core.store.database import Database
+
+    async def ask() -> Answer:
+        async with await Database.open(session.settings) as database:
+            return await question(ApiKeys(database))
+
+    return asyncio.run(ask())

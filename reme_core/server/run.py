@@ -1,0 +1,150 @@
+"""Running the services: open the memory, say on stderr what serves, and listen until told to stop."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+from typing import Any, Literal
+
+import uvicorn
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+from starlette.types import ASGIApp
+
+from reme_core._version import __version__
+from reme_core.app import AsyncReMe
+from reme_core.errors import ConfigurationError
+from reme_core.models.registry import embedder, why_offline
+from reme_core.server.auth import ApiKeys
+from reme_core.settings import Settings
+from reme_core.store.translate import masked
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+async def serve_http(settings: Settings) -> None:
+    """Run the HTTP service until it is stopped.
+
+    Raises:
+        ReMeError: The database cannot be opened, a flow cannot be built, or the port is taken.
+    """
+    from reme_core.server.http import create_app  # noqa: PLC0415 - FastAPI is not needed for MCP
+
+    http = settings.http
+    async with AsyncReMe(settings) as reme:
+        rows = [
+            ("listens", f"http://{_host(http.host)}:{http.port}"),
+            ("docs", f"http://{_host(http.host)}:{http.port}/docs"),
+        ]
+        await _listen(
+            reme,
+            create_app(reme),
+            http.host,
+            http.port,
+            rows,
+            timeout_keep_alive=http.timeout_keep_alive,
+            limit_concurrency=http.limit_concurrency,
+        )
+
+
+async def serve_mcp(settings: Settings) -> None:
+    """Run the MCP service, by the transport that is set, until it is stopped.
+
+    Raises:
+        ReMeError: The database cannot be opened, a flow cannot be built, or the port is taken.
+    """
+    from reme_core.server.mcp import create_mcp_app, run_stdio  # noqa: PLC0415 - the SDK is not needed for HTTP
+
+    mcp = settings.mcp
+    async with AsyncReMe(settings) as reme:
+        if mcp.transport == "stdio":
+            await announce(reme, [("listens", "MCP on stdin and stdout")])
+            await run_stdio(reme)
+            return
+        kind: Literal["sse", "http"] = "sse" if mcp.transport == "sse" else "http"
+        url = f"http://{_host(mcp.host)}:{mcp.port}/{'sse' if kind == 'sse' else 'mcp'}"
+        app = create_mcp_app(reme, kind, host=mcp.host)
+        await _listen(reme, app, mcp.host, mcp.port, [("listens", f"MCP at {url}")])
+
+
+async def announce(reme: AsyncReMe, rows: list[tuple[str, str]], *, host: str = "127.0.0.1") -> None:
+    """Say on stderr which database, models and address serve, and warn where anybody could reach them."""
+    settings = reme.settings
+    console = Console(stderr=True, highlight=False)
+    table = Table.grid(padding=(0, 2))
+    for name, value in [*rows, ("database", _database(settings)), *_models(reme)]:
+        table.add_row(f"[bold]{name}", value)
+    console.print(Panel(table, title=f"ReMe core {__version__}", title_align="left", expand=False))
+    if host not in _LOOPBACK and not await ApiKeys(reme.database).any():
+        console.print(
+            Panel(
+                f"This service listens on {host} and asks for no key: everybody who reaches it can read, change and"
+                " delete all memories.\nMake a key with `reme keys create`, or listen on 127.0.0.1.",
+                title="WARNING: open to everybody",
+                style="bold red",
+            )
+        )
+
+
+async def _listen(
+    reme: AsyncReMe, app: ASGIApp, host: str, port: int, rows: list[tuple[str, str]], **options: Any
+) -> None:
+    listening = _bound(host, port)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=30,
+        **options,
+    )
+    try:
+        await announce(reme, rows, host=host)
+        await uvicorn.Server(config).serve(sockets=[listening])
+    finally:
+        listening.close()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise ConfigurationError(f"cannot listen on {host}:{port}: {error.strerror}; set another port") from None
+    return listening
+
+
+def _host(host: str) -> str:
+    return "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104 - for people
+
+
+def _database(settings: Settings) -> str:
+    if settings.database_url is not None:
+        return masked(settings.database_url.get_secret_value())
+    return f"embedded Postgres in {settings.data_dir}"
+
+
+def _models(reme: AsyncReMe) -> list[tuple[str, str]]:
+    settings = reme.settings
+    chat = reme.chat.name if reme.chat is not None else why_offline(settings)
+    asked = settings.embedding_model.get("default")
+    embedding = embedder(settings).name
+    if asked is not None and asked.model_name and not embedding.startswith(asked.model_name):
+        embedding += f" (offline: neither a URL nor a key is set for {asked.model_name})"
+    ranker = [("reranker", reme.reranker.name)] if reme.reranker is not None else []
+    return [("chat", chat), ("embedding", embedding), *ranker]
+
+
+def log_to_stderr(level: int = logging.INFO) -> None:
+    """Send logs to stderr: stdout may be a protocol's, and is never ours."""
+    logging.basicConfig(
+        level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
+    )
+    for name in ("httpx", "openai", "uvicorn.error", "mcp", "sse_starlette"):
+        logging.getLogger(name).setLevel(logging.WARNING)  # a line a request says nothing, and httpx tells URLs
