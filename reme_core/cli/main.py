@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import typer
 
-from reme_core.cli import database, demo, jobs, libraries, memories
+from reme_core.cli import chat, database, demo, jobs, libraries, memories, serve
 from reme_core.cli.session import remember
 
 _REME_0_1 = "reme_core.compat.command_line"
@@ -33,7 +33,10 @@ app.add_typer(memories.app)
 app.add_typer(libraries.app)
 app.add_typer(database.app, name="db")
 app.add_typer(demo.app)
+app.add_typer(serve.app)
+app.add_typer(serve.keys_app, name="keys")
 app.add_typer(jobs.worker_app)
+app.add_typer(chat.app)
 app.add_typer(jobs.app, name="jobs")
 
 

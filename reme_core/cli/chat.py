@@ -1,0 +1,263 @@
+"""`reme chat`: talk in the terminal with something that remembers, and look at what it remembers."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.table import Table
+
+from reme_core.cli import output
+from reme_core.cli.session import Session, with_session
+from reme_core.errors import InputError, ReMeError
+
+if TYPE_CHECKING:
+    from reme_core import AsyncReMe, Settings
+    from reme_core.chat import Chat
+    from reme_core.schema import Memory
+    from reme_core.store.filters import Filters
+
+app = typer.Typer()
+
+Arguments = dict[str, str]
+Command = Callable[["Terminal", Arguments], Awaitable[None]]
+
+
+@app.command()
+@with_session
+def chat(
+    session: Session,
+    workspace: Annotated[str, typer.Option("--workspace", "-w", help="Whose memory to talk with.")] = "default",
+    name: Annotated[str, typer.Option(help="Your name, where several people share the memory.")] = "",
+    system_prompt: Annotated[str, typer.Option(help="What the model is told to be.")] = "",
+    question: Annotated[
+        str | None, typer.Argument(help="Ask this and leave; without it, a conversation begins.")
+    ] = None,
+) -> None:
+    """Talk with the memory of a workspace. /help lists what can be done besides."""
+    asyncio.run(_run(session.settings, workspace, name, system_prompt, question))
+
+
+async def _run(settings: Settings, workspace: str, name: str, system_prompt: str, question: str | None) -> None:
+    from reme_core import AsyncReMe
+    from reme_core.chat import Chat
+
+    async with AsyncReMe(settings) as reme:
+        conversation = Chat(reme, workspace)
+        terminal = Terminal(reme, conversation, name, system_prompt)
+        try:
+            if question is not None:
+                await terminal.say(question)
+            else:
+                await terminal.talk()
+        finally:
+            await conversation.aclose()
+
+
+class Terminal:
+    """A chat in the terminal: what is typed either goes to the model or, after a slash, is a command."""
+
+    def __init__(self, reme: AsyncReMe, conversation: Chat, name: str, system_prompt: str) -> None:
+        self.reme = reme
+        self.chat = conversation
+        self.console = Console(highlight=False)
+        self._name = name
+        self._system_prompt = system_prompt
+        self._streaming = True
+
+    async def talk(self) -> None:
+        """Read and answer until /exit or the end of the input."""
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.completion import WordCompleter
+        from prompt_toolkit.history import FileHistory
+
+        folder = self.reme.settings.data_dir
+        folder.mkdir(parents=True, exist_ok=True)
+        completer = WordCompleter([f"/{name}" for name in COMMANDS], sentence=True)
+        prompt: PromptSession[str] = PromptSession(
+            history=FileHistory(str(folder / "chat_history")), completer=completer
+        )
+        model = self.reme.chat.name if self.reme.chat else "no chat model; what is remembered is shown"
+        self.console.print(f"Talking in workspace [bold]{self.chat.workspace}[/] ({model}). /help, /exit", style="dim")
+        while True:
+            try:
+                typed = (await prompt.prompt_async("› ")).strip()
+            except (EOFError, KeyboardInterrupt):
+                return
+            if typed in ("/exit", "/quit"):
+                return
+            if typed:
+                await self.say(typed)
+
+    async def say(self, typed: str) -> None:
+        """Carry out a command, or answer."""
+        try:
+            if typed.startswith("/"):
+                await self._command(typed[1:])
+            else:
+                await self._answer(typed)
+        except ReMeError as error:
+            output.complain(str(error), code=error.code, as_json=False)
+
+    async def _answer(self, query: str) -> None:
+        pieces = self.chat.stream(query, role_name=self._name, system_prompt=self._system_prompt)
+        if self._streaming:
+            async for piece in pieces:
+                self.console.out(piece, end="")
+            self.console.print()
+        else:
+            self.console.print(Markdown("".join([piece async for piece in pieces])))
+
+    async def _command(self, typed: str) -> None:
+        try:
+            name, *rest = shlex.split(typed)
+        except ValueError as error:
+            raise InputError(f"cannot read /{typed}: {error}; close the quotes") from None
+        command = COMMANDS.get(name)
+        if command is None:
+            raise InputError(f"there is no /{name}; /help lists what there is")
+        # "/add_memory content=…" as MemoryScope has it, "/add …" for short: words without a name are the content.
+        named = dict(word.split("=", 1) for word in rest if "=" in word and word.split("=", 1)[0] in _NAMES)
+        free = " ".join(word for word in rest if not ("=" in word and word.split("=", 1)[0] in _NAMES))
+        await command(self, {"content": free, **named} if free else named)
+
+    async def help(self, _: Arguments) -> None:
+        """Lists what can be done."""
+        table = Table(box=None, pad_edge=False)
+        for name, command in COMMANDS.items():
+            table.add_row(f"/{name}", command.__doc__ or "", style="" if name in _SHORT else "dim")
+        self.console.print(table)
+
+    async def memory(self, arguments: Arguments) -> None:
+        """Lists what is remembered: /memory, or /memory limit=50."""
+        found = await self.reme.memories.list(self.chat.workspace, limit=_number(arguments.get("limit", "20")))
+        self._show(found)
+
+    async def retrieve(self, arguments: Arguments) -> None:
+        """Shows what a question recalls, and why: /retrieve "where do I live?"."""
+        query = arguments.get("query") or arguments.get("content") or ""
+        found = await self.reme.recall(self.chat.workspace, query, limit=_number(arguments.get("limit", "5")))
+        self.console.print(output.hits(found.hits, explain=True) if found else "Nothing.")
+
+    async def add(self, arguments: Arguments) -> None:
+        """Remembers a statement: /add "I am allergic to peanuts"."""
+        (memory,) = await self.reme.memories.add(self.chat.workspace, arguments.get("content", ""), actor="chat")
+        self.console.print(f"Remembered as {memory.memory_id}.")
+
+    async def delete(self, arguments: Arguments) -> None:
+        """Takes a memory out of use, by its id or exact text: /delete "I am allergic to peanuts"."""
+        self.console.print(f"{await self._remove(arguments, erase=False)} deleted; the history keeps it.")
+
+    async def forget(self, arguments: Arguments) -> None:
+        """Erases a memory and every trace of its text: /forget ID."""
+        self.console.print(f"{await self._remove(arguments, erase=True)} erased.")
+
+    async def delete_all(self, _: Arguments) -> None:
+        """Deletes everything that is remembered in this workspace; the history keeps it."""
+        count = 0
+        while found := await self.reme.memories.list(self.chat.workspace, limit=500):
+            count += await self.reme.memories.delete(self.chat.workspace, [m.memory_id for m in found], actor="chat")
+        self.console.print(f"{count} deleted; the history keeps them.")
+
+    async def read_message(self, _: Arguments) -> None:
+        """Shows what was said in this conversation."""
+        for message in self.chat.history:
+            self.console.print(f"[bold]{message.author or message.role}[/]: {message.content}", markup=True)
+
+    async def profile(self, _: Arguments) -> None:
+        """Shows standing wishes and stable facts, which every answer is given."""
+        self._show(await self.reme.memories.list(self.chat.workspace, _standing()))
+
+    async def why(self, _: Arguments) -> None:
+        """Shows which memories shaped the last answer."""
+        if self.chat.last is None or not self.chat.last.memories:
+            self.console.print("Nothing was answered yet." if self.chat.last is None else "No memory shaped it.")
+            return
+        for memory in self.chat.last.note.standing:
+            self.console.print(f"[green]always[/] {output.said(memory)}")
+        if self.chat.last.note.hits:
+            self.console.print(output.hits(self.chat.last.note.hits, explain=True))
+
+    async def consolidate(self, _: Arguments) -> None:
+        """Makes memories now of what was said."""
+        await self.reme.summarise(self.chat.workspace)
+        await self.memory({})
+
+    async def reflect(self, _: Arguments) -> None:
+        """Forms insights from memories, and closes contradictions and repetitions."""
+        self.console.print((await self.reme.reflect(self.chat.workspace)).answer or "Nothing new.")
+
+    async def clear(self, _: Arguments) -> None:
+        """Begins a new conversation; the memory stays."""
+        self.chat.clear()
+        self.console.clear()
+
+    async def stream(self, _: Arguments) -> None:
+        """Switches between answers that appear as they are made, and whole ones."""
+        self._streaming = not self._streaming
+        self.console.print(f"Streaming is {'on' if self._streaming else 'off'}.")
+
+    async def _remove(self, arguments: Arguments, *, erase: bool) -> int:
+        wanted = arguments.get("memory_id") or arguments.get("content") or ""
+        found = await self.reme.memories.list(self.chat.workspace, limit=1000)
+        ids = [m.memory_id for m in found if wanted in (m.memory_id, m.content)]
+        if not ids:
+            raise InputError(f"no memory has the id or the exact text {wanted!r}; /memory lists them")
+        return await self.reme.memories.delete(self.chat.workspace, ids, erase=erase, actor="chat")
+
+    def _show(self, memories: list[Memory]) -> None:
+        table = output.table("ID", "KIND", "SAID", "CONTENT", wide="CONTENT")
+        for memory in memories:
+            table.add_row(memory.memory_id[:8], memory.kind, output.day(memory.observed_at), output.said(memory))
+        self.console.print(table if memories else "Nothing is remembered yet.")
+
+
+def _number(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise InputError(f"limit has to be a positive number, not {text!r}")
+    return int(text)
+
+
+def _standing() -> Filters:
+    from reme_core.schema import Kind
+    from reme_core.store.filters import Filters
+
+    return Filters(kinds=[Kind.INSTRUCTION, Kind.PROFILE])
+
+
+async def _leave(terminal: Terminal, _: Arguments) -> None:
+    """Leaves."""
+
+
+_NAMES = ("content", "query", "memory_id", "limit")
+_SHORT: dict[str, Command] = {
+    "help": Terminal.help,
+    "memory": Terminal.memory,
+    "retrieve": Terminal.retrieve,
+    "add": Terminal.add,
+    "delete": Terminal.delete,
+    "forget": Terminal.forget,
+    "profile": Terminal.profile,
+    "why": Terminal.why,
+    "clear": Terminal.clear,
+    "stream": Terminal.stream,
+    "exit": _leave,
+}
+COMMANDS: dict[str, Command] = _SHORT | {
+    "read_message": Terminal.read_message,
+    "list_memory": Terminal.memory,
+    "retrieve_memory": Terminal.retrieve,
+    "add_memory": Terminal.add,
+    "delete_memory": Terminal.delete,
+    "delete_all": Terminal.delete_all,
+    "consolidate": Terminal.consolidate,
+    "consolidate_memory": Terminal.consolidate,
+    "reflect": Terminal.reflect,
+    "reflect_and_reconsolidate": Terminal.reflect,
+}
+"""What can be typed after a slash: the short names, and MemoryScope's operations by theirs."""

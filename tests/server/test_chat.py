@@ -1,0 +1,140 @@
+"""Chat with memory: what is said is kept, what is remembered is shown, and each answer can say what shaped it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from reme_core import AsyncReMe, Settings
+from reme_core.chat import Chat
+from reme_core.cli.chat import COMMANDS, Terminal
+from reme_core.errors import InputError, ModelError
+from reme_core.settings import ChatSettings
+from tests.loopback import Loopback
+
+
+@pytest.fixture
+async def offline(settings: Settings) -> AsyncIterator[AsyncReMe]:
+    """A memory without a chat model."""
+    settings.worker.embedded = False
+    async with AsyncReMe(settings) as reme:
+        yield reme
+
+
+@pytest.fixture
+async def reme(settings: Settings, loopback: Loopback) -> AsyncIterator[AsyncReMe]:
+    """A memory whose chat model is the loopback server."""
+    settings.worker.embedded = False
+    settings.llm["default"] = ChatSettings(model_name="scripted", base_url=loopback.url, max_retries=0)
+    async with AsyncReMe(settings) as reme:
+        yield reme
+
+
+def prompts(loopback: Loopback) -> list[list[dict[str, str]]]:
+    """The messages of each request to the chat model."""
+    return [body["messages"] for body in loopback.bodies("/chat/completions")]
+
+
+async def test_an_answer_rests_on_memories_and_says_which(reme: AsyncReMe, loopback: Loopback) -> None:
+    await reme.memories.add("alice", "She is a vegetarian.")
+    loopback.chat("How about a lentil stew?")
+    answer = await Chat(reme, "alice").chat_with_memory("What should I cook tonight?")
+    assert answer.answer == "How about a lentil stew?"
+    assert [m.content for m in answer.memories] == ["She is a vegetarian."]
+    system = prompts(loopback)[0][0]
+    assert system["role"] == "system"
+    assert "She is a vegetarian." in system["content"]
+
+
+async def test_what_is_said_in_one_conversation_is_known_in_the_next(reme: AsyncReMe, loopback: Loopback) -> None:
+    loopback.chat("Noted.")
+    await Chat(reme, "alice").chat_with_memory("My sister Maria lives in Porto.")
+    await Chat(reme, "alice").chat_with_memory("Where does my sister live?")
+    await Chat(reme, "bob").chat_with_memory("Where does my sister live?")
+    of_alice, of_bob = (request[0]["content"] for request in prompts(loopback)[1:])
+    assert "Maria lives in Porto" in of_alice
+    assert "Porto" not in of_bob
+
+
+async def test_history_is_shown_as_asked_for(reme: AsyncReMe, loopback: Loopback) -> None:
+    loopback.chat("yes")
+    chat = Chat(reme, "alice")
+    for text in ("one", "two", "three"):
+        await chat.chat_with_memory(text)
+    await chat.chat_with_memory("four", history_message_strategy=2)
+    await chat.chat_with_memory("five", history_message_strategy=None)
+    shown = [[m["content"] for m in request[1:]] for request in prompts(loopback)]
+    assert shown[2] == ["one", "yes", "two", "yes", "three"]
+    assert shown[3] == ["three", "yes", "four"]
+    assert shown[4] == ["five"]
+
+
+async def test_temporary_memories_are_shown_and_not_kept(reme: AsyncReMe, loopback: Loopback) -> None:
+    loopback.chat("ok")
+    chat = Chat(reme, "alice")
+    await chat.chat_with_memory("Shall we go out?", temporary_memories=["It is raining."], memory_prompt="Know this:")
+    assert "Know this:" in prompts(loopback)[0][0]["content"]
+    assert "It is raining." in prompts(loopback)[0][0]["content"]
+    await chat.chat_with_memory("And now?")
+    assert "It is raining." not in prompts(loopback)[1][0]["content"]
+
+
+async def test_an_answer_that_shall_not_be_remembered_is_not(reme: AsyncReMe, loopback: Loopback) -> None:
+    loopback.chat("a secret answer")
+    await Chat(reme, "alice").chat_with_memory("hello there", remember_response=False)
+    stored = await reme.database.fetch("alice", "select role, content from reme.message")
+    assert stored == [("user", "hello there")]
+
+
+async def test_what_the_human_said_is_kept_when_the_model_fails(reme: AsyncReMe, loopback: Loopback) -> None:
+    loopback.fail(500, times=9)
+    chat = Chat(reme, "alice")
+    with pytest.raises(ModelError):
+        await chat.chat_with_memory("I moved to Lisbon.")
+    await chat.aclose()
+    stored = await reme.database.fetch("alice", "select role, content from reme.message")
+    assert stored == [("user", "I moved to Lisbon.")]
+
+
+async def test_without_a_model_it_says_so_and_shows_what_it_remembers(offline: AsyncReMe) -> None:
+    await offline.memories.add("alice", "她喜欢早上喝咖啡工作")
+    chat = Chat(offline, "alice")
+    assert "llm.default" in (await chat.chat_with_memory("hello")).answer
+    answer = (await chat.chat_with_memory("用户的工作习惯是什么？")).answer
+    assert "没有设置对话模型" in answer
+    assert "她喜欢早上喝咖啡工作" in answer
+    with pytest.raises(InputError, match="nothing to answer"):
+        await chat.chat_with_memory("  ")
+
+
+async def test_every_command_of_the_terminal_does_what_it_says(
+    offline: AsyncReMe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal(offline, Chat(offline, "alice"), "", "")
+    terminal.console.width = 200
+
+    async def typed(text: str) -> str:
+        await terminal.say(text)
+        return capsys.readouterr().out
+
+    shown = await typed("/help")
+    assert [name for name in COMMANDS if f"/{name}" not in shown] == []
+    assert "Remembered as" in await typed('/add "I am allergic to peanuts"')
+    assert "Remembered as" in await typed("/add_memory content='I live in Porto'")
+    assert "allergic to peanuts" in await typed("/memory")
+    assert "I live in Porto" in await typed('/retrieve_memory query="where do I live"')
+    assert "Nothing was answered yet" in await typed("/why")
+    assert "peanuts" in await typed("What am I allergic to?")
+    assert "peanuts" in await typed("/why")
+    assert "1 deleted" in await typed('/delete_memory "I am allergic to peanuts"')
+    assert "allergic" not in await typed("/list_memory")
+    assert "What am I allergic to?" in await typed("/read_message")
+    assert "Nothing is remembered" in await typed("/profile")
+    assert "1 deleted" in await typed("/delete_all")
+    assert "Streaming is off" in await typed("/stream")
+    await terminal.say("/add 'unfinished")
+    await terminal.say("/nonsense")
+    errors = capsys.readouterr().err
+    assert "close the quotes" in errors
+    assert "there is no /nonsense" in errors
