@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from reme_core.errors import InputError
 from reme_core.ops.identity import identified
-from reme_core.schema import Hit, Memory, Message, Source, TimeRange, Trajectory
+from reme_core.schema import Hit, Memory, Message, Moment, Source, TimeRange, Trajectory
 from reme_core.store.change import Close
 
 
@@ -40,6 +40,18 @@ class RetrievalRequest(Request):
     query: str = ""
     top_k: int = Field(3, ge=1, le=1000)
     tool_names: list[str] = Field(default_factory=list)
+    user_name: str = ""
+    """Only memories about this person; default is everybody's."""
+    now: Moment | None = None
+    """When the query is asked, which "yesterday" in it depends on; default is the present."""
+    timezone: str = ""
+    """In which the asker's days begin; default is that of the settings."""
+    as_of: Moment | None = None
+    """Answer from what was known at this moment."""
+    held_at: Moment | None = None
+    """Answer from what was true at this moment."""
+    token_budget: int = Field(800, ge=1)
+    """Tokens that the note may take."""
 
     @field_validator("tool_names", mode="before")
     @classmethod
@@ -52,6 +64,8 @@ class SummaryRequest(Request):
 
     trajectories: list[Trajectory] = Field(default_factory=list)
     user_name: str = "user"
+    session_id: str | None = None
+    """Of the messages that wait in the store, only those of this conversation."""
     tool_names: list[str] = Field(default_factory=list)
     tool_call_results: list[dict[str, Any]] = Field(default_factory=list)
     memory_dicts: list[dict[str, Any]] = Field(default_factory=list)
@@ -158,6 +172,18 @@ class SummaryState(_State, SummaryRequest):
     success_drafts: list[Memory] = Field(default_factory=list)
     failure_drafts: list[Memory] = Field(default_factory=list)
     comparative_drafts: list[Memory] = Field(default_factory=list)
+    waiting: list[Message] = Field(default_factory=list)
+    """Recorded messages that no memory was made of yet, all of which count as summarised in the end."""
+    context: list[Message] = Field(default_factory=list)
+    """What was said before them, in their conversations."""
+    heard: list[Message] = Field(default_factory=list)
+    """Of those that wait, the ones in which a person may have said something about themselves."""
+    taken_back: list[str] = Field(default_factory=list)
+    """Ids of messages that were withdrawn later ("just kidding"); what was made of them is closed."""
+    untimed_drafts: list[Memory] = Field(default_factory=list)
+    timed_drafts: list[Memory] = Field(default_factory=list)
+    subjects: list[str] = Field(default_factory=list)
+    """Sides of a person that no insight is about yet."""
     memories: list[Memory] = Field(default_factory=list)
     """What is to be stored; after `store`, what is."""
     restated: dict[str, list[Source]] = Field(default_factory=dict)

@@ -1,0 +1,124 @@
+"""Which time a query asks about: by rule, from memory where only that knows ("two days before my birthday"), by model."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from pydantic import BaseModel, Field
+
+from reme_core.ops.deps import Deps
+from reme_core.ops.personal.neighbours import STATED
+from reme_core.ops.registry import op
+from reme_core.ops.state import RetrievalState
+from reme_core.ops.transcript import language
+from reme_core.prompts import prompt
+from reme_core.schema import Memory, Message, TimeRange
+from reme_core.text.fence import fenced
+from reme_core.text.terms import language_of, terms
+from reme_core.text.timex import TimeMention, find_times, has_time, render_date, resolve
+
+_CANDIDATES: Final = 10
+
+
+class _Days(BaseModel):
+    first_day: str = Field("", description="YYYY-MM-DD, or empty")
+    last_day: str = Field("", description="YYYY-MM-DD, or empty")
+
+
+@op(reads={"search_query"}, uses={"now", "timezone"}, writes={"time_ranges"})
+async def extract_time(state: RetrievalState, deps: Deps, *, enable_llm_time: bool = True) -> None:
+    """Find the times that the query asks about, relative to `now` in the asker's time zone.
+
+    The rules answer in microseconds. Only where a query looks as if it named a time that they cannot place is the
+    model asked, if one is set; most queries never wait for it.
+
+    Args:
+        state: Reads `search_query`, `now` and `timezone`.
+        deps: Uses `recall` and `chat`.
+        enable_llm_time: Ask the model at all.
+
+    Raises:
+        InputError: The time zone is unknown.
+    """
+    zone = state.timezone or deps.settings.timezone
+    now = state.now or deps.now()
+    if not has_time(state.search_query):
+        return
+    mentions = [m for m in find_times(state.search_query, now=now, timezone=zone) if not m.recurring]
+    ranges = [m.range for m in mentions if not m.anchor and (m.range.start or m.range.end)]
+    for mention in mentions:
+        if mention.anchor and (anchored := await _from_memory(mention, now, zone, state, deps)):
+            ranges.append(anchored)
+    if not (ranges or mentions) and deps.chat is not None and enable_llm_time:
+        ranges = await _asked(state.search_query, now, zone, deps)
+    state.time_ranges = ranges
+    state.report["time_ranges"] = [r.model_dump(mode="json") for r in ranges]
+
+
+def narrowest(ranges: list[TimeRange]) -> TimeRange | None:
+    """The shortest of several times; an open one is the longest.
+
+    >>> from datetime import UTC
+    >>> narrowest([]) is None
+    True
+    """
+    return min(ranges, key=lambda r: (r.end - r.start) if r.start and r.end else timedelta.max, default=None)
+
+
+async def _from_memory(
+    mention: TimeMention, now: datetime, zone: str, state: RetrievalState, deps: Deps
+) -> TimeRange | None:
+    """The time of a mention that is reckoned from something, if a memory says when that is."""
+    hits = (
+        await deps.recall(
+            state.workspace_id,
+            mention.anchor,
+            kind=STATED,
+            limit=_CANDIDATES,
+            subject=state.user_name or None,
+            as_of=state.as_of,
+            flow=deps.flow,
+        )
+    ).memories
+    wanted = set(terms(mention.anchor))
+    for memory in hits:
+        told = set(terms(memory.content)) | (
+            {"birthday", "生日"} if memory.metadata.get("slot") == "birthday" else set()
+        )
+        if wanted & told and (day := _day_of(memory, now, zone)):
+            return resolve(mention, day)
+    return None
+
+
+def _day_of(memory: Memory, now: datetime, zone: str) -> datetime | None:
+    """The day that a memory is about; of a day that returns every year the latest one."""
+    local = now.astimezone(ZoneInfo(zone))
+    if memory.metadata.get("slot") != "birthday" and memory.valid_from is not None:
+        return memory.valid_from.astimezone(ZoneInfo(zone))
+    found = find_times(memory.content, now=local, timezone=zone)
+    day = next((m.range.start for m in found if m.range.start and m.precision == "day"), None)
+    if day is not None and memory.metadata.get("slot") == "birthday":
+        # A year of birth names the first birthday; without a year, the latest one is meant already.
+        year = local.year if (day.month, day.day) <= (local.month, local.day) else local.year - 1
+        return datetime(year, day.month, min(day.day, 28) if day.month == 2 else day.day, tzinfo=ZoneInfo(zone))
+    return day
+
+
+async def _asked(query: str, now: datetime, zone: str, deps: Deps) -> list[TimeRange]:
+    assert deps.chat is not None
+    speech = language(deps.language, [Message(content=query)])
+    local = now.astimezone(ZoneInfo(zone))
+    request = prompt(
+        "personal/extract_time", speech, now=render_date(local, language_of(query)), query=fenced(query, "query")
+    )
+    answer = await deps.chat.structured(request, _Days, purpose="extract_time")
+    try:
+        first = date.fromisoformat(answer.first_day)
+        last = date.fromisoformat(answer.last_day or answer.first_day)
+        start = datetime(first.year, first.month, first.day, tzinfo=ZoneInfo(zone))
+        end = datetime(last.year, last.month, last.day, tzinfo=ZoneInfo(zone)) + timedelta(days=1)
+        return [TimeRange(start=start, end=end)]
+    except ValueError:
+        return []  # an answer that is no date says that there is none

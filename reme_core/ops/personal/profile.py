@@ -1,0 +1,59 @@
+"""What is given with every retrieval, since no search finds it: standing wishes, and who somebody is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from reme_core.schema import Kind, Memory
+from reme_core.store.filters import Filters
+from reme_core.store.memories import Memories
+
+MOST: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What always holds in a workspace, the most important and newest first."""
+
+    instructions: tuple[Memory, ...] = ()
+    facts: tuple[Memory, ...] = ()
+
+    @property
+    def memories(self) -> list[Memory]:
+        """Wishes first, then facts."""
+        return [*self.instructions, *self.facts]
+
+    def __bool__(self) -> bool:
+        return bool(self.instructions or self.facts)
+
+
+async def get_profile(
+    memories: Memories,
+    workspace: str,
+    *,
+    subject: str | None = None,
+    as_of: datetime | None = None,
+    held_at: datetime | None = None,
+) -> Profile:
+    """The standing wishes and stable facts of a workspace.
+
+    Args:
+        memories: The store.
+        workspace: Whose.
+        subject: Only of this person.
+        as_of: As they were known at this moment.
+        held_at: As they were true at this moment.
+    """
+    kinds = [str(Kind.INSTRUCTION), str(Kind.PROFILE)]
+    if held_at is None:
+        found = await memories.list(workspace, Filters(kinds=kinds, subject=subject, as_of=as_of), limit=MOST)
+    else:
+        # What is over today may have been true then.
+        filters = Filters(kinds=kinds, subject=subject, status=None, as_of=as_of, held_at=held_at)
+        found = [m for m in await memories.list(workspace, filters, limit=MOST) if m.status != "deleted"]
+    ordered = sorted(found, key=lambda m: (-m.importance, -(m.observed_at or m.created_at).timestamp()))
+    return Profile(
+        tuple(m for m in ordered if m.kind == Kind.INSTRUCTION), tuple(m for m in ordered if m.kind == Kind.PROFILE)
+    )
