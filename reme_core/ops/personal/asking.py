@@ -1,4 +1,4 @@
-"""Which time a query asks about: by rule, from memory where only that knows ("two days before my birthday"), by model."""
+"""Which time a query asks about: by rule, from memory ("two days before my birthday"), or by model."""
 
 from __future__ import annotations
 
@@ -84,9 +84,7 @@ async def _from_memory(
     ).memories
     wanted = set(terms(mention.anchor))
     for memory in hits:
-        told = set(terms(memory.content)) | (
-            {"birthday", "生日"} if memory.metadata.get("slot") == "birthday" else set()
-        )
+        told = set(terms(f"{memory.content} {memory.metadata.get('slot', '')}"))
         if wanted & told and (day := _day_of(memory, now, zone)):
             return resolve(mention, day)
     return None

@@ -15,7 +15,7 @@ SINGLE: Final = frozenset(
     {"name", "home", "origin", "employer", "job", "birthday", "age", "marital", "diet", "car", "school",
      "answer_language", "answer_length", "address", "units", "phone", "os"}
 )  # fmt: skip
-"""Slots with one value at a time, besides `favourite:…` and `own:…`; of others ("allergy:peanuts") many hold at once."""
+"""Slots with one value at a time, besides `favourite:…` and `own:…`; of others ("allergy:peanuts") many hold."""
 _SINGLE_FAMILIES: Final = ("favourite:", "own:", "relation:")
 
 _PROFILE: Final = frozenset(

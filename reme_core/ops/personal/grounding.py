@@ -8,6 +8,7 @@ too: memories keep the language of the input.
 
 from __future__ import annotations
 
+import calendar
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -18,15 +19,12 @@ from reme_core.schema import Message
 from reme_core.text.terms import terms
 
 SHARED: Final = 0.4
-"""The least share of a statement's terms that its evidence must have. Paraphrases of benchmarks/personal.py stay above .5,
-invented statements about the same topic below .35."""
+"""The least share of a statement's terms that its evidence must have: half of a paraphrase may be its writer's own."""
 
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/-]\d+)*")
 _NAME: Final = re.compile(r"(?<=[\w,;:] )[A-ZÀ-ÖØ-ÞА-Я][\w'-]+")
 _FIRST_WORD: Final = re.compile(r"^\W*\w+(?:'s)?")
-_WORDS_OF_STATEMENTS: Final = frozenset(
-    terms("user users they their them is has was person speaker said mentioned states 用户 表示 提到")
-)
+_WORDS_OF_STATEMENTS: Final = frozenset(terms("user they person speaker said mentioned 用户 表示 提到"))
 
 
 def unsupported(content: str, evidence: Sequence[Message], *, person: str = "", timezone: str = "UTC") -> str:
@@ -59,30 +57,7 @@ def unsupported(content: str, evidence: Sequence[Message], *, person: str = "", 
     return ""
 
 
-_CALENDAR: Final = frozenset(
-    [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-        "monday",
-        "tuesday",
-        "wednesday",
-        "thursday",
-        "friday",
-        "saturday",
-        "sunday",
-        "i",
-    ]
-)
+_CALENDAR: Final = frozenset(name.casefold() for name in [*calendar.month_name, *calendar.day_name, "I"])
 
 
 def _dates(evidence: Iterable[Message], timezone: str) -> Iterable[str]:

@@ -23,14 +23,13 @@ Relation = Literal["same", "contained", "fuller", "contradicts", "none"]
 """What a newer statement is to an older one; `contained` says less than it, `fuller` more."""
 
 _NEGATIONS: Final = re.compile(
-    r"\b(?:not|no|never|none|nor|without|stopped|quit|gave up|given up|hates?|dislikes?)\b|n't\b|[不没无未非戒别]|讨厌|放弃",
+    r"\b(?:not|no|never|none|nor|without|stopped|quit|gave up|given up|hates?|dislikes?)\b|n't\b"
+    r"|[不没无未非戒别]|讨厌|放弃",
     re.IGNORECASE,
 )
 _DIGITS: Final = re.compile(r"\d+")
 # "Drinking coffee" and "coffee" are one thing to like.
-_GENERIC: Final = frozenset(
-    terms("drink drinking eat eating to play playing use using do doing go going have having watch")
-)
+_GENERIC: Final = frozenset(terms("drink eat to play use do go have watch"))
 
 
 @dataclass(slots=True)
@@ -85,7 +84,7 @@ class Ledger:
                 _complete(old, entry)
             elif relation == "contradicts":
                 if entry.said >= old.said:
-                    _close(old, entry, at=_begin(entry))
+                    _take_over(old, entry)
                 elif closed_by is None or old.said < closed_by.said:
                     closed_by = old
         if closed_by is not None:
@@ -112,7 +111,7 @@ class Ledger:
                 elif relation == "fuller":
                     _close(older, newer, at=None)
                 elif relation == "contradicts":
-                    _close(older, newer, at=_begin(newer))
+                    _take_over(older, newer)
 
     def expire(self, memory_ids: Iterable[str]) -> None:
         """Close stored statements without a successor: what they rest on was taken back."""
@@ -159,11 +158,13 @@ def relate(new: _Entry, old: _Entry) -> Relation:
     if _same_words(new, old):
         return "same"
     if new.slot.name and new.slot.name == old.slot.name:
-        if new.slot.name == TASTE:
-            if (taste := _relate_tastes(new, old)) is not None:
-                return taste
-        elif (slotted := _relate_values(new, old)) is not None:
-            return slotted
+        by_slot = _relate_tastes(new, old) if new.slot.name == TASTE else _relate_values(new, old)
+        if by_slot is not None:
+            return by_slot
+    return _relate_words(new, old)
+
+
+def _relate_words(new: _Entry, old: _Entry) -> Relation:
     if new.negative != old.negative or new.numbers != old.numbers or not _same_time(new, old):
         return "none"
     if (new.slot.name, new.memory.kind) != (old.slot.name, old.memory.kind) or min(len(new.terms), len(old.terms)) < 2:
@@ -223,6 +224,13 @@ def _close(old: _Entry, new: _Entry, *, at: datetime | None) -> None:
     old.memory = old.memory.model_copy(
         update={"status": Status.SUPERSEDED, "superseded_by": new.memory.memory_id, "valid_until": until}
     )
+
+
+def _take_over(old: _Entry, new: _Entry) -> None:
+    """Let `new` hold from where `old` ends."""
+    if new.memory.valid_from is None and not new.stored:
+        new.memory = new.memory.model_copy(update={"valid_from": new.said})
+    _close(old, new, at=_begin(new))
 
 
 def _complete(old: _Entry, new: _Entry) -> None:

@@ -1,4 +1,4 @@
-"""Making memories of drafts: reconciled with all that is stored, in one change that happens as a whole or not at all."""
+"""Making memories of drafts: reconciled with all that is stored, in one change that happens whole or not at all."""
 
 from __future__ import annotations
 

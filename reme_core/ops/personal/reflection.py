@@ -74,9 +74,8 @@ async def get_reflection_subject(
             most=new_subjects,
         )
         answer = await deps.chat.structured(request, _Subjects, purpose="get_reflection_subject")
-        found = [
-            s.strip() for s in answer.subjects if s.strip() and s.strip().casefold() not in {*map(str.casefold, known)}
-        ]
+        taken = {attribute.casefold() for attribute in (*known, "")}
+        found = [s.strip() for s in answer.subjects if s.strip().casefold() not in taken]
     state.subjects = found[:new_subjects]
     state.report["subjects"] = state.subjects
 
@@ -177,15 +176,11 @@ def strength(memory: Memory, now: datetime, half_life: timedelta) -> float:
     forgetting curve, in which repetition flattens the decay.
 
     >>> from datetime import UTC
-    >>> memory = Memory(content="x", observed_at=datetime(2024, 1, 1, tzinfo=UTC), updated_at=datetime(2024, 1, 1, tzinfo=UTC))
+    >>> memory = Memory(content="likes tea", observed_at=datetime(2024, 1, 1, tzinfo=UTC))
     >>> strength(memory, datetime(2024, 1, 31, tzinfo=UTC), timedelta(days=30))
     0.25
     """
-    since = max(
-        memory.observed_at or memory.created_at, memory.updated_at if memory.seen_count > 1 else memory.created_at
-    )
-    if memory.observed_at and memory.seen_count == 1:
-        since = memory.observed_at
+    since = memory.updated_at if memory.seen_count > 1 else memory.observed_at or memory.created_at
     used = memory.freq + memory.seen_count - 1
     lives = max(0.0, (now - since) / (half_life * (1 + math.log2(1 + used))))
     return float(memory.importance * 0.5**lives)
@@ -279,7 +274,7 @@ def _themes(observed: Sequence[Memory], known: Sequence[str]) -> list[str]:
 
 _NO_THEMES = frozenset(
     terms(
-        "user like love enjoy usually often every morning evening go went day week month year 用户 喜欢 每天 经常 用户喜 户喜"
+        "user like love enjoy usually often every morning evening go went day week month year 用户 喜欢 每天 经常 户喜"
     )
 )
 

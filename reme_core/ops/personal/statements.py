@@ -21,9 +21,7 @@ _LONGEST = 1_000
 """Characters of a statement; what is longer is no single statement."""
 
 # A year of birth or a time of day belongs to the fact; it doesn't say since when the fact holds.
-_TIMELESS = frozenset(
-    {"birthday", "age", "name", "origin", "answer_language", "answer_length", "instruction", "address"}
-)
+_TIMELESS = frozenset({"birthday", "age", "name", "origin"})
 
 
 def by_rules(message: Message, *, subject: str, person: str, timezone: str) -> list[Memory]:
