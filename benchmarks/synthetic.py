@@ -11,9 +11,11 @@ import numpy.typing as npt
 
 from reme_core import Memory
 
+Vectors = npt.NDArray[np.float32]
+
 _VOCABULARY = 30_000
 _WORDS = 24
-_SYLLABLES = "ba be bi bo bu da de di do du ka ke ki ko ku la le li lo lu ma me mi mo mu na ne ni no nu ra re ri ro ru".split()
+_SYLLABLES = [consonant + vowel for consonant in "bdklmnr" for vowel in "aeiou"]
 
 
 def word(number: int) -> str:
