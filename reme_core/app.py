@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reme_core.background import Background
+from reme_core.episodes import Episodes
 from reme_core.errors import InputError, ReMeError
 from reme_core.flow.catalog import Catalog
 from reme_core.flow.execute import Flows, Response
@@ -53,6 +54,7 @@ class AsyncReMe:
         memories: Adding, reading, changing, deleting and explaining single memories.
         background: The queue of background work, and the worker in this process.
         workspaces: Listing, loading, dumping, copying, clearing and moving whole workspaces.
+        episodes: Scored attempts, and what they taught.
         settings: What it was opened with.
         flows: The flows there are; `execute` runs one.
         chat: The chat model, or None where the offline rules serve.
@@ -72,6 +74,7 @@ class AsyncReMe:
         self.settings = base.model_copy(update=Settings(**overrides).model_dump(include=set(overrides)))
         self.memories: Memories
         self.workspaces: Workspaces
+        self.episodes: Episodes
         self.flows: Flows
         self.chat: ChatModel | None = None
         self.reranker: Reranker | None = None
@@ -102,6 +105,7 @@ class AsyncReMe:
             self.background = Background(
                 database, self.settings.worker, summarise=self._summarise, reflect=self.reflect
             )
+            self.episodes = Episodes(database, self.settings, self.chat, self._embed_soon, self.execute)
             self._database = database
             self.loop = asyncio.get_running_loop()
         return self

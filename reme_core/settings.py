@@ -128,6 +128,16 @@ class WorkerSettings(Section):
     """How often a workspace's memories are reflected upon; 0 is never. A workspace's own settings may differ."""
 
 
+class EpisodeSettings(Section):
+    """Cross-episode memory: which scores teach rules, and how often rules for all tasks are distilled."""
+
+    works_from: float = 0.85
+    """Score from which the successes of an episode become rules of its task."""
+    avoid_below: float = 0.50
+    """Score below which the mistakes of an episode become rules of its task."""
+    consolidate_every: int = Field(20, ge=1)
+
+
 def default_data_dir() -> Path:
     """Where the embedded Postgres and dumps live: `$REME_HOME`, or the user's data directory."""
     return Path(os.environ.get("REME_HOME") or platformdirs.user_data_dir("reme-core", appauthor=False))
@@ -150,6 +160,7 @@ class Settings(Section):
     mcp: McpSettings = Field(default_factory=McpSettings)
     recall: RecallSettings = Field(default_factory=RecallSettings)
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
+    episodes: EpisodeSettings = Field(default_factory=EpisodeSettings)
     flow: dict[str, FlowSettings] = Field(default_factory=dict)
     op: dict[str, OpSettings] = Field(default_factory=dict)
     llm: dict[str, ChatSettings] = Field(default_factory=dict)

@@ -19,6 +19,7 @@ from anyio.from_thread import start_blocking_portal
 
 from reme_core.app import AsyncReMe
 from reme_core.background import Background
+from reme_core.episodes import Episodes
 from reme_core.errors import ReMeError
 from reme_core.settings import Settings
 from reme_core.store.memories import Memories
@@ -65,6 +66,22 @@ class BlockingWorkspaces(_Facade):
     list = blocking(Workspaces.list)
 
 
+class BlockingEpisodes(_Facade):
+    """The episodes of all workspaces; every method names the one it works in."""
+
+    record = blocking(Episodes.record)
+    record_many = blocking(Episodes.record_many)
+    context = blocking(Episodes.context)
+    summary = blocking(Episodes.summary)
+    consolidate_if_due = blocking(Episodes.consolidate_if_due)
+    curve = blocking(Episodes.curve)
+    pass_at_k = blocking(Episodes.pass_at_k)
+    as_memory = blocking(Episodes.as_memory)
+    continue_with = blocking(Episodes.continue_with)
+    load = blocking(Episodes.load)
+    dump = blocking(Episodes.dump)
+
+
 class BlockingBackground(_Facade):
     """The queue of background work."""
 
@@ -89,6 +106,7 @@ class ReMe(_Facade):
     Attributes:
         memories: Adding, reading, changing, deleting and explaining single memories.
         workspaces: Listing, loading, dumping, copying, clearing and moving whole workspaces.
+        episodes: Scored attempts, and what they taught.
         background: The queue of background work.
         settings: What it was opened with.
     """
@@ -104,6 +122,7 @@ class ReMe(_Facade):
         super().__init__(_Background(self.settings), lambda reme: reme)
         self.memories = BlockingMemories(self._background, lambda reme: reme.memories)
         self.workspaces = BlockingWorkspaces(self._background, lambda reme: reme.workspaces)
+        self.episodes = BlockingEpisodes(self._background, lambda reme: reme.episodes)
         self.background = BlockingBackground(self._background, lambda reme: reme.background)
 
     recall = blocking(AsyncReMe.recall)

@@ -1,0 +1,184 @@
+"""What scored attempts leave behind: episodes as values, and the rules by which they add up.
+
+These rules serve the store and the dict of `reme_core.compat.agent_memory` alike. Thresholds and limits are those of
+the training helper that this memory carries on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
+
+from reme_core.schema import Message, Moment, new_id, now
+
+WORKS_FROM: Final = 0.85
+"""Score from which the successes of an episode count as rules."""
+AVOID_BELOW: Final = 0.50
+"""Score below which the mistakes of an episode count as rules."""
+CONSOLIDATE_EVERY: Final = 20
+"""Episodes between two consolidations."""
+MAX_TASK_RULES: Final = 10
+"""Rules of one task that are shown; the oldest drop out of sight."""
+MAX_GLOBAL_RULES: Final = 20
+MAX_CARDS: Final = 30
+MAX_LOG: Final = 100
+"""Episodes that the file of the helper keeps."""
+MAX_CARD_TEXT: Final = 300
+"""Characters of a card's evidence and lesson that are shown."""
+
+UNKNOWN_TASK: Final = "unknown"
+_NO_LESSON: Final = "Avoid repeating this failure."
+
+Card = dict[str, Any]
+"""A mistake card as the helper's file holds it."""
+
+
+class MistakeCard(BaseModel):
+    """A mistake with what it teaches. Cards of one type, task, worker and right decision are one card seen again."""
+
+    model_config = ConfigDict(extra="allow")
+
+    mistake_type: str = ""
+    task_id: str = ""
+    """The task in which it was made; that of the episode unless said otherwise."""
+    worker_id: Any = None
+    bad_decision: Any = None
+    correct_decision: Any = None
+    evidence: str = ""
+    lesson: str = ""
+
+    @field_validator("mistake_type", "task_id", "evidence", "lesson", mode="before")
+    @classmethod
+    def _as_text(cls, value: Any) -> str:
+        return str(value or "")
+
+
+class Episode(BaseModel):
+    """One scored attempt at a task.
+
+    `episode_id` makes recording idempotent: the same id in one workspace is counted once.
+    """
+
+    model_config = ConfigDict(populate_by_name=True, extra="ignore")
+
+    task_id: str = UNKNOWN_TASK
+    score: float = Field(0.0, allow_inf_nan=False)
+    """How well it went, 0 to 1."""
+    steps: int = 0
+    summary: str = Field("", validation_alias=AliasChoices("summary", "trajectory_summary"))
+    """What happened, in a sentence or two."""
+    mistakes: list[str] = Field(default_factory=list)
+    successes: list[str] = Field(default_factory=list)
+    mistake_cards: list[MistakeCard] = Field(default_factory=list)
+    messages: list[Message] = Field(default_factory=list)
+    """The trajectory, where it is to be kept as evidence."""
+    episode_id: str = Field(default_factory=new_id, min_length=1)
+    worker_id: str = ""
+    """Which worker made the attempt, where several do."""
+    finished_at: Moment = Field(default_factory=now)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    number: int | None = None
+    """Its place among all episodes of the workspace, from 1; set when it is recorded."""
+
+    @field_validator("task_id")
+    @classmethod
+    def _named(cls, value: str) -> str:
+        return value or UNKNOWN_TASK
+
+
+def outcome_rules(
+    score: float,
+    mistakes: Iterable[str],
+    successes: Iterable[str],
+    *,
+    works_from: float = WORKS_FROM,
+    avoid_below: float = AVOID_BELOW,
+) -> list[str]:
+    """The rules that an episode teaches about its task, in order, its outcome as a tag before each.
+
+    >>> outcome_rules(0.9, ["guessed"], ["read the logs first"])
+    ['[WORKS] read the logs first']
+    """
+    rules = [f"[WORKS] {success}" for success in successes] if score >= works_from else []
+    return rules + ([f"[AVOID] {mistake}" for mistake in mistakes] if score < avoid_below else [])
+
+
+def high_score_rules(episodes: Iterable[tuple[float, str]], *, works_from: float = WORKS_FROM) -> list[str]:
+    """Rules for all tasks without a model: the summaries of good episodes, given as (score, summary), each once.
+
+    >>> high_score_rules([(0.91, "Checked twice."), (0.2, "Guessed."), (0.91, "Checked twice.")])
+    ['[HIGH SCORE 0.91] Checked twice.']
+    """
+    good = [(score, summary) for score, summary in episodes if score >= works_from and summary]
+    return list(dict.fromkeys(f"[HIGH SCORE {score:.2f}] {summary[:120]}" for score, summary in good))
+
+
+def outcome_of(rule: str) -> str:
+    """Which sort of rule a text is, by its tag: works, avoid, consolidated, high_score, or stated for one without."""
+    tags = {"[WORKS] ": "works", "[AVOID] ": "avoid", "[CONSOLIDATED] ": "consolidated", "[HIGH SCORE ": "high_score"}
+    return next((outcome for tag, outcome in tags.items() if rule.startswith(tag)), "stated")
+
+
+def card_key(card: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What makes two cards the same."""
+    named = (card.get("worker_id") or "", card.get("correct_decision") or "")
+    return (card.get("mistake_type"), card.get("task_id"), *named)
+
+
+def ranked_cards(cards: Iterable[Card]) -> list[Card]:
+    """Cards by how often they were seen, then by how recently."""
+    return sorted(cards, key=lambda c: (int(c.get("seen_count", 0)), int(c.get("last_seen_episode", 0))), reverse=True)
+
+
+def new_card(card: Mapping[str, Any], task_id: str, *, longest: int | None = None) -> Card:
+    """A card as it enters the list, its gaps filled.
+
+    Args:
+        card: As an episode tells of it.
+        task_id: The task of that episode.
+        longest: Characters of evidence and lesson that are kept; None keeps all.
+    """
+    return {
+        "mistake_type": str(card.get("mistake_type") or "unknown_mistake"),
+        "task_id": str(card.get("task_id") or task_id),
+        "worker_id": card.get("worker_id"),
+        "bad_decision": card.get("bad_decision"),
+        "correct_decision": card.get("correct_decision"),
+        "evidence": str(card.get("evidence") or "")[:longest],
+        "lesson": str(card.get("lesson") or _NO_LESSON)[:longest],
+    }
+
+
+def see_card(cards: list[Card], card: Card, episode: int, *, earlier: Card | None = None) -> Sequence[Card]:
+    """Put a card (from `new_card`) on the list of the cards seen most, or count it there as seen once more.
+
+    Args:
+        cards: The list, which is changed.
+        card: What was seen.
+        episode: The number of the episode.
+        earlier: The same card, where it was on the list once and was kept elsewhere since.
+
+    Returns:
+        Cards that dropped off the list's end.
+    """
+    known = next((there for there in cards if card_key(there) == card_key(card)), None)
+    if known is not None:
+        _count(known, card, episode)
+        return ()
+    if earlier is None:
+        cards.append({**card, "seen_count": 1, "first_seen_episode": episode, "last_seen_episode": episode})
+    else:
+        _count(earlier, card, episode)
+        cards.append(earlier)
+    ordered = ranked_cards(cards)
+    cards[:] = ordered[:MAX_CARDS]
+    return ordered[MAX_CARDS:]
+
+
+def _count(known: Card, again: Card, episode: int) -> None:
+    known["seen_count"] = int(known.get("seen_count", 1)) + 1
+    known["last_seen_episode"] = episode
+    for name in ("evidence", "lesson"):
+        known[name] = again[name] or known.get(name, "")

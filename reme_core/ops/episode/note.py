@@ -1,0 +1,100 @@
+"""The note about past episodes that goes into a system prompt: what is in it, and how it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from reme_core.experience import MAX_CARD_TEXT, Card
+from reme_core.prompts import Language, phrase
+from reme_core.text.budget import count_tokens
+
+SHOWN_MISTAKES: Final = 3
+SHOWN_CARDS: Final = 3
+MAX_SUMMARY: Final = 100
+"""Characters of an episode's summary that the note shows."""
+
+# What is worth its tokens the most, first. The mean score is one short line, so it comes before whole lists.
+_PRIORITY: Final = ("task_rules", "cards", "mean", "global_rules", "mistakes", "recent")
+
+
+@dataclass(frozen=True)
+class PastEpisodes:
+    """What is known that bears on one task; lists run from old to new, cards from most to least seen."""
+
+    task_id: str = ""
+    task_rules: Sequence[str] = ()
+    global_rules: Sequence[str] = ()
+    mistakes: Sequence[str] = ()
+    cards: Sequence[Card] = ()
+    recent: Sequence[tuple[float, Any, str]] = field(default=())
+    """Episodes of the task: score, steps, summary."""
+    mean: tuple[float, int] | None = None
+    """Mean score at the task, and over how many episodes."""
+
+
+def episode_note(past: PastEpisodes, language: Language = "en", *, token_budget: int | None = None) -> str:
+    """Write the note; empty where nothing is known.
+
+    Args:
+        past: What is known.
+        language: In which language its headings are.
+        token_budget: How long it may get, as `count_tokens` counts. Rules of the task come first, then cards, the mean
+            score, rules for all tasks, mistakes and recent episodes; of each list the newest (the cards seen most).
+    """
+    if token_budget is None:
+        return _written(past, language)
+    kept = PastEpisodes(past.task_id)
+    for name in _PRIORITY:
+        told = getattr(past, name)
+        if name == "mean":
+            kept = _if_it_fits(kept, language, token_budget, mean=told) or kept
+            continue
+        for count in range(1, len(told) + 1):
+            best = told[:count] if name == "cards" else told[-count:]
+            fitting = _if_it_fits(kept, language, token_budget, **{name: best})
+            if fitting is None:
+                break
+            kept = fitting
+    return _written(kept, language)
+
+
+def _if_it_fits(kept: PastEpisodes, language: Language, budget: int, **more: Any) -> PastEpisodes | None:
+    grown = replace(kept, **more)
+    return grown if count_tokens(_written(grown, language)) <= budget else None
+
+
+def _written(past: PastEpisodes, language: Language) -> str:
+    task = past.task_id
+    cards = [
+        phrase(
+            "episode_card",
+            language,
+            type=card.get("mistake_type", "mistake"),
+            seen=int(card.get("seen_count", 1)),
+            lesson=card.get("lesson", "")[:MAX_CARD_TEXT],
+            evidence=card.get("evidence", "")[:MAX_CARD_TEXT],
+        )
+        for card in past.cards
+    ]
+    recent = [
+        phrase("episode_one", language, score=f"{score:.2f}", steps=steps, summary=summary[:MAX_SUMMARY])
+        for score, steps, summary in past.recent
+    ]
+    mistakes = [phrase("episode_mistake", language, text=text) for text in past.mistakes]
+    sections = [
+        (phrase("episode_task_rules", language, task=task), past.task_rules),
+        (phrase("episode_global_rules", language), past.global_rules),
+        (phrase("episode_mistakes", language), mistakes),
+        (phrase("episode_cards", language), cards),
+        (phrase("episode_recent", language, task=task), recent),
+    ]
+    lines = []
+    for heading, items in sections:
+        if items:
+            lines += ["", heading, *(f"  - {item}" for item in items)]
+    if past.mean is not None:
+        mean, count = past.mean
+        lines += ["", phrase("episode_mean", language, task=task, mean=f"{mean:.2f}", count=count)]
+    return "\n".join([phrase("episode_head", language), *lines]) if lines else ""

@@ -1,0 +1,122 @@
+"""`agent_memory.json`, the file in which the training helper kept its memory: read strictly, written atomically."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from reme_core.errors import InputError
+from reme_core.schema import new_id
+
+AgentMemory = dict[str, Any]
+"""The file's content, and the dict that the helper's functions work on."""
+
+_LISTS: Final = ("global_rules", "episode_log", "mistakes", "mistake_cards", "successes")
+_MAPPINGS: Final = ("task_rules", "score_history")
+
+
+def empty_memory() -> AgentMemory:
+    """A memory of no episodes."""
+    return {
+        "version": 1,
+        "total_episodes": 0,
+        "last_consolidated_at": None,
+        "global_rules": [],
+        "task_rules": {},
+        "episode_log": [],
+        "score_history": {},
+        "mistakes": [],
+        "mistake_cards": [],
+        "successes": [],
+    }
+
+
+def read_memory(path: str | Path) -> AgentMemory:
+    """Read the file.
+
+    Raises:
+        InputError: It cannot be read, or is not what the helper writes. For text that is no JSON (a file that was cut
+            off, say) the message names the offset of the byte at which it goes wrong.
+    """
+    try:
+        raw = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    try:
+        text = raw.decode("utf-8")
+        memory = json.loads(text)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} is no UTF-8 text: byte {error.start} ({raw[error.start]:#04x}) cannot be read"
+        ) from None
+    except json.JSONDecodeError as error:
+        at = len(text[: error.pos].encode("utf-8"))
+        cut = at >= len(raw.rstrip()) or error.msg.startswith("Unterminated")
+        what = f"{error.msg}; the file ends after byte {len(raw)}, so it was cut off" if cut else error.msg
+        raise InputError(
+            f"{path} is broken at byte {at} (line {error.lineno}, column {error.colno}): {what}. Nothing was loaded and"
+            f" the file is as it was; restore it from a copy, or move it away to begin anew"
+        ) from None
+    check_memory(memory, str(path))
+    return memory  # type: ignore[no-any-return]  # json
+
+
+def check_memory(memory: Any, where: str) -> None:
+    """See that a value has the form of the helper's memory; keys that are missing are fine, as they are to it.
+
+    Raises:
+        InputError: It has not; the message names the part.
+    """
+    if not isinstance(memory, dict):
+        raise InputError(f"{where} holds a {type(memory).__name__}, not the object of an agent memory")
+    for name in _LISTS:
+        if not isinstance(memory.get(name, []), list):
+            raise InputError(f"{where}: {name} must be a list")
+    for name in _MAPPINGS:
+        value = memory.get(name, {})
+        if not isinstance(value, dict) or not all(isinstance(member, list) for member in value.values()):
+            raise InputError(f"{where}: {name} must map each task to a list")
+    for number, entry in enumerate(memory.get("episode_log", [])):
+        if not isinstance(entry, dict) or not {"task_id", "score"} <= entry.keys():
+            raise InputError(f"{where}: episode_log[{number}] must be an object with task_id and score")
+    if not all(isinstance(card, dict) for card in memory.get("mistake_cards", [])):
+        raise InputError(f"{where}: mistake_cards must hold objects")
+    texts = {name: memory.get(name, []) for name in ("global_rules", "mistakes", "successes")}
+    texts |= {f"task_rules of '{task_id}'": rules for task_id, rules in memory.get("task_rules", {}).items()}
+    for name, members in texts.items():
+        if not all(isinstance(member, str) for member in members):
+            raise InputError(f"{where}: {name} must hold texts")
+    for task_id, scores in memory.get("score_history", {}).items():
+        if not all(type(score) in (int, float) and math.isfinite(score) for score in scores):
+            raise InputError(f"{where}: score_history of '{task_id}' must hold finite numbers")
+
+
+def write_memory(memory: AgentMemory, path: str | Path) -> None:
+    """Write the file; whoever reads it meanwhile, or after a crash in the middle, sees the old one or the new one.
+
+    Raises:
+        InputError: The memory holds what JSON cannot, or the file cannot be written; the old one is as it was.
+    """
+    target = Path(path).resolve()  # what a link names, not the link
+    beside = target.with_name(f".{target.name}.{new_id()}")
+    try:
+        text = json.dumps(memory, indent=2)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the memory cannot be written as JSON, and {path} is as it was: {error}") from None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with beside.open("x", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            if target.exists():
+                beside.chmod(target.stat().st_mode & 0o777)
+            beside.replace(target)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from None
