@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
-from reme_core.models import Embedder, Vectors
+from reme_core.models import Embedder
 from reme_core.ops.deps import Deps
 from reme_core.ops.drafts import RULES
 from reme_core.ops.registry import op
@@ -15,7 +17,6 @@ from reme_core.ops.state import SummaryState
 from reme_core.schema import TASK_KINDS, Memory, Source
 from reme_core.store.change import searched_text
 from reme_core.store.usage import nearest
-from reme_core.text.terms import terms
 
 SAME = 0.96
 """Cosine of two lessons (situation and content as one text) from which they count as one.
@@ -25,8 +26,11 @@ would leave one lesson of each library: *all* pairs are above it (median 0.86, 9
 pairs from 0.96 up are the same lesson in other words (29 and 48 pairs), from 0.95 to 0.96 mostly so; below 0.95 they
 share a topic and differ in what to do. Embedders that spread texts wider only merge less at this bound.
 """
-_WORDS_OF_RULES = 0.8
+_SAME_SITUATION = 0.88
+"""Of the pairs above `SAME` none had situations less alike than 0.90, so what is below need not be looked at."""
 _CANDIDATES = 5
+
+_NUMBER = re.compile(r"\w*\d[\w.:/-]*")
 
 
 @dataclass(slots=True)
@@ -39,62 +43,96 @@ class Sorted:
 
 @op(
     reads={"memories"},
-    writes={"memories", "restated", "same_from", "decided_after"},
+    writes={"memories", "restated", "vectors", "same_from", "decided_after"},
     aliases=("memory_deduplication", "dedup"),
 )
 async def deduplication(state: SummaryState, deps: Deps, *, similarity_threshold: float = SAME) -> None:
     """Leave out what the store, or an earlier draft, says already; what the store says is counted as said again."""
-    state.same_from = similarity_threshold
-    state.decided_after = await deps.memories.version(state.workspace_id)
-    found = await sort_out(state.memories, state.workspace_id, deps, same_from=similarity_threshold)
+    if any(memory.author != RULES for memory in state.memories):
+        # What rules write is known by its id alone, so others may write beside it.
+        state.same_from = similarity_threshold
+        state.decided_after = await deps.memories.version(state.workspace_id)
+    embedder = await deps.serving.embedder(state.workspace_id)
+    if state.memories:
+        vectors = await embedder.embed([searched_text(m) for m in state.memories], "passage")
+        state.vectors = {m.memory_id: vector for m, vector in zip(state.memories, vectors, strict=True)}
+    found = await sort_out(state.memories, state.vectors, state.workspace_id, deps, same_from=similarity_threshold)
     state.memories, state.restated = found.fresh, found.restated
 
 
-async def sort_out(memories: Sequence[Memory], workspace: str, deps: Deps, *, same_from: float) -> Sorted:
-    """Compare a batch with the lessons that are stored, and its members with each other; the first of a kind stays."""
+async def sort_out(
+    memories: Sequence[Memory],
+    vectors: Mapping[str, npt.NDArray[np.float32]],
+    workspace: str,
+    deps: Deps,
+    *,
+    same_from: float,
+) -> Sorted:
+    """Compare a batch with the lessons that are stored, and its members with each other; the first of a kind stays.
+
+    Args:
+        memories: The batch.
+        vectors: The embeddings of what each is searched by, by id.
+        workspace: Where to look.
+        deps: Uses `database` and `serving`.
+        same_from: The cosine from which two lessons are one.
+    """
     found = Sorted()
     if not memories:
         return found
     embedder = await deps.serving.embedder(workspace)
-    situations = await embedder.embed([searched_text(m) for m in memories], "passage")
+    asked = np.stack([vectors[memory.memory_id] for memory in memories])
     kinds = [str(kind) for kind in TASK_KINDS]
-    near = await nearest(deps.database, workspace, situations, model=embedder.name, kinds=kinds, limit=_CANDIDATES)
-    stored = list({memory.memory_id: memory for candidates in near for memory, _ in candidates}.values())
-    vectors = await _embedded([*stored, *memories], embedder)
-    known, places = list(stored), list(range(len(stored)))
-    for place, memory in enumerate(memories, len(stored)):
-        twin = _twin(memory, known, vectors[places] @ vectors[place], same_from)
-        if twin is None:
-            found.fresh.append(memory)
-            known.append(memory)
-            places.append(place)
-        elif twin < len(stored):
-            found.restated.setdefault(stored[twin].memory_id, []).extend(memory.sources)
+    near = await nearest(deps.database, workspace, asked, model=embedder.name, kinds=kinds, limit=_CANDIDATES)
+    stored = {memory.memory_id: memory for candidates in near for memory, _ in candidates}
+    pairs: dict[str, list[Memory]] = {}
+    for place, memory in enumerate(memories):
+        earlier = [(other, float(asked[number] @ asked[place])) for number, other in enumerate(memories[:place])]
+        pairs[memory.memory_id] = [
+            other
+            for other, alike in (*near[place], *earlier)
+            if alike >= _SAME_SITUATION and _comparable(memory, other)
+        ]
+    likeness = await _likeness(memories, pairs, embedder)
+    fresh: dict[str, Memory] = {}
+    for memory in memories:
+        alike = [o.memory_id for o in pairs[memory.memory_id] if likeness[memory.memory_id, o.memory_id] >= same_from]
+        same = [memory.memory_id, *alike]
+        if known := next((memory_id for memory_id in same if memory_id in stored), None):
+            found.restated.setdefault(known, []).extend(memory.sources)
+        elif twin := next((memory_id for memory_id in same if memory_id in fresh), None):
+            both = list(dict.fromkeys([*fresh[twin].sources, *memory.sources]))
+            fresh[twin] = fresh[twin].model_copy(update={"sources": both})
+        else:
+            fresh[memory.memory_id] = memory
+    found.fresh = list(fresh.values())
     return found
 
 
-async def _embedded(memories: Sequence[Memory], embedder: Embedder) -> Vectors:
-    return await embedder.embed([f"{memory.when_to_use}\n{memory.content}" for memory in memories], "passage")
-
-
-def _twin(memory: Memory, known: Sequence[Memory], likeness: np.ndarray, least: float) -> int | None:
-    """The place of the known memory that says the same, the most similar first."""
-    for place in np.argsort(-likeness, kind="stable"):
-        other = known[int(place)]
-        if other.memory_id == memory.memory_id:
-            return int(place)
-        if likeness[place] >= least and _comparable(memory, other):
-            return int(place)
-    return None
+async def _likeness(
+    memories: Sequence[Memory], pairs: Mapping[str, Sequence[Memory]], embedder: Embedder
+) -> dict[tuple[str, str], float]:
+    """The cosine of each pair of lessons, by their ids."""
+    involved = {other.memory_id: other for others in pairs.values() for other in others}
+    involved.update({memory.memory_id: memory for memory in memories if pairs[memory.memory_id]})
+    if not involved:
+        return {}
+    rows = await embedder.embed([f"{m.when_to_use}\n{m.content}" for m in involved.values()], "passage")
+    whole = dict(zip(involved, rows, strict=True))
+    return {
+        (memory_id, other.memory_id): float(whole[memory_id] @ whole[other.memory_id])
+        for memory_id, others in pairs.items()
+        for other in others
+    }
 
 
 def _comparable(one: Memory, other: Memory) -> bool:
-    """Whether likeness of meaning tells that two lessons are one.
+    """Whether likeness of meaning can tell that two lessons are one.
 
-    Rules write by template, so two of theirs are alike even where tools, errors and answers differ: their words must
-    agree too.
+    Rules write by template, so two of theirs are alike even where tools and errors differ; and embedders hardly see
+    numbers, which may be all that sets two lessons apart.
     """
-    if not (one.author == other.author == RULES):
-        return True
-    first, second = (set(terms(f"{m.when_to_use} {m.content}")) for m in (one, other))
-    return len(first & second) >= _WORDS_OF_RULES * len(first | second)
+    if one.author == other.author == RULES:
+        return False
+    first, second = (set(_NUMBER.findall(f"{m.when_to_use} {m.content}")) for m in (one, other))
+    return first == second

@@ -11,6 +11,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Self
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from reme_core.errors import InputError
@@ -188,6 +190,8 @@ class SummaryState(_State, SummaryRequest):
     """What is to be stored; after `store`, what is."""
     restated: dict[str, list[Source]] = Field(default_factory=dict)
     """Stored memories that say the same as a new one, by id, with the evidence of the new one."""
+    vectors: dict[str, npt.NDArray[np.float32]] = Field(default_factory=dict)
+    """Embeddings of what memories are searched by, by id, where they are at hand."""
     same_from: float | None = None
     """The similarity from which two memories counted as the same, where that was looked into."""
     decided_after: int | None = None

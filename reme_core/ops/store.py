@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from reme_core.errors import ConflictError
 from reme_core.ops.deduplication import sort_out
 from reme_core.ops.deps import Deps
@@ -18,7 +20,7 @@ _ATTEMPTS = 8
 
 @op(
     reads={"memories"},
-    uses={"restated", "closing", "same_from", "decided_after"},
+    uses={"restated", "closing", "vectors", "same_from", "decided_after"},
     writes={"memories", "restated", "decided_after", "update_result"},
     aliases=("update_vector_store", "update_memory"),
 )
@@ -41,7 +43,14 @@ async def store(state: SummaryState, deps: Deps) -> None:
         try:
             if change.add or change.close or change.restate:
                 reason = f"learned by the flow {deps.flow}"
-                await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason=reason)
+                vectors = [state.vectors[m.memory_id] for m in change.add if m.memory_id in state.vectors]
+                await deps.memories.apply(
+                    state.workspace_id,
+                    change,
+                    embeddings=np.stack(vectors) if change.add and len(vectors) == len(change.add) else None,
+                    actor=deps.flow,
+                    reason=reason,
+                )
             break
         except ConflictError:
             if attempt == _ATTEMPTS - 1 or (state.decided_after is not None and state.same_from is None):
@@ -52,7 +61,7 @@ async def store(state: SummaryState, deps: Deps) -> None:
 
 async def _look_again(state: SummaryState, deps: Deps, same_from: float) -> None:
     state.decided_after = await deps.memories.version(state.workspace_id)
-    found = await sort_out(state.memories, state.workspace_id, deps, same_from=same_from)
+    found = await sort_out(state.memories, state.vectors, state.workspace_id, deps, same_from=same_from)
     state.memories = found.fresh
     for memory_id, sources in found.restated.items():
         state.restated.setdefault(memory_id, []).extend(sources)

@@ -194,6 +194,15 @@ async def test_different_lessons_of_one_topic_are_not_duplicates(
     assert len(state.memories) == 3
 
 
+async def test_lessons_that_differ_in_a_number_are_not_duplicates(
+    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
+) -> None:
+    lessons = [lesson(f"When gate {n} is closed.", f"Use the entrance of gate {n + 10} instead.") for n in range(5)]
+    loopback.chat(answering(success_extraction={"lessons": lessons[:3]}))
+    state = await flow(reme_with_chat, "summary_task_memory", workspace_id="w", trajectories=[BOOKED])
+    assert len(state.memories) == 3
+
+
 async def test_rules_that_write_by_one_template_do_not_look_like_duplicates(reme: AsyncReMe, flow: Flow) -> None:
     attempts = [
         attempt(
@@ -204,7 +213,8 @@ async def test_rules_that_write_by_one_template_do_not_look_like_duplicates(reme
     state = await flow(reme, "summary_task_memory", workspace_id="w", trajectories=attempts)
     fixes = [m for m in state.memories if m.metadata["step_type"] == "fix"]
     assert len(fixes) == 3
-    assert sum(m.metadata["step_type"] == "success" for m in state.memories) == 1, "the same path is one lesson"
+    (success,) = [m for m in state.memories if m.metadata["step_type"] == "success"]
+    assert sum(source.kind == "episode" for source in success.sources) == 3, "the same path is one lesson, seen thrice"
 
 
 async def test_clients_and_prompts_are_made_once(
