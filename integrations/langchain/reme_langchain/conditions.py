@@ -1,0 +1,118 @@
+"""Filters of a store search as SQL over an item's JSON value.
+
+The rules are those of LangGraph's in-memory store: a plain value is compared for equality, a dict without operators
+with the members it names, a list member by member; `$gt` and the like compare as numbers whatever either side looks
+like, so 9 is less than 10 and so is "9".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from psycopg.types.json import Jsonb
+
+from reme_core.errors import InputError
+
+ORDERINGS: Final = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+
+
+class Conditions:
+    """Conditions on a JSON value, and the values of their placeholders.
+
+    >>> conditions = Conditions()
+    >>> conditions.on("item.value", {"colour": "red"}), list(conditions.params)
+    ("(coalesce(item.value -> %(filter0)s::text, 'null') = any(%(filter1)s::jsonb[]))", ['filter0', 'filter1'])
+    """
+
+    def __init__(self) -> None:
+        self.params: dict[str, Any] = {}
+
+    def on(self, value: str, wanted: Mapping[str, Any]) -> str:
+        """A condition that the JSON object `value` (an SQL expression) has the wanted members.
+
+        Raises:
+            InputError: A filter has an unknown operator, or compares with what is neither a number nor a text.
+        """
+        return _all(self._matches(self._member(value, key), part) for key, part in wanted.items())
+
+    def _matches(self, value: str, wanted: Any) -> str:
+        if isinstance(wanted, Mapping):
+            if any(str(key).startswith("$") for key in wanted):
+                return _all(self._operator(value, str(name), operand) for name, operand in wanted.items())
+            return _all([f"jsonb_typeof({value}) = 'object'", self.on(value, wanted)])
+        if isinstance(wanted, list | tuple):
+            return self._members(value, wanted, self._matches)
+        return self._scalar(value, wanted)
+
+    def _equals(self, value: str, wanted: Any) -> str:
+        if isinstance(wanted, Mapping):
+            keys = f"{value} - {self._bind(list(map(str, wanted)))}::text[] = '{{}}'"
+            members = [
+                part
+                for key, member in wanted.items()
+                for part in (
+                    f"{value} ? {self._bind(str(key))}::text",
+                    self._equals(self._member(value, str(key)), member),
+                )
+            ]
+            return f"case when jsonb_typeof({value}) = 'object' then {_all([keys, *members])} else false end"
+        if isinstance(wanted, list | tuple):
+            return self._members(value, wanted, self._equals)
+        return self._scalar(value, wanted)
+
+    def _members(self, value: str, wanted: Sequence[Any], compare: Any) -> str:
+        members = [compare(f"({value} -> {place})", member) for place, member in enumerate(wanted)]
+        same = _all([f"jsonb_array_length({value}) = {len(wanted)}", *members])
+        return f"case when jsonb_typeof({value}) = 'array' then {same} else false end"
+
+    def _scalar(self, value: str, wanted: Any) -> str:
+        # To Python, in which agents write and read values, True is 1 and False is 0.
+        same = [wanted, bool(wanted)] if wanted in (0, 1) and not isinstance(wanted, str) else [wanted]
+        alike = [*same, int(wanted)] if len(same) > 1 else same
+        return f"{value} = any({self._bind([_json(one) for one in alike])}::jsonb[])"
+
+    def _operator(self, value: str, name: str, operand: Any) -> str:
+        if name == "$eq":
+            return self._equals(value, operand)
+        if name == "$ne":
+            return f"not {self._equals(value, operand)}"
+        if name not in ORDERINGS:
+            raise InputError(f"a filter has no operator {name!r}; known are $eq, $ne, {', '.join(ORDERINGS)}")
+        if not isinstance(operand, str | int | float):
+            raise InputError(f"{name} compares with a number or a text, not with {operand!r}")
+        if isinstance(operand, str) and not _is_number(operand):
+            # Dates in ISO form, mostly; the in-memory store cannot compare texts at all.
+            text = f"{value} #>> '{{}}' collate \"C\" {ORDERINGS[name]} {self._bind(operand)}::text"
+            return f"(jsonb_typeof({value}) = 'string' and {text})"
+        number = f"reme.number_in({self._bind(_json(operand))}::jsonb)"
+        return f"coalesce(reme.number_in({value}) {ORDERINGS[name]} {number}, false)"
+
+    def _member(self, value: str, key: str) -> str:
+        return f"coalesce({value} -> {self._bind(key)}::text, 'null')"
+
+    def _bind(self, value: Any) -> str:
+        name = f"filter{len(self.params)}"
+        self.params[name] = value
+        return f"%({name})s"
+
+
+def _all(conditions: Any) -> str:
+    parts = [part for part in conditions if part]
+    return f"({' and '.join(parts)})" if parts else "true"
+
+
+def _json(value: Any) -> Jsonb:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"a filter cannot compare with {value}: JSON has no such number")
+    if value is not None and not isinstance(value, str | int | float):
+        raise InputError(f"a filter compares with plain JSON values, not with {type(value).__name__}")
+    return Jsonb(value)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -1,0 +1,246 @@
+"""`ReMeStore`: LangGraph's long-term store on Postgres tables that plain SQL can read.
+
+It answers as LangGraph's `InMemoryStore` does, with time to live besides, and with three of its accidents put right: a
+namespace is listed while it holds something (not because somebody looked into it), an item that is overwritten is no
+longer found by its old texts, and a page of search results is a slice of all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+import psycopg
+from langchain_core.embeddings import Embeddings
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    IndexConfig,
+    Item,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+    ensure_embeddings,
+    get_text_at_path,
+)
+from pydantic import SecretStr
+
+from reme_core.errors import InputError
+from reme_core.links import HasSettings, Links
+from reme_core.settings import Settings
+from reme_core.store.database import check_workspace
+from reme_langchain.items import Embedding, Found, Items, Namespace, Written
+
+_SWEEP_MINUTES: Final = 5.0
+
+
+class ReMeStore(BaseStore):
+    """A LangGraph store in a workspace of ReMe's database.
+
+    ```python
+    store = ReMeStore("postgresql://…", "acme")
+    agent = create_agent(model, tools, store=store)
+    ```
+
+    It may be used from any event loop and any thread; in each loop it opens a connection pool when it is first used.
+
+    Attributes:
+        workspace_id: The tenant. Row-level security keeps the items of others out of sight, whatever the namespace.
+        index_config: What of a value is embedded, and by which model.
+        ttl_config: How long items live, in minutes. What has expired is gone at once; the rows are swept up later.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        reme: HasSettings | Settings | SecretStr | str | None = None,
+        workspace_id: str = "default",
+        *,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+    ) -> None:
+        """Say where the items are.
+
+        Args:
+            reme: An open `AsyncReMe` or `ReMe` (never closed here), settings, a database URL, or None for what the
+                environment says.
+            workspace_id: The tenant.
+            index: `dims`, `embed` and `fields` for search by meaning, as for any LangGraph store; `ReMeEmbeddings`
+                serves as `embed` without network and key. Without it, searches go by filter alone.
+            ttl: `default_ttl` and `refresh_on_read` for items that expire; `sweep_interval_minutes`, 5 by default, is
+                how often a write also deletes what has expired.
+
+        Raises:
+            InputError: The workspace id cannot be one.
+        """
+        self.workspace_id = check_workspace(workspace_id)
+        self.index_config = index.copy() if index else None
+        self.embeddings: Embeddings | None = ensure_embeddings(index.get("embed")) if index else None
+        self.ttl_config = ttl
+        self._links = Links(reme)
+        self._next_sweep = 0.0
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def aclose(self) -> None:
+        """Close what was opened here; a ReMe that was given open stays open."""
+        await self._links.aclose()
+
+    def close(self) -> None:
+        """`aclose` for code that does not await."""
+        self._links.stop()
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations from code that does not await; see `abatch`."""
+        return self._links.call(self.abatch, ops)
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations together: reads see what was there before the batch; of several puts of a key the last counts.
+
+        All writes of a batch happen, or none.
+
+        Raises:
+            InputError: A value is not JSON, or an operation does not fit; nothing was written.
+            DatabaseUnavailableError: There is no connection.
+        """
+        asked = list(ops)
+        for op in asked:
+            if not isinstance(op, GetOp | SearchOp | ListNamespacesOp | PutOp):
+                raise InputError(f"a store has no operation {type(op).__name__}")
+        items = Items((await self._links.reme()).database, self.workspace_id)
+        results: list[Result] = [None] * len(asked)
+        try:
+            await self._read(items, asked, results)
+            await self._write(items, asked)
+        except psycopg.DataError as error:
+            problem = error.diag.message_primary or error
+            raise InputError(f"Postgres cannot take an operation ({problem}); nothing was written") from error
+        return results
+
+    async def asweep_ttl(self) -> int:
+        """Delete the rows of what has expired, and say how many there were."""
+        return await Items((await self._links.reme()).database, self.workspace_id).sweep()
+
+    def sweep_ttl(self) -> int:
+        """`asweep_ttl` for code that does not await."""
+        return self._links.call(self.asweep_ttl)
+
+    async def _read(self, items: Items, ops: Sequence[Op], results: list[Result]) -> None:
+        read: list[Found] = []
+        gets = {n: op for n, op in enumerate(ops) if isinstance(op, GetOp)}
+        if gets:
+            found = await items.get(list({(op.namespace, op.key): None for op in gets.values()}))
+            for n, get in gets.items():
+                if (one := found.get((get.namespace, get.key))) is not None:
+                    results[n] = Item(**_fields(one))
+                    read += [one] if get.refresh_ttl else []
+        queries = [op.query for op in ops if isinstance(op, SearchOp) and op.query]
+        vectors = await self._embed_queries(queries)
+        for n, op in enumerate(ops):
+            if isinstance(op, SearchOp):
+                hits = await items.search(op, vectors.get(op.query or ""))
+                results[n] = [SearchItem(**_fields(one), score=one.score) for one in hits]
+                read += hits if op.refresh_ttl else []
+            elif isinstance(op, ListNamespacesOp):
+                results[n] = await items.namespaces(op)
+        if refreshed := {one.place for one in read if one.expires}:
+            await items.refresh(list(refreshed))
+
+    async def _write(self, items: Items, ops: Sequence[Op]) -> None:
+        puts = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
+        if not puts:
+            return
+        if time.monotonic() >= self._next_sweep:
+            minutes = (self.ttl_config or {}).get("sweep_interval_minutes") or _SWEEP_MINUTES
+            self._next_sweep = time.monotonic() + minutes * 60
+            await items.sweep()
+        values = {name: _plain(op) for name, op in puts.items()}
+        vectors = await self._embed_values(puts)
+        written = [
+            Written(*name, values[name], op.ttl, vectors.get(name, {}))  # `puts` is in the order of first mention
+            for name, op in puts.items()
+        ]
+        looked_into = [op.namespace for op in ops if isinstance(op, GetOp)]
+        await items.write(written, [*looked_into, *(one.namespace for one in written)])
+
+    async def _embed_queries(self, queries: Sequence[str]) -> dict[str, Embedding]:
+        if self.embeddings is None:
+            return {}
+        return {
+            text: np.asarray(await self.embeddings.aembed_query(text), np.float32) for text in dict.fromkeys(queries)
+        }
+
+    async def _embed_values(
+        self, puts: dict[tuple[Namespace, str], PutOp]
+    ) -> dict[tuple[Namespace, str], dict[str, Embedding]]:
+        """The vectors of each item's texts, by their path; each text is embedded once."""
+        if self.embeddings is None or self.index_config is None:
+            return {}
+        fields = self.index_config.get("fields") or ["$"]
+        texts = {
+            name: dict(_texts(dict(op.value), fields if op.index is None else op.index))
+            for name, op in puts.items()
+            if op.value is not None and op.index is not False
+        }
+        unique = list(dict.fromkeys(text for paths in texts.values() for text in paths.values()))
+        if not unique:
+            return {}
+        embedded = await self.embeddings.aembed_documents(unique)
+        vectors = {text: np.asarray(vector, np.float32) for text, vector in zip(unique, embedded, strict=True)}
+        for vector in vectors.values():
+            if vector.shape != (self.index_config["dims"],):
+                raise InputError(
+                    f"the index is {self.index_config['dims']} wide, and a vector of the model {len(vector)};"
+                    " correct `dims`"
+                )
+        return {name: {path: vectors[text] for path, text in paths.items()} for name, paths in texts.items()}
+
+
+def _texts(value: dict[str, Any], fields: Sequence[str]) -> Iterable[tuple[str, str]]:
+    for field in fields:
+        texts = get_text_at_path(value, field)
+        if len(texts) == 1:
+            yield field, texts[0]
+        else:
+            yield from ((f"{field}.{place}", text) for place, text in enumerate(texts))
+
+
+def _plain(op: PutOp) -> dict[str, Any] | None:
+    try:
+        json.dumps(op.value, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the value of {op.key!r} in {op.namespace} is not JSON: {error}") from error
+    return dict(op.value) if op.value is not None else None
+
+
+def _fields(found: Found) -> dict[str, Any]:
+    return {
+        "namespace": found.namespace,
+        "key": found.key,
+        "value": found.value,
+        "created_at": found.created_at,
+        "updated_at": found.updated_at,
+    }

@@ -1,0 +1,268 @@
+"""The LangGraph store answers as LangGraph's own in-memory store does."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as bounds
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from langgraph.graph import StateGraph
+from langgraph.runtime import Runtime
+from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
+from langgraph.store.memory import InMemoryStore
+from reme_langchain import ReMeStore
+
+from reme_core import Settings
+from reme_core.errors import InputError
+
+WORDS = ["pear", "plum", "fig", "lime", "kiwi", "date"]
+
+
+def embed(texts: list[str]) -> list[list[float]]:
+    """Words as random directions, so that texts are equally near only if they are the same."""
+    return [_vector(text).tolist() for text in texts]
+
+
+def _vector(text: str) -> np.ndarray:
+    seed = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+    return np.random.default_rng(seed).normal(size=8)
+
+
+INDEX: Any = {"dims": 8, "embed": embed, "fields": ["text", "notes[*]"]}
+
+
+class Oracle(InMemoryStore):
+    """LangGraph's own, without three accidents that `ReMeStore` does not share (see its module)."""
+
+    def batch(self, ops: Any) -> list[Any]:
+        results = super().batch(ops)
+        for namespace in [namespace for namespace, items in self._data.items() if not items]:
+            del self._data[namespace]
+        return results
+
+    def _handle_list_namespaces(self, op: Any) -> Any:
+        everything = self._data
+        self._data = {namespace: items for namespace, items in everything.items() if items}  # type: ignore[assignment]
+        try:
+            return super()._handle_list_namespaces(op)  # none because somebody looked into it, or emptied it
+        finally:
+            self._data = everything
+
+    def _extract_texts(self, put_ops: Any) -> Any:
+        for namespace, key in put_ops:
+            self._vectors[namespace].pop(key, None)  # texts that an item no longer holds do not find it
+        return super()._extract_texts(put_ops)
+
+    def _insertinmem_store(self, to_embed: Any, embeddings: Any) -> None:
+        for places, embedding in zip(to_embed.values(), embeddings, strict=True):  # one text may stand in two items
+            for namespace, key, path in places:
+                self._vectors[namespace][key][path] = embedding
+
+
+labels = st.sampled_from(["a", "b", "bb", "ä", "c"])
+namespaces = st.lists(labels, min_size=1, max_size=3).map(tuple)
+prefixes = st.lists(labels, max_size=2).map(tuple)
+keys = st.sampled_from(["k1", "k2", "k3", "k10"])
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 12),
+    st.sampled_from([0.5, 9.0, 10.5]),
+    st.sampled_from(["9", "10", "x", ""]),
+)
+members = st.one_of(
+    scalars, st.lists(scalars, max_size=2), st.dictionaries(st.sampled_from(["p", "q"]), scalars, max_size=2)
+)
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=2).map(" ".join)
+values = st.fixed_dictionaries(
+    {}, optional={"n": members, "m": members, "text": texts, "notes": st.lists(texts, max_size=2)}
+)
+orderings = st.dictionaries(
+    st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), st.one_of(st.integers(-1, 11), st.sampled_from(["9", 9.5])),
+    min_size=1, max_size=2,
+)  # fmt: skip
+operators = st.one_of(
+    orderings, members.map(lambda value: {"$eq": value}), members.map(lambda value: {"$ne": value}),
+)  # fmt: skip
+filters = st.none() | st.dictionaries(
+    st.sampled_from(["n", "m"]),
+    members | operators | operators.map(lambda inner: {"p": inner}) | operators.map(lambda inner: [inner]),
+    max_size=2,
+)
+
+gets = st.builds(GetOp, namespaces, keys, st.booleans())
+puts = st.builds(
+    PutOp, namespaces, keys, values, st.sampled_from([None, None, None, False, ["text"], ["n", "notes[0]"]]), st.none()
+)
+deletes = st.builds(PutOp, namespaces, keys, st.none(), st.none(), st.none())
+searches = st.builds(
+    SearchOp, prefixes, filters, st.integers(1, 5), st.integers(0, 3), st.none() | st.none() | texts, st.booleans()
+)  # fmt: skip
+matches = st.builds(
+    MatchCondition,
+    st.sampled_from(["prefix", "suffix"]),
+    st.lists(labels | st.just("*"), min_size=1, max_size=2).map(tuple),
+)
+listings = st.builds(
+    ListNamespacesOp, st.none() | st.lists(matches, max_size=2).map(tuple), st.none() | st.integers(1, 3),
+    st.integers(1, 6), st.integers(0, 2),
+)  # fmt: skip
+operations = st.one_of(puts, puts, deletes, gets, searches, listings)
+
+
+def plain(result: Any) -> Any:
+    """An answer without its times, which differ."""
+    if isinstance(result, list):
+        return [plain(member) for member in result]
+    if result is None or isinstance(result, tuple):
+        return result
+    score = getattr(result, "score", None)
+    score = None if score is None else pytest.approx(score, abs=1e-5)
+    return (result.namespace, result.key, result.value, score)
+
+
+def expected(oracle: Oracle, ops: list[Any]) -> list[Any] | None:
+    """The oracle's answers; None where it fails, as when it is asked whether "x" is more than 9."""
+    whole = [op._replace(limit=10**6, offset=0) if isinstance(op, SearchOp) else op for op in ops]
+    try:
+        answers = oracle.batch(whole)
+    except (TypeError, ValueError):
+        return None
+    return [
+        plain(answer[op.offset : op.offset + op.limit] if isinstance(op, SearchOp) else answer)
+        for op, answer in zip(ops, answers, strict=True)
+    ]
+
+
+class Differential(RuleBasedStateMachine):
+    """Batches of operations on both stores, whose answers must be the same."""
+
+    store: ReMeStore
+    ran = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.oracle = Oracle(index=INDEX)
+        self.store.workspace_id = f"w{random.SystemRandom().getrandbits(64):x}"
+
+    @rule(ops=st.lists(operations, min_size=1, max_size=12))
+    def batch(self, ops: list[Any]) -> None:
+        answerable = [op for op in ops if not isinstance(op, SearchOp) or expected(self.oracle, [op]) is not None]
+        answers = zip(answerable, self.store.batch(answerable), expected(self.oracle, answerable) or [], strict=True)
+        for op, mine, theirs in answers:
+            assert plain(mine) == theirs, op
+        type(self).ran += len(answerable)
+
+    @rule(op=operations)
+    def single(self, op: Any) -> None:
+        self.batch([op])
+
+
+@pytest.fixture
+def store(settings: Settings) -> Iterator[ReMeStore]:
+    with ReMeStore(settings, "acme", index=INDEX) as opened:
+        yield opened
+
+
+@pytest.mark.timeout(300)
+def test_answers_as_the_in_memory_store_over_ten_thousand_operations(store: ReMeStore) -> None:
+    Differential.store = store
+    run_state_machine_as_test(
+        Differential,
+        settings=bounds(
+            max_examples=160, stateful_step_count=40, deadline=None, database=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )  # fmt: skip
+    assert Differential.ran >= 10_000
+
+
+async def test_numbers_compare_as_numbers_and_dates_as_texts(store: ReMeStore) -> None:
+    for key, value in {"a": {"n": 9}, "b": {"n": 10.5}, "c": {"n": "11"}, "d": {"n": "none"}, "e": {}}.items():
+        await store.aput(("shelf",), key, value | {"day": f"2025-01-0{len(key)}"})
+
+    async def keys(condition: dict[str, Any]) -> list[str]:
+        return [item.key for item in await store.asearch(("shelf",), filter=condition)]
+
+    assert await keys({"n": {"$gt": 9}}) == ["b", "c"]
+    assert await keys({"n": {"$gte": 9, "$lt": 11}}) == ["a", "b"]
+    assert await keys({"n": {"$lte": "10"}}) == ["a"]
+    assert await keys({"n": {"$ne": 9}}) == ["b", "c", "d", "e"]
+    assert len(await keys({"day": {"$gte": "2025-01-01"}})) == 5
+    assert await keys({"day": {"$lt": "2025-01-01"}}) == []
+    with pytest.raises(InputError, match="no operator '\\$in'"):
+        await keys({"n": {"$in": [1]}})
+
+
+async def test_items_expire_and_reading_keeps_them_alive(settings: Settings) -> None:
+    ttl: Any = {"default_ttl": 1 / 60, "refresh_on_read": True}
+    async with ReMeStore(settings, "acme", ttl=ttl) as store:
+        await store.aput(("t",), "read", {"n": 1})
+        await store.aput(("t",), "left", {"n": 2})
+        await store.aput(("t",), "kept", {"n": 3}, ttl=None)
+        for _ in range(3):
+            await asyncio.sleep(0.4)
+            assert await store.aget(("t",), "read") is not None
+            assert await store.aget(("t",), "kept", refresh_ttl=False) is not None
+        assert await store.aget(("t",), "left") is None
+        assert [item.key for item in await store.asearch(("t",), refresh_ttl=False)] == ["read", "kept"]
+        created = (await store.aget(("t",), "kept")).created_at  # type: ignore[union-attr]
+        await store.aput(("t",), "left", {"n": 4})
+        await store.aput(("t",), "kept", {"n": 5}, ttl=None)
+        items = {item.key: item for item in await store.asearch(("t",), refresh_ttl=False)}
+        assert items["left"].created_at > created == items["kept"].created_at
+        await asyncio.sleep(1.1)
+        assert await store.asweep_ttl() == 2
+        assert [item.key for item in await store.asearch(("t",))] == ["kept"]
+
+
+async def test_a_batch_is_written_whole_or_not_at_all(store: ReMeStore) -> None:
+    with pytest.raises(InputError, match="not JSON"):
+        await store.abatch([PutOp(("a",), "good", {"n": 1}), PutOp(("a",), "bad", {"n": object()})])
+    with pytest.raises(InputError, match="nothing was written"):
+        await store.abatch([PutOp(("a",), "good", {"n": 1}), PutOp(("a",), "bad", {"n": "\x00"})])
+    with pytest.raises(InputError, match="2000 bytes"):
+        await store.abatch([PutOp(("a",), "good", {"n": 1}), PutOp(("a",), "k" * 3000, {"n": 1})])
+    assert await store.aget(("a",), "good") is None
+
+
+async def test_tenants_see_their_own_items_only(settings: Settings, store: ReMeStore) -> None:
+    async with ReMeStore(settings, "rival") as other:
+        await store.aput(("users", "u"), "name", {"text": "Ada"})
+        await other.aput(("users", "u"), "name", {"text": "Bob"})
+        assert (await store.aget(("users", "u"), "name")).value == {"text": "Ada"}  # type: ignore[union-attr]
+        assert [item.value for item in await other.asearch(())] == [{"text": "Bob"}]
+        await other.adelete(("users", "u"), "name")
+        assert await other.alist_namespaces() == []
+        assert await store.alist_namespaces() == [("users", "u")]
+
+
+async def test_batches_written_at_once_do_not_deadlock(store: ReMeStore) -> None:
+    keys = [f"k{n}" for n in range(8)]
+    batches = [[PutOp(("a",), key, {"n": n}) for key in random.sample(keys, 8)] for n in range(12)]
+    await asyncio.gather(*[store.abatch(batch) for batch in batches])
+    assert len({item.value["n"] for item in await store.asearch(("a",))}) == 1
+
+
+async def test_serves_an_agent_and_its_tools_in_both_worlds(store: ReMeStore) -> None:
+    def write(state: dict[str, Any], runtime: Runtime[None]) -> dict[str, Any]:
+        assert runtime.store is not None
+        runtime.store.put(("notes",), "n", {"text": "pear"})
+        return state
+
+    async def read(state: dict[str, Any], runtime: Runtime[None]) -> dict[str, Any]:
+        assert runtime.store is not None
+        return {"found": [item.key for item in await runtime.store.asearch(("notes",), query="pear")]}
+
+    graph: Any = StateGraph(dict)  # type: ignore[type-var]
+    graph.add_node("write", write).add_node("read", read)
+    graph.add_edge("__start__", "write").add_edge("write", "read")
+    assert (await graph.compile(store=store).ainvoke({}))["found"] == ["n"]
