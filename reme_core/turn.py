@@ -16,6 +16,7 @@ async with TurnMemory("postgresql://…", "alice") as turn:
 from __future__ import annotations
 
 import asyncio
+import copy
 import hashlib
 import logging
 from collections import OrderedDict
@@ -143,7 +144,7 @@ class TurnMemory:
         self.write = write
         self.patience = patience
         self.counts = Counts()
-        self._spent = Usage()
+        self._spent = {workspace_id: Usage()}
         self._links = Links(reme, on_call=self._called)
         self._delivery = Delivery(self._links, Spool(_spool_path(spool, self._links.settings)), self.counts)
         self._notes: OrderedDict[str, Note] = OrderedDict()
@@ -163,6 +164,11 @@ class TurnMemory:
         await self._delivery.aclose(self.patience)
         await self._links.aclose()
 
+    @property
+    def settings(self) -> Settings:
+        """How memory is opened, where it has to be."""
+        return self._links.settings
+
     def call(self, work: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run one of the coroutines from code that does not await: `turn.call(turn.begin, "Where do I live?")`.
 
@@ -174,6 +180,20 @@ class TurnMemory:
         """`aclose` for code that does not await; not to be called where an event loop is running."""
         self._links.call(self.aclose)
         self._links.stop()
+
+    def beside(self, workspace_id: str) -> Self:
+        """The same for another workspace, over the same connections, for agents that serve many tenants.
+
+        What waits for the database and `counts` are shared; closing one closes all.
+
+        Raises:
+            InputError: The id cannot name a workspace.
+        """
+        other = copy.copy(self)
+        other.workspace_id = check_workspace(workspace_id)
+        other._notes, other._recalling, other._delta = OrderedDict(), {}, Delta()
+        self._spent.setdefault(workspace_id, Usage())
+        return other
 
     async def reme(self) -> AsyncReMe:
         """The memory itself, open in the running event loop."""
@@ -279,16 +299,27 @@ class TurnMemory:
         )
         return [*memories, *quotes]
 
+    async def clear(self) -> None:
+        """Forget the whole workspace, for good; what waits to be written to it as well.
+
+        Raises:
+            ReMeError: Memory cannot be reached, whatever `on_error` says.
+        """
+        await self._delivery.drop(self.workspace_id)
+        self._notes.clear()
+        await (await self._links.reme()).workspaces.clear(self.workspace_id)
+
     def take_usage(self) -> Usage:
         """What chat models were paid for this memory since this was asked last, for the framework's own report."""
-        spent, self._spent = self._spent, Usage()
+        spent, self._spent[self.workspace_id] = self._spent[self.workspace_id], Usage()
         return spent
 
     def _called(self, workspace: str, call: ModelCall) -> None:
-        if workspace == self.workspace_id and not call.purpose.startswith(("embed", "rerank")):
-            self._spent.prompt_tokens += call.prompt_tokens
-            self._spent.completion_tokens += call.completion_tokens
-            self._spent.calls += 1
+        spent = self._spent.get(workspace)
+        if spent is not None and not call.purpose.startswith(("embed", "rerank")):
+            spent.prompt_tokens += call.prompt_tokens
+            spent.completion_tokens += call.completion_tokens
+            spent.calls += 1
 
     def _given(self, note: Note) -> Note:
         if note.error is not None and self.on_error == "raise":
