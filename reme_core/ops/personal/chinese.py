@@ -99,7 +99,7 @@ def _clauses(sentence: str) -> Iterator[str]:
 
 _SO: Final = r"(?:现在|目前|如今|一直|平时|平常|通常|经常|常常|总是|真的?|其实|也|还|都|就|已经|刚刚?|终于|最近|非常|特别|很|最|超级?|比较|挺|十分|更|尤其|又|从小就?|每天(?:都)?|确实|早就)*"
 _VALUE: Final = r"[^，,。！!；;：:\s（(？?]"
-_PLACE: Final = r"(?P<v>(?!了|到|的|过|这|那|哪|家|学校|公司|一个|新)[^\W\d]{2,12}?)(?=$|[，,。！!；;\s]|了|的|工作|上班|生活|上学|读书|住)"
+_PLACE: Final = r"(?P<v>(?![^，,。]{0,6}(?:酒店|宾馆|医院|旅馆|朋友|父母|楼|层|附近|隔壁))(?!了|到|的|过|这|那|哪|家|学校|公司|一个|新)[^\W\d]{2,12}?)(?=$|[，,。！!；;\s]|了|的|工作|上班|生活|上学|读书|住)"
 _LANGUAGES: Final = (
     r"(?P<lang>中文|英文|英语|法语|法文|德语|德文|日语|日文|韩语|西班牙语|俄语|粤语|普通话|汉语|葡萄牙语|意大利语)"
 )
@@ -123,14 +123,18 @@ _REGION: Final = re.compile(
 _POINTS_BACK: Final = re.compile(r"这|那|它|你|他|她|您|此")
 
 
-def _own_words(slot: str = "", *, holds: bool = True, value: str = "") -> Build:
-    """A claim in the speaker's own words, about the person; its value is the group `v`, or the same in any words."""
+def _own_words(slot: str = "", *, holds: bool = True, value: str = "", whole: bool = True) -> Build:
+    """A claim in the speaker's own words (the whole clause, or what matched), about the person.
+
+    Its value is the group `v`, or `value`, which is the same in whatever words.
+    """
 
     def build(match: re.Match[str], who: str) -> list[Claim]:
         groups = {k: (v or "") for k, v in match.groupdict().items()}
         said = value or groups.get("v", "").strip()
         name = slot.format(**{k: _SAME.get(v, v) for k, v in groups.items()})
-        return [Claim(third_person(match.string, who), match.string, name, said, holds=holds)]
+        told = match.string if whole else match[0]
+        return [Claim(third_person(told, who), match.string, name, said, holds=holds)]
 
     return build
 
@@ -141,7 +145,7 @@ _SAME: Final = {
     "男朋友": "boyfriend", "男友": "boyfriend", "儿子": "son", "女儿": "daughter", "姐姐": "older sister", "妹妹": "younger sister",
     "哥哥": "older brother", "弟弟": "younger brother", "妈妈": "mother", "母亲": "mother", "爸爸": "father", "父亲": "father",
     "狗": "dog", "小狗": "dog", "狗狗": "dog", "猫": "cat", "小猫": "cat", "猫咪": "cat", "兔子": "rabbit", "鹦鹉": "parrot",
-    "自行车": "bike", "钢琴": "piano",
+    "自行车": "bike", "车": "car", "钢琴": "piano",
 }  # fmt: skip
 
 
@@ -178,7 +182,7 @@ def _compiled(*patterns: tuple[str, Build]) -> tuple[tuple[re.Pattern[str], Buil
 
 
 _PATTERNS: Final = _compiled(
-    (r"(?:我的?名字(?:叫|是)|我(?:的中文名)?叫|(?:大家|朋友们?)?都?叫我|请?叫我)(?P<v>(?!做|我|你|他|她)[^\W\d]{1,8}?)(?=就|$|[，,。！!；;\s])",
+    (r"(?:我的?名字(?:叫|是)|我(?:的中文名)?叫|(?:大家|朋友们?)?都?叫我|请?叫我)(?P<v>(?![做我你他她它了不过得着来去外车醒上下])[^\W\d]{1,8}?)(?=就|$|[，,。！!；;\s])",
      _own_words("name")),
     # Homes and origins.
     (rf"我{_SO}(?:不住在?|不再住在?){_PLACE}", _own_words("home", holds=False)),
@@ -212,16 +216,16 @@ _PATTERNS: Final = _compiled(
     (rf"我{_TIME}?{_SO}(?:是|吃|开始吃|改吃|成了|变成了?|成为)了?(?:一个|一名)?(?P<v>(?:纯|全)?素食?者?|素)(?:了)?(?=$|[，,。！!；;])", _own_words("diet", value="vegetarian")),
     # Allergies.
     (r"我(?:现在)?(?:不再)?对(?P<v>[^，,。！!\s]{1,10}?)(?:不再过敏|已?经?不过敏了?|不过敏了?)", _own_words("allergy:{v}", holds=False)),
-    (rf"我{_SO}(?:对(?P<v>[^，,。！!\s]{{1,10}}?)(?:严重|有点|轻微)?过敏)", _own_words("allergy:{v}")),
+    (rf"我{_SO}(?:对(?P<v>[^，,。！!\s]{{1,10}}?)(?:严重|有点|轻微)?过敏)", _own_words("allergy:{v}", whole=False)),
     (rf"我{_SO}(?P<v>乳糖|麸质)不耐受?", _own_words("allergy:{v}")),
     # People, animals and things of theirs.
     (rf"我的?(?P<who>{_RELATIVES})的?(?:名字)?(?:叫做?|是叫|名叫)(?P<v>{_VALUE}{{1,10}})", _own_words("relation:{who}")),
     (rf"我(?:的|家的?)?(?P<v>{_PETS})[^，,。！!]{{0,6}}?(?:去世|死|走丢|被偷|不见)了?", _own_words("own:{v}", holds=False)),
     (rf"我{_TIME}?{_SO}(?:把)(?:我?的?)?(?P<v>[^\W\d]{{1,4}}?)(?:给)?卖(?:掉)?了", _own_words("own:{v}", holds=False)),
-    (rf"我{_TIME}?{_SO}(?:养|领养|有|买|收养)了?(?:一)?(?:只|条|辆|架|个)[^，,。！!]{{0,6}}?(?P<v>{_PETS})", _own_words("own:{v}")),
+    (rf"我{_TIME}?{_SO}(?:养|领养|有|买|收养)了?(?:[一两三四几]|\d)?(?:只|条|辆|架|个)[^，,。！!]{{0,6}}?(?P<v>{_PETS})", _own_words("own:{v}")),
     # Favourites, likes, dislikes and habits.
     (r"我最(?:喜欢|爱)的(?P<what>[^，,。！!是]{1,10}?)(?:现在)?是(?P<v>[^，,。！!；;]+)", _own_words("favourite:{what}")),
-    (rf"我{_SO}(?:不(?:再|太|怎么|大|是很)?(?:喜欢|爱|想|习惯|碰)|不(?:再|怎么)?(?=[喝吃抽玩看用打跑练学去])|讨厌|反感|受不了|厌恶|戒了?(?:掉了?)?|从不|从来不|很少|放弃了?|没再|停止了?)(?P<v>[^，,。！!；;]+)",
+    (rf"我{_SO}(?:不(?:再|太|怎么|大|是很)?(?:喜欢|爱|想|习惯|碰)|不(?:再|怎么)?(?=[喝吃抽玩看用打跑练学去游唱跳骑爬写画做弹熬])|讨厌|反感|受不了|厌恶|戒了?(?:掉了?)?|从不|从来不|很少|放弃了?|没再|停止了?)(?P<v>[^，,。！!；;]+)",
      _taste(holds=False)),
     (rf"我{_SO}(?:喜欢(?:上了?)?|热爱|爱好是?|爱(?!人)|偏爱|更?喜欢|迷上了?|习惯|享受|偏好|爱上了?)(?P<v>[^，,。！!；;]+)", _taste(holds=True)),
     (r"我的?(?:爱好|兴趣|习惯)是(?P<v>[^，,。！!；;]+)", _taste(holds=True)),
@@ -230,7 +234,7 @@ _PATTERNS: Final = _compiled(
     (rf"我{_TIME}?{_SO}(?:(?:正?在|开始)(?:学习?|练习?|准备|写|备考)|开始(?=跑|喝|打|做|游|健))(?P<v>[^，,。！!；;]+)", _taste(holds=True)),
     (rf"我{_SO}会(?P<v>(?:说|弹|拉|吹|打|游|写|做|讲)[^，,。！!；;]+)", _taste(holds=True)),
     # What happened.
-    (rf"我(?:和[^，,。]{{1,8}}|跟[^，,。]{{1,8}})?{_TIME}?{_SO}(?:一起)?(?:去了|去(?=[^，,。]{{2,12}}了)|参观了?|买了|参加了?|看了|完成了?|读完了?|看完了?|毕业|通过了?|拿到了?|赢了|"
+    (rf"我(?:和[^，,。]{{1,8}}|跟[^，,。]{{1,8}})?{_TIME}?{_SO}(?:一起)?(?:去了|去(?!公司|学校|上班|厕所|超市|睡)(?=[^，,。]{{2,12}}了)|参观了?|买了|参加了?|看了|完成了?|读完了?|看完了?|毕业|通过了?|拿到了?|赢了|"
      r"参与了?|学会了?|开始了?|结束了?|收到了?|见到了?|遇到了?|认识了?|跑完了?|爬了|考过了?|出版了?|做了|去过了?|骨折|受伤|摔|种了|办了|举办了?)(?P<v>[^，,。！!；;]*)",
      _happened),
 )  # fmt: skip
@@ -240,7 +244,7 @@ _STANDING: Final = re.compile(
 )
 _WISH: Final = re.compile(
     r"^(?:(?:你好|请|麻烦|拜托|能不能|可以|可不可以|希望|我希望|我想|好的?|对了|另外|还有|顺便|那|不过|你|您)[，,：:\s]*)*"
-    r"(?:以后|今后|从现在(?:起|开始)|总是|一直|始终|永远|每次|都|不要再?|别再?|不用再?|不必再?|默认|重新|恢复|请|你|您|跟我|对我|给我|和我|[，,：:\s])*"
+    r"(?:以后|今后|从现在(?:起|开始)|总是|一直|始终|永远|每次|都|不要再?|别再?|不用再?|不必再?|默认|重新|恢复|请|你|您|还是|就|也|跟我|对我|给我|和我|[，,：:\s])*"
     r"(?:(?:用|使用|改用|说|讲)[^，,。！!]{0,8}(?:回答|回复|交流|说话|跟我|和我|写|对话|沟通|$)|回答|回复|叫我|称呼|提醒|推荐|给出|列出|解释|使用|避免|说话|介绍)"
 )
 _WISH_ENDS: Final = re.compile(r"不用再|不必再|别再|不要再")

@@ -12,8 +12,8 @@ TASTE: Final = "taste"
 """The slot of likes, dislikes and habits: a claim replaces one of opposite sense about the same thing."""
 
 SINGLE: Final = frozenset(
-    {"name", "home", "origin", "employer", "job", "birthday", "age", "marital", "diet", "car", "school",
-     "answer_language", "answer_length", "address", "units", "phone", "os"}
+    {"name", "home", "origin", "employer", "job", "birthday", "age", "marital", "diet", "school",
+     "answer_language", "answer_length", "address", "units"}
 )  # fmt: skip
 """Slots with one value at a time, besides `favourite:…` and `own:…`; of others ("allergy:peanuts") many hold."""
 _SINGLE_FAMILIES: Final = ("favourite:", "own:", "relation:")

@@ -275,14 +275,15 @@ _COMPARED: Final = re.compile(r"\s+(?:over|than|rather than|instead of)\s")
 _PREFERRED: Final = re.compile(r"\s+(?:to|over|than|rather than|instead of)\s")
 
 
-def _own_words(slot: str = "", *, holds: bool = True) -> Build:
-    """A claim in the speaker's own words, turned into the third person; its value is the group `v`."""
+def _own_words(slot: str = "", *, holds: bool = True, whole: bool = True) -> Build:
+    """A claim in the speaker's own words (the whole clause, or what matched) in the third person; its value is `v`."""
 
     def build(match: re.Match[str], who: str) -> list[Claim]:
         value = (match.groupdict().get("v") or "").strip(" ,.")
         said = {k: (v or "").lower() for k, v in match.groupdict().items()}
         name = slot.format(**{k: _SAME.get(v, v) for k, v in said.items()})
-        return [Claim(third_person(match.string, who), match.string, name, value, holds=holds)]
+        told = match.string if whole else match[0]
+        return [Claim(third_person(told, who), match.string, name, value, holds=holds)]
 
     return build
 
@@ -366,16 +367,16 @@ _PATTERNS: Final = _compiled(
     (rf"(?:{_AM}|I (?:just |recently )?turned )(?P<v>\d{{2,3}})(?: years old)?(?=\s*(?:$|[.,!]|today|yesterday|last|this|now))",
      _about(("age", "v", "{who} is {value} years old"))),
     (rf"(?:{_AM}|{_PERFECT}got )(?:now )?(?P<v>single|married|engaged|divorced|widowed)(?![-\w]| to my| in\b)", _own_words("marital")),
-    (rf"{_AM}(?:now )?(?:an? )?(?:strict |lifelong )?(?P<v>vegan|vegetarian|pescatarian|omnivore|flexitarian)\b",
+    (rf"(?:{_AM}|I(?:'ve| have) been )(?:now )?(?:an? )?(?:strict |lifelong )?(?P<v>vegan|vegetarian|pescatarian|omnivore|flexitarian)\b",
      _own_words("diet")),
     (rf"{_PERFECT}(?:became|become|went|gone|turned) (?:an? )?(?P<v>vegan|vegetarian|pescatarian)\b", _own_words("diet")),
     (r"I(?:'m| am) (?:no longer|not)(?: an?)? (?P<v>vegan|vegetarian|pescatarian)\b", _own_words("diet", holds=False)),
     # Allergies: whoever answers must know them whatever is asked.
     (r"(?:I(?:'m| am) (?:no longer|not) allergic to) (?P<v>[\w -]+)", _own_words("allergy:{v}", holds=False)),
     (rf"(?:{_AM}(?:\w+ly )?allergic to|I have an allergy to) (?P<v>[\w -]+?)"
-     r"(?=\s*(?:$|[.,;!(]|\b(?:so|since|and|because|any ?more)\b))", _own_words("allergy:{v}")),
-    (r"I have (?:a |an )?(?:\w+ )?(?P<v>\w+) allergy\b", _own_words("allergy:{v}")),
-    (rf"{_AM}(?P<v>lactose|gluten)[ -]intolerant\b", _own_words("allergy:{v}")),
+     r"(?=\s*(?:$|[.,;!(]|\b(?:so|since|and|because|any ?more)\b))", _own_words("allergy:{v}", whole=False)),
+    (r"I have (?:a |an )?(?:\w+ )?(?P<v>\w+) allergy\b", _own_words("allergy:{v}", whole=False)),
+    (rf"{_AM}(?P<v>lactose|gluten)[ -]intolerant\b", _own_words("allergy:{v}", whole=False)),
     # People, animals and things of theirs.
     (rf"[Mm]y (?P<who>{_RELATIVES})(?:'s name is| is (?:called|named)|'s called|'s named) (?P<v>{_NAME})",
      _own_words("relation:{who}")),
@@ -384,10 +385,10 @@ _PATTERNS: Final = _compiled(
     (rf"(?:{_PERFECT}(?:own|adopted|got|bought)|I have) an? (?:[\w-]+ ){{0,2}}?(?P<v>{_PETS})\b", _own_words("own:{v}")),
     (r"I(?:'ve got| have) (?P<v>(?:an?|one|two|three|four|\d+) (?:[\w-]+ ){0,2}?(?:sisters?|brothers?|kids?|child(?:ren)?|sons?"
      r"|daughters?|siblings?|cats|dogs|cousins))\b", _own_words()),
-    (rf"I\s+{_ADVERBS}drive an? (?P<v>.+)", _own_words("car")),
+    (rf"I\s+{_ADVERBS}drive an? (?P<v>.+)", _own_words("own:car")),
     # Favourites, likes, dislikes and habits.
-    (r"[Mm]y (?:new )?(?:all-time )?favou?rite (?P<what>[\w ]{2,30}?)(?: (?:is now|is|are)|'s) (?P<v>.+)", _own_words("favourite:{what}")),
-    (rf"I (?:don't|do not|no longer) (?P<v>smoke|drink|run|swim|meditate|cycle|code|paint|vape)(?:{_NO_MORE})?\b", _taste(holds=False)),
+    (r"[Mm]y (?:new )?(?:all-time )?favou?rite (?P<what>[\w ]{2,30}?)(?: (?:is now|is|are)|'s) (?P<v>[^,;]+?)(?= now\b|[,;]|$)", _own_words("favourite:{what}")),
+    (rf"I (?:don't|do not|no longer) (?P<v>smoke|drink|run|swim|meditate|cycle|code|paint|vape)(?:{_NO_MORE})?\s*(?=$|[,.;!])", _taste(holds=False)),
     (rf"(?:I\s+{_ADVERBS}(?:don't|do not|no longer|never)(?: \w+ly)? (?:\w+ed to )?(?:like|love|enjoy|prefer|drink|eat|smoke|play|do|use"
      rf"|watch|go to|run|care for)|{_AM}(?:no longer|not)(?: \w+)? (?:into|fond of|a fan of|keen on))"
      rf" ?(?P<v>[^,;]+?)(?:{_NO_MORE})?(?=$|[,;.!])", _taste(holds=False)),
@@ -396,6 +397,7 @@ _PATTERNS: Final = _compiled(
      _taste(holds=False)),
     (rf"(?:I\s+{_ADVERBS}(?:like|love|enjoy|adore|prefer)|{_AM}(?:(?:very |really |so )?(?:into|fond of|keen on)|a (?:big |huge )?fan of))"
      r" (?P<v>[^;]+)", _taste(holds=True)),
+    (r"I (?:take|drink|eat|have) my (?P<v>[^;]+)", _taste(holds=True)),
     (r"I (?:never|rarely|hardly ever) (?P<v>[^;]+)", _taste(holds=False)),
     (r"I (?:usually|always|often|normally|regularly|typically|generally|sometimes|mostly) (?P<v>[^;]+)", _taste(holds=True)),
     (rf"I\s+{_ADVERBS}(?P<v>(?:{'|'.join(_HABITS)})\b[^;]*\b(?:every|each|daily|weekly|on (?:[MTWFS]\w+days?|weekends|weekdays)"
@@ -408,7 +410,7 @@ _PATTERNS: Final = _compiled(
      _taste(holds=True)),
     # What happened.
     (rf"{_PERFECT}(?:went|gone|visited|bought|started|finished|joined|adopted|ran|won|passed|graduated|met|attended|took|saw"
-     r"|watched|read|broke|lost|signed up|booked|celebrated|tried|sold|completed|flew|hiked|cooked|baked|planted|moved|ordered"
+     rf"|watched|read|broke|lost|signed up|booked|celebrated|tried|sold|completed|flew|hiked|cooked|baked|planted|moved(?! (?:on|to (?:step|the next|{_TOOLS}))\b)|ordered"
      r"|travel+ed|learned|learnt|published|presented|climbed|hurt|injured|sprained|performed|volunteered|organi[sz]ed|got back"
      r"|came back|returned|retired|hosted|spent|built|received|failed|recovered) (?P<v>[^;]+)", _happened),
 )  # fmt: skip

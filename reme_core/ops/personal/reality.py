@@ -52,9 +52,12 @@ def unreal(messages: Sequence[Message]) -> dict[str, str]:
         if session in playing:
             reasons[message.message_id] = "role play"
         elif _OWNED_UP.search(text):
-            reasons[message.message_id] = "joke"
             if session in before:
                 reasons[before[session]] = "joke"
+            # What follows the confession is meant seriously again.
+            rest = _AFTER_FIRST.sub("", text, count=1)
+            if not rest.strip() or _reason(rest):
+                reasons[message.message_id] = "joke"
         elif reason := _reason(text):
             reasons[message.message_id] = reason
         before[session] = message.message_id
@@ -65,8 +68,8 @@ def sentences(message: Message) -> list[Sentence]:
     """The sentences of a message, without code, quotations of others and embedded lines."""
     text = _CODE.sub(" ", plain(message.content))
     lines = [line for line in text.splitlines() if not line.lstrip().startswith((">", "|", "#"))]
-    parts = [part.strip() for line in lines for part in _ENDS.split(line)]
-    return [Sentence(message, part) for part in parts if part]
+    parts = [part.strip() for line in lines for whole in _ENDS.split(line) for part in _QUESTION_STARTS.split(whole)]
+    return [Sentence(message, part) for part in parts if part and not _OWNED_UP.match(part)]
 
 
 def states(sentence: str) -> bool:
@@ -103,6 +106,13 @@ _CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _ENDS: Final = re.compile(
     r"(?<=[。！？；])|(?<=[.!?;])(?=\s)(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bSt\.)(?<!\bMrs\.)|\n"
 )
+_AFTER_FIRST: Final = re.compile(r"^[^.!。！\n]*[.!。！\n]?")
+# "I'm vegetarian, so what could I cook?" states something before it asks.
+_QUESTION_STARTS: Final = re.compile(
+    r",\s+(?:(?:so|and|but)\s+)?(?=(?:could|can|would|will|do|does|what|how|which|where|who|any|should)\b[^,]*\?)"
+    r"|[，,](?=(?:请问|有什么|有没有|能不能|可以|可不可以|你|您|该|怎么|什么|哪)[^，,]*[?？吗呢])",
+    re.IGNORECASE,
+)
 _QUOTED: Final = re.compile(r"\"[^\"]+\"|“[^”]+”|「[^」]+」|『[^』]+』|«[^»]+»|(?<!\w)'[^']+'(?!\w)")
 _FIRST_PERSON: Final = re.compile(r"\bI\b|\bmy\b|我", re.IGNORECASE)
 
@@ -111,7 +121,7 @@ _WORKS_OF: Final = (
     r"|role-?play|novella|comic|simulation|parallel universe)"
 )
 _FICTION: Final = _any(
-    rf"\bin (?:my|the|this|a|our|that|his|her) (?:\w+ ){{0,2}}{_WORKS_OF}\b",
+    rf"\b(?:in|for|from) (?:my|the|this|a|our|that|his|her) (?:\w+ ){{0,2}}{_WORKS_OF}\b(?! (?:job|car|house|holiday))",
     rf"\b(?:{_WORKS_OF}|chapter|scene) (?:goes|begins|starts|opens)\b",
     r"\b(?:my|the|our) (?:\w+ )?(?:character|protagonist|narrator|hero|heroine|villain|alter ego|avatar)\b",
     r"\bonce upon a time\b|\bfiction(?:al)?\b|\bmake-believe\b|\b(?:chapter|scene) (?:\d+|one|two)\s*[:.]",
@@ -147,9 +157,10 @@ _WORK: Final = _any(
     r"|write|compose|draft|finish|continue|complete)\b[^.!?\n]{0,60}"
     r"\b(?:this|following|below|text|sentence|paragraph|story|poem|song|letter|e-?mail|essay|speech|dialogue|scene|bio"
     r"|post|message|quote|lyrics|draft|verse|monologue|slogan)s?\b",
+    r"^\W*(?:please )?(?:translate|proofread|rewrite|re-?phrase|paraphrase|summari[sz]e|correct|edit|polish)\b[^:\n]{0,30}:",
     r"\b(?:here is|here's|below is|this is) (?:an?|the|my friend's|his|her|their) (?:\w+ ){0,2}(?:text|e-?mail|letter|post"
     r"|article|transcript|review|diary|quote|log|story|poem)\b",
-    r"(?:翻译|润色|改写|总结|概括|修改|校对|分析|续写|仿写)(?:一下|下面|以下|这|成|为|[:：])|(?:帮我|请|给我)(?:写|编|作|续)"
+    r"(?:翻译|润色|改写|总结|概括|修改|校对|分析|续写|仿写)(?:一下|下面|以下|这|成|为|\s*[:：])|(?:帮我|请|给我)(?:写|编|作|续)"
     r"(?:一|个|首|篇|段|封)",
     r"(?:以下|下面)(?:是|的)[^。]{0,12}(?:文章|邮件|信|文字|段落|对话|日记|评论|原文)",
 )

@@ -115,7 +115,8 @@ def _remembered(claim: Claim, sentence: reality.Sentence, subject: str, *, alone
     mentions = said_when(sentence.text if alone else claim.quote, message.sent_at, timezone)
     past = [m for m in mentions if m.range.start is None or m.range.start <= message.sent_at]
     named = past[0].range if past and claim.slot not in _TIMELESS and (claim.slot != TASTE or not claim.holds) else None
-    content = claim.content if claim.kind == Kind.INSTRUCTION else dated(claim.content, mentions)
+    quoted = claim.kind == Kind.INSTRUCTION or claim.slot in _TIMELESS
+    content = claim.content if quoted else dated(claim.content, mentions)
     told = replace(claim, content=content, quote=sentence.text, when=named)
     return statement(told, [message], subject=subject, author=RULES)
 
