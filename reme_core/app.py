@@ -23,7 +23,9 @@ from reme_core.models.registry import chat_models, embedder, reranker
 from reme_core.ops.deps import Deps
 from reme_core.schema import Hit, Kind, Message, Recollection, Status, TimeRange, kinds_of
 from reme_core.settings import Settings
+from reme_core.store import hnsw
 from reme_core.store.database import Database
+from reme_core.store.erasure import erase_messages
 from reme_core.store.filters import Filters
 from reme_core.store.journal import Journal, working_for
 from reme_core.store.memories import Memories
@@ -31,11 +33,14 @@ from reme_core.store.messages import embed_waiting, record
 from reme_core.store.recall import Plan, Question, recall_memories, recall_messages, unnamed
 from reme_core.store.serving import Served, Serving
 from reme_core.store.workspaces import Workspaces
+from reme_core.tools import Tools
 
 log = logging.getLogger(__name__)
 
 MAX_HITS = 1_000
 """Most hits that one recall gives."""
+
+_QUIET_SECONDS = 2.0  # without an addition, until a workspace that has become large is brought into its index
 
 
 class AsyncReMe:
@@ -55,6 +60,7 @@ class AsyncReMe:
         background: The queue of background work, and the worker in this process.
         workspaces: Listing, loading, dumping, copying, clearing and moving whole workspaces.
         episodes: Scored attempts, and what they taught.
+        tools: Calls of tools, and guidance for the next ones.
         settings: What it was opened with.
         flows: The flows there are; `execute` runs one.
         chat: The chat model, or None where the offline rules serve.
@@ -75,6 +81,7 @@ class AsyncReMe:
         self.memories: Memories
         self.workspaces: Workspaces
         self.episodes: Episodes
+        self.tools: Tools
         self.flows: Flows
         self.chat: ChatModel | None = None
         self.reranker: Reranker | None = None
@@ -82,6 +89,7 @@ class AsyncReMe:
         self._database: Database | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._embedding: dict[str, asyncio.Task[Any]] = {}
+        self._grown: dict[str, float] = {}
 
     async def open(self) -> Self:
         """Connect, starting the embedded server where no database is named.
@@ -99,12 +107,13 @@ class AsyncReMe:
             self._chats = chat_models(self.settings, on_call=noted)
             self.chat = self._chats.get("default")
             self.reranker = reranker(self.settings, on_call=noted)
-            self.memories = Memories(database, self._serving)
-            self.workspaces = Workspaces(database, self._serving, self.memories)
+            self.memories = Memories(database, self._serving, on_growth=self._index_soon)
+            self.workspaces = Workspaces(database, self._serving)
             self.flows = Flows(catalog, self._surroundings(database))
             self.background = Background(
                 database, self.settings.worker, summarise=self._summarise, reflect=self.reflect
             )
+            self.tools = Tools(database, self.execute)
             self.episodes = Episodes(database, self.settings, self.chat, self._embed_soon, self.execute)
             self._database = database
             self.loop = asyncio.get_running_loop()
@@ -312,6 +321,16 @@ class AsyncReMe:
             await task
         return fresh
 
+    async def erase_messages(self, workspace: str, message_ids: Sequence[str]) -> int:
+        """Take out of the database what messages said, and every memory that rests on one of them.
+
+        The messages stay as empty rows, so that recording them again adds nothing.
+
+        Returns:
+            How many messages were erased.
+        """
+        return await erase_messages(self.database, workspace, message_ids)
+
     async def summarise(self, workspace: str) -> None:
         """Make memories, now, of every conversation that waits for it, and return when that is done."""
         await self.background.drain(workspace)
@@ -332,12 +351,32 @@ class AsyncReMe:
             if before is not None and not before.done():
                 await asyncio.wait([before])
             with working_for(workspace):
-                embedder = await self._serving.embedder(workspace)
-                await embed_waiting(self.database, workspace, embedder)
+                await self._serving.with_embedder(
+                    workspace, lambda embedder: embed_waiting(self.database, workspace, embedder)
+                )
 
         task = self._spawn(embed(), f"embedding messages of workspace '{workspace}'")
         self._embedding[workspace] = task
         return task
+
+    def _index_soon(self, workspace: str) -> None:
+        """Bring a workspace that has become large into the HNSW index, once nobody adds to it for a moment."""
+        growing = workspace in self._grown
+        self._grown[workspace] = time.monotonic()
+        if growing:
+            return
+
+        async def bring_in() -> None:
+            try:
+                # In the index an insert takes many times as long, so that a bulk of them is let through first.
+                while (waited := time.monotonic() - self._grown[workspace]) < _QUIET_SECONDS:  # noqa: ASYNC110
+                    await asyncio.sleep(_QUIET_SECONDS - waited)
+                await hnsw.ensure(self.database, workspace, exact_below=self.settings.recall.exact_below)
+                self._serving.forget(workspace)
+            finally:
+                del self._grown[workspace]
+
+        self._spawn(bring_in(), f"indexing workspace '{workspace}'")
 
     async def _embedded(self, workspace: str) -> None:
         """Wait until the messages that were recorded here have their vectors, or could not get them."""

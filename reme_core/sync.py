@@ -24,6 +24,7 @@ from reme_core.errors import ReMeError
 from reme_core.settings import Settings
 from reme_core.store.memories import Memories
 from reme_core.store.workspaces import Workspaces
+from reme_core.tools import Tools
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,6 +65,13 @@ class BlockingWorkspaces(_Facade):
     """The workspaces of one database."""
 
     list = blocking(Workspaces.list)
+    describe = blocking(Workspaces.describe)
+    load = blocking(Workspaces.load)
+    dump = blocking(Workspaces.dump)
+    copy = blocking(Workspaces.copy)
+    clear = blocking(Workspaces.clear)
+    reembed = blocking(Workspaces.reembed)
+    drop_old_vectors = blocking(Workspaces.drop_old_vectors)
 
 
 class BlockingEpisodes(_Facade):
@@ -80,6 +88,15 @@ class BlockingEpisodes(_Facade):
     continue_with = blocking(Episodes.continue_with)
     load = blocking(Episodes.load)
     dump = blocking(Episodes.dump)
+
+
+class BlockingTools(_Facade):
+    """The tools of all workspaces; every method names the one it works in."""
+
+    record = blocking(Tools.record)
+    statistics = blocking(Tools.statistics)
+    summarise = blocking(Tools.summarise)
+    guidance = blocking(Tools.guidance)
 
 
 class BlockingBackground(_Facade):
@@ -107,6 +124,7 @@ class ReMe(_Facade):
         memories: Adding, reading, changing, deleting and explaining single memories.
         workspaces: Listing, loading, dumping, copying, clearing and moving whole workspaces.
         episodes: Scored attempts, and what they taught.
+        tools: Calls of tools, and guidance for the next ones.
         background: The queue of background work.
         settings: What it was opened with.
     """
@@ -123,10 +141,12 @@ class ReMe(_Facade):
         self.memories = BlockingMemories(self._background, lambda reme: reme.memories)
         self.workspaces = BlockingWorkspaces(self._background, lambda reme: reme.workspaces)
         self.episodes = BlockingEpisodes(self._background, lambda reme: reme.episodes)
+        self.tools = BlockingTools(self._background, lambda reme: reme.tools)
         self.background = BlockingBackground(self._background, lambda reme: reme.background)
 
     recall = blocking(AsyncReMe.recall)
     record = blocking(AsyncReMe.record)
+    erase_messages = blocking(AsyncReMe.erase_messages)
     summarise = blocking(AsyncReMe.summarise)
     reflect = blocking(AsyncReMe.reflect)
     execute = blocking(AsyncReMe.execute)

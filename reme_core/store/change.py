@@ -98,6 +98,8 @@ def check(memories: Sequence[Memory]) -> None:
             raise InputError("kind 'conversation' is for raw messages; record them with record(messages)")
         for name in ("memory_id", "content", "when_to_use", "subject", "author"):
             rows.check_text(f"{name} of memory '{memory.memory_id!r}'", getattr(memory, name))
+        rest = [memory.score, memory.keywords, memory.metadata, [(s.id, s.quote) for s in memory.sources]]
+        rows.check_json(f"score, keywords, metadata or a source of memory '{memory.memory_id!r}'", rest)
     if len({m.memory_id for m in memories}) < len(memories):
         raise InputError("two memories of one call have the same memory_id; give each its own")
 

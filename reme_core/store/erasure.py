@@ -88,7 +88,10 @@ class _Doom:
                     ),
                 )
             for wording, statement in await _rows(conn, "wordings", workspace, doomed=doom.ids):
-                (doom.statements if statement else doom.situations).add(wording)
+                if statement:
+                    doom.statements.add(wording)
+                elif len(wording.split()) > 1 or not wording.isascii():  # else the name of a tool, which others use
+                    doom.situations.add(wording)
             found = await _rows(conn, "memories_saying", workspace, doomed=doom.ids, **_patterns(doom.statements))
             saying = {row[0] for row in found}
         return doom
@@ -168,13 +171,14 @@ def _patterns(wordings: Collection[str]) -> dict[str, list[str]]:
 def _is_telling(wording: str) -> bool:
     """Whether a wording is a statement (or a number, or a password), rather than a word that others use too.
 
-    >>> _is_telling("Her dog is called Rex"), _is_telling("San Francisco"), _is_telling("hunter2")
-    (True, False, True)
+    >>> [_is_telling(wording) for wording in ("Her dog is called Rex", "San Francisco", "get_account_info", "hunter2")]
+    [True, False, False, True]
     """
     found = set(terms(wording))
-    spaced = any(term.isascii() for term in found)
-    return len(found) >= (_TELLING_TERMS if spaced else _TELLING_CJK_TERMS) or any(
-        len(word) >= _SECRET_LENGTH and any(map(str.isdigit, word)) for word in wording.split()
+    words = wording.split()
+    enough = len(words) >= _TELLING_TERMS if wording.isascii() else len(found) >= _TELLING_CJK_TERMS
+    return (enough and len(found) >= _TELLING_TERMS) or any(
+        len(word) >= _SECRET_LENGTH and any(map(str.isdigit, word)) for word in words
     )
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from typing import Any
 
-from psycopg import sql
+from psycopg import AsyncConnection, sql
 
+from reme_core.store import index
 from reme_core.store.database import Database
 from reme_core.store.sql import load
 
@@ -38,8 +40,18 @@ async def ensure(database: Database, workspace: str, *, exact_below: int) -> boo
     if not due or due[0][1] > WIDEST:
         return False
     model, dimensions = due[0]
+    await prepare(database, workspace, model, dimensions)
     async with database.transaction(workspace) as conn:
-        await conn.execute(_SQL["take_part"], values)
+        await conn.execute(index.LOCK, values)  # whoever writes now has still seen a workspace outside the index
+        await serve(conn, workspace, model)
+    log.info("workspace '%s' is now searched by the HNSW index of '%s'", workspace, model)
+    return True
+
+
+async def prepare(database: Database, workspace: str, model: str, dimensions: int) -> None:
+    """Put the vectors that a workspace has of a model into the model's index, which is made if it is not there."""
+    async with database.transaction(workspace) as conn:
+        await conn.execute(_SQL["take_part"], {"workspace": workspace, "model": model})
     async with database.owner_connection() as conn:
         # Two processes that build one index at a time would wait for each other for ever.
         await conn.execute("select pg_advisory_lock(hashtextextended('reme.hnsw', 0))")
@@ -52,11 +64,13 @@ async def ensure(database: Database, workspace: str, *, exact_below: int) -> boo
                 name=sql.Identifier(index_name(model)), dimensions=sql.Literal(dimensions), model=sql.Literal(model)
             )
         )
-    async with database.transaction(workspace) as conn:
-        await conn.execute(_SQL["serve"], values)
-        await conn.execute(_SQL["take_part"], values)  # rows that were written while the index was built
-    log.info("workspace '%s' is now searched by the HNSW index of '%s'", workspace, model)
-    return True
+
+
+async def serve(conn: AsyncConnection[Any], workspace: str, model: str) -> None:
+    """Have a workspace searched by the index, with rows that were written since `prepare`; its turn must be held."""
+    values = {"workspace": workspace, "model": model}
+    await conn.execute(_SQL["serve"], values)
+    await conn.execute(_SQL["take_part"], values)
 
 
 def index_name(model: str) -> str:

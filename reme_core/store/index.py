@@ -31,6 +31,9 @@ _PRIOR_DOCUMENTS, _PRIOR_LENGTH = 50, 20
 
 _SQL = load("memory.sql")
 
+LOCK = _SQL["lock_index"]
+"""Takes the workspace's turn to write, until the end of the transaction."""
+
 
 def weigh(fields: Iterable[tuple[str, float]]) -> Counter[str]:
     """Count the terms of several fields, each by its weight: `[(text, weight), …]`."""
@@ -75,7 +78,7 @@ async def begin(conn: AsyncConnection[Any], workspace: str, corpus: Corpus, *, c
     """Take the workspace's turn to write, and number `count` new documents. The workspace is made on first use."""
     values = {"workspace": workspace, "corpus": corpus, "count": count}
     async with conn.pipeline():
-        await conn.execute(_SQL["lock_index"], values)
+        await conn.execute(LOCK, values)
         await conn.execute(_SQL["ensure_workspace"], values)
         cursor = await conn.execute(_SQL["begin_indexing"], values)
     model, hnsw, documents, length, ids = await cursor.fetchone() or (None, False, 0, 0, [])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -79,3 +81,19 @@ def check_text(name: str, text: str) -> None:
         text.encode("utf-8")
     except UnicodeEncodeError:
         raise InputError(f"{name} holds half of a surrogate pair and is not valid Unicode; decode it again") from None
+
+
+_NUL_IN_JSON = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def check_json(name: str, value: Any) -> None:
+    """Refuse JSON that Postgres cannot hold.
+
+    Raises:
+        InputError: It has a number that is not finite, a NUL character or half of a surrogate pair.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
+    except ValueError:
+        raise InputError(f"{name} holds a number that is not finite; use null") from None
+    check_text(name, _NUL_IN_JSON.sub("\x00", text) if "\\u0000" in text else text)

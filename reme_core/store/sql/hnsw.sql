@@ -7,9 +7,8 @@ where w.workspace_id = %(workspace)s and not w.hnsw
       >= %(exact_below)s
 
 -- name: take_part
-update reme.embedding e set hnsw = true
-from reme.workspace w
-where w.workspace_id = %(workspace)s and e.workspace_id = w.workspace_id and e.model = w.embedding_model and not e.hnsw
+update reme.embedding set hnsw = true
+where workspace_id = %(workspace)s and model = %(model)s and not hnsw
 
 -- name: serve
-update reme.workspace set hnsw = true where workspace_id = %(workspace)s
+update reme.workspace set hnsw = true where workspace_id = %(workspace)s and embedding_model = %(model)s

@@ -1,0 +1,154 @@
+"""Loading a library: read and check all of it, embed all of it, then put it in by one transaction.
+
+A file of millions of rows is never whole in memory: it is read once for each of the three steps, and the vectors wait
+in a temporary file.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from string import Template
+from typing import IO, Any, BinaryIO
+
+import anyio.to_thread
+import numpy as np
+import numpy.typing as npt
+from psycopg import AsyncConnection
+
+from reme_core.errors import LibraryError
+from reme_core.models import Embedder
+from reme_core.schema import Memory
+from reme_core.store import change, index, rows
+from reme_core.store.database import Database
+from reme_core.store.libraries import bad_line, read_lines
+from reme_core.store.sql import load
+
+_SQL = load("workspace.sql")
+_SAME_IDS = Template(_SQL["same_ids"]).substitute(columns=rows.select(rows.COLUMNS, "m"))
+_BATCH = 1_000  # memories in memory at a time
+
+Numbered = list[tuple[int, Memory]]
+
+
+async def load_library(
+    database: Database,
+    workspace: str,
+    path: Path,
+    embedder: Embedder,
+    *,
+    replace: bool,
+    on_progress: Callable[[int, int], None] | None,
+) -> int:
+    """Load a library; see `Workspaces.load`."""
+    with _opened(path) as file, tempfile.TemporaryFile(prefix="reme-vectors-") as spool:
+        before, total = _stamp(file), 0
+        async for batch in _batches(file, path):
+            total += len(batch)
+        width = await _embed(file, path, embedder, spool, total, on_progress)
+        spool.seek(0)
+        async with database.transaction(workspace, actor="load", reason=f"loaded from {path.name}") as conn:
+            if replace:
+                await _drop_memories(conn, workspace)
+            async for batch in _batches(file, path):
+                vectors = await anyio.to_thread.run_sync(_take, spool, len(batch), width)
+                await _insert(conn, workspace, path, batch, vectors, embedder.name, replace=replace)
+            if _stamp(file) != before:
+                raise LibraryError(f"{path} was changed while it was read; nothing was loaded", path=str(path))
+    return total
+
+
+async def _embed(
+    file: BinaryIO,
+    path: Path,
+    embedder: Embedder,
+    spool: IO[bytes],
+    total: int,
+    on_progress: Callable[[int, int], None] | None,
+) -> int:
+    """Embed all memories into the spool, row by row; returns the width of the vectors."""
+    done = width = 0
+    async for batch in _batches(file, path):
+        for start in range(0, len(batch), 100):  # so that progress is seen
+            part = batch[start : start + 100]
+            vectors = await embedder.embed([change.searched_text(memory) for _, memory in part], "passage")
+            width = vectors.shape[1]
+            spool.write(np.ascontiguousarray(vectors, dtype=np.float32).tobytes())
+            done += len(part)
+            if on_progress is not None:
+                on_progress(done, total)
+    return width
+
+
+async def _insert(
+    conn: AsyncConnection[Any],
+    workspace: str,
+    path: Path,
+    batch: Numbered,
+    vectors: npt.NDArray[np.float32],
+    model: str,
+    *,
+    replace: bool,
+) -> None:
+    ids = [memory.memory_id for _, memory in batch]
+    twice = {memory_id for place, memory_id in enumerate(ids) if memory_id in ids[:place]} if _repeats(ids) else set()
+    state = await index.begin(conn, workspace, "memory", count=len(batch))
+    if not replace:
+        await _drop_same(conn, workspace, ids)
+    if not twice:
+        memories = [memory for _, memory in batch]
+        twice = set(await change.insert(conn, workspace, memories, vectors, state, model))
+    if twice:
+        number, memory = next(item for item in reversed(batch) if item[1].memory_id in twice)
+        raise bad_line(path, number, f"memory_id '{memory.memory_id}' stands on an earlier line too")
+
+
+async def _drop_memories(conn: AsyncConnection[Any], workspace: str) -> None:
+    values = {"workspace": workspace}
+    await index.begin(conn, workspace, "memory", count=0)
+    async with conn.pipeline():
+        # Rows that are not yet in an index are inserted many times faster; the workspace joins it afterwards.
+        await conn.execute(_SQL["scan_exactly"], values)
+        for part in ("memories", "memory_vectors", "memory_postings", "memory_terms", "memory_statistic"):
+            await conn.execute(_SQL[f"drop_{part}"], values)
+
+
+async def _drop_same(conn: AsyncConnection[Any], workspace: str, ids: Sequence[str]) -> None:
+    values = {"workspace": workspace, "ids": list(ids)}
+    found = await (await conn.execute(_SAME_IDS, values)).fetchall()
+    if found:
+        await index.remove(conn, workspace, [row[0] for row in found])
+        gone = [change.weigh(rows.to_memory(workspace, row[1:])) for row in found]
+        await index.count(conn, workspace, "memory", removed=gone)
+        await conn.execute(_SQL["drop_same_ids"], values)
+
+
+def _repeats(ids: Sequence[str]) -> bool:
+    return len(set(ids)) < len(ids)
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise LibraryError(f"cannot read {path}: {error.strerror}", path=str(path)) from None
+
+
+async def _batches(file: BinaryIO, path: Path) -> AsyncIterator[Numbered]:
+    """The memories of the file from its beginning, with their line numbers; parsed in a thread."""
+    file.seek(0)
+    lines: Iterator[tuple[int, Memory]] = read_lines(file, path)
+    while batch := await anyio.to_thread.run_sync(lambda: list(islice(lines, _BATCH))):
+        yield batch
+
+
+def _take(spool: IO[bytes], count: int, width: int) -> npt.NDArray[np.float32]:
+    return np.frombuffer(spool.read(count * width * 4), dtype=np.float32).reshape(count, width)
+
+
+def _stamp(file: BinaryIO) -> tuple[int, int]:
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns

@@ -1,0 +1,91 @@
+-- name: names
+select workspace_id from reme.workspace order by workspace_id
+
+-- name: described
+select w.workspace_id, w.embedding_model, m.dimensions, w.hnsw, w.created_at,
+       (select count(*) from reme.memory r where r.workspace_id = w.workspace_id and r.status = 'active'),
+       (select count(*) from reme.memory r where r.workspace_id = w.workspace_id and r.status <> 'active'),
+       (select count(*) from reme.message r where r.workspace_id = w.workspace_id),
+       (select count(*) from reme.episode r where r.workspace_id = w.workspace_id)
+from reme.workspace w
+left join reme.embedding_model m on m.model = w.embedding_model
+order by w.workspace_id
+
+-- name: exists
+select exists (select from reme.workspace where workspace_id = %(workspace)s)
+
+-- name: has_content
+select exists (select from reme.memory where workspace_id = %(workspace)s)
+    or exists (select from reme.message where workspace_id = %(workspace)s)
+    or exists (select from reme.episode where workspace_id = %(workspace)s)
+
+-- name: dump
+-- What a user deleted is not given out; it waits for erasure or for somebody who looks into the history.
+select ${columns},
+       array(select (s.source_kind, s.source_id, s.quote) from reme.memory_source s
+             where s.workspace_id = m.workspace_id and s.memory_id = m.memory_id
+             order by s.source_kind, s.source_id)
+from reme.memory m
+where m.workspace_id = %(workspace)s and m.status <> 'deleted'
+order by m.document_id
+
+-- name: drop_memories
+delete from reme.memory where workspace_id = %(workspace)s
+
+-- name: drop_memory_vectors
+delete from reme.embedding where workspace_id = %(workspace)s and kind <> 'conversation'
+
+-- name: drop_memory_postings
+delete from reme.posting where workspace_id = %(workspace)s and corpus = 'memory'
+
+-- name: drop_memory_terms
+delete from reme.term_statistic where workspace_id = %(workspace)s and corpus = 'memory'
+
+-- name: drop_memory_statistic
+delete from reme.corpus_statistic where workspace_id = %(workspace)s and corpus = 'memory'
+
+-- name: scan_exactly
+update reme.workspace set hnsw = false where workspace_id = %(workspace)s and hnsw
+
+-- name: same_ids
+select m.document_id, ${columns}
+from reme.memory m where m.workspace_id = %(workspace)s and m.memory_id = any(%(ids)s)
+
+-- name: drop_same_ids
+delete from reme.memory where workspace_id = %(workspace)s and memory_id = any(%(ids)s)
+
+-- name: lock_journal
+select pg_advisory_xact_lock(hashtextextended('reme.journal ' || %(workspace)s, 0))
+
+-- name: drop_workspace
+with counted as (select count(*) as memories from reme.memory where workspace_id = %(workspace)s),
+dropped as (delete from reme.workspace where workspace_id = %(workspace)s)
+select memories from counted
+
+-- name: tables
+-- The tables that hold rows of a workspace, those that refer to others last, with the columns that can be copied and
+-- the one that numbers their rows.
+select c.relname, r.refers,
+       array(select a.attname from pg_attribute a
+             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+               and a.attname <> 'workspace_id' and a.attidentity = '' and a.attgenerated = ''
+             order by a.attnum),
+       (select a.attname from pg_attribute a where a.attrelid = c.oid and a.attidentity <> '' and not a.attisdropped)
+from pg_class c
+cross join lateral (
+    select exists (select from pg_constraint k
+                   where k.conrelid = c.oid and k.contype = 'f' and k.confrelid <> 'reme.workspace'::regclass)
+) r (refers)
+where c.relnamespace = 'reme'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+  and exists (select from pg_attribute w where w.attrelid = c.oid and w.attname = 'workspace_id' and not w.attisdropped)
+order by r.refers, c.relname
+
+-- name: copy_workspace
+insert into reme.workspace (workspace_id, embedding_model, settings, erased_at)
+select %(target)s, embedding_model, settings, erased_at from reme.workspace where workspace_id = %(workspace)s
+on conflict (workspace_id) do update
+set embedding_model = excluded.embedding_model, settings = excluded.settings, hnsw = false
+
+-- name: begin_copy
+-- The history comes along as it was, so that copying writes none.
+select set_config('reme.erasing', 'on', true)
