@@ -58,6 +58,7 @@ class BlockingMemories(_Facade):
     delete = blocking(Memories.delete)
     history = blocking(Memories.history)
     evidence = blocking(Memories.evidence)
+    resting_on = blocking(Memories.resting_on)
     as_of = blocking(Memories.as_of)
 
 

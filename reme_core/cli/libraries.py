@@ -1,22 +1,127 @@
-"""Whole workspaces: `reme workspaces`."""
+"""Whole workspaces: `reme workspaces`, `load`, `dump`, `copy`, `clear`, `reembed`."""
 
 from __future__ import annotations
 
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
 import typer
+from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.session import Session, with_session
+from reme_core.errors import InputError, NotFoundError
 
 app = typer.Typer()
+
+Workspace = Annotated[
+    str, typer.Option("--workspace", "-w", envvar="REME_WORKSPACE", show_envvar=True, help="Which workspace.")
+]
 
 
 @app.command()
 @with_session
 def workspaces(session: Session) -> None:
-    """List the workspaces."""
+    """List the workspaces, and what each of them holds."""
     with session.opened() as reme:
-        names = reme.workspaces.list()
-    shown = output.table("workspace")
-    for name in names:
-        shown.add_row(name)
-    session.show(names, shown)
+        found = reme.workspaces.describe()
+    numbers = ("memories", "closed", "messages", "episodes")
+    shown = output.table("workspace", *numbers, "model", "since", right=numbers)
+    for one in found:
+        counts = (one.memories, one.closed_memories, one.messages, one.episodes)
+        model = (one.embedding_model or "") + (" (indexed)" if one.hnsw else "")
+        shown.add_row(Text(one.workspace_id, "bold"), *(f"{n:,}" for n in counts), model, output.day(one.created_at))
+    session.show([asdict(one) for one in found], shown if found else Text("There are none yet.", "dim"))
+
+
+@app.command()
+@with_session
+def load(
+    session: Session,
+    path: Annotated[Path, typer.Argument(help="A JSONL file, or a folder that holds <workspace>.jsonl.")],
+    workspace: Workspace,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the memories that are there, rather than putting these in their place.")
+    ] = False,
+) -> None:
+    """Load memories from a library. All lines are taken or none: a bad one is named, and nothing is changed."""
+    with session.opened() as reme, session.progress("Embedding") as advance:
+        loaded = reme.workspaces.load(workspace, path, replace=not keep, on_progress=advance)
+    session.show({"workspace": workspace, "loaded": loaded}, _done(f"loaded {loaded:,} memories into '{workspace}'"))
+
+
+@app.command()
+@with_session
+def dump(
+    session: Session,
+    path: Annotated[Path, typer.Argument(help="The JSONL file, or a folder that gets <workspace>.jsonl.")],
+    workspace: Workspace,
+) -> None:
+    """Write the memories of a workspace to a library."""
+    with session.opened() as reme, output.status("Writing …", quiet=session.options.as_json):
+        written = reme.workspaces.dump(workspace, path)
+    session.show({"workspace": workspace, "dumped": written}, _done(f"wrote {written:,} memories of '{workspace}'"))
+
+
+@app.command()
+@with_session
+def copy(
+    session: Session,
+    source: Annotated[str, typer.Argument(help="The workspace to copy.")],
+    target: Annotated[str, typer.Argument(help="What the copy is called.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Clear the target first, if it holds anything.")] = False,
+) -> None:
+    """Make a twin of a workspace, with its messages, sources and history."""
+    with session.opened() as reme, output.status("Copying …", quiet=session.options.as_json):
+        copied = reme.workspaces.copy(source, target, replace=replace)
+    session.show({"source": source, "target": target, "copied": copied}, _done(f"copied {copied:,} memories"))
+
+
+@app.command()
+@with_session
+def clear(
+    session: Session,
+    workspace: Annotated[str, typer.Argument(help="The workspace to remove.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove a workspace with all that belongs to it: messages, history and logs as well. Final."""
+    with session.opened() as reme:
+        if workspace not in reme.workspaces.list():
+            raise NotFoundError(f"there is no workspace '{workspace}'; `reme workspaces` lists them")
+        if not (yes or _agreed(f"Remove all of workspace '{workspace}' for good?")):
+            raise typer.Exit(1)
+        removed = reme.workspaces.clear(workspace)
+    session.show({"workspace": workspace, "removed": removed}, _done(f"removed '{workspace}', {removed:,} memories"))
+
+
+@app.command()
+@with_session
+def reembed(
+    session: Session,
+    workspace: Workspace,
+    drop_old: Annotated[
+        bool, typer.Option("--drop-old", help="Remove the vectors of other models afterwards.")
+    ] = False,
+) -> None:
+    """Move a workspace to the embedding model that is configured, while the old vectors go on serving.
+
+    It may be interrupted: what has its new vector already keeps it.
+    """
+    with session.opened() as reme:
+        with session.progress("Embedding") as advance:
+            made = reme.workspaces.reembed(workspace, on_progress=advance)
+        dropped = reme.workspaces.drop_old_vectors(workspace) if drop_old else 0
+    data = {"workspace": workspace, "embedded": made, "dropped": dropped}
+    session.show(data, _done(f"made {made:,} vectors, removed {dropped:,} old ones"))
+
+
+def _done(what: str) -> Text:
+    return Text(what, "green")
+
+
+def _agreed(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise InputError("there is nobody to ask; say --yes")
+    return typer.confirm(question, err=True)

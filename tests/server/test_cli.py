@@ -116,6 +116,35 @@ def test_recall_narrows_by_time_and_session(configured: str, settings: Settings,
 
 
 @pytest.mark.usefixtures("configured")
+def test_a_workspace_is_loaded_dumped_copied_moved_and_cleared(reme: Reme, tmp_path: Path) -> None:
+    library = tmp_path / "tips.jsonl"
+    line = {"memory_id": "m1", "memory_type": "task", "when_to_use": "A search finds nothing", "content": "Broaden it."}
+    library.write_text(json.dumps(line) + "\n")
+    assert reme.json("load", str(library), "-w", "tips") == {"workspace": "tips", "loaded": 1}
+    reme("add", "Told outright.", "-w", "tips")
+    reme("load", str(library), "-w", "tips", "--keep")
+    assert reme.json("copy", "tips", "twin")["copied"] == 2
+    assert [(w["workspace_id"], w["memories"]) for w in reme.json("workspaces")] == [("tips", 2), ("twin", 2)]
+    assert "twin" in reme("workspaces") and reme("copy", "tips", "twin", code=1) == ""
+    assert reme.json("dump", str(tmp_path / "out.jsonl"), "-w", "twin")["dumped"] == 2
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+    assert reme.json("reembed", "-w", "tips") == {"workspace": "tips", "embedded": 0, "dropped": 0}
+    assert reme("clear", "twin", code=2) == "" and "say --yes" in reme.err
+    assert reme.json("clear", "twin", "--yes")["removed"] == 2
+    reme("clear", "twin", "--yes", code=3)
+    assert "`reme workspaces` lists them" in reme.err
+
+
+@pytest.mark.usefixtures("configured")
+def test_a_library_with_a_bad_line_is_left_out_and_the_line_is_named(reme: Reme, tmp_path: Path) -> None:
+    library = tmp_path / "tips.jsonl"
+    library.write_text('{"content": "good", "memory_type": "task"}\n{"content": \n')
+    reme("add", "Told outright.", "-w", "tips")
+    assert reme("load", str(library), "-w", "tips", code=2) == ""
+    assert "2" in reme.err and reme.json("workspaces")[0]["memories"] == 1
+
+
+@pytest.mark.usefixtures("configured")
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
@@ -190,7 +219,9 @@ def test_the_demo_tells_the_same_each_time_and_leaves_the_configured_database_al
     assert "superseded: " in out and 'psql "$(reme db url)"' not in out  # DATABASE_URL names another database here
     assert reme.json("workspaces") == []
     monkeypatch.delenv("DATABASE_URL")
-    assert reme.json("workspaces") == ["demo"] and 'psql "$(reme db url)"' in reme("demo")
+    (held,) = reme.json("workspaces")
+    assert (held["workspace_id"], held["messages"], held["memories"], held["closed_memories"]) == ("demo", 20, 22, 1)
+    assert 'psql "$(reme db url)"' in reme("demo")
 
 
 def test_an_ephemeral_demo_leaves_nothing(reme: Reme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from reme_core.store.memories import Memories
 from reme_core.store.workspaces import Workspaces
 from reme_core.sync import BlockingMemories, BlockingWorkspaces
 
-INTERNAL = {"open", "aclose", "apply", "same_text"}
+INTERNAL = {"open", "aclose", "apply", "same_text", "version"}
 """Coroutines that the flows and the facade itself call, not users."""
 
 
