@@ -25,8 +25,8 @@ from psycopg import AsyncConnection
 from reme_core.errors import DatabaseError, FlowError, NotFoundError, ReMeError
 from reme_core.schema import Message
 from reme_core.settings import WorkerSettings
-from reme_core.store import rows
 from reme_core.store.database import Database
+from reme_core.store.messages import unsummarised
 from reme_core.store.sql import load
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,6 @@ _UPKEEP_SECONDS = 30.0  # how often a worker looks for stalled jobs and due refl
 _POLL_SECONDS = 2.0  # a job whose time comes, or is moved, announces itself to nobody
 _STALLED_SECONDS = 40.0  # a worker whose heartbeat (every ten seconds) is older than this is dead
 _KEPT_DAYS = 7  # how long jobs that went well are shown
-_MOST_MESSAGES = 200  # of a conversation that one job summarises; the rest is for the next one
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class Background:
     Args:
         database: Where the queue is.
         settings: When and how often.
-        summarise: Makes memories from waiting messages: `(workspace, messages)`.
+        summarise: Makes memories from the waiting messages of a conversation: `(workspace, session_id)`.
         reflect: Makes higher memories of a workspace.
     """
 
@@ -72,7 +71,7 @@ class Background:
         database: Database,
         settings: WorkerSettings,
         *,
-        summarise: Callable[[str, Sequence[Message]], Awaitable[Any]],
+        summarise: Callable[[str, str], Awaitable[Any]],
         reflect: Callable[[str], Awaitable[Any]],
     ) -> None:
         self._database = database
@@ -126,17 +125,20 @@ class Background:
         await self._app.connector.open_async(self._database.pool)  # does nothing when it is open
 
     async def _run_summary(self, context: JobContext, workspace: str, session_id: str) -> None:
-        values = {"workspace": workspace, "session_id": session_id, "limit": _MOST_MESSAGES}
         async with self._noting_errors(context, workspace):
-            while found := await self._database.fetch(workspace, _SQL["waiting_messages"], values):
-                messages = [rows.to_message(row) for row in found]
-                await self._summarise(workspace, messages)
-                left = await self._database.fetch(workspace, _SQL["waiting_messages"], values | {"limit": 1})
-                if left and left[0][0] == messages[0].message_id:
+            first = await self._first_waiting(workspace, session_id)
+            while first is not None:
+                await self._summarise(workspace, session_id)
+                before, first = first, await self._first_waiting(workspace, session_id)
+                if first == before:
                     raise FlowError(
                         f"the summary of session '{session_id}' in workspace '{workspace}' left its messages waiting; "
                         "a flow summary_personal_memory of your own has to end in the op that stores its result"
                     )
+
+    async def _first_waiting(self, workspace: str, session_id: str) -> str | None:
+        waiting = await unsummarised(self._database, workspace, session_id=session_id, limit=1)
+        return waiting[0].message_id if waiting else None
 
     async def _run_reflection(self, context: JobContext, workspace: str) -> None:
         async with self._noting_errors(context, workspace):

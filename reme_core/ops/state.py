@@ -80,6 +80,11 @@ class SummaryRequest(Request):
     path: str = ""
     src_workspace_id: str = ""
     memory_ids: list[str] = Field(default_factory=list)
+    memory_id: str = ""
+    content: str = ""
+    """A statement to remember, or the exact words of one to delete."""
+    limit: int = Field(1000, ge=1, le=1000)
+    include_expired: bool = False
 
     @field_validator("tool_names", mode="before")
     @classmethod

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from reme_core import AsyncReMe, Message, Settings
 from reme_core.errors import ModelUnavailableError, NotFoundError
+from reme_core.store.messages import unsummarised
 
 
 class Summaries:
@@ -26,7 +27,8 @@ class Summaries:
         self.seen: list[list[str]] = []
         self.failing = False
 
-    async def __call__(self, workspace: str, messages: Sequence[Message]) -> None:
+    async def __call__(self, workspace: str, session_id: str) -> None:
+        messages = await unsummarised(self.reme.database, workspace, session_id=session_id)
         self.seen.append([m.content for m in messages])
         if self.failing:
             raise ModelUnavailableError("the model is down")
@@ -159,7 +161,7 @@ KILLED = textwrap.dedent(
     import asyncio, sys
     from reme_core import AsyncReMe, Settings
 
-    async def hang(workspace, messages):
+    async def hang(workspace, session_id):
         print("working", flush=True)
         await asyncio.sleep(600)
 

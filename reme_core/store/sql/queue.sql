@@ -55,13 +55,6 @@ where id in (
     limit 10000
 )
 
--- name: waiting_messages
-select message_id, role, author, content, session_id, sent_at, reasoning_content, tool_calls, tool_call_id, metadata
-from reme.message
-where workspace_id = %(workspace)s and session_id = %(session_id)s and summarised_at is null
-order by position
-limit %(limit)s
-
 -- name: due_reflections
 -- Workspaces whose time has come, and that learned something about a person since.
 select w.workspace_id

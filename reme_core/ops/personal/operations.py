@@ -1,0 +1,83 @@
+"""MemoryScope's operations on the memory of a person, as flows: looking, adding, deleting.
+
+`consolidate` and `reflect` are the flows of those names; retrieval is `retrieve_personal_memory`.
+"""
+
+from __future__ import annotations
+
+from reme_core.errors import InputError, NotFoundError
+from reme_core.ops.deps import Deps
+from reme_core.ops.registry import op
+from reme_core.ops.state import SummaryState, UpdateResult
+from reme_core.schema import PERSONAL_KINDS, Kind, Memory, Status
+from reme_core.store.filters import Filters
+from reme_core.store.messages import unsummarised
+
+_PERSONAL = [str(kind) for kind in PERSONAL_KINDS]
+_MOST = 1_000
+
+
+@op(uses={"session_id"}, writes={"report"})
+async def read_waiting(state: SummaryState, deps: Deps, *, limit: int = 500) -> None:
+    """Give the messages that were recorded and that no memory was made of yet, oldest first."""
+    found = await unsummarised(deps.database, state.workspace_id, session_id=state.session_id, limit=limit)
+    state.report["messages"] = [message.model_dump(mode="json") for message in found]
+
+
+@op(uses={"limit", "include_expired"}, writes={"memories"})
+async def list_personal(state: SummaryState, deps: Deps) -> None:
+    """List what is known about people, newest first; with `include_expired`, what was closed as well."""
+    status = None if state.include_expired else Status.ACTIVE
+    found = await deps.memories.list(state.workspace_id, Filters(kinds=_PERSONAL, status=status), limit=state.limit)
+    state.memories = [memory for memory in found if memory.status != Status.DELETED]
+
+
+@op(reads={"content"}, uses={"user_name"}, writes={"memories", "update_result"})
+async def add_told(state: SummaryState, deps: Deps) -> None:
+    """Remember a statement as it is given, as kind `custom`; one that is remembered word for word is not added again.
+
+    Raises:
+        InputError: There is no `content`.
+    """
+    content = state.content.strip()
+    if not content:
+        raise InputError("content: is empty; say what to remember")
+    known = await deps.memories.same_text(state.workspace_id, [content], _PERSONAL)
+    if content in known:
+        state.memories = [await deps.memories.get(state.workspace_id, known[content])]
+        return
+    told = Memory(kind=Kind.CUSTOM, subject=state.user_name, content=content, author=state.user_name)
+    state.memories = await deps.memories.add(state.workspace_id, told, actor=deps.flow, reason="told outright")
+    state.update_result = UpdateResult(inserted_count=1)
+
+
+@op(uses={"memory_ids", "memory_id", "content"}, writes={"update_result"})
+async def delete_told(state: SummaryState, deps: Deps) -> None:
+    """Delete memories by id (`memory_id`, `memory_ids`) or by their exact `content`; the history keeps them.
+
+    Raises:
+        InputError: Nothing is named.
+        NotFoundError: There is no such memory.
+    """
+    ids = [*state.memory_ids, *([state.memory_id] if state.memory_id else [])]
+    if content := state.content.strip():
+        known = await deps.memories.same_text(state.workspace_id, [content], _PERSONAL)
+        if content not in known:
+            raise NotFoundError(f"workspace '{state.workspace_id}' remembers nothing that says exactly {content!r}")
+        ids.append(known[content])
+    if not ids:
+        raise InputError("memory_id, memory_ids or content: name the memory to delete")
+    deleted = await deps.memories.delete(state.workspace_id, ids, actor=deps.flow, reason="deleted on request")
+    if not deleted:
+        raise NotFoundError(f"workspace '{state.workspace_id}' has no memory {', '.join(ids)}")
+    state.update_result = UpdateResult(deleted_count=deleted)
+
+
+@op(writes={"update_result"})
+async def delete_all_personal(state: SummaryState, deps: Deps) -> None:
+    """Delete everything that is known about people in a workspace; experience and messages stay, and the history."""
+    deleted = 0
+    while found := await deps.memories.list(state.workspace_id, Filters(kinds=_PERSONAL), limit=_MOST):
+        ids = [memory.memory_id for memory in found]
+        deleted += await deps.memories.delete(state.workspace_id, ids, actor=deps.flow, reason="all deleted on request")
+    state.update_result = UpdateResult(deleted_count=deleted)

@@ -1,0 +1,78 @@
+"""MemoryScope's operations do what they did there, in one workspace and no other."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from reme_core import AsyncReMe, Message, Settings
+from reme_core.errors import InputError, NotFoundError
+
+
+@pytest.fixture
+async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
+    settings.worker.embedded = False
+    async with AsyncReMe(settings) as reme:
+        yield reme
+
+
+async def contents(reme: AsyncReMe, **options: object) -> list[str]:
+    listed = await reme.execute("list_memory", workspace_id="w", **options)
+    return [memory["content"] for memory in listed.metadata["memory_list"]]
+
+
+async def test_a_statement_is_added_once_listed_and_deleted_by_its_words(reme: AsyncReMe) -> None:
+    added = await reme.execute("add_memory", workspace_id="w", content="I am allergic to peanuts", user_name="alice")
+    assert added.metadata["update_result"]["inserted_count"] == 1
+    again = await reme.execute("add_memory", workspace_id="w", content="I am allergic to peanuts ")
+    assert again.metadata["update_result"]["inserted_count"] == 0
+    assert again.metadata["memory_list"][0]["memory_id"] == added.metadata["memory_list"][0]["memory_id"]
+    assert await contents(reme) == ["I am allergic to peanuts"]
+    deleted = await reme.execute("delete_memory", workspace_id="w", content="I am allergic to peanuts")
+    assert deleted.metadata["update_result"]["deleted_count"] == 1
+    assert await contents(reme) == []
+    with pytest.raises(NotFoundError, match="nothing that says exactly"):
+        await reme.execute("delete_memory", workspace_id="w", content="I am allergic to peanuts")
+
+
+async def test_deleting_by_id_needs_a_memory_of_the_same_workspace(reme: AsyncReMe) -> None:
+    added = await reme.execute("add_memory", workspace_id="w", content="I live in Porto")
+    memory_id = added.metadata["memory_list"][0]["memory_id"]
+    with pytest.raises(NotFoundError):
+        await reme.execute("delete_memory", workspace_id="other", memory_id=memory_id)
+    with pytest.raises(InputError, match="name the memory"):
+        await reme.execute("delete_memory", workspace_id="w")
+    await reme.execute("delete_memory", workspace_id="w", memory_id=memory_id)
+    assert await contents(reme) == []
+
+
+async def test_messages_wait_until_they_are_consolidated(reme: AsyncReMe) -> None:
+    said = [Message(content="I live in Berlin.", session_id="s"), Message(content="How are you?", session_id="t")]
+    await reme.record("w", said)
+    waiting = await reme.execute("read_message", workspace_id="w")
+    assert [m["content"] for m in waiting.metadata["messages"]] == ["I live in Berlin.", "How are you?"]
+    only = await reme.execute("read_message", workspace_id="w", session_id="t")
+    assert [m["content"] for m in only.metadata["messages"]] == ["How are you?"]
+    await reme.execute("consolidate", workspace_id="w")
+    assert (await reme.execute("read_message", workspace_id="w")).metadata["messages"] == []
+    assert any("Berlin" in text for text in await contents(reme))
+
+
+async def test_what_a_newer_statement_replaced_is_shown_only_when_asked_for(reme: AsyncReMe) -> None:
+    for text in ("I live in Berlin.", "I moved to Lisbon."):
+        await reme.record("w", [Message(content=text, session_id=text)])
+        await reme.execute("consolidate", workspace_id="w")
+    assert not any("Berlin" in text for text in await contents(reme))
+    assert any("Berlin" in text for text in await contents(reme, include_expired=True))
+    with pytest.raises(InputError, match="limit"):
+        await contents(reme, limit=0)
+
+
+async def test_deleting_everything_about_people_leaves_experience(reme: AsyncReMe) -> None:
+    await reme.memories.add("w", "Refunds need a reason.", kind="task")
+    for text in ("I like tea", "I like chess"):
+        await reme.execute("add_memory", workspace_id="w", content=text)
+    deleted = await reme.execute("delete_all", workspace_id="w")
+    assert deleted.metadata["update_result"]["deleted_count"] == 2
+    assert [m.content for m in await reme.memories.list("w")] == ["Refunds need a reason."]
