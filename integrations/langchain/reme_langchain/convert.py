@@ -1,0 +1,61 @@
+"""LangChain's messages as ours, and recalled memories as LangChain's documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+
+from reme_core.ops.notes import as_text
+from reme_core.schema import Hit, Message, ToolCall
+from reme_core.text.plain import plain_json
+
+
+def from_langchain(messages: Sequence[AnyMessage | BaseMessage], session_id: str = "") -> list[Message]:
+    """Messages of a conversation, without those that middleware wrote into it.
+
+    Ids are only unique within a conversation where the application chose them, so they carry its name.
+    """
+    return [_message(message, session_id) for message in messages if not _made_up(message)]
+
+
+def _message(message: AnyMessage | BaseMessage, session_id: str) -> Message:
+    common = {
+        "content": str(message.text),
+        "author": message.name or "",
+        "session_id": session_id,
+        "metadata": {},
+        **({"message_id": f"{session_id}/{message.id}" if session_id else message.id} if message.id else {}),
+    }
+    if isinstance(message, AIMessage):
+        calls = [
+            ToolCall(id=call["id"] or "", name=call["name"], arguments=json.dumps(plain_json(call["args"])))
+            for call in message.tool_calls
+        ]
+        return Message.model_validate({**common, "role": "assistant", "tool_calls": calls})
+    if isinstance(message, ToolMessage):
+        return Message.model_validate({**common, "role": "tool", "tool_call_id": message.tool_call_id})
+    role = "system" if isinstance(message, SystemMessage) else "user"
+    return Message.model_validate({**common, "role": role})
+
+
+def _made_up(message: AnyMessage | BaseMessage) -> bool:
+    """Whether nobody said it: LangChain's summarisation puts its summary where the conversation was."""
+    return isinstance(message, HumanMessage) and bool(message.additional_kwargs.get("lc_source"))
+
+
+def as_document(hit: Hit) -> Document:
+    """A recalled memory or message; its metadata is plain JSON."""
+    memory = hit.memory
+    about = {
+        "memory_id": memory.memory_id,
+        "kind": str(memory.kind),
+        "subject": memory.subject,
+        "author": memory.author,
+        "observed_at": memory.observed_at.isoformat() if memory.observed_at else "",
+        "score": hit.parts.final,
+    }
+    metadata = plain_json(memory.metadata) | {name: value for name, value in about.items() if value != ""}
+    return Document(id=memory.memory_id, page_content=as_text(memory, "en"), metadata=metadata)

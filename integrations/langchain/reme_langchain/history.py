@@ -1,0 +1,136 @@
+"""`ReMeChatMessageHistory`: one conversation in the database, which is also what memories are made of."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
+from pydantic import SecretStr
+
+from reme_core.errors import ReMeError
+from reme_core.links import HasSettings
+from reme_core.schema import new_id
+from reme_core.settings import Settings
+from reme_core.text.plain import plain_json
+from reme_core.turn import TurnMemory
+from reme_langchain.convert import from_langchain
+
+log = logging.getLogger(__name__)
+
+_FORM: Final = "langchain"  # in a message's metadata: what LangChain's message holds beside its words
+
+_CONVERSATION: Final = """
+select message_id, content, metadata
+from reme.message
+where workspace_id = %(workspace)s and session_id = %(session)s and erased_at is null
+order by position
+"""
+
+
+class ReMeChatMessageHistory(BaseChatMessageHistory):
+    """The messages of one conversation, for `RunnableWithMessageHistory` and for programs of your own.
+
+    ```python
+    history = ReMeChatMessageHistory("monday", "postgresql://…", "alice")
+    history.add_user_message("My dog is called Rex.")
+    ```
+
+    What is added is a source of memories like every other conversation in the workspace. System messages and empty
+    ones are not kept.
+
+    Attributes:
+        session_id: The conversation.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        reme: HasSettings | Settings | SecretStr | str | None = None,
+        workspace_id: str = "default",
+        *,
+        on_error: Literal["log", "raise"] = "log",
+        write: Literal["background", "awaited"] = "awaited",
+        patience: float = 10.0,
+        spool: Literal["file", "memory"] | Path = "file",
+    ) -> None:
+        """Say which conversation it is.
+
+        Args:
+            session_id: The conversation.
+            reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
+            workspace_id: The tenant.
+            on_error: `log` begins anew where memory fails, and delivers what was added later; `raise` fails.
+            write: `awaited` waits until the database has what was added; what is still on its way in the
+                `background` may be missing when the messages are asked for.
+            patience: Seconds before memory counts as failed.
+            spool: Where messages wait that the database has not taken yet.
+        """
+        self.session_id = session_id
+        self._turn = TurnMemory(
+            reme, workspace_id, kinds=(), on_error=on_error, write=write, patience=patience, spool=spool
+        )
+
+    @property
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override]  # LangChain allows a property for the attribute
+        """All messages, in order; to be read only."""
+        return self._turn.call(self.aget_messages)
+
+    async def aget_messages(self) -> list[BaseMessage]:
+        """All messages, in order."""
+        try:
+            return messages_from_dict([_form(content, metadata) for _, content, metadata in await self._rows()])
+        except ReMeError as error:
+            if self._turn.on_error == "raise":
+                raise
+            log.warning("a conversation begins anew: %s", error)
+            return []
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Add messages at the end."""
+        self._turn.call(self.aadd_messages, messages)
+
+    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Add messages at the end."""
+        ours = []
+        for message in messages:
+            form = message_to_dict(message)
+            if isinstance(message.content, str):
+                del form["data"]["content"]  # the words stand in one place only, from which they can be erased
+            # A list may hold a message twice, so each gets an id of its own here; LangChain's own is kept in its form.
+            ours += [
+                one.model_copy(update={"message_id": new_id(), "metadata": {_FORM: plain_json(form)}})
+                for one in from_langchain([message], self.session_id)
+            ]
+        await self._turn.record(ours, session_id=self.session_id)
+
+    def clear(self) -> None:
+        """Erase the conversation, and with it the memories that rest on it."""
+        self._turn.call(self.aclear)
+
+    async def aclear(self) -> None:
+        """Erase the conversation, and with it the memories that rest on it."""
+        rows = await self._rows()
+        await (await self._turn.reme()).erase_messages(self._turn.workspace_id, [row[0] for row in rows])
+
+    async def aclose(self) -> None:
+        """Deliver what waits, and close what was opened here."""
+        await self._turn.aclose()
+
+    def close(self) -> None:
+        """`aclose` for code that does not await."""
+        self._turn.close()
+
+    async def _rows(self) -> list[tuple[Any, ...]]:
+        database = (await self._turn.reme()).database
+        values = {"workspace": self._turn.workspace_id, "session": self.session_id}
+        return await database.fetch(self._turn.workspace_id, _CONVERSATION, values)
+
+
+def _form(content: str, metadata: dict[str, Any]) -> dict[str, Any]:
+    """A message in the form that LangChain reads."""
+    form: dict[str, Any] = metadata.get(_FORM) or {}
+    return {"type": form.get("type", "human"), "data": {"content": content, **form.get("data", {})}}

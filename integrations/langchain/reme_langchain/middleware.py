@@ -1,0 +1,297 @@
+"""`ReMeMiddleware`: long-term memory for LangChain's `create_agent`.
+
+What is known is recalled once, before the agent begins, and stands in the system message of each model call of the
+turn; it is stored neither in the messages nor in a checkpoint. What is new is recorded after the agent.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, NotRequired, Self
+
+from langchain.agents import AgentState
+from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+from langchain.agents.middleware.types import PrivateStateAttr, ToolCallRequest
+from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langgraph.channels.untracked_value import UntrackedValue
+from langgraph.config import get_config
+from langgraph.runtime import Runtime, get_runtime
+from langgraph.types import Command
+from pydantic import SecretStr
+
+from reme_core.errors import InputError
+from reme_core.links import HasSettings
+from reme_core.schema import Message, new_id
+from reme_core.settings import Settings
+from reme_core.turn import TurnMemory
+from reme_langchain.convert import from_langchain
+from reme_langchain.tools import memory_tools
+from reme_langchain.usage import areport_usage, report_usage
+
+Workspace = str | Callable[[Runtime[Any]], str]
+"""A tenant, or what tells the tenant of a run, such as `lambda runtime: runtime.context.user_id`."""
+
+_TENANTS: Final = 1_000  # whose delta and notes are kept in memory; a forgotten one costs a look into the database
+_UNFINISHED: Final = 1_000  # turns that have begun and not ended
+
+
+class MemoryState(AgentState[Any]):
+    """The agent's state with the notes of this turn, by middleware: private, and never checkpointed."""
+
+    reme_notes: NotRequired[Annotated[dict[str, str], UntrackedValue, PrivateStateAttr]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One run of the agent: whose it is, and what was said before it and in it."""
+
+    memory: TurnMemory
+    turn_id: str
+    session_id: str
+    messages: list[Message]
+    new: list[Message]
+    """Those that may be new: all where ids last, else what came with this run."""
+
+
+class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
+    """Recalls before an agent runs and records after it; for `invoke`, `ainvoke` and both kinds of streams.
+
+    ```python
+    memory = ReMeMiddleware("postgresql://…", lambda runtime: runtime.context.user_id)
+    agent = create_agent(model, tools, middleware=[memory], context_schema=Context)
+    ```
+
+    A run that is cancelled keeps the words that it was given. `aclose` delivers what waits and disconnects.
+
+    Attributes:
+        counts: What was done so far, for all tenants.
+    """
+
+    state_schema = MemoryState
+
+    def __init__(
+        self,
+        reme: HasSettings | Settings | SecretStr | str | None = None,
+        workspace_id: Workspace = "default",
+        *,
+        kinds: Iterable[str] = ("personal", "conversation"),
+        top_k: int = 5,
+        token_budget: int = 800,
+        on_error: Literal["log", "raise"] = "log",
+        write: Literal["background", "awaited", "off"] = "background",
+        patience: float = 10.0,
+        spool: Literal["file", "memory"] | Path = "file",
+        recall: bool = True,
+        tools: bool = False,
+        name: str = "ReMeMiddleware",
+    ) -> None:
+        """Say whose memory it is and how a turn uses it; `reme_core.turn.TurnMemory` tells more of the parameters.
+
+        Args:
+            reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
+            workspace_id: The tenant, or a function that tells it from the run's `Runtime`.
+            kinds: What to recall: `personal`, `task`, `tool`, `conversation`, or single kinds.
+            top_k: Memories, and as many messages, that a note holds at the most.
+            token_budget: Tokens that a note takes at the most.
+            on_error: `log` lets a run go on without memory, `raise` lets it fail.
+            write: When a turn is written: in the `background`, `awaited`, or `off`.
+            patience: Seconds that a turn waits for memory.
+            spool: Where turns wait that the database has not taken yet.
+            recall: Whether to recall before each turn; False leaves that to the tools.
+            tools: Whether the agent may search and change its memory by tools.
+            name: Tells two of them in one agent apart.
+        """
+        super().__init__()
+        self._name = name
+        self._workspace = workspace_id
+        self._recall = recall
+        self._memory = TurnMemory(
+            reme,
+            workspace_id if isinstance(workspace_id, str) else "default",
+            kinds=kinds,
+            top_k=top_k,
+            token_budget=token_budget,
+            on_error=on_error,
+            write=write,
+            patience=patience,
+            spool=spool,
+        )
+        self.counts = self._memory.counts
+        self.tools = memory_tools(self._here) if tools else []
+        self._tenants: OrderedDict[str, TurnMemory] = OrderedDict({self._memory.workspace_id: self._memory})
+        self._unfinished: OrderedDict[str, _Turn] = OrderedDict()
+
+    @property
+    def name(self) -> str:
+        """Its name in the agent's graph."""
+        return self._name
+
+    async def aclose(self) -> None:
+        """Record what was said in runs that never came to their end, deliver what waits, and disconnect."""
+        self._give_up(list(self._unfinished))
+        await self._memory.aclose()
+
+    def close(self) -> None:
+        """`aclose` for code that does not await."""
+        self._give_up(list(self._unfinished))
+        self._memory.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.aclose()
+
+    async def abefore_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Recall for the run that begins."""
+        return self._noted(state, await self._begin(self._turn(state, runtime)))
+
+    def before_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Recall for the run that begins."""
+        return self._noted(state, self._memory.call(self._begin, self._turn(state, runtime)))
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        """Show the note to the model."""
+        note = self._note_in(request)
+        if note is None:  # resumed elsewhere: notes are not checkpointed
+            note = await self._begin(self._turn(request.state, request.runtime))
+        with self._keeping(request.state):
+            return await handler(_shown(request, note))
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        """Show the note to the model."""
+        note = self._note_in(request)
+        if note is None:
+            note = self._memory.call(self._begin, self._turn(request.state, request.runtime))
+        with self._keeping(request.state):
+            return handler(_shown(request, note))
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
+    ) -> ToolMessage | Command[Any]:
+        """Keep what was said if the tool is cancelled."""
+        with self._keeping(request.state):
+            return await handler(request)
+
+    def wrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
+    ) -> ToolMessage | Command[Any]:
+        """Keep what was said if the tool is interrupted."""
+        with self._keeping(request.state):
+            return handler(request)
+
+    async def aafter_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Record what is new."""
+        turn = self._ended(state, runtime)
+        await turn.memory.record(turn.new, turn.turn_id, session_id=turn.session_id)
+        await areport_usage(turn.memory.take_usage())
+        return None
+
+    def after_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Record what is new."""
+        turn = self._ended(state, runtime)
+        self._memory.call(turn.memory.record, turn.new, turn.turn_id, session_id=turn.session_id)
+        report_usage(turn.memory.take_usage())
+        return None
+
+    async def _begin(self, turn: _Turn) -> str:
+        self._unfinished.pop(turn.turn_id, None)
+        same = [name for name, begun in self._unfinished.items() if begun.session_id == turn.session_id != ""]
+        self._give_up(same)
+        self._unfinished[turn.turn_id] = turn
+        self._give_up(list(self._unfinished)[:-_UNFINISHED])
+        if not self._recall:
+            return ""
+        return (await turn.memory.begin(turn.messages, turn.turn_id)).text
+
+    def _turn(self, state: Any, runtime: Runtime[Any]) -> _Turn:
+        asked: dict[str, Any] = get_config().get("configurable") or {}
+        session_id = str(asked.get("thread_id") or "")
+        heard: Sequence[AnyMessage] = state["messages"]
+        # With a checkpointer, a message keeps its id for ever; without one, the application may give the whole history
+        # anew each time, and LangGraph new ids to it.
+        lasting = bool(session_id and asked.get("__pregel_checkpointer"))
+        messages = from_langchain(heard, session_id)
+        new = messages if lasting else from_langchain(heard[_begun(heard) :], session_id)
+        return _Turn(self._of(runtime), _turn_id(heard), session_id, messages, new)
+
+    def _ended(self, state: MemoryState, runtime: Runtime[Any]) -> _Turn:
+        turn = self._turn(state, runtime)
+        self._unfinished.pop(turn.turn_id, None)
+        return turn
+
+    def _of(self, runtime: Runtime[Any]) -> TurnMemory:
+        """The memory of a run's tenant."""
+        if isinstance(self._workspace, str):
+            return self._memory
+        workspace = self._workspace(runtime)
+        if not isinstance(workspace, str):
+            raise InputError(f"workspace_id gave {workspace!r} for a run; it has to give the name of its tenant")
+        memory = self._tenants.get(workspace)
+        if memory is None:
+            memory = self._tenants[workspace] = self._memory.beside(workspace)
+        self._tenants.move_to_end(workspace)
+        if len(self._tenants) > _TENANTS:
+            self._tenants.popitem(last=False)
+        return memory
+
+    def _here(self) -> TurnMemory:
+        return self._memory if isinstance(self._workspace, str) else self._of(get_runtime())
+
+    @contextmanager
+    def _keeping(self, state: Any) -> Iterator[None]:
+        """Record what the user said if the run ends here, by a cancellation most of all."""
+        try:
+            yield
+        except BaseException:
+            self._give_up([_turn_id(state["messages"])])
+            raise
+
+    def _give_up(self, turn_ids: Iterable[str]) -> None:
+        for turn_id in turn_ids:
+            turn = self._unfinished.pop(turn_id, None)
+            if turn is not None:
+                words = [message for message in turn.new if message.role == "user"]
+                turn.memory.record_soon(words, turn_id, session_id=turn.session_id)
+
+    def _noted(self, state: MemoryState, note: str) -> dict[str, Any]:
+        return {"reme_notes": {**state.get("reme_notes", {}), self.name: note}}
+
+    def _note_in(self, request: ModelRequest[Any]) -> str | None:
+        notes: dict[str, str] = request.state.get("reme_notes", {})  # type: ignore[assignment]  # our part of the state
+        return notes.get(self.name)
+
+
+def _shown(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
+    """The request with the note at the end of its system message."""
+    if not note:
+        return request
+    before = request.system_message.content if request.system_message is not None else ""
+    content = f"{before}\n\n{note}".strip() if isinstance(before, str) else [*before, {"type": "text", "text": note}]
+    return request.override(system_message=SystemMessage(content=content))
+
+
+def _begun(messages: Sequence[AnyMessage]) -> int:
+    """Where the last run begins: at the first of the last messages of the user that stand together."""
+    start = _asked(messages)
+    while start > 0 and isinstance(messages[start - 1], HumanMessage):
+        start -= 1
+    return max(start, 0)
+
+
+def _asked(messages: Sequence[AnyMessage]) -> int:
+    """Where the last message of the user stands; -1 if there is none."""
+    return max((place for place, message in enumerate(messages) if isinstance(message, HumanMessage)), default=-1)
+
+
+def _turn_id(messages: Sequence[AnyMessage]) -> str:
+    place = _asked(messages)
+    return (messages[place].id if place >= 0 else None) or new_id()

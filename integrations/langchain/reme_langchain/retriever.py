@@ -1,0 +1,106 @@
+"""`ReMeRetriever`: what a workspace remembers, as a LangChain retriever."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from itertools import chain, zip_longest
+from typing import Any, Literal, Self
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from pydantic import PrivateAttr, SecretStr
+
+from reme_core.errors import ReMeError
+from reme_core.links import HasSettings
+from reme_core.schema import Hit, Kind
+from reme_core.settings import Settings
+from reme_core.turn import TurnMemory
+from reme_langchain.convert import as_document
+
+log = logging.getLogger(__name__)
+
+
+class ReMeRetriever(BaseRetriever):
+    """Finds memories, and what was said, for a query.
+
+    ```python
+    retriever = ReMeRetriever("postgresql://…", "alice", k=4)
+    documents = retriever.invoke("Where does my dog live?")
+    ```
+    """
+
+    k: int
+    """Documents at the most."""
+    on_error: Literal["log", "raise"]
+    """Whether a memory that fails yields nothing, or an error."""
+    _turn: TurnMemory = PrivateAttr()
+
+    def __init__(
+        self,
+        reme: HasSettings | Settings | SecretStr | str | None = None,
+        workspace_id: str = "default",
+        *,
+        kinds: Iterable[str] = ("personal", "conversation"),
+        k: int = 5,
+        on_error: Literal["log", "raise"] = "log",
+        patience: float = 10.0,
+        **options: Any,
+    ) -> None:
+        """Say where to look.
+
+        Args:
+            reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
+            workspace_id: The tenant.
+            kinds: What to look for: `personal`, `task`, `tool`, `conversation`, or single kinds.
+            k: Documents at the most; `invoke(query, k=…)` says it for one call.
+            on_error: `log` yields nothing where memory fails, `raise` the error.
+            patience: Seconds before memory counts as failed.
+            options: Everything else that `BaseRetriever` takes.
+        """
+        super().__init__(k=k, on_error=on_error, **options)
+        self._turn = TurnMemory(
+            reme, workspace_id, kinds=kinds, top_k=k, on_error=on_error, write="off", patience=patience, spool="memory"
+        )
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        return self._turn.call(self._documents, query, self.k if k is None else k)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        return await self._documents(query, self.k if k is None else k)
+
+    async def _documents(self, query: str, k: int) -> list[Document]:
+        try:
+            hits = await self._turn.search(query, limit=k)
+        except ReMeError as error:
+            if self.on_error == "raise":
+                raise
+            log.warning("nothing was retrieved: %s", error)
+            return []
+        return [as_document(hit) for hit in _woven(hits)[:k]]
+
+    async def aclose(self) -> None:
+        """Close what was opened here."""
+        await self._turn.aclose()
+
+    def close(self) -> None:
+        """`aclose` for code that does not await."""
+        self._turn.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.aclose()
+
+
+def _woven(hits: list[Hit]) -> list[Hit]:
+    """Memories and messages in turn, each best first: their scores cannot be compared."""
+    memories = [hit for hit in hits if hit.memory.kind != Kind.CONVERSATION]
+    messages = [hit for hit in hits if hit.memory.kind == Kind.CONVERSATION]
+    return [hit for hit in chain.from_iterable(zip_longest(memories, messages)) if hit is not None]

@@ -1,0 +1,47 @@
+"""What memory's own model calls cost, told to LangChain's callbacks, where `UsageMetadataCallbackHandler` adds it up.
+
+They are told of as calls of a chat model with the tag `nostream`, so that nothing of them reaches the user's stream.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
+from langchain_core.messages import AIMessage
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.outputs import ChatGeneration, LLMResult
+from langgraph.config import get_config
+
+from reme_core.delivery import Usage
+
+MODEL_NAME: Final = "reme"
+"""Under which the tokens are reported."""
+_RUN: Final[dict[str, Any]] = {"name": "reme"}
+_TAGS: Final = ["nostream"]
+
+
+async def areport_usage(usage: Usage) -> None:
+    """Tell the callbacks of the running graph."""
+    if usage.calls:
+        callbacks = AsyncCallbackManager.configure(get_config().get("callbacks"), local_tags=_TAGS)
+        for run in await callbacks.on_chat_model_start(_RUN, [[]]):
+            await run.on_llm_end(_result(usage))
+
+
+def report_usage(usage: Usage) -> None:
+    """Tell the callbacks of the running graph."""
+    if usage.calls:
+        callbacks = CallbackManager.configure(get_config().get("callbacks"), local_tags=_TAGS)
+        for run in callbacks.on_chat_model_start(_RUN, [[]]):
+            run.on_llm_end(_result(usage))
+
+
+def _result(usage: Usage) -> LLMResult:
+    spent = UsageMetadata(
+        input_tokens=usage.prompt_tokens,
+        output_tokens=usage.completion_tokens,
+        total_tokens=usage.prompt_tokens + usage.completion_tokens,
+    )
+    message = AIMessage(content="", usage_metadata=spent, response_metadata={"model_name": MODEL_NAME})
+    return LLMResult(generations=[[ChatGeneration(message=message)]])
