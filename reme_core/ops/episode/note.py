@@ -93,7 +93,7 @@ def _written(past: PastEpisodes, language: Language) -> str:
     lines = []
     for heading, items in sections:
         if items:
-            lines += ["", heading, *(f"  - {item}" for item in items)]
+            lines += ["", heading, *(f" - {item}" for item in items)]
     if past.mean is not None:
         mean, count = past.mean
         lines += ["", phrase("episode_mean", language, task=task, mean=f"{mean:.2f}", count=count)]
