@@ -35,6 +35,7 @@ QUEUE = "reme"
 _SQL = load("queue.sql")
 _UPKEEP_SECONDS = 30.0  # how often a worker looks for stalled jobs and due reflections
 _POLL_SECONDS = 2.0  # a job whose time comes, or is moved, announces itself to nobody
+_WAIT_SECONDS = 0.05  # between looks at what another worker has taken on
 _STALLED_SECONDS = 40.0  # a worker whose heartbeat (every ten seconds) is older than this is dead
 _KEPT_DAYS = 7  # how long jobs that went well are shown
 
@@ -193,9 +194,16 @@ class Background:
                 self._upkeep.cancel()
 
     async def drain(self, workspace: str | None = None) -> None:
-        """Do now what waits, of one workspace or of all, and return when it is done."""
-        await self._database.execute_anywhere(_SQL["hurry"], {"workspace": workspace})
+        """Do now what waits, of one workspace or of all, and return when it is done, by whichever worker.
+
+        A job that fails is tried again later as always; it is not waited for.
+        """
+        values = {"workspace": workspace}
+        await self._database.execute_anywhere(_SQL["hurry"], values)
         await self.run(until_done=True)
+        while await self._database.execute_anywhere(_SQL["at_work"], values):
+            await asyncio.sleep(_WAIT_SECONDS)
+            await self.run(until_done=True)
 
     async def aclose(self) -> None:
         """Stop working: a job that runs is finished if it takes no longer than `stop_seconds`, else it runs again."""

@@ -156,6 +156,18 @@ async def test_an_embedded_worker_starts_with_the_first_message(settings: Settin
     assert summaries.seen == [["hi"]]
 
 
+async def test_draining_waits_for_what_another_worker_took_on(settings: Settings) -> None:
+    settings.worker.after_turns = 1
+    async with AsyncReMe(settings) as reme:
+        summaries: Any = Summaries(reme)
+        reme.background._summarise = summaries
+        for n in range(5):
+            await reme.record("w", turns(f"message {n}", session=str(n)))
+        await reme.summarise("w")
+        assert len(summaries.seen) == 5
+        assert {job.status for job in await reme.background.jobs("w")} == {"succeeded"}
+
+
 KILLED = textwrap.dedent(
     """
     import asyncio, sys

@@ -24,6 +24,11 @@ update procrastinate_jobs
 set scheduled_at = now()
 where status = 'todo' and scheduled_at > now() and (%(workspace)s::text is null or args ->> 'workspace' = %(workspace)s)
 
+-- name: at_work
+select id from procrastinate_jobs
+where (%(workspace)s::text is null or args ->> 'workspace' = %(workspace)s)
+  and (status = 'doing' or status = 'todo' and (scheduled_at is null or scheduled_at <= now()))
+
 -- name: jobs
 -- The event of a schedule carries the time it is scheduled for; the others, when they happened.
 select j.id, j.task_name, j.status::text, j.args ->> 'workspace', j.args ->> 'session_id', j.attempts, j.scheduled_at,
