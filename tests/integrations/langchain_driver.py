@@ -1,0 +1,140 @@
+"""LangChain agents around the scripted model, for the kit and for tests of our own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.callbacks import UsageMetadataCallbackHandler
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from pydantic import PrivateAttr
+from reme_core.schema import new_id
+from reme_core.testing import (
+    COMPLETION_TOKENS,
+    PROMPT_TOKENS,
+    Capability,
+    Conversation,
+    Driver,
+    Reply,
+    ScriptedModel,
+    clock,
+)
+from reme_langchain import ReMeMiddleware
+
+ROLES = {"human": "user", "ai": "assistant"}
+
+
+class ScriptedChat(BaseChatModel):
+    """The kit's model as one of LangChain's."""
+
+    _script: ScriptedModel = PrivateAttr()
+
+    def __init__(self, script: ScriptedModel) -> None:
+        super().__init__()
+        self._script = script
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def bind_tools(self, tools: Sequence[Any], **_: Any) -> Any:
+        return self
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        return _result(self._script.answer_now(_prompt(messages)))
+
+    async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        return _result(await self._script.answer(_prompt(messages)))
+
+
+def _prompt(messages: list[BaseMessage]) -> list[tuple[str, str]]:
+    return [(ROLES.get(message.type, message.type), str(message.text)) for message in messages]
+
+
+def _result(reply: Reply) -> ChatResult:
+    calls = [{"name": reply.tool, "args": json.loads(reply.arguments), "id": reply.call_id}] if reply.tool else []
+    message = AIMessage(
+        content=reply.text,
+        tool_calls=calls,
+        usage_metadata={
+            "input_tokens": PROMPT_TOKENS,
+            "output_tokens": COMPLETION_TOKENS,
+            "total_tokens": PROMPT_TOKENS + COMPLETION_TOKENS,
+        },
+        response_metadata={"model_name": "scripted"},
+    )
+    return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+class LangChainConversation(Conversation):
+    """A thread of an agent with a checkpointer; or one that is given its whole history each time."""
+
+    def __init__(self, model: ScriptedModel, memory: ReMeMiddleware, *, checkpointed: bool = True) -> None:
+        self.memory = memory
+        self.checkpointed = checkpointed
+        self.history: list[Any] = []
+        self.agent: Any = create_agent(
+            ScriptedChat(model),
+            [tool(clock)],
+            system_prompt="You are helpful.",
+            middleware=[memory],
+            checkpointer=InMemorySaver() if checkpointed else None,
+        )
+        self.thread = new_id()
+        self.handler = UsageMetadataCallbackHandler()
+
+    def _begin(self, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        self.handler = UsageMetadataCallbackHandler()
+        self.history.append({"role": "user", "content": text})
+        messages = [HumanMessage(text)] if self.checkpointed else list(self.history)
+        configurable = {"thread_id": self.thread} if self.checkpointed else {}
+        return {"messages": messages}, {"configurable": configurable, "callbacks": [self.handler]}
+
+    def _end(self, state: dict[str, Any]) -> str:
+        text = str(state["messages"][-1].text)
+        self.history.append({"role": "assistant", "content": text})
+        return text
+
+    async def say(self, text: str) -> str:
+        given, config = self._begin(text)
+        return self._end(await self.agent.ainvoke(given, config))
+
+    def say_sync(self, text: str) -> str:
+        given, config = self._begin(text)
+        return self._end(self.agent.invoke(given, config))
+
+    def stream(self, text: str) -> AsyncIterator[Any]:
+        given, config = self._begin(text)
+        events: AsyncIterator[Any] = self.agent.astream(given, config, stream_mode=["messages", "updates", "values"])
+        return events
+
+    def usage(self) -> tuple[int, int]:
+        spent = self.handler.usage_metadata.values()
+        return sum(u["input_tokens"] for u in spent), sum(u["output_tokens"] for u in spent)
+
+    def exported(self) -> Any:
+        if not self.checkpointed:
+            return self.history
+        values = self.agent.get_state({"configurable": {"thread_id": self.thread}}).values
+        return {k: [m.model_dump() for m in v] if k == "messages" else v for k, v in values.items()}
+
+    async def aclose(self) -> None:
+        await self.memory.aclose()
+
+
+class LangChainDriver(Driver):
+    name = "LangChain"
+    package = "reme_langchain"
+    capabilities = frozenset(Capability)
+
+    def __init__(self, *, checkpointed: bool = True) -> None:
+        self.checkpointed = checkpointed
+
+    async def start(self, model: ScriptedModel, options: dict[str, Any]) -> LangChainConversation:
+        return LangChainConversation(model, ReMeMiddleware(**options), checkpointed=self.checkpointed)
