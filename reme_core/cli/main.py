@@ -6,15 +6,16 @@ the database or a model is imported when a command runs, so that `reme --help` a
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
 import sys
 from collections.abc import Sequence
 
 import typer
 
+import reme_core
 from reme_core.cli import chat, database, demo, jobs, libraries, memories, serve
-from reme_core.cli.session import remember
+from reme_core.cli.session import Session, remember, with_session
 
 _REME_0_1 = "reme_core.compat.command_line"
 _ASSIGNMENT = re.compile(r"(--?(?!(set|config)=))?[A-Za-z_][\w.]*=")  # --set=… and --config=… are options of ours
@@ -40,10 +41,17 @@ app.add_typer(chat.app)
 app.add_typer(jobs.app, name="jobs")
 
 
+@app.command()
+@with_session
+def version(session: Session) -> None:
+    """Print the version of reme-core."""
+    session.show({"version": reme_core.__version__}, reme_core.__version__)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line: `reme recall …`, or `reme backend=http http.port=8002` as ReMe 0.1 has it."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and _is_assignment(given[0]) and importlib.util.find_spec(_REME_0_1):
+    if given and _is_assignment(given[0]):
         importlib.import_module(_REME_0_1).main(given)
     else:
         app(given, prog_name="reme")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import reme_core
 from reme_core import ReMe
 from reme_core.cli import main
 from reme_core.cli.main import _is_assignment
@@ -239,6 +240,11 @@ def test_command_lines_of_reme_0_1_are_told_apart(first: str) -> None:
 @pytest.mark.parametrize("first", ["recall", "--json", "--set=http.port=1", "--config=a.yaml", "="])
 def test_our_own_command_lines_stay_ours(first: str) -> None:
     assert not _is_assignment(first)
+
+
+def test_the_version_is_the_package_s(reme: Reme) -> None:
+    assert reme("version") == reme_core.__version__ + "\n"
+    assert reme.json("version") == {"version": reme_core.__version__}
 
 
 def test_help_needs_neither_database_nor_models() -> None:
