@@ -115,14 +115,16 @@ async def record(
         InputError: One holds what Postgres cannot store; none was taken.
     """
     check(episodes)
-    unique = list({e.episode_id: e for e in reversed(episodes)}.values())[::-1]
+    unique: dict[str, Episode] = {}
+    for episode in episodes:
+        unique.setdefault(episode.episode_id, episode)
     async with database.transaction(workspace) as conn:
         count, *_ = await begin(conn, workspace)
-        values = {"workspace": workspace, "ids": [e.episode_id for e in unique]}
+        values = {"workspace": workspace, "ids": list(unique)}
         known = {row[0] for row in await (await conn.execute(_SQL["known_ids"], values)).fetchall()}
         fresh = [
             episode.model_copy(update={"number": count + place})
-            for place, episode in enumerate((e for e in unique if e.episode_id not in known), 1)
+            for place, episode in enumerate((e for e in unique.values() if e.episode_id not in known), 1)
         ]
         if fresh:
             await _count(conn, workspace, fresh, settings)
