@@ -256,3 +256,14 @@ def test_help_needs_neither_database_nor_models() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[-1] == "[]" and "Exit codes:" in done.stdout
+
+
+def test_flows_are_listed_and_drawn_and_a_wrong_name_gets_the_nearest(reme: Reme) -> None:
+    names = {flow["name"] for flow in reme.json("flows")["flows"]}
+    assert {"retrieve_task_memory", "summary_personal_memory"} <= names
+    assert "success_extraction" in reme("flows", "--ops")
+    drawn = reme("flows", "draw", "summary_task_memory")
+    assert drawn.index("trajectory_preprocess") < drawn.index("side by side") < drawn.index("store")
+    assert reme("flows", "draw", "summary_task_memory", "--mermaid").startswith("flowchart")
+    reme("flows", "draw", "retrieve_task_memry", code=2)
+    assert "did you mean 'retrieve_task_memory'" in reme.err
