@@ -1,0 +1,72 @@
+"""Memory of tools: how their calls went, what that says in numbers, and guidance for the next call."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from reme_core.flow.execute import Response
+from reme_core.ops.tool.calls import take_calls
+from reme_core.store import tool_calls
+from reme_core.store.database import Database
+from reme_core.tool_call import ToolCallResult, ToolStatistics
+
+
+class Tools:
+    """The tools of all workspaces; every method names the one it works in.
+
+    Args:
+        database: Where calls are kept.
+        execute: Runs a flow, as `AsyncReMe.execute` does.
+    """
+
+    def __init__(self, database: Database, execute: Callable[..., Awaitable[Response]]) -> None:
+        self._database = database
+        self._execute = execute
+
+    async def record(self, workspace: str, calls: Sequence[ToolCallResult | Mapping[str, Any]]) -> dict[str, Any]:
+        """Report how calls of tools went. No model is asked; a call that is known already is counted once.
+
+        Args:
+            workspace: Where; it is made on first use.
+            calls: As `ToolCallResult` or as a dict of its fields.
+
+        Returns:
+            `validation_stats` and `deduplication_stats`: how many fitted, and how many were new.
+
+        Raises:
+            InputError: None of them fits.
+
+        Example:
+            ```python
+            await reme.tools.record("shop", [{"tool_name": "search", "input": {"q": "tea"}, "output": "3 items"}])
+            ```
+        """
+        return await take_calls(self._database, workspace, calls)
+
+    async def statistics(self, workspace: str, tool_names: Sequence[str] | None = None) -> list[ToolStatistics]:
+        """How tools fare, by name (view `tool_statistics`); without names, all of them."""
+        return await tool_calls.statistics(self._database, workspace, tool_names)
+
+    async def summarise(self, workspace: str, tool_names: Sequence[str] = ()) -> Response:
+        """Make guidance for tools from how their calls went (flow `summary_tool_memory`); without names, for all.
+
+        Raises:
+            InputError: None of the tools has calls.
+        """
+        return await self._execute("summary_tool_memory", workspace_id=workspace, tool_names=list(tool_names))
+
+    async def guidance(
+        self, workspace: str, tool_names: Sequence[str] = (), *, query: str = "", limit: int = 3
+    ) -> Response:
+        """Fetch guidance (flow `retrieve_tool_memory`): for the named tools, or for those that fit a query.
+
+        Returns:
+            `answer` is a note for an agent's prompt; `metadata["memory_list"]` holds the memories.
+
+        Raises:
+            InputError: Neither tools nor a query are given.
+        """
+        return await self._execute(
+            "retrieve_tool_memory", workspace_id=workspace, tool_names=list(tool_names), query=query, top_k=limit
+        )
