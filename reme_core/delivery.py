@@ -129,6 +129,13 @@ class Delivery:
                 return
             await asyncio.wait([under_way])  # it may have begun before the last entry came, so look again
 
+    async def drop(self, workspace: str) -> None:
+        """Give up what waits for a workspace."""
+        if tasks := [task for task in self._tasks if task.get_loop() is asyncio.get_running_loop()]:
+            await asyncio.wait(tasks)
+        waiting = await asyncio.to_thread(self._spool.waiting)
+        await asyncio.to_thread(self._spool.done, [entry.entry_id for entry in waiting if entry.workspace == workspace])
+
     async def aclose(self, patience: float) -> None:
         """Finish what runs in this loop, and try once more to deliver what waits; else it stays where it is kept."""
         here = asyncio.get_running_loop()

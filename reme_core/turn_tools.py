@@ -6,11 +6,16 @@ model. What goes wrong is told to the model as text, since a tool that raises en
 
 from __future__ import annotations
 
+import inspect
 import logging
+import re
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
+from pydantic import BaseModel, Field, create_model
+
 from reme_core.errors import InputError, NotFoundError
+from reme_core.models.base import Tool
 from reme_core.ops.notes import as_text, note
 from reme_core.prompts import Language
 from reme_core.schema import Kind, Memory
@@ -24,6 +29,10 @@ MemoryTool = Callable[..., Coroutine[Any, Any, str]]
 
 MOST_FOUND: Final = 20
 """Memories that one search gives at the most."""
+
+
+ACTOR: Final = "agent"
+"""Who the history says made a change."""
 
 
 class MemoryTools:
@@ -126,5 +135,20 @@ class MemoryTools:
             return "Memory cannot be reached right now; go on without it."
 
 
-ACTOR: Final = "agent"
-"""Who the history says made a change."""
+def arguments(tool: MemoryTool) -> type[BaseModel]:
+    """The arguments of a tool as a model, each with its description, for frameworks that want one."""
+    described = dict(_ARGUMENT.findall(inspect.getdoc(tool) or ""))
+    fields: dict[str, Any] = {}
+    for name, parameter in inspect.signature(tool, eval_str=True).parameters.items():
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[name] = (parameter.annotation, Field(default, description=described.get(name, "")))
+    return create_model(f"{tool.__name__}_arguments", **fields)
+
+
+def described(tool: MemoryTool) -> Tool:
+    """A tool's name, what it is for, and the JSON schema of its arguments."""
+    text = (inspect.getdoc(tool) or "").partition("\nArgs:")[0]
+    return Tool(tool.__name__, " ".join(text.split()), arguments(tool).model_json_schema())
+
+
+_ARGUMENT: Final = re.compile(r"^    (\w+): (.+)$", re.MULTILINE)

@@ -1,0 +1,167 @@
+"""`ReMeAssistantAgent`: AutoGen's `AssistantAgent` with a long-term memory that is used at both ends of a turn."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.agents._assistant_agent import AssistantAgentConfig
+from autogen_agentchat.base import Response
+from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage, MemoryQueryEvent
+from autogen_core import CancellationToken, ComponentModel
+from autogen_core.memory import Memory
+from autogen_core.model_context import ChatCompletionContext
+from autogen_core.models import ChatCompletionClient, RequestUsage
+from autogen_core.tools import StaticStreamWorkbench, Workbench
+
+from reme_autogen.context import NotedContext
+from reme_autogen.convert import from_chat, from_events, from_model
+from reme_autogen.memory import ReMeMemory, contents, linked
+from reme_autogen.tools import ReMeTool
+from reme_core.errors import InputError
+from reme_core.schema import Message, new_id
+
+Event = BaseAgentEvent | BaseChatMessage | Response
+
+
+class ReMeAssistantAgent(AssistantAgent):
+    """An `AssistantAgent` that recalls before each turn and records after it.
+
+    What is known is shown to the model with the last user message and is never stored in the context. What was said is
+    recorded before the response is given out, so it works alike under `run`, `run_stream` and in teams. A turn that is
+    cancelled keeps the words it was given, and no half answer.
+
+    ```python
+    agent = ReMeAssistantAgent("assistant", model_client, memory=[ReMeMemory(workspace_id="alice")])
+    ```
+    """
+
+    component_provider_override = "reme_autogen.ReMeAssistantAgent"
+
+    def __init__(
+        self,
+        name: str,
+        model_client: ChatCompletionClient,
+        *,
+        memory: Sequence[Memory] | None = None,
+        model_context: ChatCompletionContext | None = None,
+        workbench: Workbench | Sequence[Workbench] | None = None,
+        tools: list[Any] | None = None,
+        memory_tools: bool = False,
+        **options: Any,
+    ) -> None:
+        """Make an agent.
+
+        Args:
+            name: As for `AssistantAgent`.
+            model_client: As for `AssistantAgent`.
+            memory: One `ReMeMemory`, and any other memories.
+            model_context: As for `AssistantAgent`; notes are never stored in it.
+            workbench: As for `AssistantAgent`.
+            tools: As for `AssistantAgent`.
+            memory_tools: Let the agent search and change its memory itself as well.
+            options: Everything else that `AssistantAgent` takes.
+
+        Raises:
+            InputError: There is no `ReMeMemory`, or more than one.
+        """
+        ours = [one for one in memory or () if isinstance(one, ReMeMemory)]
+        if len(ours) != 1:
+            raise InputError("give a ReMeAssistantAgent one ReMeMemory: memory=[ReMeMemory(workspace_id=…)]")
+        self._reme = ours[0]
+        others = [one for one in memory or () if one is not self._reme]
+        self._noted = _AgentContext(model_context)
+        own: list[Any] = list(ReMeTool.all(self._reme)) if memory_tools else []
+        if workbench is not None and own:
+            given = list(workbench) if isinstance(workbench, Sequence) else [workbench]
+            workbench, own = [*given, StaticStreamWorkbench(own)], []
+        super().__init__(
+            name,
+            model_client,
+            memory=others or None,
+            model_context=self._noted,
+            workbench=workbench,
+            tools=[*(tools or []), *own] or None,
+            **options,
+        )
+        self._session_id = new_id()
+
+    async def on_messages_stream(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> AsyncGenerator[Event, None]:
+        """Run one turn: recall, think, record, and then respond."""
+        heard = [from_chat(message, self.name) for message in messages]
+        turn_id = messages[-1].id if messages else new_id()
+        try:
+            event = await self._recall(heard, turn_id, cancellation_token)
+            if event is not None:
+                yield event
+            async with aclosing(super().on_messages_stream(messages, cancellation_token)) as stream:
+                async for item in stream:
+                    if not isinstance(item, Response):
+                        yield item
+                        continue
+                    inner = [*([event] if event is not None else []), *(item.inner_messages or [])]
+                    await self._record(heard, item, turn_id)
+                    if (bill := self._bill()) is not None:
+                        inner.append(bill)
+                        yield bill
+                    yield Response(chat_message=item.chat_message, inner_messages=inner)
+        except BaseException:
+            self._reme.turn.record_soon(heard, turn_id, session_id=self._session_id)
+            raise
+        finally:
+            self._noted.note = ""
+
+    async def on_reset(self, cancellation_token: CancellationToken) -> None:
+        """Begin another conversation; memory stays."""
+        await super().on_reset(cancellation_token)
+        self._session_id = new_id()
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """The agent's state, with the name of its conversation."""
+        return {**await super().save_state(), "reme_session_id": self._session_id}
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on with a saved conversation."""
+        await super().load_state(state)
+        self._session_id = state.get("reme_session_id") or self._session_id
+
+    async def close(self) -> None:
+        """Deliver what waits and disconnect; the next turn connects again."""
+        await super().close()
+        await self._reme.close()
+
+    async def _recall(
+        self, heard: list[Message], turn_id: str, cancellation_token: CancellationToken
+    ) -> MemoryQueryEvent | None:
+        shown = [said for message in await self._noted.get_messages() for said in from_model(message)]
+        note = await linked(self._reme.turn.begin([*shown, *heard], turn_id), cancellation_token)
+        self._noted.note = note.text
+        return MemoryQueryEvent(content=contents(note), source=self.name) if note else None
+
+    async def _record(self, heard: list[Message], response: Response, turn_id: str) -> None:
+        done = from_events(response.inner_messages or [])
+        answer = from_chat(response.chat_message, self.name)
+        await self._reme.turn.record([*heard, *done, answer], turn_id, session_id=self._session_id)
+
+    def _bill(self) -> MemoryQueryEvent | None:
+        """What memory itself spent on models, as an event whose tokens count like those of any other."""
+        spent = self._reme.turn.take_usage()
+        if not spent.calls:
+            return None
+        usage = RequestUsage(prompt_tokens=spent.prompt_tokens, completion_tokens=spent.completion_tokens)
+        return MemoryQueryEvent(content=[], source=self.name, models_usage=usage)
+
+    def _to_config(self) -> AssistantAgentConfig:
+        config = super()._to_config()
+        return config.model_copy(update={"memory": [self._reme.dump_component(), *(config.memory or [])]})
+
+
+class _AgentContext(NotedContext):
+    """What the agent's own context becomes; whoever loads the agent wraps it again."""
+
+    def dump_component(self) -> ComponentModel:
+        return self.inner.dump_component()

@@ -1,0 +1,118 @@
+"""Model contexts that show the model a note without keeping it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from autogen_core import Component, ComponentModel
+from autogen_core.memory import Memory
+from autogen_core.model_context import ChatCompletionContext, UnboundedChatCompletionContext
+from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
+from pydantic import BaseModel
+
+from reme_autogen.memory import ReMeMemory
+from reme_core.errors import ConfigurationError
+
+
+class NotedContext(ChatCompletionContext):
+    """Another context, whose last user message is shown with a note before it. The note is never stored."""
+
+    def __init__(self, inner: ChatCompletionContext | None = None) -> None:
+        """Show what `inner` holds; by default everything that is added."""
+        super().__init__()
+        self.inner = inner if inner is not None else UnboundedChatCompletionContext()
+        self.note = ""
+
+    async def add_message(self, message: LLMMessage) -> None:
+        """Add a message to the inner context."""
+        await self.inner.add_message(message)
+
+    async def get_messages(self) -> list[LLMMessage]:
+        """What the inner context shows, with the note."""
+        return with_note(await self.inner.get_messages(), self.note)
+
+    async def clear(self) -> None:
+        """Clear the inner context."""
+        self.note = ""
+        await self.inner.clear()
+
+    async def save_state(self) -> Mapping[str, Any]:
+        """The inner context's state, without the note."""
+        return await self.inner.save_state()
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restore the inner context."""
+        await self.inner.load_state(state)
+
+
+class ReMeModelContextConfig(BaseModel):
+    """A memory, and the context it is shown in."""
+
+    memory: ComponentModel
+    inner: ComponentModel
+
+
+class ReMeModelContext(NotedContext, Component[ReMeModelContextConfig]):
+    """Long-term memory for `AssistantAgent(model_context=…)`.
+
+    What is known is shown to the model with the last user message and is never stored in the context. A turn is
+    recorded when the assistant's text arrives; one that ends in a tool's summary is recorded with the next.
+
+    ```python
+    context = ReMeModelContext(ReMeMemory(workspace_id="alice"))
+    agent = AssistantAgent("assistant", model_client, model_context=context)
+    ```
+    """
+
+    component_config_schema = ReMeModelContextConfig
+    component_provider_override = "reme_autogen.ReMeModelContext"
+
+    def __init__(self, memory: ReMeMemory, inner: ChatCompletionContext | None = None) -> None:
+        """Show what `memory` knows in `inner`, by default a context without bounds."""
+        super().__init__(inner)
+        self.memory = memory
+        self._turns = 0
+        self._answered = True
+
+    async def add_message(self, message: LLMMessage) -> None:
+        """Add a message; the assistant's text ends the turn and has it recorded."""
+        await super().add_message(message)
+        if isinstance(message, UserMessage) and self._answered:
+            self._turns, self._answered = self._turns + 1, False
+        elif isinstance(message, AssistantMessage):
+            self._answered = True
+            if isinstance(message.content, str):
+                followed = self.memory.follow(self.inner)
+                await followed.record(await followed.messages())
+
+    async def get_messages(self) -> list[LLMMessage]:
+        """What the inner context shows, with what is known; memory is searched once a turn."""
+        followed = self.memory.follow(self.inner)
+        messages = followed.numbered(await followed.messages())
+        note = await self.memory.turn.begin(messages, f"{followed.session_id}:{id(self)}:{self._turns}")
+        self.note = note.text
+        return await super().get_messages()
+
+    def _to_config(self) -> ReMeModelContextConfig:
+        return ReMeModelContextConfig(memory=self.memory.dump_component(), inner=self.inner.dump_component())
+
+    @classmethod
+    def _from_config(cls, config: ReMeModelContextConfig) -> Self:
+        memory = Memory.load_component(config.memory)
+        if not isinstance(memory, ReMeMemory):
+            raise ConfigurationError(f"the memory of a ReMeModelContext is a ReMeMemory, not {type(memory).__name__}")
+        return cls(memory, ChatCompletionContext.load_component(config.inner))
+
+
+def with_note(messages: Sequence[LLMMessage], note: str) -> list[LLMMessage]:
+    """The messages, the last of the user's beginning with the note; some models refuse any other place for it."""
+    shown = list(messages)
+    places = [place for place, message in enumerate(shown) if isinstance(message, UserMessage)]
+    if not note or not places:
+        return shown
+    asked = shown[places[-1]]
+    assert isinstance(asked, UserMessage)
+    content = f"{note}\n\n{asked.content}" if isinstance(asked.content, str) else [note, *asked.content]
+    shown[places[-1]] = asked.model_copy(update={"content": content})
+    return shown

@@ -1,0 +1,102 @@
+"""AutoGen's messages as ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autogen_agentchat.messages import (
+    BaseAgentEvent,
+    BaseChatMessage,
+    ToolCallExecutionEvent,
+    ToolCallRequestEvent,
+)
+from autogen_core import FunctionCall, Image
+from autogen_core.memory import MemoryContent, MemoryMimeType
+from autogen_core.models import (
+    AssistantMessage,
+    FunctionExecutionResult,
+    FunctionExecutionResultMessage,
+    LLMMessage,
+    UserMessage,
+)
+
+from reme_core.schema import Hit, Memory, Message, ToolCall
+from reme_core.text.plain import plain_json
+
+NOTE_SOURCE = "memory"
+"""The source of a message that carries a note."""
+
+
+def from_chat(message: BaseChatMessage, agent: str) -> Message:
+    """A message between agents and people; what `agent` says itself is the assistant's."""
+    return Message(
+        role="assistant" if message.source == agent else "user",
+        author="" if message.source in (agent, "user") else message.source,
+        content=message.to_text(),
+        message_id=message.id,
+        sent_at=message.created_at,
+        metadata=plain_json(message.metadata),
+    )
+
+
+def from_events(events: Sequence[BaseAgentEvent | BaseChatMessage]) -> list[Message]:
+    """The tool calls of a turn, and what came of them."""
+    found = []
+    for event in events:
+        if isinstance(event, ToolCallRequestEvent):
+            calls = _calls(event.content)
+            found.append(Message(role="assistant", message_id=event.id, sent_at=event.created_at, tool_calls=calls))
+        elif isinstance(event, ToolCallExecutionEvent):
+            found += [
+                _result(result).model_copy(update={"message_id": f"{event.id}:{number}", "sent_at": event.created_at})
+                for number, result in enumerate(event.content)
+            ]
+    return found
+
+
+def from_model(message: LLMMessage) -> list[Message]:
+    """A message of a model context. It has no id, and a system message is nothing that was said."""
+    if isinstance(message, UserMessage):
+        author = "" if message.source == "user" else message.source
+        return [Message(role="user", author=author, content=text_of(message.content))]
+    if isinstance(message, AssistantMessage):
+        if isinstance(message.content, str):
+            return [Message(role="assistant", content=message.content)]
+        return [Message(role="assistant", tool_calls=_calls(message.content))]
+    if isinstance(message, FunctionExecutionResultMessage):
+        return [_result(result) for result in message.content]
+    return []
+
+
+def text_of(content: str | Sequence[str | Image]) -> str:
+    """The words of a message that may hold images."""
+    return content if isinstance(content, str) else "\n".join(part for part in content if isinstance(part, str))
+
+
+def to_content(memory: Memory, score: float | None = None) -> MemoryContent:
+    """A memory as AutoGen shows it in events; its metadata is plain JSON."""
+    known = {
+        "memory_id": memory.memory_id,
+        "kind": str(memory.kind),
+        "author": memory.author,
+        "observed_at": memory.observed_at.isoformat() if memory.observed_at else None,
+        "score": score,
+    }
+    return MemoryContent(
+        content=memory.content or memory.when_to_use,
+        mime_type=MemoryMimeType.TEXT,
+        metadata=plain_json({**memory.metadata, **{name: value for name, value in known.items() if value is not None}}),
+    )
+
+
+def hit_content(hit: Hit) -> MemoryContent:
+    """A recalled memory, with the score it was recalled with."""
+    return to_content(hit.memory, hit.parts.final)
+
+
+def _calls(calls: Sequence[FunctionCall]) -> list[ToolCall]:
+    return [ToolCall(id=call.id, name=call.name, arguments=call.arguments) for call in calls]
+
+
+def _result(result: FunctionExecutionResult) -> Message:
+    return Message(role="tool", author=result.name, content=result.content, tool_call_id=result.call_id)

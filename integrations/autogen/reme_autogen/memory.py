@@ -1,0 +1,302 @@
+"""`ReMeMemory`: AutoGen's `Memory` protocol on ReMe core."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+from autogen_core import CancellationToken, Component
+from autogen_core.memory import Memory, MemoryContent, MemoryQueryResult, UpdateContextResult
+from autogen_core.model_context import ChatCompletionContext
+from autogen_core.models import LLMMessage, UserMessage
+from pydantic import BaseModel, SecretStr
+
+from reme_autogen.convert import NOTE_SOURCE, from_model, hit_content, to_content
+from reme_core.errors import ConfigurationError, InputError
+from reme_core.links import HasSettings
+from reme_core.ops.identity import stable_id
+from reme_core.schema import Kind, Message, new_id
+from reme_core.schema import Memory as Remembered
+from reme_core.settings import Settings
+from reme_core.text.fence import NOTE
+from reme_core.text.plain import plain_json
+from reme_core.turn import Note, TurnMemory
+
+Result = TypeVar("Result")
+
+_CONTEXTS = 64  # conversations that one memory follows at a time
+
+
+class ReMeMemoryConfig(BaseModel):
+    """What a `ReMeMemory` is made again from. The URL is a secret: written as JSON it is masked."""
+
+    workspace_id: str = "default"
+    database_url: SecretStr | None = None
+    data_dir: Path | None = None
+    kinds: list[str] = ["personal", "conversation"]
+    top_k: int = 5
+    token_budget: int = 800
+    on_error: Literal["log", "raise"] = "log"
+    write: Literal["background", "awaited", "off"] = "background"
+    patience: float = 10.0
+    spool: Path | Literal["file", "memory"] = "file"
+    session_id: str = ""
+
+
+class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
+    """Long-term memory for `AssistantAgent(memory=[…])`.
+
+    Before each turn what is known is recalled into the model context, as one message of the user role that takes the
+    place of the one before. AutoGen tells a memory nothing after a turn, so a turn is recorded when the next one
+    begins, and the last one by `close`. (`ReMeAssistantAgent` records each turn at its end.)
+
+    ```python
+    agent = AssistantAgent("assistant", model_client, memory=[ReMeMemory(workspace_id="alice")])
+    ```
+    """
+
+    component_type = "memory"
+    component_config_schema = ReMeMemoryConfig
+    component_provider_override = "reme_autogen.ReMeMemory"
+
+    def __init__(
+        self,
+        reme: HasSettings | Settings | SecretStr | str | None = None,
+        workspace_id: str = "default",
+        *,
+        kinds: Iterable[str] = ("personal", "conversation"),
+        top_k: int = 5,
+        token_budget: int = 800,
+        on_error: Literal["log", "raise"] = "log",
+        write: Literal["background", "awaited", "off"] = "background",
+        patience: float = 10.0,
+        spool: Literal["file", "memory"] | Path = "file",
+        session_id: str = "",
+    ) -> None:
+        """Say whose memory it is. All but the last parameter are those of `reme_core.turn.TurnMemory`.
+
+        Args:
+            reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
+            workspace_id: The tenant.
+            kinds: What to recall.
+            top_k: Memories, and as many messages, that a note holds at the most.
+            token_budget: Tokens that a note takes at the most.
+            on_error: `log` lets a turn go on without memory, `raise` lets it fail.
+            write: When a turn is written: in the `background`, `awaited`, or `off`.
+            patience: Seconds that a turn waits for memory.
+            spool: Where turns wait that the database has not taken yet.
+            session_id: Names the conversation, so that one that is restored in another process is continued and not
+                recorded again. Default: a new one for each model context.
+        """
+        self._turn = TurnMemory(
+            reme,
+            workspace_id,
+            kinds=kinds,
+            top_k=top_k,
+            token_budget=token_budget,
+            on_error=on_error,
+            write=write,
+            patience=patience,
+            spool=spool,
+        )
+        self._kinds = list(kinds)
+        self._settings = self._turn.settings
+        self._spool: Literal["file", "memory"] | Path = spool
+        self._session_id = session_id
+        self._followed: OrderedDict[int, Followed] = OrderedDict()
+
+    @property
+    def turn(self) -> TurnMemory:
+        """What the memory stands on: counts, tools, and the open `AsyncReMe`."""
+        return self._turn
+
+    async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
+        """Put what is known about the last message into the context, and record the turn before.
+
+        The message with the note stands before the user's, and the one of the turn before is taken out.
+        """
+        followed = self.follow(model_context)
+        messages = await followed.messages()
+        note = await self._turn.begin(followed.numbered(messages))
+        await _replace_note(model_context, note.text)
+        await followed.record(messages)
+        return UpdateContextResult(memories=MemoryQueryResult(results=contents(note)))
+
+    async def query(
+        self, query: str | MemoryContent, cancellation_token: CancellationToken | None = None, **kwargs: Any
+    ) -> MemoryQueryResult:
+        """Search memory.
+
+        Args:
+            query: What to look for.
+            cancellation_token: Stops the search.
+            kwargs: `limit`: how many memories, and as many messages, at the most.
+
+        Raises:
+            ReMeError: Memory cannot be reached, or the query is no text.
+        """
+        text = _text(query) if isinstance(query, MemoryContent) else query
+        hits = await linked(self._turn.search(text, limit=kwargs.get("limit")), cancellation_token)
+        return MemoryQueryResult(results=[hit_content(hit) for hit in hits])
+
+    async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
+        """Store one memory. `metadata["kind"]` says what sort it is; without it, something told outright.
+
+        Raises:
+            InputError: It is not text (or JSON), or of a kind that there is none of.
+            ReMeError: Memory cannot be reached.
+        """
+        metadata = plain_json(content.metadata or {})
+        kind = metadata.pop("kind", Kind.CUSTOM)
+        if kind not in list(Kind):
+            raise InputError(f"there is no kind {kind!r}; known are {', '.join(Kind)}")
+        memory = Remembered(kind=Kind(kind), content=_text(content), metadata=metadata, author="autogen")
+        reme = await linked(self._turn.reme(), cancellation_token)
+        await linked(reme.memories.add(self._turn.workspace_id, memory, actor="autogen"), cancellation_token)
+
+    async def clear(self) -> None:
+        """Forget everything in the workspace, for good. The connection stays."""
+        await self._turn.clear()
+        self._followed.clear()
+
+    async def close(self) -> None:
+        """Record what the last turns said and disconnect. Nothing is forgotten; the next use connects again."""
+        for followed in list(self._followed.values()):
+            await followed.record(await followed.messages())
+        await self._turn.aclose()
+
+    def follow(self, model_context: ChatCompletionContext) -> Followed:
+        """What of a model context was recorded; kept for the contexts that were used last."""
+        key = id(model_context)
+        if key not in self._followed:
+            self._followed[key] = Followed(self._turn, model_context, self._session_id or new_id())
+        self._followed.move_to_end(key)
+        if len(self._followed) > _CONTEXTS:
+            self._followed.popitem(last=False)
+        return self._followed[key]
+
+    def _to_config(self) -> ReMeMemoryConfig:
+        return ReMeMemoryConfig(
+            workspace_id=self._turn.workspace_id,
+            database_url=self._settings.database_url,
+            data_dir=self._settings.data_dir if self._settings.database_url is None else None,
+            kinds=self._kinds,
+            top_k=self._turn.top_k,
+            token_budget=self._turn.token_budget,
+            on_error=self._turn.on_error,
+            write=self._turn.write,
+            patience=self._turn.patience,
+            spool=self._spool,
+            session_id=self._session_id,
+        )
+
+    @classmethod
+    def _from_config(cls, config: ReMeMemoryConfig) -> Self:
+        given = config.model_dump(exclude={"database_url", "data_dir"})
+        return cls(_settings_of(config), **given)
+
+
+@dataclass
+class Followed:
+    """A model context, and how much of it was recorded."""
+
+    turn: TurnMemory
+    context: ChatCompletionContext
+    session_id: str
+    recorded: int = 0
+    begun_anew: int = 0
+
+    async def messages(self) -> list[LLMMessage]:
+        """Everything in the context but notes, beyond what a window of it shows the model."""
+        state = await self.context.save_state()
+        whole = ChatState.model_validate(state).messages if "messages" in state else await self.context.get_messages()
+        return [message for message in whole if not is_note(message)]
+
+    def numbered(self, messages: list[LLMMessage]) -> list[Message]:
+        """Our form of the messages, each with an id that follows from its place and words."""
+        if len(messages) < self.recorded:  # the context was cleared: another conversation begins
+            self.recorded, self.begun_anew = 0, self.begun_anew + 1
+        session = f"{self.session_id}#{self.begun_anew}" if self.begun_anew else self.session_id
+        ours = []
+        for place, message in enumerate(messages):
+            for part, said in enumerate(from_model(message)):
+                name = stable_id(session, place, part, said.role, said.content)
+                ours.append(said.model_copy(update={"message_id": name, "session_id": session}))
+        return ours
+
+    async def record(self, messages: list[LLMMessage]) -> None:
+        """Hand over what is new."""
+        ours = self.numbered(messages)
+        self.recorded = len(messages)
+        await self.turn.record(ours)
+
+
+class ChatState(BaseModel):
+    """The state that AutoGen's model contexts save."""
+
+    messages: list[LLMMessage]
+
+
+def contents(note: Note) -> list[MemoryContent]:
+    """What stands in a note, as AutoGen shows it in its events."""
+    return [*map(to_content, note.standing), *map(hit_content, note.hits)]
+
+
+def is_note(message: LLMMessage) -> bool:
+    """Whether a message of a model context is a note of ours."""
+    return isinstance(message, UserMessage) and message.source == NOTE_SOURCE and f"<{NOTE}" in str(message.content)
+
+
+async def linked(work: Coroutine[Any, Any, Result], token: CancellationToken | None) -> Result:
+    """Await something that the token can cancel."""
+    future = asyncio.ensure_future(work)
+    if token is not None:
+        token.link_future(future)
+    return await future
+
+
+async def _replace_note(context: ChatCompletionContext, note: str) -> None:
+    """Put the note before the last user message, and take an older one out."""
+    state = await context.save_state()
+    if "messages" not in state:  # not one of AutoGen's own: it can only be appended to
+        if note:
+            await context.add_message(UserMessage(content=note, source=NOTE_SOURCE))
+        return
+    messages = ChatState.model_validate(state).messages
+    kept = [message for message in messages if not is_note(message)]
+    if note:
+        users = [place for place, message in enumerate(kept) if isinstance(message, UserMessage)]
+        kept.insert(users[-1] if users else len(kept), UserMessage(content=note, source=NOTE_SOURCE))
+    if len(kept) != len(messages) or note:
+        await context.load_state({**state, "messages": [message.model_dump() for message in kept]})
+
+
+def _text(content: MemoryContent) -> str:
+    if isinstance(content.content, str):
+        return content.content
+    if isinstance(content.content, dict):
+        return json.dumps(plain_json(content.content), ensure_ascii=False)
+    raise InputError(f"a memory is text or JSON, not {type(content.content).__name__}; describe it in words")
+
+
+def _settings_of(config: ReMeMemoryConfig) -> Settings:
+    """The settings of the environment, with what the configuration names.
+
+    Raises:
+        ConfigurationError: The URL was masked, and the environment names no database.
+    """
+    settings = Settings.load()
+    url = config.database_url
+    if url is not None and set(url.get_secret_value()) == {"*"}:
+        if settings.database_url is None:
+            raise ConfigurationError(
+                "the database URL was masked when this component was written as JSON; set DATABASE_URL, or fill it in"
+            )
+        url = None
+    named = {"database_url": url, "data_dir": config.data_dir}
+    return settings.model_copy(update={name: value for name, value in named.items() if value is not None})

@@ -1,0 +1,56 @@
+"""The memory tools as AutoGen's."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from autogen_core import CancellationToken, Component, ComponentModel
+from autogen_core.memory import Memory
+from autogen_core.tools import BaseTool
+from pydantic import BaseModel
+
+from reme_autogen.memory import ReMeMemory, linked
+from reme_core.errors import ConfigurationError
+from reme_core.turn_tools import MemoryTools, arguments, described
+
+
+class ReMeToolConfig(BaseModel):
+    """A tool's name, and the memory that it works on."""
+
+    name: str
+    memory: ComponentModel
+
+
+class ReMeTool(BaseTool[BaseModel, Any], Component[ReMeToolConfig]):
+    """One of the tools with which an agent tends its memory; it is dumped and loaded with the agent."""
+
+    component_type = "tool"
+    component_config_schema = ReMeToolConfig
+    component_provider_override = "reme_autogen.ReMeTool"
+
+    def __init__(self, name: str, memory: ReMeMemory) -> None:
+        """Make the tool called `name` (`search_memory`, `add_memory`, `update_memory`, `forget_memory`)."""
+        tools = {tool.__name__: tool for tool in MemoryTools(memory.turn).all()}
+        if name not in tools:
+            raise ConfigurationError(f"there is no memory tool {name!r}; there are {', '.join(tools)}")
+        self._function, self._memory = tools[name], memory
+        super().__init__(arguments(tools[name]), str, name, described(tools[name]).description)
+
+    @classmethod
+    def all(cls, memory: ReMeMemory) -> list[Self]:
+        """All tools on one memory."""
+        return [cls(tool.__name__, memory) for tool in MemoryTools(memory.turn).all()]
+
+    async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> str:
+        """Call the tool."""
+        return await linked(self._function(**args.model_dump()), cancellation_token)
+
+    def _to_config(self) -> ReMeToolConfig:
+        return ReMeToolConfig(name=self.name, memory=self._memory.dump_component())
+
+    @classmethod
+    def _from_config(cls, config: ReMeToolConfig) -> Self:
+        memory = Memory.load_component(config.memory)
+        if not isinstance(memory, ReMeMemory):
+            raise ConfigurationError(f"the memory of a ReMeTool is a ReMeMemory, not {type(memory).__name__}")
+        return cls(config.name, memory)

@@ -1,0 +1,153 @@
+"""AutoGen agents for the adapter kit: one through each of the three ways to give an agent a memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.base import TaskResult
+from autogen_core import CancellationToken, FunctionCall
+from autogen_core.models import (
+    AssistantMessage,
+    ChatCompletionClient,
+    CreateResult,
+    FunctionExecutionResultMessage,
+    LLMMessage,
+    ModelInfo,
+    RequestUsage,
+    SystemMessage,
+)
+from autogen_core.tools import FunctionTool
+from reme_autogen import ReMeAssistantAgent, ReMeMemory, ReMeModelContext
+from reme_autogen.convert import text_of
+
+from reme_core.testing import (
+    COMPLETION_TOKENS,
+    PROMPT_TOKENS,
+    Capability,
+    Conversation,
+    Driver,
+    ScriptedModel,
+    clock,
+)
+
+
+class FakeClient(ChatCompletionClient):
+    """The kit's model as AutoGen wants one. Like most endpoints, it takes system messages only at the beginning."""
+
+    component_config_schema = None  # type: ignore[assignment]
+
+    def __init__(self, model: ScriptedModel) -> None:
+        self.model = model
+
+    async def create(self, messages: Sequence[LLMMessage], **options: Any) -> CreateResult:
+        reply = await self.model.answer([(_role(message), _text(message)) for message in messages])
+        usage = RequestUsage(prompt_tokens=PROMPT_TOKENS, completion_tokens=COMPLETION_TOKENS)
+        if reply.tool:
+            call = FunctionCall(id=reply.call_id, name=reply.tool, arguments=reply.arguments)
+            return CreateResult(finish_reason="function_calls", content=[call], usage=usage, cached=False)
+        return CreateResult(finish_reason="stop", content=reply.text, usage=usage, cached=False)
+
+    async def create_stream(
+        self, messages: Sequence[LLMMessage], **options: Any
+    ) -> AsyncGenerator[str | CreateResult, None]:
+        result = await self.create(messages)
+        if isinstance(result.content, str):
+            for word in result.content.split():
+                yield word
+        yield result
+
+    async def close(self) -> None: ...
+
+    def actual_usage(self) -> RequestUsage:
+        return RequestUsage(prompt_tokens=0, completion_tokens=0)
+
+    def total_usage(self) -> RequestUsage:
+        return RequestUsage(prompt_tokens=0, completion_tokens=0)
+
+    def count_tokens(self, messages: Sequence[LLMMessage], **options: Any) -> int:
+        return 0
+
+    def remaining_tokens(self, messages: Sequence[LLMMessage], **options: Any) -> int:
+        return 1_000_000
+
+    @property
+    def capabilities(self) -> Any:
+        return self.model_info
+
+    @property
+    def model_info(self) -> ModelInfo:
+        return ModelInfo(
+            vision=False, function_calling=True, json_output=False, family="unknown", structured_output=False
+        )
+
+    def dump_component(self) -> Any:
+        raise TypeError("the scripted model stays in this process")
+
+
+def _role(message: LLMMessage) -> str:
+    if isinstance(message, SystemMessage):
+        return "system"
+    if isinstance(message, AssistantMessage):
+        return "assistant"
+    return "tool" if isinstance(message, FunctionExecutionResultMessage) else "user"
+
+
+def _text(message: LLMMessage) -> str:
+    if isinstance(message, FunctionExecutionResultMessage):
+        return " ".join(result.content for result in message.content)
+    return text_of(message.content) if isinstance(message.content, str) else str(message.content)
+
+
+class AutoGenConversation(Conversation):
+    def __init__(self, agent: AssistantAgent, memory: ReMeMemory) -> None:
+        self.agent, self.memory = agent, memory
+        self.last: TaskResult | None = None
+
+    async def say(self, text: str) -> str:
+        token = CancellationToken()
+        self.last = await self.agent.run(task=text, cancellation_token=token)
+        return self.last.messages[-1].to_text()  # type: ignore[union-attr]
+
+    async def stream(self, text: str) -> AsyncIterator[Any]:
+        async for event in self.agent.run_stream(task=text):
+            yield event
+
+    def usage(self) -> tuple[int, int]:
+        assert self.last is not None
+        used = [message.models_usage for message in self.last.messages if message.models_usage]
+        return sum(one.prompt_tokens for one in used), sum(one.completion_tokens for one in used)
+
+    def exported(self) -> Any:
+        assert self.last is not None
+        return [message.dump() for message in self.last.messages]
+
+    async def aclose(self) -> None:
+        await self.memory.close()
+
+
+class AutoGenDriver(Driver):
+    """`how`: through the agent, the memory list of a stock agent, or its model context."""
+
+    package = "reme_autogen"
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+        self.name = f"AutoGen, {how}"
+        self.capabilities = {Capability.STREAM, Capability.TOOLS, Capability.EXPORT}  # type: ignore[misc,assignment]
+        if how == "agent":
+            self.capabilities |= {Capability.USAGE}  # type: ignore[misc]
+
+    async def start(self, model: ScriptedModel, options: dict[str, Any]) -> AutoGenConversation:
+        memory = ReMeMemory(**options)
+        tools = [FunctionTool(clock, description="Tell the time of day.")]
+        common: Mapping[str, Any] = {"tools": tools, "max_tool_iterations": 3, "system_message": "You are helpful."}
+        client = FakeClient(model)
+        if self.how == "agent":
+            agent: AssistantAgent = ReMeAssistantAgent("assistant", client, memory=[memory], **common)
+        elif self.how == "memory":
+            agent = AssistantAgent("assistant", client, memory=[memory], **common)
+        else:
+            agent = AssistantAgent("assistant", client, model_context=ReMeModelContext(memory), **common)
+        return AutoGenConversation(agent, memory)
