@@ -26,9 +26,11 @@ import yaml
 from pydantic import SecretStr
 
 from reme_core.app import AsyncReMe
+from reme_core.ops.personal.retrieval import TYPE_WEIGHTS
 from reme_core.schema import Memory, Status
 from reme_core.settings import ChatSettings, Settings, WorkerSettings
 from reme_core.store.filters import Filters
+from reme_core.text.timex import find_times
 
 YEAR = Path(__file__).with_name("personal_year.yaml")
 
@@ -120,13 +122,40 @@ async def _due(reme: AsyncReMe, person: dict[str, Any], workspace: str, checks: 
     return [Outcome(person["person"], check, check.found_in(memories)) for check in checks]
 
 
+async def recalled(reme: AsyncReMe, person: dict[str, Any], workspace: str, *, top_k: int = 10) -> dict[str, float]:
+    """How high answers to the closing questions stand (mean reciprocal rank), by what recall is told beside them."""
+    now = datetime(2024, 12, 20, 12, tzinfo=UTC)
+    ranks = dict.fromkeys(RECALLS, 0.0)
+    for query, pattern in person["questions"]:
+        mentions = find_times(query, now=now)
+        boost = next((m.range for m in mentions if m.range.start), None)
+        for name, (weights, boosted) in RECALLS.items():
+            found = await reme.recall(
+                workspace, query, kind="personal", limit=top_k, type_weights=weights, boost=boost if boosted else None
+            )
+            right = (hit.rank for hit in found.hits if re.search(pattern, hit.content, re.IGNORECASE))
+            ranks[name] += 1 / next(right, 1_000)
+    return {name: total / len(person["questions"]) for name, total in ranks.items()}
+
+
+RECALLS: dict[str, tuple[dict[str, float], bool]] = {
+    "plain": ({}, False),
+    "time": ({}, True),
+    "types": (TYPE_WEIGHTS, False),
+    "types and time": (TYPE_WEIGHTS, True),
+}
+
+
 async def measure(reme: AsyncReMe, name: str, *, show: bool) -> dict[str, Any]:
     """One year for everybody; prints a table and gives the counts."""
     begun = time.perf_counter()
     outcomes: list[Outcome] = []
+    shares: list[dict[str, float]] = []
     for person in the_year():
         workspace = f"{name} {person['language']}"
         outcomes += await live(reme, person, workspace)
+        await reme.execute("reflect", workspace_id=workspace)
+        shares.append(await recalled(reme, person, workspace))
         if show:
             for memory in reversed(await reme.memories.list(workspace, Filters(status=None), limit=1_000)):
                 print(f"  {memory.status:10} {memory.kind:11} {memory.observed_at:%Y-%m-%d}  {memory.content}")
@@ -138,7 +167,10 @@ async def measure(reme: AsyncReMe, name: str, *, show: bool) -> dict[str, Any]:
     right = sum(o.right for o in outcomes)
     false = sum(o.false_fact for o in outcomes)
     print(f"  {right} of {len(outcomes)} right, {false} false facts, {seconds:.1f} s")
+    means = {recall: round(sum(share[recall] for share in shares) / len(shares), 3) for recall in RECALLS}
+    print("  mean reciprocal rank of answers: " + ", ".join(f"{recall} {share}" for recall, share in means.items()))
     return {
+        "reciprocal_rank": means,
         "facts": len(outcomes),
         "right": right,
         "share_right": round(right / len(outcomes), 3),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Final
 
 from reme_core.ops.personal import reality
@@ -65,7 +66,9 @@ def _dates(evidence: Iterable[Message], timezone: str) -> Iterable[str]:
     for message in evidence:
         moments = [message.sent_at]
         for mention in said_when(message.content, message.sent_at, timezone):
-            moments += [moment for moment in (mention.range.start, mention.range.end) if moment]
+            # A range ends before its end: 2018 does not hold a day of 2019.
+            last = mention.range.end - timedelta(seconds=1) if mention.range.end else None
+            moments += [moment for moment in (mention.range.start, last) if moment]
         for moment in moments:
             yield from _parts(f"{moment:%Y-%m-%d}")
             yield from (str(moment.day - 1), str(moment.hour))

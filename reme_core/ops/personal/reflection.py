@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -261,17 +262,19 @@ async def _written(
 
 
 def _themes(observed: Sequence[Memory], known: Sequence[str]) -> list[str]:
-    """Terms that at least three observations share, the most frequent first."""
+    """Words that at least three observations share, the most frequent first."""
     named = {term for attribute in known for term in terms(attribute)}
     counts: Counter[str] = Counter()
+    spelled: dict[str, str] = {}
     for memory in observed:
         counts.update(set(terms(memory.content)) - _NO_THEMES - named)
-    shared = [
-        term for term, count in counts.most_common() if count >= _OF_RULES and len(term) > 1 and not term.isdigit()
-    ]
-    return sorted(shared, key=lambda term: (-counts[term], -len(term), term))
+        spelled.update({stem: word.lower() for word in _WORDS.findall(memory.content) for stem in terms(word)})
+    shared = [term for term, count in counts.items() if count >= _OF_RULES and len(term) > 1 and not term.isdigit()]
+    ordered = sorted(shared, key=lambda term: (-counts[term], -len(term), term))
+    return [spelled.get(term, term) for term in ordered]
 
 
+_WORDS = re.compile(r"[^\W\d_]+")
 _NO_THEMES = frozenset(
     terms(
         "user like love enjoy usually often every morning evening go went day week month year 用户 喜欢 每天 经常 户喜"

@@ -1,0 +1,213 @@
+"""Personal memory with a chat model, over real HTTP: what it may decide, and what it is not believed."""
+
+# ruff: noqa: E501 -- examples read better whole
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from reme_core.app import AsyncReMe
+from reme_core.errors import ModelUnavailableError
+from reme_core.prompts import prompt
+from reme_core.schema import Kind, Memory
+from reme_core.store.filters import Filters
+from tests.loopback import Loopback
+
+Json = dict[str, Any]
+Flow = Any
+
+_ASKS = {
+    "info_filter": ("Give every message a score", "给每条消息打分"),
+    "get_observation_with_time": ("They speak of times", "其中提到了时间"),
+    "get_observation": ("Write down every lasting statement", "每一条长期有效的陈述"),
+    "contra_repeat": ("For each pair of a new statement", "对每一对新旧陈述"),
+    "get_reflection_subject": ("Sides of this person", "已经写过的方面"),
+    "update_insight": ("The side:", "方面："),
+    "extract_time": ("The question:", "问题是："),
+}
+
+
+def op_of(body: Json) -> str:
+    text = body["messages"][1]["content"]
+    return next(name for name, marks in _ASKS.items() if any(mark in text for mark in marks))
+
+
+def answering(**answers: Json | Callable[[str], Json]) -> Callable[[Json], Json]:
+    def answer(body: Json) -> Json:
+        given = answers.get(op_of(body), {})
+        text = body["messages"][1]["content"]
+        if op_of(body) == "info_filter" and not given:
+            return {"scores": []}
+        if op_of(body) == "contra_repeat" and not given:
+            return {"relations": []}
+        return given(text) if callable(given) else given or {"observations": []}
+
+    return answer
+
+
+def observed(content: str, evidence: list[int], quote: str = "", **more: Any) -> Json:
+    return {"content": content, "evidence": evidence, "quote": quote, **more}
+
+
+def turn(content: str, day: str = "2024-05-06", role: str = "user") -> Json:
+    return {"role": role, "content": content, "time_created": f"{day} 09:00:00"}
+
+
+async def summarise(reme: AsyncReMe, *turns: Json) -> Any:
+    return await reme.execute("summary_personal_memory", workspace_id="w", trajectories=[{"messages": list(turns)}])
+
+
+async def contents(reme: AsyncReMe, status: str | None = "active") -> list[str]:
+    found = await reme.memories.list("w", Filters(status=status))  # type: ignore[arg-type]
+    return sorted(m.content for m in found)
+
+
+async def test_the_coffee_example_with_a_model(reme_with_chat: AsyncReMe, loopback: Loopback) -> None:
+    coffee = {
+        "observations": [
+            observed("用户喜欢早上喝咖啡工作", [1], "我喜欢早上喝咖啡工作", attribute="taste", value="喝咖啡")
+        ]
+    }
+    loopback.chat(answering(get_observation=coffee, get_observation_with_time=coffee))
+    await summarise(reme_with_chat, turn("我喜欢早上喝咖啡工作"), turn("好的", role="assistant"))
+    [memory] = await reme_with_chat.memories.list("w")
+    assert (memory.content, memory.author) == ("用户喜欢早上喝咖啡工作", "loop-chat")
+    assert memory.sources[0].quote == "我喜欢早上喝咖啡工作"
+    before = len(loopback.bodies("/chat/completions"))
+    response = await reme_with_chat.execute(
+        "retrieve_personal_memory", workspace_id="w", query="用户的工作习惯是什么？"
+    )
+    assert "咖啡" in response.answer
+    assert len(loopback.bodies("/chat/completions")) == before, "retrieval waits for no chat model"
+
+
+async def test_the_filter_sees_people_only_and_drops_low_scores(reme_with_chat: AsyncReMe, loopback: Loopback) -> None:
+    scores = {"scores": [{"number": 1, "score": 0}, {"number": 2, "score": 3}]}
+    loopback.chat(
+        answering(info_filter=scores, get_observation={"observations": [observed("The user likes tea", [1])]})
+    )
+    long = "I like tea. " + "x" * 150 + " MIDDLE " + "y" * 150
+    await summarise(reme_with_chat, turn("What is tea?"), turn("ASSISTANT", role="assistant"), turn(long))
+    asked = {op_of(b): b["messages"][1]["content"] for b in loopback.bodies("/chat/completions")}
+    assert "ASSISTANT" not in asked["info_filter"]
+    assert "MIDDLE" not in asked["info_filter"]
+    assert "What is tea" not in asked["get_observation"]
+    assert "MIDDLE" in asked["get_observation"]
+    assert await contents(reme_with_chat) == ["The user likes tea"]
+
+
+async def test_what_the_evidence_does_not_bear_out_is_refused(reme_with_chat: AsyncReMe, loopback: Loopback) -> None:
+    invented = [
+        observed("The user likes tea", [1]),
+        observed("The user likes tea with Anna", [1]),
+        observed("The user drinks 5 cups of tea", [1]),
+        observed("The user enjoys climbing mountains", [1]),
+        observed("The user likes tea", [7]),
+        observed("用户喜欢喝茶", [1]),
+        observed("", [1]),
+    ]
+    loopback.chat(answering(get_observation={"observations": invented}))
+    await summarise(reme_with_chat, turn("I like tea."))
+    assert await contents(reme_with_chat) == ["The user likes tea"]
+
+
+async def test_fiction_and_questions_make_no_facts_even_if_the_model_says_so(
+    reme_with_chat: AsyncReMe, loopback: Loopback
+) -> None:
+    loopback.chat(answering(get_observation={"observations": [observed("The user lives in Rome", [1])]}))
+    await summarise(reme_with_chat, turn("In my novel I live in Rome."))
+    assert loopback.bodies("/chat/completions") == []
+    await summarise(reme_with_chat, turn("Do I live in Rome?"))
+    assert await contents(reme_with_chat, None) == []
+
+
+async def test_times_are_reckoned_from_the_message_and_shown_to_the_model(
+    reme_with_chat: AsyncReMe, loopback: Loopback
+) -> None:
+    seen = {"observations": [observed("The user visited the zoo yesterday", [1], "I visited the zoo yesterday")]}
+    loopback.chat(answering(get_observation_with_time=seen))
+    await summarise(reme_with_chat, turn("I visited the zoo yesterday."))
+    [zoo] = await reme_with_chat.memories.list("w")
+    assert zoo.content == "The user visited the zoo yesterday (2024-05-05)"
+    assert zoo.valid_from == datetime(2024, 5, 5, tzinfo=UTC)
+    timed = next(b for b in loopback.bodies("/chat/completions") if op_of(b) == "get_observation_with_time")
+    assert "2024-05-06 Monday" in timed["messages"][1]["content"]
+
+
+async def test_the_model_judges_where_rules_are_not_certain(reme_with_chat: AsyncReMe, loopback: Loopback) -> None:
+    loopback.chat(answering(get_observation={"observations": [observed("The user commutes by car", [1])]}))
+    await summarise(reme_with_chat, turn("I commute by car."))
+    loopback.chat(
+        answering(
+            get_observation={"observations": [observed("The user takes the train to the office", [1])]},
+            contra_repeat={"relations": [{"new": 1, "old": 1, "relation": "contradicts"}]},
+        )
+    )
+    await summarise(reme_with_chat, turn("I take the train to the office these days.", "2024-08-01"))
+    assert await contents(reme_with_chat) == ["The user takes the train to the office"]
+    assert await contents(reme_with_chat, "superseded") == ["The user commutes by car"]
+
+
+async def test_a_model_outage_delays_memories_and_loses_none(reme_with_chat: AsyncReMe, loopback: Loopback) -> None:
+    loopback.fail(503, times=10)
+    with pytest.raises(ModelUnavailableError):
+        await summarise(reme_with_chat, turn("I like tea."))
+    assert await contents(reme_with_chat, None) == []
+    loopback.reset()
+    loopback.chat(answering(get_observation={"observations": [observed("The user likes tea", [1])]}))
+    await reme_with_chat.execute("summary_personal_memory", workspace_id="w")
+    assert await contents(reme_with_chat) == ["The user likes tea"]
+
+
+async def test_insights_are_formed_updated_and_grounded(reme_with_chat: AsyncReMe, loopback: Loopback) -> None:
+    await reme_with_chat.memories.add(
+        "w",
+        [
+            Memory(content=f"The user eats {f}", kind=Kind.OBSERVATION)
+            for f in ("soup", "rice", "jam", "figs", "nuts", "kale")
+        ],
+    )
+    loopback.chat(
+        answering(
+            get_reflection_subject={"subjects": ["eating habits"]},
+            update_insight={"content": "The user eats soup, rice and figs", "evidence": [1, 2, 3, 4, 5]},
+        )
+    )
+    await reme_with_chat.execute("reflect", workspace_id="w")
+    [insight] = await reme_with_chat.memories.list("w", Filters(kinds=["insight"]))
+    assert insight.metadata["attribute"] == "eating habits"
+    assert {s.kind for s in insight.sources} == {"memory"}
+    await reme_with_chat.memories.add("w", Memory(content="The user eats kimchi", kind=Kind.OBSERVATION))
+    loopback.chat(
+        answering(get_reflection_subject={"subjects": []}, update_insight={"content": "The user owns 7 boats"})
+    )
+    await reme_with_chat.execute("reflect", workspace_id="w")
+    assert (await reme_with_chat.memories.get("w", insight.memory_id)).status == "active", "ungrounded, so refused"
+
+
+async def test_the_model_places_only_times_that_the_rules_cannot(
+    reme_with_chat: AsyncReMe, loopback: Loopback, flow: Flow
+) -> None:
+    loopback.chat(answering(extract_time={"first_day": "2024-02-10", "last_day": "2024-02-12"}))
+    await flow(reme_with_chat, "retrieve_personal_memory", workspace_id="w", query="What did I eat yesterday?")
+    await flow(reme_with_chat, "retrieve_personal_memory", workspace_id="w", query="What do I eat?")
+    assert loopback.bodies("/chat/completions") == []
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("name", _ASKS)
+def test_every_personal_prompt_is_there_in_both_languages(name: str, language: Any) -> None:
+    values = dict.fromkeys(
+        ("messages", "count", "person", "attributes", "statements", "observations", "known", "most", "subject", "before",
+         "now", "query"),
+        "VALUE",
+    )  # fmt: skip
+    system, user = prompt(f"personal/{name}", language, **values)
+    assert op_of({"messages": [system, user]}) == name
+    assert "VALUE" in user["content"]
+    assert "$" not in system["content"] + user["content"]
+    assert "JSON" in user["content"]
