@@ -138,5 +138,7 @@ def _told(error: RequestValidationError) -> str:
         where = problem["loc"][1:]  # the first says body, query or path
         if problem["type"] == "json_invalid":
             where, problem["msg"] = (), f"not valid JSON: {problem.get('ctx', {}).get('error', 'it cannot be read')}"
+        elif not where and problem["type"] == "model_attributes_type":
+            problem["msg"] = "give a JSON object, with the header Content-Type: application/json"
         found.append({"loc": where, "msg": problem["msg"]})
     return problems_in(found)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from fastapi import Request
 from fastapi.routing import APIRoute
@@ -13,12 +14,11 @@ from starlette.responses import Response
 
 from reme_core.server.wire import scrubbed
 
+_SUSPECT: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+
 
 class JsonRoute(APIRoute):
-    """A route whose JSON may hold NUL characters, as the output of tools does; they become U+FFFD.
-
-    Postgres cannot store them, and to refuse a whole trajectory for one would lose what is worth remembering.
-    """
+    """A route whose JSON may hold what Postgres cannot store; see `scrubbed`."""
 
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
         """The handler, given a request that reads so."""
@@ -39,7 +39,7 @@ class _Scrubbed(Request):
             raise
         except (ValueError, RecursionError) as error:  # not UTF-8, a number of 5,000 digits, brackets without end
             raise json.JSONDecodeError(str(error), "", 0) from None
-        return scrubbed(value) if rb"\u0000" in body else value
+        return scrubbed(value) if _SUSPECT.search(body) else value
 
 
 def _finite(text: str) -> float:

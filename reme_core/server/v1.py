@@ -126,23 +126,22 @@ class Deleted(BaseModel):
 
 def router() -> APIRouter:
     """The endpoints below `/v1`."""
-    routes = APIRouter(prefix="/v1", route_class=JsonRoute, tags=["v1"], responses=documented(*ALWAYS))
+    # Paths are written out below one router, and not nested: metrics are counted by the pattern of the innermost.
+    routes = APIRouter(prefix="/v1/workspaces", route_class=JsonRoute, tags=["v1"], responses=documented(*ALWAYS))
 
-    @routes.get("/workspaces")
+    @routes.get("")
     async def list_workspaces(service: TheService, access: TheAccess) -> Workspaces:
         """The workspaces that the key opens."""
         names = await service.reme.workspaces.list()
         return Workspaces(workspaces=[n for n in names if access.workspaces is None or n in access.workspaces])
 
-    memories = APIRouter(prefix="/workspaces/{workspace_id}", route_class=JsonRoute)
-    _reading(memories)
-    _writing(memories)
-    routes.include_router(memories)
+    _reading(routes)
+    _writing(routes)
     return routes
 
 
 def _reading(routes: APIRouter) -> None:
-    @routes.get("/memories")
+    @routes.get("/{workspace_id}/memories")
     async def list_memories(
         workspace_id: PathWorkspace,
         service: TheService,
@@ -158,7 +157,7 @@ def _reading(routes: APIRouter) -> None:
         filters = Filters(kinds=[str(k) for k in kind or ()], subject=subject, status=status)
         return Memories(memories=await service.reme.memories.list(workspace_id, filters, limit=limit, offset=offset))
 
-    @routes.get("/memories/{memory_id}", responses=documented(404))
+    @routes.get("/{workspace_id}/memories/{memory_id}", responses=documented(404))
     async def get_memory(
         workspace_id: PathWorkspace, memory_id: MemoryId, service: TheService, access: TheAccess
     ) -> Memory:
@@ -166,7 +165,7 @@ def _reading(routes: APIRouter) -> None:
         access.check(workspace_id)
         return await service.reme.memories.get(workspace_id, memory_id)
 
-    @routes.get("/memories/{memory_id}/history", responses=documented(404))
+    @routes.get("/{workspace_id}/memories/{memory_id}/history", responses=documented(404))
     async def history(
         workspace_id: PathWorkspace, memory_id: MemoryId, service: TheService, access: TheAccess
     ) -> list[HistoryEntry]:
@@ -174,7 +173,7 @@ def _reading(routes: APIRouter) -> None:
         access.check(workspace_id)
         return await service.reme.memories.history(workspace_id, memory_id)
 
-    @routes.post("/recall", responses=documented(409))
+    @routes.post("/{workspace_id}/recall", responses=documented(409))
     async def recall(
         workspace_id: PathWorkspace, body: RecallIn, service: TheService, access: TheAccess
     ) -> Recollection:
@@ -188,7 +187,7 @@ def _reading(routes: APIRouter) -> None:
 
 
 def _writing(routes: APIRouter) -> None:
-    @routes.post("/memories", status_code=201, responses=documented(409))
+    @routes.post("/{workspace_id}/memories", status_code=201, responses=documented(409))
     async def add_memories(
         workspace_id: PathWorkspace, body: MemoriesIn, service: TheService, access: TheAccess
     ) -> Memories:
@@ -197,7 +196,7 @@ def _writing(routes: APIRouter) -> None:
         given = [Memory(**m.model_dump(exclude_none=True)) for m in body.memories]
         return Memories(memories=await service.reme.memories.add(workspace_id, given, actor=_ACTOR))
 
-    @routes.patch("/memories/{memory_id}", responses=documented(404, 409))
+    @routes.patch("/{workspace_id}/memories/{memory_id}", responses=documented(404, 409))
     async def change_memory(
         workspace_id: PathWorkspace, memory_id: MemoryId, body: MemoryChange, service: TheService, access: TheAccess
     ) -> Memory:
@@ -206,7 +205,7 @@ def _writing(routes: APIRouter) -> None:
         values = body.model_dump(exclude_unset=True)
         return await service.reme.memories.update(workspace_id, memory_id, actor=_ACTOR, **values)
 
-    @routes.delete("/memories/{memory_id}", responses=documented(404, 409))
+    @routes.delete("/{workspace_id}/memories/{memory_id}", responses=documented(404, 409))
     async def delete_memory(
         workspace_id: PathWorkspace,
         memory_id: MemoryId,
@@ -220,7 +219,7 @@ def _writing(routes: APIRouter) -> None:
         count = await service.reme.memories.delete(workspace_id, [memory_id], erase=erase, actor=_ACTOR)
         return Deleted(deleted_count=count)
 
-    @routes.post("/records", responses=documented(409))
+    @routes.post("/{workspace_id}/records", responses=documented(409))
     async def record(workspace_id: PathWorkspace, body: RecordIn, service: TheService, access: TheAccess) -> Recorded:
         """Take in what was said, durably."""
         access.check(workspace_id)

@@ -8,6 +8,7 @@ the models here are as wide, and the OpenAPI document says so.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
@@ -141,6 +142,8 @@ _KNOWN: Final[Mapping[str, Any]] = {
 }
 """Fields whose type says more than an `input_schema` can."""
 
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+
 _TYPES: Final[Mapping[str, Any]] = {
     "string": str,
     "integer": Integer,
@@ -168,9 +171,12 @@ def as_request(body: FlowRequest) -> dict[str, Any]:
 
 
 def scrubbed(value: Any) -> Any:
-    """JSON without NUL characters, which Postgres cannot store: U+FFFD stands in their place."""
+    """JSON without NUL characters and halves of surrogate pairs, which Postgres cannot store: U+FFFD is in their place.
+
+    Output of tools holds them now and then, and to refuse a whole trajectory would lose what is worth remembering.
+    """
     if isinstance(value, str):
-        return value.replace("\0", "\ufffd")
+        return _UNSTORABLE.sub("\ufffd", value)
     if isinstance(value, list):
         return [scrubbed(item) for item in value]
     if isinstance(value, dict):

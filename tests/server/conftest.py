@@ -1,0 +1,114 @@
+"""What the service tests share: an app on a database of the test's own, and services as real processes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from reme_core.app import AsyncReMe
+from reme_core.server.http import create_app
+from reme_core.settings import Settings
+
+
+@pytest.fixture
+async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
+    """Memory on a database of the test's own; offline rules and the offline embedder serve."""
+    async with AsyncReMe(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def app(reme: AsyncReMe) -> FastAPI:
+    """The HTTP service over it."""
+    return create_app(reme)
+
+
+@asynccontextmanager
+async def connected(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of an app, which is started for it, without a network between."""
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://test", timeout=60) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of that app."""
+    async with connected(app) as opened:
+        yield opened
+
+
+class Process:
+    """A `reme …` process, its port, and what it said."""
+
+    def __init__(self, arguments: list[str], folder: Path, environ: dict[str, str], port: int) -> None:
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
+        self._errors = folder / "stderr.txt"
+        with (folder / "stdout.txt").open("wb") as out, self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(
+                [str(Path(sys.executable).parent / "reme"), *arguments],
+                cwd=folder,
+                env={**os.environ, **environ},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=errors,
+            )
+
+    @property
+    def said(self) -> str:
+        """What it wrote to stderr so far."""
+        return self._errors.read_text(encoding="utf-8")
+
+    def wait_until_healthy(self, seconds: float = 60) -> None:
+        """Wait for `/health`."""
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                assert httpx.get(f"{self.url}/health", timeout=5).json() == {"status": "healthy"}
+                return
+            except httpx.TransportError:
+                assert self._process.poll() is None, self.said
+                assert time.monotonic() < until, self.said
+                time.sleep(0.1)
+
+    def stop(self) -> int:
+        """Ask it to stop; returns its code."""
+        self._process.terminate()
+        return self._process.wait(timeout=40)
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port on which nobody listens."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture
+def start(tmp_path: Path, own_data_dir: Path, free_port: int) -> Iterator[Callable[..., Process]]:
+    """Starts `reme …` in an empty folder, with an embedded Postgres of its own; it is stopped after the test."""
+    running: list[Process] = []
+
+    def start(*arguments: str, **environ: str) -> Process:
+        environ = {"REME_HOME": str(own_data_dir), "COLUMNS": "200", **environ}
+        running.append(Process(list(arguments), tmp_path, environ, free_port))
+        return running[-1]
+
+    yield start
+    for process in running:
+        process.stop()

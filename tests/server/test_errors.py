@@ -1,0 +1,145 @@
+"""Errors over HTTP: JSON with a code, a message that names the field, and an id that is in the log too."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from reme_core.app import AsyncReMe
+from reme_core.errors import DatabaseUnavailableError, ModelAnswerError, ModelUnavailableError
+from reme_core.server.http import create_app
+from tests.server.conftest import connected
+
+Client = httpx.AsyncClient
+
+
+async def test_every_error_is_json_with_code_message_and_request_id(client: Client) -> None:
+    cases: list[tuple[str, str, Any, int, str]] = [
+        ("GET", "/nowhere", None, 404, "not_found"),
+        ("GET", "/retrieve_task_memory", None, 405, "method_not_allowed"),
+        ("POST", "/retrieve_task_memory", {}, 422, "invalid_input"),
+        ("POST", "/retrieve_task_memory", {"query": "x", "workspace_id": "*"}, 422, "invalid_input"),
+        ("POST", "/react", {"query": "x"}, 409, "configuration"),
+        ("GET", "/v1/workspaces/w/memories/none", None, 404, "not_found"),
+    ]
+    for method, path, body, status, code in cases:
+        response = await client.request(method, path, json=body)
+        told = response.json()
+        assert (response.status_code, told["code"]) == (status, code), (path, told)
+        assert set(told) == {"code", "message", "request_id"}
+        assert told["message"]
+        assert told["request_id"] == response.headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"query": 5}, "query"),
+        ({"query": "x", "top_k": 0}, "top_k"),
+        ({"query": "x", "top_k": "many"}, "top_k"),
+        ({"query": "x", "messages": [{"role": "robot"}]}, "messages.0.role"),
+        ({"query": "x", "messages": [{"time_created": "yesterday"}]}, "messages.0.time_created"),
+        ({"query": "x", "workspace_id": "w" * 201}, "workspace_id"),
+    ],
+)
+async def test_a_validation_error_names_the_field_and_repeats_nothing(client: Client, body: Any, field: str) -> None:
+    response = await client.post("/retrieve_task_memory", json=body)
+    assert response.status_code == 422
+    assert response.json()["message"].startswith(f"{field}: ")
+    assert "many" not in response.text
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff", b'{"query": NaN}', b'{"top_k": 1e999}', b"[" * 100_000, b'"x"'])
+async def test_a_body_that_is_no_usable_json_is_the_callers_error(client: Client, content: bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    response = await client.post("/retrieve_task_memory", content=content, headers=headers)
+    assert (response.status_code, response.json()["code"]) == (422, "invalid_input")
+
+
+async def test_a_body_without_its_content_type_is_told_what_to_send(client: Client) -> None:
+    response = await client.post("/retrieve_task_memory", content=b'{"query": "x"}')
+    assert response.status_code == 422
+    assert "Content-Type: application/json" in response.json()["message"]
+
+
+async def test_a_request_id_of_the_caller_comes_back_unless_it_is_unusable(client: Client) -> None:
+    for given, kept in (("trace-7", True), ("a b", False), ("x" * 200, False)):
+        response = await client.get("/health", headers={"X-Request-ID": given})
+        assert (response.headers["x-request-id"] == given) is kept
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (ModelUnavailableError("the model is away"), 503, "model_unavailable"),
+        (DatabaseUnavailableError("no connection"), 503, "database_unavailable"),
+        (ModelAnswerError("not JSON", raw="secret"), 502, "model_answer"),
+        (RuntimeError("password=hunter2"), 500, "internal"),
+    ],
+)
+async def test_a_failure_inside_is_told_without_its_inside(
+    reme: AsyncReMe,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    status: int,
+    code: str,
+) -> None:
+    async def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(reme.flows, "execute", fail)
+    async with connected(create_app(reme)) as client:
+        with caplog.at_level(logging.ERROR):
+            response = await client.post("/retrieve_task_memory", json={"query": "x"})
+    assert (response.status_code, response.json()["code"]) == (status, code)
+    assert "hunter2" not in response.text
+    assert "secret" not in response.text
+    assert "Traceback" not in response.text
+    assert response.json()["request_id"] in caplog.text
+
+
+async def test_a_body_beyond_the_limit_is_refused_announced_or_not(reme: AsyncReMe) -> None:
+    reme.settings.http.max_body_bytes = 1_000
+
+    async def pieces() -> Any:
+        for _ in range(100):
+            yield b'{"query": "' + b"x" * 100
+
+    async with connected(create_app(reme)) as client:
+        for content in (b'"' + b"x" * 2_000 + b'"', pieces()):
+            headers = {"Content-Type": "application/json"}
+            response = await client.post("/retrieve_task_memory", content=content, headers=headers)
+            assert (response.status_code, response.json()["code"]) == (413, "too_large")
+
+
+async def test_a_request_that_takes_too_long_is_cancelled(reme: AsyncReMe, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+
+    async def dawdle(*_: Any, **__: Any) -> None:
+        try:
+            await anyio.sleep(60)
+        finally:
+            ended.append("cancelled")
+
+    monkeypatch.setattr(reme.flows, "execute", dawdle)
+    reme.settings.http.timeout_seconds = 0.5
+    async with connected(create_app(reme)) as client:
+        response = await client.post("/retrieve_task_memory", json={"query": "x"})
+    assert (response.status_code, response.json()["code"]) == (504, "timeout")
+    assert ended == ["cancelled"]
+
+
+async def test_metrics_count_by_route_and_not_by_path(client: Client, app: FastAPI) -> None:
+    for name in ("a", "b"):
+        await client.get(f"/v1/workspaces/w/memories/{name}")
+    text = (await client.get("/metrics")).text
+    series = (
+        'reme_requests_total{endpoint="/v1/workspaces/{workspace_id}/memories/{memory_id}",method="GET",status="404"}'
+    )
+    assert f"{series} 2.0" in text

@@ -1,0 +1,84 @@
+"""API keys: who has one gets into its workspaces, and nobody else gets anywhere."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from reme_core.app import AsyncReMe
+from reme_core.schema import now
+from reme_core.server.auth import ApiKeys
+from reme_core.server.service import Service
+
+Client = httpx.AsyncClient
+
+
+@pytest.fixture
+def keys(app: object, client: Client) -> ApiKeys:
+    service: Service = app.state.service  # type: ignore[attr-defined]
+    return service.keys
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+async def test_where_there_are_keys_one_is_needed_everywhere_but_for_health(client: Client, keys: ApiKeys) -> None:
+    assert (await client.get("/v1/workspaces")).status_code == 200
+    key = await keys.create("ops")
+    for method, path in (("GET", "/v1/workspaces"), ("GET", "/metrics"), ("POST", "/retrieve_task_memory")):
+        refused = await client.request(method, path, json={"query": "x"})
+        assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
+        assert refused.headers["www-authenticate"] == "Bearer"
+        assert (await client.request(method, path, json={"query": "x"}, headers=bearer(key))).status_code == 200
+        assert (await client.request(method, path, json={"query": "x"}, headers={"X-API-Key": key})).status_code == 200
+    assert (await client.get("/health")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "change", [lambda k: k[:-1], lambda k: k + "x", lambda _: "reme_00_x", lambda _: "reme", lambda _: "é\x7f"]
+)
+async def test_a_key_that_is_not_quite_one_is_refused(client: Client, keys: ApiKeys, change: object) -> None:
+    key = await keys.create()
+    wrong = change(key)  # type: ignore[operator]
+    headers = {"X-API-Key": wrong.encode()}
+    assert (await client.get("/v1/workspaces", headers=headers)).status_code == 401  # type: ignore[arg-type]
+
+
+async def test_a_key_opens_its_workspaces_and_no_other(client: Client, keys: ApiKeys, reme: AsyncReMe) -> None:
+    for name in ("mine", "yours"):
+        await reme.memories.add(name, f"The secret of {name}.")
+    headers = bearer(await keys.create("me", ["mine"]))
+    listed = await client.get("/v1/workspaces", headers=headers)
+    assert listed.json() == {"workspaces": ["mine"]}
+    for workspace, status in (("mine", 200), ("yours", 403)):
+        for flow in ("retrieve_task_memory", "retriever"):
+            body = {"workspace_id": workspace, "query": "secret"}
+            assert (await client.post(f"/{flow}", json=body, headers=headers)).status_code == status
+        assert (await client.get(f"/v1/workspaces/{workspace}/memories", headers=headers)).status_code == status
+    response = await client.post("/retrieve_task_memory", json={"query": "secret"}, headers=headers)
+    assert response.status_code == 403, "the workspace that is meant where none is named is one like any other"
+
+
+async def test_revoked_and_expired_keys_open_nothing_and_the_door_stays_shut(client: Client, keys: ApiKeys) -> None:
+    revoked = await keys.create("revoked")
+    expired = await keys.create("expired", expires_at=now() - timedelta(seconds=1))
+    assert (await client.get("/v1/workspaces", headers=bearer(revoked))).status_code == 200
+    await keys.revoke(revoked.split("_")[1])
+    for key in (revoked, expired, ""):
+        assert (await client.get("/v1/workspaces", headers=bearer(key))).status_code == 401
+    assert await keys.clear() == 2
+    assert (await client.get("/v1/workspaces")).status_code == 200
+
+
+async def test_the_database_holds_no_key(keys: ApiKeys, reme: AsyncReMe) -> None:
+    key = await keys.create("ops")
+    secret = key.split("_", 2)[2]
+    async with reme.database.maintenance() as connection:
+        row = await (await connection.execute("select k::text from reme.api_key k")).fetchone()
+    assert row is not None
+    assert secret not in row[0]
+    assert secret.encode().hex() not in row[0]
+    assert await reme.database.fetch("w", "select key_id from reme.api_key") == [], "no workspace sees the keys"

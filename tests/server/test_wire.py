@@ -1,0 +1,162 @@
+"""The wire format of ReMe 0.1, byte for byte where its clients look."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from reme_core.app import AsyncReMe
+from reme_core.schema import Kind, Memory
+from tests.flows.attempts import BOOKED, NOT_BOOKED, attempt, says, user
+
+Json = dict[str, Any]
+Client = httpx.AsyncClient
+
+BASE_MEMORY = [
+    "workspace_id", "memory_id", "memory_type", "when_to_use", "content", "score", "time_created", "time_modified",
+    "author", "metadata",
+]  # fmt: skip
+
+
+async def posted(client: Client, flow: str, **body: Any) -> Json:
+    response = await client.post(f"/{flow}", json=body)
+    assert response.status_code == 200, response.text
+    return dict(response.json())
+
+
+async def test_health_answers_as_reme_did(client: Client) -> None:
+    response = await client.get("/health")
+    assert response.content == b'{"status":"healthy"}'
+
+
+async def test_every_flow_is_an_endpoint(client: Client, reme: AsyncReMe) -> None:
+    listed = [flow["name"] for flow in (await client.get("/list")).json()]
+    assert listed == reme.flows.catalog.names()
+    document = (await client.get("/openapi.json")).json()
+    assert {f"/{name}" for name in listed} <= set(document["paths"])
+
+
+async def test_a_response_has_four_fields_in_order_and_memories_have_ten(client: Client) -> None:
+    made = await client.post("/summary_task_memory", json={"workspace_id": "w", "trajectories": [BOOKED, NOT_BOOKED]})
+    assert made.content.startswith(b'{"answer":"[{')
+    body = made.json()
+    assert list(body) == ["answer", "messages", "success", "metadata"]
+    assert (body["messages"], body["success"]) == ([], True)
+    memories = body["metadata"]["memory_list"]
+    assert memories
+    assert json.loads(body["answer"]) == memories
+    assert body["metadata"]["update_result"]["inserted_count"] == len(memories)
+    assert body["metadata"]["update_result"]["deleted_count"] == 0
+    found = await posted(client, "retrieve_task_memory", workspace_id="w", query="book a flight", top_k=1)
+    (memory,) = found["metadata"]["memory_list"]
+    assert list(memory)[: len(BASE_MEMORY)] == BASE_MEMORY
+    assert (memory["workspace_id"], memory["memory_type"]) == ("w", "task")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", memory["time_created"])
+    assert memory["content"] in found["answer"]
+
+
+async def test_nothing_remembered_is_an_empty_answer_and_no_error(client: Client) -> None:
+    found = await posted(client, "retrieve_task_memory", query="anything")
+    assert (found["answer"], found["metadata"]["memory_list"]) == ("", [])
+
+
+async def test_extra_keys_and_null_are_taken_as_clients_send_them(client: Client) -> None:
+    message = user("帮我制定项目计划", name=None, unknown=1, reasoning_content=None, tool_calls=None, metadata=None)
+    attempts = [{"messages": [message], "score": score, "whatever": [1]} for score in (None, 1)]
+    body = {"trajectories": attempts, "more": {"a": None}}
+    await posted(client, "summary_task_memory", **body, workspace_id="", metadata={"x": 1})
+    assert "default" in (await client.get("/v1/workspaces")).json()["workspaces"]
+
+
+async def test_tool_calls_are_read_flat_nested_and_with_objects(client: Client) -> None:
+    arguments = {"city": "Oslo"}
+    forms: list[Json] = [
+        {"index": 0, "id": "c", "type": "function", "name": "weather", "arguments": json.dumps(arguments)},
+        {"id": "c", "type": "function", "function": {"name": "weather", "arguments": json.dumps(arguments)}},
+        {"id": "c", "function": {"name": "weather", "arguments": arguments}},
+    ]
+    for number, form in enumerate(forms):
+        steps = [
+            user("Weather in Oslo?"),
+            {"role": "assistant", "content": None, "tool_calls": [form]},
+            {"role": "tool", "tool_call_id": "c", "content": '{"degrees": 3}'},
+            says("Three degrees."),
+        ]
+        made = await posted(
+            client, "summary_task_memory", workspace_id=f"w{number}", trajectories=[attempt(steps, score=1.0)]
+        )
+        assert any("weather" in memory["content"] for memory in made["metadata"]["memory_list"]), form
+
+
+async def test_what_postgres_cannot_store_does_not_lose_a_trajectory(client: Client, reme: AsyncReMe) -> None:
+    steps = [user("Read the file a.bin \0"), says("It holds \0\0, \ud800 and text. 😀")]
+    content = json.dumps({"workspace_id": "w", "trajectories": [attempt(steps, score=1.0)]})
+    headers = {"Content-Type": "application/json"}
+    response = await client.post("/summary_task_memory", content=content, headers=headers)
+    assert response.status_code == 200, response.text
+    assert "a.bin \ufffd" in (await reme.memories.list("w"))[0].when_to_use
+
+
+async def test_one_use_without_success_is_recorded_and_unhelpful_memories_are_deleted(client: Client) -> None:
+    await posted(client, "summary_task_memory", workspace_id="w", trajectories=[BOOKED])
+    found = await posted(client, "retrieve_task_memory_simple", workspace_id="w", query="book a flight", top_k=1)
+    (memory,) = found["metadata"]["memory_list"]
+    told = await posted(client, "record_task_memory", workspace_id="w", memory_dicts=[memory], update_utility=False)
+    assert told["metadata"]["memory_list"][0]["metadata"]["reme_core"]["freq"] == 1
+    gone = await posted(client, "delete_task_memory", workspace_id="w", freq_threshold=1, utility_threshold=0.5)
+    assert gone["metadata"]["update_result"]["deleted_count"] == 1
+
+
+async def test_the_score_that_comes_back_is_the_stored_one(client: Client, reme: AsyncReMe) -> None:
+    await reme.memories.add("w", Memory(kind=Kind.TASK, when_to_use="Booking", content="Book early.", score=0.123))
+    for flow in ("retrieve_task_memory", "retrieve_task_memory_simple"):
+        found = await posted(client, flow, workspace_id="w", query="Booking")
+        assert [memory["score"] for memory in found["metadata"]["memory_list"]] == [0.123]
+
+
+async def test_a_message_of_2023_stays_of_2023(client: Client, reme: AsyncReMe) -> None:
+    said = user("I moved to Berlin yesterday.", time_created="2023-05-08 12:00:00")
+    await posted(client, "summary_personal_memory", workspace_id="w", trajectories=[{"messages": [said]}])
+    memories = await reme.memories.list("w")
+    assert memories
+    assert {memory.observed_at.year for memory in memories if memory.observed_at} == {2023}
+
+
+async def test_the_same_post_twice_stores_its_memories_once(client: Client, reme: AsyncReMe) -> None:
+    for _ in range(2):
+        await posted(client, "summary_task_memory", workspace_id="w", trajectories=[BOOKED, NOT_BOOKED])
+    contents = [memory.content for memory in await reme.memories.list("w")]
+    assert contents
+    assert len(contents) == len(set(contents))
+
+
+async def test_experience_maker_gets_its_own_words(client: Client) -> None:
+    made = await posted(client, "summarizer", workspace_id="w", traj_list=[BOOKED])
+    found = await posted(client, "retriever", workspace_id="w", query="book a flight")
+    assert made["experience_list"]
+    assert found["experience_merged"]
+    (experience,) = found["experience_list"]
+    assert list(experience) == [
+        "workspace_id", "experience_id", "experience_type", "when_to_use", "content", "score", "metadata",
+    ]  # fmt: skip
+    assert list(experience["metadata"]) == ["author", "created_time", "modified_time", "extra_info"]
+
+
+async def test_an_answer_streams_when_the_caller_asks_for_events(client: Client) -> None:
+    headers = {"Accept": "text/event-stream"}
+    response = await client.post("/retrieve_task_memory", json={"query": "x"}, headers=headers)
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert response.text.startswith("event: response")
+    refused = await client.post("/react", json={"query": "x"}, headers=headers)
+    assert '"code":"configuration"' in refused.text.partition("event: error")[2]
+
+
+@pytest.mark.parametrize("text", ["2023-05-08 12:00:00", "2023-05-08T12:00:00Z", "2023-05-08T12:00:00+02:00"])
+async def test_times_are_read_in_every_usual_form(client: Client, text: str) -> None:
+    messages = [user("I like tea.", time_created=text)]
+    response = await client.post("/v1/workspaces/w/records", json={"messages": messages})
+    assert response.status_code == 200, response.text
