@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import typer
 
 import reme_core
-from reme_core.cli import chat, database, demo, flows, jobs, libraries, memories, serve
+from reme_core.cli import chat, database, demo, episodes, flows, jobs, libraries, memories, serve
 from reme_core.cli.session import Session, remember, with_session
 
 _REME_0_1 = "reme_core.compat.command_line"
@@ -40,6 +40,7 @@ app.add_typer(jobs.worker_app)
 app.add_typer(chat.app)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(flows.app, name="flows")
+app.add_typer(episodes.app, name="episodes")
 
 
 @app.command()
