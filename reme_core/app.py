@@ -335,9 +335,8 @@ class AsyncReMe:
         """Make memories, now, of every conversation that waits for it, and return when that is done."""
         await self.background.drain(workspace)
 
-    async def _summarise(self, workspace: str, messages: Sequence[Message]) -> None:
-        trajectory = {"messages": [m.model_dump(mode="json") for m in messages]}
-        await self.execute("summary_personal_memory", workspace_id=workspace, trajectories=[trajectory])
+    async def _summarise(self, workspace: str, session_id: str) -> None:
+        await self.execute("summary_personal_memory", workspace_id=workspace, session_id=session_id)
 
     async def reflect(self, workspace: str) -> Response:
         """Make higher memories: form and update insights, close contradictions and repetitions."""
@@ -345,14 +344,14 @@ class AsyncReMe:
 
     def _embed_soon(self, workspace: str) -> asyncio.Task[Any]:
         """Have waiting messages embedded; whoever comes while that runs waits for one more round."""
-        before = self._embedding.get(workspace)
+        before, database = self._embedding.get(workspace), self.database
 
         async def embed() -> None:
             if before is not None and not before.done():
                 await asyncio.wait([before])
             with working_for(workspace):
                 await self._serving.with_embedder(
-                    workspace, lambda embedder: embed_waiting(self.database, workspace, embedder)
+                    workspace, lambda embedder: embed_waiting(database, workspace, embedder)
                 )
 
         task = self._spawn(embed(), f"embedding messages of workspace '{workspace}'")
@@ -361,7 +360,7 @@ class AsyncReMe:
 
     def _index_soon(self, workspace: str) -> None:
         """Bring a workspace that has become large into the HNSW index, once nobody adds to it for a moment."""
-        growing = workspace in self._grown
+        growing, database = workspace in self._grown, self.database
         self._grown[workspace] = time.monotonic()
         if growing:
             return
@@ -371,7 +370,7 @@ class AsyncReMe:
                 # In the index an insert takes many times as long, so that a bulk of them is let through first.
                 while (waited := time.monotonic() - self._grown[workspace]) < _QUIET_SECONDS:  # noqa: ASYNC110
                     await asyncio.sleep(_QUIET_SECONDS - waited)
-                await hnsw.ensure(self.database, workspace, exact_below=self.settings.recall.exact_below)
+                await hnsw.ensure(database, workspace, exact_below=self.settings.recall.exact_below)
                 self._serving.forget(workspace)
             finally:
                 del self._grown[workspace]

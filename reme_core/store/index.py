@@ -19,7 +19,7 @@ import numpy.typing as npt
 from pgvector import HalfVector
 from psycopg import AsyncConnection
 
-from reme_core.errors import EmbeddingModelError
+from reme_core.errors import EmbeddingModelError, InputError
 from reme_core.store.sql import load
 from reme_core.text.terms import terms
 
@@ -67,6 +67,7 @@ class IndexState:
     """A workspace's index at the moment of writing, and fresh numbers for the documents to come."""
 
     model: str | None
+    dimensions: int | None
     hnsw: bool
     documents: int
     """How many documents the corpus holds."""
@@ -81,9 +82,9 @@ async def begin(conn: AsyncConnection[Any], workspace: str, corpus: Corpus, *, c
         await conn.execute(LOCK, values)
         await conn.execute(_SQL["ensure_workspace"], values)
         cursor = await conn.execute(_SQL["begin_indexing"], values)
-    model, hnsw, documents, length, ids = await cursor.fetchone() or (None, False, 0, 0, [])
+    model, dimensions, hnsw, documents, length, ids = await cursor.fetchone() or (None, None, False, 0, 0, [])
     mean = (length + _PRIOR_DOCUMENTS * _PRIOR_LENGTH) / (documents + _PRIOR_DOCUMENTS)
-    return IndexState(model, hnsw, documents, mean, ids)
+    return IndexState(model, dimensions, hnsw, documents, mean, ids)
 
 
 def postings(workspace: str, corpus: Corpus, documents: Iterable[Document], mean_length: float) -> dict[str, Any]:
@@ -149,15 +150,24 @@ async def bind(
 
     Raises:
         EmbeddingModelError: It is bound to another one.
+        InputError: The vectors are not as wide as others of the model.
     """
-    if state.model is None:
-        values = {"workspace": workspace, "model": model, "dimensions": vectors.shape[1]}
-        await conn.execute(_SQL["use_model"], values)
-    elif state.model != model:
+    if state.model not in (None, model):
         raise EmbeddingModelError(
             f"workspace '{workspace}' holds vectors of '{state.model}', not of '{model}', and the two cannot be "
             f"compared. Run `reme reembed --workspace {workspace}` to move it, or configure '{state.model}' again"
         )
+    width = vectors.shape[1]
+    known = state.dimensions or await register(conn, workspace, model, width)
+    if len(vectors) and width != known:
+        raise InputError(f"'{model}' has {known} dimensions; the embeddings given have {width}")
+
+
+async def register(conn: AsyncConnection[Any], workspace: str, model: str, width: int) -> int:
+    """Bind a workspace that has no vectors to a model; returns the width of the model's vectors."""
+    values = {"workspace": workspace, "model": model, "dimensions": width}
+    row = await (await conn.execute(_SQL["use_model"], values)).fetchone()
+    return int(row[0]) if row else width
 
 
 async def write_vectors(

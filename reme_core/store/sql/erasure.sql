@@ -75,7 +75,8 @@ delete from reme.retrieval r
 where r.workspace_id = %(workspace)s
   and (exists (select from reme.retrieval_hit h
                where h.workspace_id = r.workspace_id and h.retrieval_id = r.retrieval_id
-                 and h.memory_id = any(case h.kind when 'conversation' then %(messages)s else %(doomed)s end))
+                 and case h.kind when 'conversation' then h.memory_id = any(%(messages)s)
+                     else h.memory_id = any(%(doomed)s) end)
        or lower(r.query) = any(%(whole)s)
        or exists (select from unnest(%(telling)s::text[]) as w (wording) where strpos(lower(r.query), w.wording) > 0))
 

@@ -6,18 +6,25 @@ select pg_advisory_xact_lock(hashtextextended('reme.index ' || %(workspace)s, 0)
 insert into reme.workspace (workspace_id) values (%(workspace)s) on conflict do nothing
 
 -- name: begin_indexing
-select w.embedding_model, w.hnsw, coalesce(c.documents, 0), coalesce(c.terms, 0),
+select w.embedding_model, m.dimensions, w.hnsw, coalesce(c.documents, 0), coalesce(c.terms, 0),
        array(select nextval('reme.document_id') from generate_series(1, %(count)s))
 from reme.workspace w
+left join reme.embedding_model m on m.model = w.embedding_model
 left join reme.corpus_statistic c on c.workspace_id = w.workspace_id and c.corpus = %(corpus)s
 where w.workspace_id = %(workspace)s
 
 -- name: use_model
+-- Updating to the same gives the row back, whoever wrote it.
 with registered as (
-    insert into reme.embedding_model (model, dimensions) values (%(model)s, %(dimensions)s) on conflict do nothing
+    insert into reme.embedding_model as m (model, dimensions) values (%(model)s, %(dimensions)s)
+    on conflict (model) do update set dimensions = m.dimensions
+    returning dimensions
+),
+bound as (
+    update reme.workspace set embedding_model = %(model)s
+    where workspace_id = %(workspace)s and embedding_model is null
 )
-update reme.workspace set embedding_model = %(model)s
-where workspace_id = %(workspace)s and embedding_model is null
+select dimensions from registered
 
 -- name: insert_memories
 insert into reme.memory (workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords, importance,

@@ -1,0 +1,30 @@
+"""A store whose embedding model is the loopback server's, which compares words."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from pydantic import SecretStr
+
+from reme_core.app import AsyncReMe
+from reme_core.settings import EmbeddingSettings, Settings
+from tests.loopback import Loopback
+
+
+@pytest.fixture
+def with_model(settings: Settings, loopback: Loopback) -> Callable[[str], Settings]:
+    """Settings of the test's database with an embedding model of that name."""
+
+    def configured(name: str) -> Settings:
+        model = EmbeddingSettings(model_name=name, base_url=loopback.url, api_key=SecretStr("key"))
+        return settings.model_copy(update={"embedding_model": {"default": model}})
+
+    return configured
+
+
+@pytest.fixture
+async def words(with_model: Callable[[str], Settings]) -> AsyncIterator[AsyncReMe]:
+    """An open store with the embedding model `words`, 64 wide."""
+    async with AsyncReMe(with_model("words")) as opened:
+        yield opened

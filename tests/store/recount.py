@@ -1,0 +1,71 @@
+"""What the statistics of a workspace should be, counted from its rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from reme_core.store import change, rows
+from reme_core.store.database import Database
+from reme_core.store.messages import _Turn
+
+Statistics = dict[str, tuple[int, int, dict[str, int]]]
+"""By corpus: documents, terms all together, and how many documents hold each term."""
+
+
+async def statistics(database: Database, workspace: str) -> Statistics:
+    """As the database keeps them."""
+    found: Statistics = {"memory": (0, 0, {}), "message": (0, 0, {})}
+    for corpus, documents, terms in await database.fetch(
+        workspace, "select corpus, documents, terms from corpus_statistic"
+    ):
+        found[corpus] = (documents, terms, {})
+    for corpus, term, documents in await database.fetch(
+        workspace, "select corpus, term, documents from term_statistic"
+    ):
+        found[corpus][2][term] = documents
+    return found
+
+
+async def recounted(database: Database, workspace: str) -> Statistics:
+    """As its memories and messages have them."""
+    columns = rows.select(rows.COLUMNS, "m")
+    memories = await database.fetch(workspace, f"select {columns} from memory m")
+    messages = await database.fetch(
+        workspace, "select session_id, position, document_id, author, role, content, sent_at from message"
+    )
+    return {
+        "memory": _count([change.weigh(rows.to_memory(workspace, row)) for row in memories]),
+        "message": _count([_Turn(*row).counts() for row in messages]),
+    }
+
+
+def _count(documents: list[Counter[str]]) -> tuple[int, int, dict[str, int]]:
+    held: Counter[str] = Counter()
+    for counts in documents:
+        held.update(counts.keys())
+    return len(documents), sum(round(sum(counts.values())) for counts in documents), dict(held)
+
+
+async def consistent(database: Database, workspace: str) -> bool:
+    """Whether statistics, postings and vectors are those of the documents there are."""
+    assert await statistics(database, workspace) == await recounted(database, workspace)
+    posted = await database.fetch(
+        workspace,
+        "select term, count(distinct document_id), count(*) from posting where corpus = 'memory' group by term",
+    )
+    held = (await recounted(database, workspace))["memory"][2]
+    assert {term: documents for term, documents, _ in posted} == held == {term: n for term, _, n in posted}
+    orphans = await database.fetch(
+        workspace,
+        "select document_id from (select document_id from posting union select document_id from embedding) d"
+        " where document_id not in (select document_id from memory union select document_id from message)",
+    )
+    assert orphans == []
+    without = await database.fetch(
+        workspace,
+        "select m.document_id from memory m where not exists (select from embedding e join workspace w"
+        " on w.embedding_model = e.model where e.document_id = m.document_id and e.live = (m.status = 'active')"
+        " and e.kind = m.kind)",
+    )
+    assert without == []
+    return True

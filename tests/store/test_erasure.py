@@ -1,0 +1,260 @@
+"""Erasure: afterwards no column of any table holds the text, and everything else is still there and found."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from reme_core.app import AsyncReMe
+from reme_core.errors import ConflictError, NotFoundError
+from reme_core.models import ModelCall
+from reme_core.schema import Kind, Memory, Message, Source
+from reme_core.schema import now as present
+from reme_core.store.change import Change
+from reme_core.store.database import Database
+from reme_core.store.journal import working_for
+from tests.store.recount import consistent
+
+SAID = "My dog is called Zyxxo and he loves quokka biscuits"
+KNOWN = "Tom's dog Zyxxo loves quokka biscuits"
+KNOWN_LATER = 'Tom\'s dog Zyxxo loves quokka "biscuits" and wombat toys'
+RARE = ("zyxxo", "quokka", "wombat", "biscuit")
+SESSION = [("m1", "Tom", "Good morning"), ("m2", "Tom", SAID), ("m3", "Ann", "How sweet, I prefer ferrets!"),
+           ("m4", "Tom", "Ferrets bite"), ("m5", "Ann", "Only my brother")]  # fmt: skip
+
+
+async def traces(database: Database, *words: str) -> dict[str, int]:
+    """Tables of all schemas with a row that holds one of the words, seen by the owner, whom no policy stops."""
+    async with database.owner_connection() as connection:
+        tables = await connection.execute(
+            "select format('%I.%I', n.nspname, c.relname) from pg_class c join pg_namespace n on n.oid = c.relnamespace"
+            " where c.relkind in ('r', 'p', 'm') and n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')"
+        )
+        found = {}
+        for (table,) in await tables.fetchall():
+            rows = await connection.execute(
+                f"select count(*) from {table} t where lower(t::text) like any(%s)",  # type: ignore[arg-type]
+                [[f"%{word.lower()}%" for word in words]],
+            )
+            row = await rows.fetchone()
+            if row and row[0]:
+                found[table] = row[0]
+        return found
+
+
+async def remember(reme: AsyncReMe, workspace: str) -> dict[str, Memory]:
+    """A conversation, what was concluded from it, and traces of both all over the place."""
+    moment = datetime(2023, 5, 7, tzinfo=UTC)
+    messages = [
+        Message(message_id=i, author=who, content=text, session_id="s", sent_at=moment, metadata={"raw": text})
+        for i, who, text in SESSION
+    ]
+    await reme.record(workspace, messages, wait=True)
+    quoting = Message(message_id="m9", content=f"As you wrote: {KNOWN.upper()} - is that so?", session_id="t")
+    await reme.record(workspace, [quoting, Message(content="Certainly", session_id="t")], wait=True)
+    dog = Memory(
+        kind=Kind.OBSERVATION, subject="Tom", content=KNOWN, keywords=["quokka"],
+        sources=[Source(kind="message", id="m2", quote=SAID)],
+    )  # fmt: skip
+    ferrets = Memory(
+        content="Ann prefers ferrets",
+        metadata={"beside": [KNOWN]},
+        sources=[Source(kind="message", id="m2", quote=SAID)],
+    )
+    insight = Memory(kind=Kind.INSIGHT, content="Tom spoils Zyxxo", sources=[Source(kind="memory", id=dog.memory_id)])
+    beyond = Memory(kind=Kind.INSIGHT, content="Quokka owners", sources=[Source(kind="memory", id=insight.memory_id)])
+    twin = Memory(content=f"It is known that {KNOWN}.")
+    for memory in (dog, ferrets, insight, beyond, twin):
+        await reme.memories.add(workspace, memory, reason=f"about {memory.content}" if memory is ferrets else "")
+    await reme.memories.update(workspace, dog.memory_id, content=KNOWN_LATER, reason="Zyxxo got toys")
+    for kind in (None, "conversation"):
+        await reme.recall(workspace, "Who loves quokka biscuits?", kind=kind)
+    await reme.recall(workspace, SAID, kind="rule")
+    with working_for(workspace):
+        reme.journal.called(
+            ModelCall("openai", "m", "extract", ok=False, raw=f"sorry: {KNOWN}", error="not JSON: Zyxxo")
+        )
+    await reme.journal.flush()
+    await reme.database.execute(
+        workspace,
+        "insert into episode (workspace_id, episode_id, number, task_id, summary, mistakes, metadata)"
+        " values (%s, 'e1', 1, 't', %s, %s, jsonb_build_object('note', %s::text))",
+        [workspace, f"We found that {KNOWN}, mostly.", [KNOWN, "forgot to ask"], KNOWN],
+    )
+    return {"dog": dog, "ferrets": ferrets, "insight": insight, "beyond": beyond, "twin": twin}
+
+
+async def test_no_column_of_any_table_holds_what_was_erased(words: AsyncReMe) -> None:
+    stored = await remember(words, "alice")
+    before = await traces(words.database, *RARE)
+    assert set(before) >= {
+        "reme.memory", "reme.memory_history", "reme.memory_source", "reme.message", "reme.episode", "reme.retrieval",
+        "reme.posting", "reme.term_statistic", "reme.model_call",
+    }  # fmt: skip
+
+    assert await words.memories.delete("alice", [stored["dog"].memory_id, "none"], erase=True) == 1
+    await words.journal.flush()
+
+    assert await traces(words.database, *RARE) == {}
+    assert [m.content for m in await words.memories.list("alice")] == ["Ann prefers ferrets"]
+    for name in ("dog", "insight", "beyond", "twin"):
+        with pytest.raises(NotFoundError):
+            await words.memories.history("alice", stored[name].memory_id)
+    ferrets = await words.memories.get("alice", stored["ferrets"].memory_id)
+    assert ferrets.sources == [Source(kind="message", id="m2")]
+    assert ferrets.metadata == {"beside": [""]}
+    assert await consistent(words.database, "alice")
+
+
+async def test_what_is_left_is_found_as_before(words: AsyncReMe) -> None:
+    stored = await remember(words, "alice")
+    await words.memories.delete("alice", [stored["dog"].memory_id], erase=True)
+    left = await words.database.fetch("alice", "select message_id, content from message where session_id = 's'")
+    assert dict(left) == {i: "" if i == "m2" else text for i, _, text in SESSION}
+    assert (await words.recall("alice", "ferrets bite", kind="conversation")).hits[0].memory.memory_id == "m4"
+    assert (await words.recall("alice", "who prefers ferrets")).hits[0].content == "Ann prefers ferrets"
+    (quoting,) = await words.database.fetch("alice", "select content, embedded_at from message where message_id = 'm9'")
+    assert quoting == ("As you wrote:  - is that so?", None)
+
+
+async def test_neighbours_are_indexed_as_if_nothing_had_been_said(words: AsyncReMe) -> None:
+    moment = datetime(2023, 5, 7, tzinfo=UTC)
+    for workspace, texts in (
+        ("said", [t for _, _, t in SESSION]),
+        ("never", [t if t != SAID else "" for *_, t in SESSION]),
+    ):
+        messages = [
+            Message(message_id=f"m{n}", content=text, session_id="s", sent_at=moment, author="Tom" if text else "")
+            for n, text in enumerate(texts)
+        ]
+        await words.record(workspace, messages, wait=True)
+    assert await words.erase_messages("said", ["m1", "m1", "none"]) == 1
+    assert await words.erase_messages("said", ["m1"]) == 0
+    asked = (
+        "select m.message_id, p.term from posting p join message m using (document_id)"
+        " where p.workspace_id = m.workspace_id order by 1, 2"
+    )
+    assert await words.database.fetch("said", asked) == await words.database.fetch("never", asked)
+    assert await consistent(words.database, "said") and await consistent(words.database, "never")
+
+
+async def test_recording_an_erased_message_again_adds_nothing(words: AsyncReMe) -> None:
+    stored = await remember(words, "alice")
+    await words.memories.delete("alice", [stored["dog"].memory_id], erase=True)
+    assert await words.record("alice", [Message(message_id="m2", content=SAID, session_id="s")], wait=True) == []
+    assert await traces(words.database, *RARE) == {}
+
+
+async def test_erasing_a_message_takes_along_what_rests_on_it(words: AsyncReMe) -> None:
+    await remember(words, "alice")
+    assert await words.erase_messages("alice", ["m2"]) == 1
+    await words.journal.flush()
+    assert await words.memories.list("alice") == []
+    assert await traces(words.database, *RARE) == {}
+    assert await consistent(words.database, "alice")
+
+
+async def test_other_workspaces_are_left_alone(words: AsyncReMe) -> None:
+    stored = await remember(words, "alice")
+    await remember(words, "bob")
+    await words.memories.delete("alice", [stored["dog"].memory_id], erase=True)
+    assert len(await words.memories.list("bob")) == 5
+    assert (await words.database.fetch("bob", "select content from message where message_id = 'm2'")) == [(SAID,)]
+    assert await consistent(words.database, "bob")
+
+
+async def test_a_word_that_others_use_too_stays_in_what_they_said(words: AsyncReMe) -> None:
+    home = Memory(kind=Kind.PROFILE, content="New York")
+    travel = Memory(content="She flew to New York in May")
+    tool = Memory(kind=Kind.TOOL, when_to_use="get_account_info", content="Give it the id.")
+    await words.memories.add("w", [home, travel, tool])
+    await words.record("w", [Message(message_id="m1", content="New York is loud; get_account_info fails")], wait=True)
+    assert await words.memories.delete("w", [home.memory_id, tool.memory_id], erase=True) == 2
+    assert [m.content for m in await words.memories.list("w")] == ["She flew to New York in May"]
+    assert await words.database.fetch("w", "select content from message") == [
+        ("New York is loud; get_account_info fails",)
+    ]
+    await words.memories.add("w", [home])
+    await words.record("w", [Message(message_id="m2", content="new york")], wait=True)
+    await words.memories.delete("w", [home.memory_id], erase=True)
+    assert await words.database.fetch("w", "select content from message where message_id = 'm2'") == [("",)]
+
+
+async def test_chinese_is_erased_like_anything_else(words: AsyncReMe) -> None:
+    memory = Memory(content="他每天早上喝黑咖啡再去跑步", sources=[Source(kind="message", id="m1")])
+    await words.record(
+        "w", [Message(message_id="m1", content="我每天早上喝黑咖啡，再去跑步"), Message(content="真健康")]
+    )
+    await words.memories.add("w", memory)
+    await words.recall("w", "他早上喝什么咖啡？")
+    await words.memories.delete("w", [memory.memory_id], erase=True)
+    await words.journal.flush()
+    assert await traces(words.database, "黑咖啡", "咖啡", "跑步") == {}
+    assert await consistent(words.database, "w")
+
+
+async def test_what_others_still_hold_in_their_hands_is_not_written_afterwards(words: AsyncReMe) -> None:
+    stored = await remember(words, "alice")
+    dog = stored["dog"]
+    await words.recall("alice", "Zyxxo quokka")  # its log entry is still on its way when the text goes
+    with working_for("alice"):
+        words.journal.called(ModelCall("openai", "m", "extract", ok=False, raw=KNOWN, error=KNOWN))
+    await words.memories.delete("alice", [dog.memory_id], erase=True)
+    await words.journal.flush()
+    late = [
+        Memory(content="Tom likes Zyxxo", sources=[Source(kind="memory", id=dog.memory_id)]),
+        Memory(content="Zyxxo is a dog", sources=[Source(kind="message", id="m2")]),
+    ]
+    for memory in late:
+        with pytest.raises(ConflictError, match="erased meanwhile"):
+            await words.memories.add("alice", memory)
+    with pytest.raises(ConflictError, match="summarised already"):
+        await words.memories.apply("alice", Change(add=[Memory(content="Zyxxo")], summarised=["m2"]))
+    with pytest.raises(NotFoundError):
+        await words.memories.update("alice", dog.memory_id, content=KNOWN)
+    assert await traces(words.database, *RARE) == {}
+
+
+async def test_a_vector_that_comes_late_is_not_stored(words: AsyncReMe, loopback) -> None:  # type: ignore[no-untyped-def]
+    loopback.slow(0.4)
+    await words.record("w", [Message(message_id="m1", content=SAID), Message(message_id="m2", content="And you?")])
+    await asyncio.sleep(0.1)
+    await words.erase_messages("w", ["m1"])
+    await words._embedded("w")
+    vectors = await words.database.fetch("w", "select message_id from embedding join message using (document_id)")
+    assert vectors == [("m2",)]
+
+
+async def test_erasing_while_others_write_keeps_everything_straight(words: AsyncReMe) -> None:
+    async def live(name: str) -> None:
+        for number in range(6):
+            said = Message(message_id=f"{name}{number}", content=f"{name} bought {number} blue lamps", session_id="s")
+            await words.record("w", [said])
+            (memory,) = await words.memories.add(
+                "w", Memory(content=f"{name} owns {number} lamps", sources=[Source(kind="message", id=said.message_id)])
+            )
+            await words.recall("w", f"{name} lamps")
+            if number % 2:
+                await words.memories.delete("w", [memory.memory_id], erase=True)
+            else:
+                await words.memories.update("w", memory.memory_id, content=f"{name} owns {number} green lamps")
+
+    async with asyncio.TaskGroup() as group:
+        for name in ("Ann", "Ben", "Cleo", "Dan"):
+            group.create_task(live(name))
+    await words._embedded("w")
+    assert await consistent(words.database, "w")
+    assert len(await words.memories.list("w")) == 12
+    assert await words.database.fetch("w", "select count(*) from message where content = ''") == [(12,)]
+
+
+async def test_erasing_leaves_its_time_and_no_history(words: AsyncReMe) -> None:
+    begun = present()
+    (memory,) = await words.memories.add("w", "Short lived sentence here")
+    await words.memories.delete("w", [memory.memory_id], erase=True)
+    ((erased_at,),) = await words.database.fetch("w", "select erased_at from workspace")
+    assert begun < erased_at <= present()
+    assert await words.database.fetch("w", "select from memory_history") == []
+    assert await words.memories.as_of("w", present()) == []

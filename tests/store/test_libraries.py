@@ -1,0 +1,178 @@
+"""The wire form of a memory: every dialect in, nothing lost on the way out."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reme_core.errors import InputError, LibraryError
+from reme_core.schema import Kind, Memory, Source, Status
+from reme_core.store.libraries import from_wire, kind_of, library_path, read_lines, to_line, to_wire, type_of
+
+MOMENT = datetime(2025, 7, 24, 21, 15, 17, 123456, tzinfo=UTC)
+
+PLAIN: dict[str, Any] = {
+    "workspace_id": "w",
+    "memory_id": "m",
+    "memory_type": "task",
+    "when_to_use": "When paying",
+    "content": "Log in first.",
+    "score": 0.0,
+    "time_created": "2025-07-24 21:15:17",
+    "time_modified": "2025-07-25 08:00:00",
+    "author": "qwen3-8b",
+    "metadata": {"extra_info": {"tags": ["a"], "confidence": 0.9}, "created_time": "2025-07-24 21:15:17"},
+}
+
+DIALECTS = [
+    PLAIN,
+    PLAIN | {"score": None},
+    PLAIN | {"score": 1},
+    PLAIN | {"memory_type": "procedural"},
+    PLAIN | {"memory_type": "identity"},
+    PLAIN | {"memory_type": "history"},
+    PLAIN | {"memory_type": "text", "metadata": {"extra_info": None}},
+    PLAIN | {"time_created": "2025-07-24T21:15:17.5Z", "time_modified": "2025-07-24 23:15:17+02:00"},
+    PLAIN | {"memory_type": "personal", "target": "Tom", "reflection_subject": "food"},
+    PLAIN | {"memory_type": "personal", "target": "", "reflection_subject": ""},
+    PLAIN | {"memory_type": "tool", "tool_call_results": [{"tool_name": "search", "input": {}, "success": True}]},
+    PLAIN | {"memory_id": 7, "unheard_of": {"deep": [1, None]}},
+]
+
+
+@pytest.mark.parametrize("row", DIALECTS)
+def test_what_comes_in_goes_out_as_it_was(row: dict[str, Any]) -> None:
+    memory = from_wire(json.loads(json.dumps(row)))
+    assert json.dumps(to_wire(memory), sort_keys=True) == json.dumps(row, sort_keys=True)
+    assert from_wire(to_wire(memory)) == memory
+
+
+def test_the_experience_maker_is_understood() -> None:
+    memory = from_wire(
+        {
+            "workspace_id": "default", "experience_id": "e1", "experience_type": "text", "when_to_use": "When paying",
+            "content": "Log in first.", "score": None,
+            "metadata": {"author": "qwen", "created_time": "2025-07-24 21:15:17",
+                         "modified_time": "2025-07-25 21:15:17", "extra_info": {"tags": ["x"]}},
+        }
+    )  # fmt: skip
+    assert (memory.memory_id, memory.kind, memory.author, memory.score) == ("e1", Kind.TASK, "qwen", 0.0)
+    assert memory.created_at == MOMENT.replace(microsecond=0) < memory.updated_at
+    wire = to_wire(memory)
+    assert (wire["memory_id"], wire["score"], wire["metadata"]["extra_info"]) == ("e1", None, {"tags": ["x"]})
+
+
+def test_memory_scope_is_understood() -> None:
+    row = {
+        "memory_id": "n1", "user_name": "AI", "target_name": "Tom", "content": "Likes tea.", "key": "k", "value": "v",
+        "memory_type": "obs_customized", "action_status": "none", "store_status": "expired", "timestamp": 1753391717,
+        "obs_reflected": 1, "obs_updated": 0,
+    }  # fmt: skip
+    memory = from_wire(row)
+    assert (memory.kind, memory.subject, memory.status) == (Kind.CUSTOM, "Tom", Status.EXPIRED)
+    assert memory.created_at == MOMENT.replace(microsecond=0)
+    wire = to_wire(memory)
+    assert {name: wire[name] for name in ("user_name", "key", "value", "store_status", "obs_reflected")} == {
+        name: row[name] for name in ("user_name", "key", "value", "store_status", "obs_reflected")
+    }
+    assert from_wire(wire) == memory
+
+
+def test_a_changed_value_is_not_hidden_by_its_old_spelling() -> None:
+    memory = from_wire(PLAIN | {"score": None, "memory_type": "procedural", "time_modified": "2025-07-24T21:15:17Z"})
+    memory = memory.model_copy(update={"score": 0.7, "kind": Kind.RULE, "updated_at": MOMENT})
+    wire = to_wire(memory)
+    assert (wire["score"], wire["memory_type"], wire["time_modified"]) == (0.7, "task", "2025-07-24 21:15:17")
+    assert from_wire(wire).model_dump(exclude={"metadata"}) == memory.model_dump(exclude={"metadata"})
+
+
+@given(
+    kind=st.sampled_from([kind for kind in Kind if kind != Kind.CONVERSATION]),
+    subject=st.sampled_from(["", "Tom", "search"]),
+    situation=st.sampled_from(["", "When paying"]),
+    closed=st.sampled_from([None, Status.EXPIRED, Status.SUPERSEDED]),
+    created=st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),
+    numbers=st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(1, 9)),
+    importance=st.floats(0, 1),
+    score=st.floats(allow_nan=False, allow_infinity=False),
+    keywords=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), max_size=3),
+)
+def test_all_that_we_know_of_a_memory_survives(
+    kind: Kind, subject: str, situation: str, closed: Status | None, created: datetime, numbers: tuple[int, int, int],
+    importance: float, score: float, keywords: list[str],
+) -> None:  # fmt: skip
+    memory = Memory(
+        workspace_id="w", kind=kind, subject=subject, when_to_use=situation, content="喜欢喝茶 & 'tea'\n", score=score,
+        created_at=created, updated_at=created, importance=importance, keywords=keywords,
+        freq=numbers[0], utility=numbers[1], seen_count=numbers[2], status=closed or Status.ACTIVE,
+        expired_at=MOMENT if closed else None, superseded_by="next" if closed == Status.SUPERSEDED else None,
+        valid_from=created, observed_at=created, metadata={"a": [1, {"b": None}]},
+        sources=[Source(kind="message", id="m1", quote="I like tea"), Source(kind="episode", id="e1")],
+    )  # fmt: skip
+    wire = json.loads(to_line(memory))
+    assert from_wire(wire) == memory
+    assert wire["memory_type"] == type_of(kind) in ("task", "tool", "personal")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"memory_type": "weather"}, "memory_type 'weather' is unknown"),
+        ({"score": "high"}, 'score must be a number or null, not "high"'),
+        ({"score": True}, "score must be a number"),
+        ({"time_created": "yesterday"}, "time_created must be a time like 2025-07-24 21:15:17"),
+        ({"metadata": []}, "metadata must be an object"),
+        ({"when_to_use": 5}, "when_to_use must be a string, not 5"),
+        ({"content": "", "when_to_use": " "}, "has no text"),
+        ({"content": "a\0b"}, "content of memory .* holds a NUL"),
+        ({"metadata": {"a": "b\0"}}, "metadata .* holds a NUL"),
+        ({"metadata": {"reme_core": {"colour": 1}}}, "holds 'colour', which is no field"),
+        ({"metadata": {"reme_core": {"importance": 3}}}, "importance"),
+    ],
+)
+def test_a_bad_field_is_named(change: dict[str, Any], reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        from_wire(PLAIN | change)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"content": "x"', "it is not JSON"),
+        (b'["x"]', "a JSON object is needed, not list"),
+        (b'{"content": "\xff"}', "it is not UTF-8"),
+        (b'{"content": "x", "score": NaN}', "NaN is no JSON number"),
+        (b'{"content": "\\ud800"}', "half of a surrogate pair"),
+        (b"[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_a_bad_line_is_reported_with_its_number(line: bytes, reason: str) -> None:
+    good = json.dumps(PLAIN).encode()
+    with pytest.raises(LibraryError, match=f"lib.jsonl, line 3: .*{reason}") as caught:
+        list(read_lines(io.BytesIO(b"\n".join([good, b"", line])), "lib.jsonl"))
+    assert (caught.value.path, caught.value.line) == ("lib.jsonl", 3)
+
+
+def test_a_row_without_an_id_has_the_same_one_each_time() -> None:
+    first, again = (from_wire({"content": "x", "workspace_id": w, "time_created": "2025-01-01"}) for w in "ab")
+    assert first.memory_id == again.memory_id != from_wire({"content": "y"}).memory_id
+
+
+def test_every_kind_has_a_type_that_leads_to_its_family() -> None:
+    for kind in Kind:
+        if kind != Kind.CONVERSATION:
+            assert type_of(kind_of(type_of(kind))) == type_of(kind)
+
+
+def test_no_name_of_a_workspace_leaves_the_folder(tmp_path: Any) -> None:
+    assert library_path(tmp_path, "alice") == tmp_path / "alice.jsonl"
+    assert library_path(tmp_path / "x.jsonl", "../up") == tmp_path / "x.jsonl"
+    for name in ("../up", "..", "a/b", "c:\\d"):
+        with pytest.raises(InputError, match="cannot name a file"):
+            library_path(tmp_path, name)

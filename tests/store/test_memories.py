@@ -1,0 +1,245 @@
+"""Memories in Postgres: two time axes, evidence, history, and many writers at once."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reme_core.app import AsyncReMe
+from reme_core.errors import ConflictError, InputError, NotFoundError
+from reme_core.schema import Kind, Memory, Message, Source, Status
+from reme_core.schema import now as present
+from reme_core.store.change import Change, Close
+from reme_core.store.filters import Filters
+from tests.store.recount import consistent
+
+
+async def test_a_memory_comes_back_as_it_went_in(words: AsyncReMe) -> None:
+    moment = datetime(2023, 5, 7, 12, tzinfo=UTC)
+    memory = Memory(
+        kind=Kind.OBSERVATION, subject="Tom", content="Tom 喜欢喝茶", keywords=["茶"], importance=0.25, score=0.5,
+        observed_at=moment, valid_from=moment, valid_until=moment + timedelta(days=1), created_at=moment,
+        author="rules",
+        sources=[Source(kind="message", id="m1", quote="I like tea")], metadata={"deep": {"list": [1, None, "x"]}},
+    )  # fmt: skip
+    await words.memories.add("w", memory)
+    stored = await words.memories.get("w", memory.memory_id)
+    assert stored.recorded_at is not None and abs(present() - stored.recorded_at) < timedelta(minutes=1)
+    assert stored.model_dump(exclude={"recorded_at"}) == memory.model_dump(exclude={"recorded_at"}) | {
+        "workspace_id": "w"
+    }
+
+
+async def test_many_are_added_in_order_or_not_at_all(words: AsyncReMe) -> None:
+    texts = [f"Number {number} is on the list." for number in range(700)]
+    added = await words.memories.add("w", texts)
+    listed = await words.memories.list("w", limit=1000)
+    assert [m.content for m in reversed(listed)] == texts
+    again = [Memory(content="new"), *added[600:601], *(Memory(content=f"other {n}") for n in range(400))]
+    with pytest.raises(ConflictError, match=f"exists already: {added[600].memory_id}"):
+        await words.memories.add("w", again)
+    assert len(await words.memories.list("w", limit=2000)) == 700
+    assert await consistent(words.database, "w")
+
+
+@pytest.mark.parametrize(
+    ("memory", "reason"),
+    [
+        (Memory(content=" "), "has no text"),
+        (Memory(content="a\0b"), "NUL"),
+        (Memory(content="\ud800"), "surrogate"),
+        (Memory(content="x", metadata={"a": "\0"}), "NUL"),
+        (Memory(content="x", metadata={"a": float("nan")}), "not finite"),
+        (Memory(content="x", keywords=["\udc00"]), "surrogate"),
+        (Memory(content="x", kind=Kind.CONVERSATION), "raw messages"),
+    ],
+)
+async def test_what_cannot_be_stored_is_refused_before_anything_is(
+    words: AsyncReMe, memory: Memory, reason: str
+) -> None:
+    with pytest.raises(InputError, match=reason):
+        await words.memories.add("w", ["fine", memory])
+    assert await words.memories.list("w") == []
+
+
+async def test_a_backslash_that_looks_like_a_nul_is_kept(words: AsyncReMe) -> None:
+    (memory,) = await words.memories.add("w", Memory(content="x", metadata={"code": "\\u0000"}))
+    assert (await words.memories.get("w", memory.memory_id)).metadata == {"code": "\\u0000"}
+
+
+async def test_an_update_is_found_by_its_new_words_only_and_keeps_the_old_in_its_history(words: AsyncReMe) -> None:
+    (memory, _) = await words.memories.add("w", ["Her dog is called Rex.", "She lives in Riga."])
+    before = present()
+    await words.memories.update("w", memory.memory_id, content="Her cat is called Mia.", actor="ann", reason="she said")
+    found = (await words.recall("w", "cat Mia", limit=1)).hits[0]
+    assert (found.content, found.parts.lexical) == ("Her cat is called Mia.", 1.0)
+    assert all(hit.parts.lexical == 0 for hit in (await words.recall("w", "Rex")).hits)
+    history = await words.memories.history("w", memory.memory_id)
+    assert [(e.operation, e.changed_by, e.reason) for e in history] == [
+        ("insert", "", ""),
+        ("update", "ann", "she said"),
+    ]
+    assert history[1].before and history[1].before["content"] == "Her dog is called Rex."
+    then = {m.content for m in await words.memories.as_of("w", before)}
+    assert then == {"Her dog is called Rex.", "She lives in Riga."}
+    assert await consistent(words.database, "w")
+
+
+async def test_what_may_not_be_changed_or_is_not_there_is_refused(words: AsyncReMe) -> None:
+    (memory,) = await words.memories.add("w", "x marks the spot")
+    with pytest.raises(InputError, match="cannot change status"):
+        await words.memories.update("w", memory.memory_id, status="deleted")
+    with pytest.raises(NotFoundError, match="has no memory 'none'"):
+        await words.memories.update("w", "none", content="y")
+    with pytest.raises(NotFoundError):
+        await words.memories.get("other", memory.memory_id)
+
+
+async def test_updates_at_the_same_time_all_count(words: AsyncReMe) -> None:
+    (memory,) = await words.memories.add("w", "It begins here.")
+    changes: list[dict[str, Any]] = [{"content": f"Version {n}"} for n in range(6)]
+    changes += [{"score": 0.5}, {"keywords": ["seven"]}, {"subject": "Tom"}]
+    await asyncio.gather(*(words.memories.update("w", memory.memory_id, **change) for change in changes))
+    after = await words.memories.get("w", memory.memory_id)
+    assert (after.score, after.keywords, after.subject) == (0.5, ["seven"], "Tom")
+    assert len(await words.memories.history("w", memory.memory_id)) == 10
+    assert await consistent(words.database, "w")
+
+
+async def test_a_deleted_memory_is_out_of_use_and_still_explained(words: AsyncReMe) -> None:
+    (memory, other) = await words.memories.add("w", ["Her dog is called Rex.", "Her cat is called Mia."])
+    assert await words.memories.delete("w", [memory.memory_id, memory.memory_id, "none"], reason="asked to") == 1
+    assert await words.memories.delete("w", [memory.memory_id]) == 0
+    assert [m.memory_id for m in await words.memories.list("w")] == [other.memory_id]
+    assert [h.memory.memory_id for h in (await words.recall("w", "dog Rex")).hits] == [other.memory_id]
+    gone = await words.memories.get("w", memory.memory_id)
+    assert gone.status == Status.DELETED and gone.expired_at is not None
+    assert (await words.memories.history("w", memory.memory_id))[-1].reason == "asked to"
+
+
+async def test_what_is_superseded_holds_until_its_successor_on_both_axes(words: AsyncReMe) -> None:
+    moved = datetime(2023, 5, 1, tzinfo=UTC)
+    old = Memory(subject="Tom", content="Tom lives in Riga.", valid_from=datetime(2020, 1, 1, tzinfo=UTC))
+    new = Memory(subject="Tom", content="Tom lives in Berlin.", valid_from=moved)
+    await words.memories.add("w", old)
+    known = present()
+    await words.memories.apply(
+        "w",
+        Change(
+            add=[new],
+            close=[Close(old.memory_id, "superseded", superseded_by=new.memory_id, holds_until=moved)],
+        ),
+    )
+    stored = await words.memories.get("w", old.memory_id)
+    assert (stored.status, stored.superseded_by, stored.valid_until) == (Status.SUPERSEDED, new.memory_id, moved)
+    assert [m.content for m in await words.memories.list("w")] == ["Tom lives in Berlin."]
+
+    def contents(memories: list[Memory]) -> list[str]:
+        return [m.content for m in memories]
+
+    before, after = datetime(2021, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC)
+    assert contents(await words.memories.as_of("w", known)) == ["Tom lives in Riga."]
+    assert contents(await words.memories.as_of("w", present(), held_at=after)) == ["Tom lives in Berlin."]
+    assert contents(await words.memories.as_of("w", present(), held_at=before)) == []
+    held = Filters(status=None, held_at=before)
+    assert contents(await words.memories.list("w", held)) == ["Tom lives in Riga."]
+
+
+async def test_a_change_happens_whole_or_not_at_all(words: AsyncReMe) -> None:
+    (memory,) = await words.memories.add("w", "Tom lives in Riga.")
+    await words.record("w", [Message(message_id="m1", content="I moved to Berlin")], wait=True)
+    change = Change(add=[Memory(content="Tom lives in Berlin.")], summarised=["m1"], close=[Close("none", "expired")])
+    with pytest.raises(ConflictError, match="no active memory has the id: none"):
+        await words.memories.apply("w", change)
+    assert [m.memory_id for m in await words.memories.list("w")] == [memory.memory_id]
+    change.close = [Close(memory.memory_id, "expired")]
+    await words.memories.apply("w", change)
+    with pytest.raises(ConflictError, match="summarised already: m1"):
+        await words.memories.apply("w", Change(add=[Memory(content="again")], summarised=["m1"]))
+    assert [m.content for m in await words.memories.list("w")] == ["Tom lives in Berlin."]
+
+
+async def test_given_embeddings_must_fit(words: AsyncReMe) -> None:
+    await words.memories.add("w", "first", embeddings=[[2.0] + [0.0] * 63])
+    for wrong, reason in (
+        ([[1.0, 2.0]], "64 dimensions"),
+        ([[0.0] * 64], "all zeros"),
+        ([], "1 embeddings are needed"),
+    ):
+        with pytest.raises(InputError, match=reason):
+            await words.memories.add("w", "second", embeddings=wrong)
+    assert await words.database.fetch("w", "select vector_norm(embedding::vector) from embedding") == [(1.0,)]
+
+
+async def test_sixteen_writers_store_everything_once(words: AsyncReMe) -> None:
+    vector = np.eye(1, 64, dtype=np.float32)
+
+    async def write(writer: int) -> None:
+        for number in range(8):
+            shared = Memory(memory_id=f"shared-{number}", content=f"Everybody says sentence {number}.")
+            own = Memory(memory_id=f"{writer}-{number}", content=f"Writer {writer} says sentence {number} 茶.")
+            await words.memories.add("w", own, embeddings=vector)
+            try:
+                await words.memories.add("w", shared, embeddings=vector)
+            except ConflictError:
+                continue
+            if writer % 4 == 0:
+                await words.memories.update("w", own.memory_id, content=f"Writer {writer} takes {number} back.")
+            if writer % 4 == 1:
+                await words.memories.delete("w", [own.memory_id], erase=True)
+            await words.record("w", [Message(message_id=f"m{number}", content=f"said {writer}", session_id="s")])
+
+    async with asyncio.TaskGroup() as group:
+        for writer in range(16):
+            group.create_task(write(writer))
+    stored = {m.memory_id for m in await words.memories.list("w", limit=1000)}
+    assert {f"shared-{n}" for n in range(8)} <= stored
+    assert {f"{w}-{n}" for w in range(16) for n in range(8) if w % 4 != 1} <= stored
+    assert (await words.database.fetch("w", "select count(*), max(position) from message")) == [(8, 8)]
+    assert await consistent(words.database, "w")
+
+
+async def test_a_forgotten_where_leaks_nothing(words: AsyncReMe) -> None:
+    for workspace in ("alice", "bob"):
+        await words.memories.add(workspace, Memory(content=f"The secret of {workspace}", kind="rule"))
+        await words.record(workspace, [Message(content=f"I am {workspace}")], wait=True)
+        await words.recall(workspace, "secret")
+    await words.journal.flush()
+    tables = await words.database.fetch(
+        "alice",
+        "select c.relname, c.relrowsecurity and c.relforcerowsecurity, exists (select from pg_attribute a"
+        " where a.attrelid = c.oid and a.attname = 'workspace_id' and not a.attisdropped)"
+        " from pg_class c where c.relnamespace = 'reme'::regnamespace and c.relkind in ('r', 'p')",
+    )
+    unguarded = {name for name, guarded, of_tenant in tables if of_tenant and not guarded}
+    assert unguarded == set()
+    for name, _, of_tenant in tables:
+        if of_tenant:
+            seen = await words.database.fetch("alice", f"select distinct workspace_id from reme.{name}")
+            assert seen in ([], [("alice",)]), name
+            assert await words.database.fetch("nobody", f"select from reme.{name}") == []
+    with_rows = [
+        name
+        for name, _, of_tenant in tables
+        if of_tenant and await words.database.fetch("bob", f"select from reme.{name}")
+    ]
+    assert {"memory", "message", "posting", "embedding", "retrieval", "retrieval_hit", "memory_history"} <= set(
+        with_rows
+    )
+
+
+async def test_everything_explains_itself(words: AsyncReMe) -> None:
+    bare = await words.database.fetch(
+        "w",
+        "select c.relname || coalesce('.' || a.attname, '') from pg_class c"
+        " left join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and c.relkind <> 'v'"
+        " where c.relnamespace = 'reme'::regnamespace and c.relkind in ('r', 'p', 'v')"
+        " and c.relname <> 'alembic_version' and c.relname not like 'procrastinate%%'"
+        " and (col_description(c.oid, a.attnum) is null and a.attnum is not null or obj_description(c.oid) is null)",
+        {},
+    )
+    assert bare == []

