@@ -1,0 +1,173 @@
+"""`ReMeMemory`: LlamaIndex's `Memory` with a long-term memory that is used at both ends of each turn.
+
+LlamaIndex asks a memory several times a turn (before the model, after tools, and once more at the end), and passes on
+to memory blocks only what no longer fits. Here a turn is recalled for once, from the user's message on, and written
+when the answer is put.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Self
+
+from llama_index.core.llms import ChatMessage, TextBlock
+from llama_index.core.memory import InsertMethod, Memory
+from pydantic import PrivateAttr, SecretStr
+
+from reme_core.links import HasSettings
+from reme_core.schema import Message, new_id
+from reme_core.settings import Settings
+from reme_core.turn import Note
+from reme_llamaindex.connected import Connected
+from reme_llamaindex.convert import from_llamaindex
+from reme_llamaindex.usage import report_usage
+
+SHORT_TERM_TOKENS: Final = 30_000
+"""As LlamaIndex has it."""
+
+
+class ReMeMemory(Connected, Memory):
+    """Short-term memory as LlamaIndex keeps it, and long-term memory on Postgres.
+
+    ```python
+    memory = ReMeMemory("postgresql://…", "alice")
+    response = await agent.run("Where does my dog live?", memory=memory)
+    ```
+
+    One is one conversation; any number may use one workspace. What is known is shown to the model with the last user
+    message (or, with `InsertMethod.SYSTEM`, in a system message at the head) and never stored. It can be written down
+    and made again, in another process too: it then connects by itself, to the same database.
+    """
+
+    insert_method: InsertMethod = InsertMethod.USER
+    _turn_id: str = PrivateAttr(default="")
+    _asked: bool = PrivateAttr(default=False)  # whether the user's words of this turn were put
+    _waiting: list[Message] = PrivateAttr(default_factory=list)
+
+    def __init__(
+        self,
+        reme: HasSettings | Settings | SecretStr | str | None = None,
+        workspace_id: str = "default",
+        *,
+        token_limit: int = SHORT_TERM_TOKENS,
+        **options: Any,
+    ) -> None:
+        """Say whose memory it is.
+
+        Args:
+            reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
+            workspace_id: The tenant.
+            token_limit: Tokens of short-term memory, as for `Memory`.
+            options: `kinds`, `top_k`, `token_budget`, `on_error`, `write`, `patience` and `spool`, as
+                `reme_core.turn.TurnMemory` takes them; and everything else that `Memory` takes, such as `session_id`,
+                `memory_blocks` and `insert_method`, which is `InsertMethod.USER` here.
+        """
+        super().__init__(reme, workspace_id, token_limit=token_limit, **options)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Its name in what LlamaIndex writes down."""
+        return "ReMeMemory"
+
+    @classmethod
+    def from_defaults(  # type: ignore[override]  # LlamaIndex's subclasses differ in what they take
+        cls,
+        reme: HasSettings | Settings | SecretStr | str | None = None,
+        workspace_id: str = "default",
+        *,
+        chat_history: Sequence[ChatMessage] | None = None,
+        **options: Any,
+    ) -> Self:
+        """A memory whose short-term part begins with `chat_history`; all else is as for the class itself."""
+        memory = cls(reme, workspace_id, **options)
+        if chat_history is not None:
+            memory.set(list(chat_history))
+        return memory
+
+    async def aclose(self) -> None:
+        """Record what waits for an answer that never came, deliver, and disconnect."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            self.turn.record_soon(waiting, self._turn_id, session_id=self.session_id)
+        await super().aclose()
+
+    async def aget(self, input: str | ChatMessage | None = None, **block_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
+        """What the model is to see: the conversation, with a note of what is known about the last user message."""
+        seen = await super().aget(input=input, **block_kwargs)
+        note = await self._note(seen, input)
+        return self._shown(seen, note.text) if note else seen
+
+    async def aput(self, message: ChatMessage) -> None:
+        """Take in a message; one that answers ends the turn, which is then recorded."""
+        await super().aput(message)
+        await self._heard([message])
+
+    async def aput_messages(self, messages: list[ChatMessage]) -> None:
+        """Take in messages; one that answers ends the turn, which is then recorded."""
+        await super().aput_messages(messages)
+        await self._heard(messages)
+
+    async def areset(self, status: Any = None) -> None:
+        """Begin the conversation anew. Long-term memory stays."""
+        await super().areset(status=status)
+        self._turn_id = ""
+
+    # The framework's own twins run a new event loop for each call, in which nothing could stay open.
+
+    def get(self, input: str | ChatMessage | None = None, **block_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
+        """`aget` without awaiting; it also works where an event loop is running."""
+        return self.turn.call(self.aget, input, **block_kwargs)
+
+    def get_all(self, status: Any = None) -> list[ChatMessage]:
+        """`aget_all` without awaiting."""
+        return self.turn.call(self.aget_all, status)
+
+    def put(self, message: ChatMessage) -> None:
+        """`aput` without awaiting."""
+        self.turn.call(self.aput, message)
+
+    def put_messages(self, messages: list[ChatMessage]) -> None:
+        """`aput_messages` without awaiting."""
+        self.turn.call(self.aput_messages, messages)
+
+    def set(self, messages: list[ChatMessage]) -> None:
+        """`aset` without awaiting."""
+        self.turn.call(self.aset, messages)
+
+    def reset(self) -> None:
+        """`areset` without awaiting."""
+        self.turn.call(self.areset)
+
+    async def _note(self, seen: Sequence[ChatMessage], asked: str | ChatMessage | None) -> Note:
+        present = from_llamaindex(seen)
+        if not self._turn_id:  # asked before anything was put, as chat engines do
+            if isinstance(asked, str):
+                present.append(Message(content=asked))
+            if not any(message.role == "user" for message in present):
+                return Note()
+            self._turn_id, self._asked = new_id(), False
+        return await self.turn.begin(present, self._turn_id)
+
+    def _shown(self, seen: Sequence[ChatMessage], note: str) -> list[ChatMessage]:
+        system = self.insert_method == InsertMethod.SYSTEM
+        places = [place for place, message in enumerate(seen) if message.role == ("system" if system else "user")]
+        if not places:
+            return [ChatMessage(role="system" if system else "user", content=note), *seen]
+        place = places[0] if system else places[-1]
+        message = seen[place]
+        noted = message.model_copy(update={"blocks": [TextBlock(text=note), *message.blocks]})
+        return [*seen[:place], noted, *seen[place + 1 :]]
+
+    async def _heard(self, messages: Sequence[ChatMessage]) -> None:
+        ours = from_llamaindex(messages, self.session_id)
+        self._waiting += ours
+        if any(message.role == "user" for message in ours):
+            if self._asked or not self._turn_id:
+                self._turn_id = new_id()
+            self._asked = True
+        if any(message.role == "assistant" and not message.tool_calls for message in ours):
+            waiting, self._waiting = self._waiting, []
+            try:
+                await self.turn.record(waiting, self._turn_id, session_id=self.session_id)
+            finally:
+                report_usage(self.turn.take_usage())

@@ -1,0 +1,17 @@
+"""LlamaIndex's adapter keeps the rules of the kit, with its note in the user's message and in the system's."""
+
+from __future__ import annotations
+
+import pytest
+from llama_index.core.memory import InsertMethod
+from reme_core.testing import validate
+from tests.integrations.llamaindex_driver import LlamaIndexDriver
+
+pytestmark = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")  # of LlamaIndex's own workflows
+
+
+@pytest.mark.parametrize("place", list(InsertMethod))
+async def test_keeps_the_rules(database_url: str, place: InsertMethod) -> None:
+    report = await validate(LlamaIndexDriver(insert_method=place), database_url=database_url)
+    assert report, str(report)
+    assert all(result.outcome == "passed" for result in report.results), str(report)
