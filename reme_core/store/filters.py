@@ -52,8 +52,8 @@ class Filters:
             f"{m}.recorded_at <= %(as_of)s and ({m}.expired_at is null or {m}.expired_at > %(as_of)s)": self.as_of
             is not None,
             f"{m}.valid_during @> %(held_at)s": self.held_at is not None,
-            f"{m}.recorded_at >= coalesce(%(known_start)s, '-infinity')"
-            f" and {m}.recorded_at < coalesce(%(known_end)s, 'infinity')": self.known is not None,
+            f"{m}.recorded_at >= coalesce(%(known_start)s::timestamptz, '-infinity')"
+            f" and {m}.recorded_at < coalesce(%(known_end)s::timestamptz, 'infinity')": self.known is not None,
             # What is dated must overlap the range; what holds since ever counts by when it was said.
             f"case when {m}.valid_during = '(,)' then coalesce({m}.observed_at, {m}.created_at) <@ %(happened)s::tstzrange"
             f" else {m}.valid_during && %(happened)s::tstzrange end": self.happened is not None,
@@ -69,8 +69,8 @@ class Filters:
         chosen = {
             f"{m}.recorded_at <= %(as_of)s": self.as_of is not None,
             f"{m}.sent_at <= %(held_at)s": self.held_at is not None,
-            f"{m}.recorded_at >= coalesce(%(known_start)s, '-infinity')"
-            f" and {m}.recorded_at < coalesce(%(known_end)s, 'infinity')": self.known is not None,
+            f"{m}.recorded_at >= coalesce(%(known_start)s::timestamptz, '-infinity')"
+            f" and {m}.recorded_at < coalesce(%(known_end)s::timestamptz, 'infinity')": self.known is not None,
             f"{m}.sent_at <@ %(happened)s::tstzrange": self.happened is not None,
             f"{m}.metadata @> %(metadata)s": bool(self.metadata),
             f"{m}.author = %(author)s": self.author is not None,

@@ -210,7 +210,8 @@ class Memories:
         """Write a changed memory, unless somebody else changed it since `before` was read."""
         state = await index.begin(conn, workspace, "memory", count=0)
         values = {"workspace": workspace, "id": before.memory_id}
-        current = await (await conn.execute(_LOCKED, values)).fetchone()
+        # Binary, as `before` was read: the text of a float4 is not the same number.
+        current = await (await conn.execute(_LOCKED, values, binary=True)).fetchone()
         if current is None:
             raise NotFoundError(f"memory '{before.memory_id}' of workspace '{workspace}' was erased meanwhile")
         if any(getattr(rows.to_memory(workspace, current[1:]), name) != getattr(before, name) for name in CHANGEABLE):
