@@ -1,0 +1,30 @@
+"""ReMe core as the long-term memory of AgentScope agents, old and new.
+
+AgentScope 2 has middlewares: `ReMeMiddleware`. AgentScope 1 has a long-term memory: `ReMeLongTermMemory`. Both live in
+one package, since both frameworks are called `agentscope`; the name that does not fit the installed one says so.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reme_agentscope.long_term_memory import ReMeLongTermMemory
+    from reme_agentscope.middleware import ReMeMiddleware
+
+__all__ = ["ReMeLongTermMemory", "ReMeMiddleware"]
+
+_HOMES = {"ReMeMiddleware": ("middleware", 2), "ReMeLongTermMemory": ("long_term_memory", 1)}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'reme_agentscope' has no attribute '{name}'")
+    module, major = _HOMES[name]
+    installed = version("agentscope")
+    if int(installed.partition(".")[0]) != major:
+        other = next(other for other in _HOMES if other != name)
+        raise ImportError(f"{name} is for AgentScope {major}, and {installed} is installed; use {other}")
+    return getattr(import_module(f"reme_agentscope.{module}"), name)

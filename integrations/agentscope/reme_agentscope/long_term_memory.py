@@ -1,0 +1,210 @@
+"""`ReMeLongTermMemory`: long-term memory for agents of AgentScope 1."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+from agentscope.memory import LongTermMemoryBase
+from agentscope.message import Msg, TextBlock
+from agentscope.tool import ToolResponse
+from pydantic import SecretStr
+
+from reme_core.links import HasSettings
+from reme_core.schema import Message, ToolCall, new_id
+from reme_core.settings import Settings
+from reme_core.text.plain import plain_json
+from reme_core.turn import TurnMemory
+from reme_core.turn_tools import MemoryTools
+
+NOTE_NAME: Final = "long_term_memory"
+"""The name under which a `ReActAgent` puts what was retrieved into its working memory."""
+
+
+class ReMeLongTermMemory(LongTermMemoryBase):  # type: ignore[misc]  # of AgentScope 1, which has no types beside 2
+    """Long-term memory for `ReActAgent(long_term_memory=…)`.
+
+    In the modes `static_control` and `both` the agent retrieves before each reply and records after it. AgentScope 1
+    puts what was retrieved into the working memory; after the reply it is emptied there, so that notes don't pile up.
+    The agent records nothing when it is interrupted: what was said is recorded with its next reply, without the
+    reply that was broken off. In `agent_control` and `both` it has the tools `record_to_memory` and
+    `retrieve_from_memory`.
+
+    ```python
+    memory = ReMeLongTermMemory(workspace_id="alice")
+    agent = ReActAgent("assistant", "You are helpful.", model, formatter, long_term_memory=memory)
+    ```
+    """
+
+    def __init__(
+        self,
+        reme: HasSettings | Settings | SecretStr | str | None = None,
+        workspace_id: str = "default",
+        *,
+        kinds: Iterable[str] = ("personal", "conversation"),
+        top_k: int = 5,
+        token_budget: int = 800,
+        on_error: Literal["log", "raise"] = "log",
+        write: Literal["background", "awaited", "off"] = "background",
+        patience: float = 10.0,
+        spool: Literal["file", "memory"] | Path = "file",
+        session_id: str = "",
+    ) -> None:
+        """Say whose memory it is. All but the last are parameters of `reme_core.turn.TurnMemory`.
+
+        Args:
+            reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
+            workspace_id: The tenant.
+            kinds: What to recall.
+            top_k: Memories, and as many messages, that a note holds at the most.
+            token_budget: Tokens that a note takes at the most.
+            on_error: `log` lets a reply go on without memory, `raise` lets it fail.
+            write: When a reply is written: in the `background`, `awaited`, or `off`.
+            patience: Seconds that a reply waits for memory.
+            spool: Where replies wait that the database has not taken yet.
+            session_id: Names the conversation; default a new one, which `state_dict` keeps.
+        """
+        super().__init__()
+        self.turn = TurnMemory(
+            reme,
+            workspace_id,
+            kinds=kinds,
+            top_k=top_k,
+            token_budget=token_budget,
+            on_error=on_error,
+            write=write,
+            patience=patience,
+            spool=spool,
+        )
+        self.session_id = session_id or new_id()
+        self.register_state("session_id")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Deliver what waits and disconnect. AgentScope never closes a memory, so that is yours to do."""
+        await self.turn.aclose()
+
+    async def retrieve(self, msg: Msg | list[Msg] | None, limit: int = 5, **kwargs: Any) -> str:
+        """What is known about a message, as a fenced note; empty where nothing is.
+
+        Args:
+            msg: What the agent is asked.
+            limit: Not used: how many, `top_k` says, and how long a note gets, `token_budget`.
+            kwargs: Not used.
+        """
+        asked = [message for one in _listed(msg) for message in from_msg(one)]
+        if not asked:
+            return ""
+        return (await self.turn.begin(asked)).text
+
+    async def record(self, msgs: list[Msg | None], **kwargs: Any) -> None:
+        """Record what is new in a working memory.
+
+        Args:
+            msgs: All of it, as an agent gives it after every reply.
+            kwargs: Not used.
+        """
+        given = [msg for msg in msgs if msg is not None]
+        said = [message for msg in _completed(given) for message in from_msg(msg)]
+        await self.turn.record(said, session_id=self.session_id)
+        for msg in given:
+            if msg.name == NOTE_NAME:
+                msg.content = []  # formatters pass over a message without content
+
+    # The docstrings of the two tools below are what AgentScope makes their schemas from: they are for the model.
+
+    async def record_to_memory(  # noqa: D417
+        self, thinking: str, content: list[str], **kwargs: Any
+    ) -> ToolResponse:
+        """Store lasting facts in long-term memory, so that they are known in later conversations.
+
+        Use it for facts about the user, their wishes, and lessons learned; not for small talk.
+
+        Args:
+            thinking (`str`):
+                Why this is worth remembering.
+            content (`list[str]`):
+                The facts, each as one full sentence that makes sense on its own.
+        """
+        tools = MemoryTools(self.turn)
+        return _response([await tools.add_memory(fact) for fact in content])
+
+    async def retrieve_from_memory(  # noqa: D417
+        self, keywords: list[str], limit: int = 5, **kwargs: Any
+    ) -> ToolResponse:
+        """Search long-term memory for what was said or learned in earlier conversations.
+
+        Args:
+            keywords (`list[str]`):
+                What to look for: each is searched by itself, a name, a date, or a short phrase.
+            limit (`int`, optional):
+                How many memories to give for each, 1 to 20.
+        """
+        tools = MemoryTools(self.turn)
+        found = await asyncio.gather(*(tools.search_memory(keyword, limit) for keyword in keywords))
+        return _response(list(dict.fromkeys(found)))
+
+
+def from_msg(msg: Msg) -> list[Message]:
+    """A message of AgentScope 1 as ours: its text, the tools it called, and what came of them."""
+    text = Message(
+        role=msg.role,
+        author="" if msg.role == "assistant" or msg.name == "user" else msg.name,
+        content=msg.get_text_content() or "",
+        message_id=msg.id,
+        tool_calls=[
+            ToolCall(id=block["id"], name=block["name"], arguments=json.dumps(plain_json(block["input"])))
+            for block in msg.get_content_blocks("tool_use")
+        ],
+        metadata=plain_json(msg.metadata),
+    )
+    results = [
+        Message(
+            role="tool",
+            author=block["name"],
+            content=_output(block["output"]),
+            message_id=f"{msg.id}:{block['id']}",
+            tool_call_id=block["id"],
+        )
+        for block in msg.get_content_blocks("tool_result")
+    ]
+    return results if results and not text.content else [text, *results]
+
+
+def _completed(msgs: Sequence[Msg]) -> list[Msg]:
+    """The messages without retrieved notes, and without what an interrupted agent said after it was asked."""
+    kept: list[Msg] = []
+    for msg in msgs:
+        if msg.name == NOTE_NAME:
+            continue
+        if msg.metadata.get("_is_interrupted"):
+            while kept and kept[-1].role != "user":
+                kept.pop()
+            continue
+        kept.append(msg)
+    return kept
+
+
+def _output(output: Any) -> str:
+    if isinstance(output, str):
+        return output
+    return "\n".join(block["text"] for block in output if block["type"] == "text")
+
+
+def _response(texts: Sequence[str]) -> ToolResponse:
+    return ToolResponse(content=[TextBlock(type="text", text=text) for text in texts])
+
+
+def _listed(msg: Msg | list[Msg] | None) -> list[Msg]:
+    return [] if msg is None else msg if isinstance(msg, list) else [msg]

@@ -1,0 +1,103 @@
+"""AgentScope 2 agents for the adapter kit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from agentscope.agent import Agent
+from agentscope.formatter import OpenAIChatFormatter
+from agentscope.message import Msg, TextBlock, ToolCallBlock, UserMsg
+from agentscope.model import ChatModelBase, ChatResponse, ChatUsage
+from agentscope.permission import PermissionBehavior, PermissionDecision
+from agentscope.state import AgentState
+from agentscope.tool import FunctionTool, Toolkit
+from reme_agentscope import ReMeMiddleware
+
+from reme_core.testing import (
+    COMPLETION_TOKENS,
+    PROMPT_TOKENS,
+    Capability,
+    Conversation,
+    Driver,
+    ScriptedModel,
+    clock,
+)
+
+
+class FakeModel(ChatModelBase):
+    """The kit's model as AgentScope wants one; it is shown what the formatter makes of the messages."""
+
+    def __init__(self, model: ScriptedModel) -> None:
+        super().__init__(credential=None, model="fake", parameters=self.Parameters(), stream=False, max_retries=0)  # type: ignore[arg-type,call-arg]
+        self.formatter = OpenAIChatFormatter()
+        self.scripted = model
+
+    async def _call_api(self, model_name: str, messages: list[Msg], *args: Any, **options: Any) -> ChatResponse:
+        formatted = await self.formatter.format(messages)
+        reply = await self.scripted.answer([(str(m["role"]), _text(m)) for m in formatted])
+        block = (
+            ToolCallBlock(id=reply.call_id, name=reply.tool, input=reply.arguments)
+            if reply.tool
+            else TextBlock(text=reply.text)
+        )
+        usage = ChatUsage(input_tokens=PROMPT_TOKENS, output_tokens=COMPLETION_TOKENS, time=0.1)
+        return ChatResponse(content=[block], is_last=True, usage=usage)
+
+
+def _text(message: dict[str, Any]) -> str:
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
+
+
+class Clock(FunctionTool):
+    """The kit's tool; it may be called without asking a person."""
+
+    def __init__(self) -> None:
+        super().__init__(clock)
+
+    async def check_permissions(self, *args: Any, **kwargs: Any) -> PermissionDecision:
+        return PermissionDecision(behavior=PermissionBehavior.ALLOW, message="only a clock")
+
+
+class AgentScopeConversation(Conversation):
+    def __init__(self, agent: Agent, memory: ReMeMiddleware) -> None:
+        self.agent, self.memory = agent, memory
+        self.last: Msg | None = None
+
+    async def say(self, text: str) -> str:
+        self.last = await self.agent.reply(UserMsg(name="user", content=text))
+        return self.last.get_text_content() or ""
+
+    async def stream(self, text: str) -> AsyncIterator[Any]:
+        async for event in self.agent.reply_stream(UserMsg(name="user", content=text)):
+            yield event
+
+    def usage(self) -> tuple[int, int]:
+        assert self.last is not None
+        assert self.last.usage is not None
+        return self.last.usage.input_tokens, self.last.usage.output_tokens
+
+    def exported(self) -> Any:
+        state = self.agent.state.model_dump(mode="json")
+        assert AgentState.model_validate(json.loads(json.dumps(state))).context == self.agent.state.context
+        return state | {"middle": self.agent.state.middle_context}
+
+    async def aclose(self) -> None:
+        await self.memory.aclose()
+
+
+class AgentScopeDriver(Driver):
+    name = "AgentScope 2"
+    package = "reme_agentscope"
+    capabilities = frozenset({Capability.STREAM, Capability.TOOLS, Capability.EXPORT, Capability.USAGE})
+
+    def __init__(self, mode: str = "static_control") -> None:
+        self.mode = mode
+
+    async def start(self, model: ScriptedModel, options: dict[str, Any]) -> AgentScopeConversation:
+        memory = ReMeMiddleware(**options, mode=self.mode)  # type: ignore[arg-type]
+        toolkit = Toolkit(tools=[Clock(), *await memory.list_tools()])
+        agent = Agent("assistant", "You are helpful.", FakeModel(model), toolkit=toolkit, middlewares=[memory])
+        return AgentScopeConversation(agent, memory)
