@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import asdict
@@ -30,6 +29,7 @@ Row = dict[str, Any]
 
 _SQL = load("journal.sql")
 _PAUSE_SECONDS = 0.5  # how long entries gather before they are written
+_BATCH = 500  # entries a transaction
 _MOST_WAITING = 10_000  # entries kept while the database is away; then the oldest go
 
 _workspace: ContextVar[str] = ContextVar("reme_workspace", default="")
@@ -104,21 +104,17 @@ class Journal:
             DatabaseError: The database did not take it.
         """
         async with self._lock:
-            entries, self._waiting = self._waiting, []
-            groups: dict[tuple[str, str], list[Callable[[], Row]]] = defaultdict(list)
-            for workspace, statement, row in entries:
-                groups[workspace, statement].append(row)
-            try:
-                while groups:
-                    (workspace, statement), rows = next(iter(groups.items()))
-                    # Calls that belong to no workspace carry the empty name, which only upkeep may write.
-                    scope = self._database.transaction(workspace) if workspace else self._database.maintenance()
-                    async with scope as conn:
-                        await conn.execute(_SQL["lock_journal"], {"workspace": workspace})
-                        await conn.execute(_SQL[statement], {"rows": Jsonb([row() for row in rows])})
-                    del groups[workspace, statement]
-            finally:
-                self._waiting[:0] = [(w, s, row) for (w, s), rows in groups.items() for row in rows]
+            while self._waiting:
+                # A statement takes a batch of all workspaces together: one transaction each would be the whole cost.
+                statement = self._waiting[0][1]
+                batch = [entry for entry in self._waiting if entry[1] == statement][:_BATCH]
+                workspaces = sorted({workspace for workspace, _, _ in batch})
+                rows = [row() for _, _, row in batch]
+                async with self._database.maintenance() as conn:
+                    await conn.execute(_SQL["lock_journal"], {"workspaces": workspaces})
+                    await conn.execute(_SQL[statement], {"rows": Jsonb(rows)})
+                written = set(map(id, batch))
+                self._waiting = [entry for entry in self._waiting if id(entry) not in written]
 
     async def aclose(self) -> None:
         """Write what waits and stop."""

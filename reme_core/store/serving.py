@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 log = logging.getLogger(__name__)
 
 _SQL = load("recall.sql")
-_REMEMBERED_SECONDS = 5.0  # another process that moves a workspace keeps the old vectors for longer than this
+_REMEMBERED_SECONDS = 30.0  # another process that moves a workspace keeps the old vectors for longer than this
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Served:
 
 
 class Serving:
-    """Finds out what serves a workspace, and remembers it for a few seconds."""
+    """Finds out what serves a workspace, and remembers it for half a minute."""
 
     def __init__(
         self, database: Database, settings: Settings, default: Embedder, *, on_call: OnCall | None = None

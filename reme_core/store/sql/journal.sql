@@ -1,6 +1,7 @@
 -- name: lock_journal
 -- Erasure holds this alone: an entry is written before it looks for what to erase, or after all of that is gone.
-select pg_advisory_xact_lock_shared(hashtextextended('reme.journal ' || %(workspace)s, 0))
+select pg_advisory_xact_lock_shared(hashtextextended('reme.journal ' || workspace, 0))
+from unnest(%(workspaces)s::text[]) as workspace
 
 -- name: insert_retrievals
 -- A workspace that was never written to, or was cleared meanwhile, keeps no log; nor is one kept of what was asked or
