@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from reme_core.errors import InputError
 from reme_core.ops.identity import identified
 from reme_core.schema import Hit, Memory, Message, Moment, Source, TimeRange, Trajectory
 from reme_core.store.change import Close
+
+Action = Literal["copy", "delete", "delete_ids", "dump", "load", "list"]
+"""What can be done with a whole workspace."""
 
 
 class Request(BaseModel):
@@ -76,7 +79,7 @@ class SummaryRequest(Request):
     """Whether the agent that was given them succeeded."""
     freq_threshold: int = Field(0, ge=0)
     utility_threshold: float = 0.0
-    action: str = ""
+    action: Action | None = None
     path: str = ""
     src_workspace_id: str = ""
     memory_ids: list[str] = Field(default_factory=list)

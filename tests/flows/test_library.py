@@ -1,0 +1,81 @@
+"""Whole workspaces through the flow that the seeds call `vector_store`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reme_core.app import AsyncReMe
+from reme_core.errors import ConflictError, InputError, LibraryError, NotFoundError
+from reme_core.schema import Kind, Memory
+
+Flow = Any
+
+
+@pytest.fixture
+async def filled(reme: AsyncReMe) -> AsyncReMe:
+    await reme.memories.add(
+        "w", [Memory(kind=Kind.TASK, memory_id=n, when_to_use=f"case {n}", content=f"Do {n}.") for n in ("a", "b", "c")]
+    )
+    return reme
+
+
+async def act(flow: Flow, reme: AsyncReMe, action: str, **request: Any) -> Any:
+    state = await flow(reme, "vector_store", **{"workspace_id": "w", "action": action, **request})
+    return state.report["action_result"]
+
+
+async def test_a_library_is_dumped_into_a_new_folder_and_loaded_elsewhere(
+    filled: AsyncReMe, flow: Flow, tmp_path: Path
+) -> None:
+    folder = tmp_path / "docs" / "library"
+    assert await act(flow, filled, "dump", path=str(folder)) == {"size": 3}
+    lines = [json.loads(line) for line in (folder / "w.jsonl").read_text().splitlines()]
+    assert {line["memory_id"] for line in lines} == {"a", "b", "c"}
+    (folder / "w.jsonl").rename(folder / "v.jsonl")
+    for _ in range(2):
+        assert await act(flow, filled, "load", workspace_id="v", path=str(folder)) == {"size": 3}
+    listed = await act(flow, filled, "list", workspace_id="v")
+    assert {row["workspace_id"] for row in listed} == {"v"}
+    assert len(listed) == 3
+
+
+async def test_a_workspace_is_copied_and_cleared(filled: AsyncReMe, flow: Flow) -> None:
+    assert await act(flow, filled, "copy", workspace_id="twin", src_workspace_id="w") == {"size": 3}
+    with pytest.raises(ConflictError, match="not empty"):
+        await act(flow, filled, "copy", workspace_id="twin", src_workspace_id="w")
+    assert await act(flow, filled, "delete") == {"size": 3}
+    assert await act(flow, filled, "list") == []
+    assert len(await act(flow, filled, "list", workspace_id="twin")) == 3
+
+
+async def test_single_memories_are_deleted_by_id(filled: AsyncReMe, flow: Flow) -> None:
+    assert await act(flow, filled, "delete_ids", memory_ids=["a", "gone"]) == {"size": 1}
+    assert {row["memory_id"] for row in await act(flow, filled, "list")} == {"b", "c"}
+
+
+async def test_a_long_workspace_is_listed_whole(reme: AsyncReMe, flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reme_core.ops.library._PAGE", 2)
+    await reme.memories.add("w", [f"fact {n}" for n in range(5)])
+    assert {row["content"] for row in await act(flow, reme, "list")} == {f"fact {n}" for n in range(5)}
+
+
+@pytest.mark.parametrize(
+    ("request_", "error", "problem"),
+    [
+        ({"action": "burn"}, InputError, "action: .*'copy'"),
+        ({"action": "copy"}, InputError, "src_workspace_id: the action 'copy' needs"),
+        ({"action": "copy", "src_workspace_id": "nowhere", "workspace_id": "x"}, NotFoundError, "nowhere"),
+        ({"action": "delete_ids"}, InputError, "memory_ids: the action 'delete_ids' needs"),
+        ({"action": "load", "path": "/no/such/folder"}, LibraryError, "/no/such/folder"),
+        ({}, InputError, "action: required by vector_store"),
+    ],
+)
+async def test_what_an_action_lacks_is_named(
+    reme: AsyncReMe, flow: Flow, request_: dict[str, Any], error: type[Exception], problem: str
+) -> None:
+    with pytest.raises(error, match=problem):
+        await flow(reme, "vector_store", **request_)
