@@ -13,7 +13,6 @@ from reme_core.app import AsyncReMe
 from reme_core.errors import ConflictError
 from reme_core.flow.build import build
 from reme_core.flow.run import run
-from reme_core.ops.personal.profile import get_profile
 from reme_core.schema import Kind, Memory, Message, Source, Status
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
@@ -46,13 +45,7 @@ def facts(memories: list[Memory]) -> set[tuple[str, ...]]:
 @pytest.mark.parametrize("language", ["zh", "en"])
 async def test_the_coffee_example_is_summarised_and_recalled(reme: AsyncReMe, language: str) -> None:
     await summarise(reme, turn(COFFEE[language]), turn("Sounds good!", role="assistant"))
-    distractors = [
-        "The sky was grey.",
-        "火车晚点了二十分钟。",
-        "A recipe for lentil soup.",
-        "The dog has fleas.",
-        "Rain.",
-    ]
+    distractors = ["The sky was grey.", "火车晚点了二十分钟。", "A recipe for soup.", "The dog has fleas.", "Rain."]
     await reme.memories.add("w", distractors, kind="observation")
     response = await reme.execute("retrieve_personal_memory", workspace_id="w", query="用户的工作习惯是什么？")
     assert len(response.metadata["memory_list"]) == 3
@@ -175,9 +168,9 @@ async def test_wishes_and_profile_come_with_every_note_and_within_its_budget(rem
     response = await reme.execute("retrieve_personal_memory", workspace_id="w", query="How is the weather on Mars?")
     for told in ("Always answer in French", "allergic to peanuts", "lives in Bern", "2024-05-06"):
         assert told in response.answer
-    profile = await get_profile(reme.memories, "w")
+    profile = await reme.get_profile("w")
     assert [m.kind for m in profile.memories] == [Kind.INSTRUCTION, Kind.INSTRUCTION, Kind.PROFILE]
-    small = await reme.execute("retrieve_personal_memory", workspace_id="w", query="tea", token_budget=60)
+    small = await reme.retrieve("w", "tea", token_budget=60)
     assert 0 < len(small.answer) < len(response.answer)
 
 

@@ -152,6 +152,33 @@ async def test_the_model_judges_where_rules_are_not_certain(reme_with_chat: Asyn
     assert await contents(reme_with_chat, "superseded") == ["The user commutes by car"]
 
 
+async def test_the_rules_fill_in_what_the_model_overlooks_and_count_a_message_once(
+    reme_with_chat: AsyncReMe, loopback: Loopback
+) -> None:
+    loopback.chat(
+        answering(
+            info_filter={"scores": [{"number": 1, "score": 0}]},
+            get_observation={"observations": [observed("The user likes tea", [1])]},
+        )
+    )
+    await summarise(reme_with_chat, turn("I live in Bern. I like tea."))
+    made = await reme_with_chat.memories.list("w")
+    assert {(m.content, m.author, m.seen_count) for m in made} == {
+        ("The user likes tea", "loop-chat", 1),
+        ("The user lives in Bern", "rules", 1),
+    }
+
+
+async def test_the_model_is_not_believed_where_slots_speak_against_it(
+    reme_with_chat: AsyncReMe, loopback: Loopback
+) -> None:
+    closing = {"relations": [{"new": 1, "old": n, "relation": "contradicts"} for n in (1, 2)]}
+    loopback.chat(answering(contra_repeat=closing))
+    await summarise(reme_with_chat, turn("I live in Bern. I like tea."))
+    await summarise(reme_with_chat, turn("I like jam.", "2024-06-01"))
+    assert len(await contents(reme_with_chat)) == 3
+
+
 async def test_a_model_outage_delays_memories_and_loses_none(reme_with_chat: AsyncReMe, loopback: Loopback) -> None:
     loopback.fail(503, times=10)
     with pytest.raises(ModelUnavailableError):

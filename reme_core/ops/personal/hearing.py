@@ -10,6 +10,7 @@ from reme_core.models import ChatModel
 from reme_core.ops.deps import Deps
 from reme_core.ops.identity import identified, stable_id
 from reme_core.ops.personal.reality import unreal
+from reme_core.ops.personal.statements import by_rules
 from reme_core.ops.registry import op
 from reme_core.ops.state import SummaryState
 from reme_core.ops.transcript import language, said
@@ -60,8 +61,9 @@ async def info_filter(
     """Keep the messages in which people say something about themselves.
 
     Only what people said counts, and neither system prompts nor notes from memory nor the assistant's words do.
-    Fiction, role play, jokes and pasted text go by rule. Of the rest a chat model scores every message: 0 nothing about
-    the person, 1 fiction or hypothesis, 2 general or to be inferred, 3 explicit and important.
+    Fiction, role play, jokes and pasted text go by rule, and what the offline rules can read is kept. Of the rest a
+    chat model scores every message: 0 nothing about the person, 1 fiction or hypothesis, 2 general or to be inferred, 3
+    explicit and important.
 
     Args:
         state: Reads `waiting` and `context`.
@@ -76,7 +78,7 @@ async def info_filter(
     heard = [m for m in together if m.message_id in new and m.role == "user" and m.message_id not in reasons]
     if deps.chat is not None and heard:
         passed = [await _scored(heard[at : at + _BATCH], deps, deps.chat, keep_characters) for at in _steps(heard)]
-        heard = [m for batch in passed for m, score in batch if score in preserved_scores]
+        heard = [m for batch in passed for m, score in batch if score in preserved_scores or _readable(m)]
     state.heard = heard
     state.report["heard"] = len(heard)
 
@@ -105,6 +107,10 @@ def _given(state: SummaryState) -> list[Message]:
         session = stable_id("session", messages[0].message_id) if messages else ""
         found += [m if m.session_id else m.model_copy(update={"session_id": session}) for m in messages]
     return found
+
+
+def _readable(message: Message) -> bool:
+    return bool(by_rules(message, subject="", person="", timezone="UTC"))
 
 
 def _shortened(text: str, keep: int) -> str:

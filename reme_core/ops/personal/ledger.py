@@ -76,7 +76,7 @@ class Ledger:
         for old in [e for e in self._entries if e.active]:
             relation = relate(entry, old)
             if relation == "none" and judged:
-                relation = judged.get(old.memory.memory_id, "none")
+                relation = _believed(judged.get(old.memory.memory_id, "none"), entry, old)
             if relation in ("same", "contained"):
                 _restate(old, entry)
                 return
@@ -105,6 +105,7 @@ class Ledger:
                 relation = relate(newer, older)
                 if relation == "none" and judged:
                     relation = judged.get((newer.memory.memory_id, older.memory.memory_id), "none")
+                    relation = _believed(relation, newer, older)
                 if relation in ("same", "contained"):
                     _restate(older, newer)
                     _close(newer, older, at=None)
@@ -172,6 +173,17 @@ def _relate_words(new: _Entry, old: _Entry) -> Relation:
     if new.terms <= old.terms:
         return "contained"
     return "fuller" if old.terms < new.terms else "none"
+
+
+def _believed(relation: Relation, new: _Entry, old: _Entry) -> Relation:
+    """What a model says of a pair, or `none` where the slots say that it cannot be: small models err often."""
+    if new.slot.name and old.slot.name and new.slot.name != old.slot.name:
+        return "none"
+    if relation == "contradicts":
+        both_like = new.slot.name == TASTE == old.slot.name and new.slot.holds == old.slot.holds
+        return "none" if both_like or (new.slot.event and old.slot.event) else relation
+    same_sense = new.negative == old.negative and new.numbers == old.numbers and _same_time(new, old)
+    return relation if same_sense else "none"
 
 
 def _relate_values(new: _Entry, old: _Entry) -> Relation | None:
@@ -244,6 +256,9 @@ def _complete(old: _Entry, new: _Entry) -> None:
 
 
 def _restate(old: _Entry, new: _Entry) -> None:
+    known = {(source.kind, source.id) for source in (*old.memory.sources, *old.support)}
+    if new.memory.sources and {(source.kind, source.id) for source in new.memory.sources} <= known:
+        return  # the same message says it once, in however many words it was put
     old.restated += new.memory.seen_count
     old.support += new.memory.sources
 

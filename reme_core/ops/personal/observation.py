@@ -42,7 +42,7 @@ class _Observations(BaseModel):
 
 @op(reads={"heard"}, uses={"user_name"}, writes={"untimed_drafts"})
 async def get_observation(state: SummaryState, deps: Deps) -> None:
-    """Draw observations from messages that name no time: by the model, or by rules where none is set."""
+    """Draw observations from messages that name no time: by the model where one is set, and by rules."""
     messages = [m for m in state.heard if not _timed(m, deps)]
     state.untimed_drafts = await _observed(messages, "personal/get_observation", state, deps)
 
@@ -64,13 +64,13 @@ async def _observed(messages: Sequence[Message], name: str, state: SummaryState,
     for message in messages:
         by_subject.setdefault(subject_of(message, state.user_name), []).append(message)
     for subject, own in by_subject.items():
-        if deps.chat is None:
-            for message in own:
-                person, zone = person_of(subject), deps.settings.timezone
-                found += by_rules(message, subject=subject, person=person, timezone=zone)
-            continue
-        for at in range(0, len(own), _BATCH):
-            found += await _asked(own[at : at + _BATCH], name, subject, deps, deps.chat)
+        if deps.chat is not None:
+            for at in range(0, len(own), _BATCH):
+                found += await _asked(own[at : at + _BATCH], name, subject, deps, deps.chat)
+        # The rules read little but hardly ever wrongly, so they fill in what a small model overlooks.
+        for message in own:
+            person, zone = person_of(subject), deps.settings.timezone
+            found += by_rules(message, subject=subject, person=person, timezone=zone)
     return found
 
 
