@@ -21,6 +21,7 @@ from reme_core.flow.execute import Flows, Response
 from reme_core.models import ChatModel, Reranker
 from reme_core.models.registry import chat_models, embedder, reranker
 from reme_core.ops.deps import Deps
+from reme_core.ops.personal.profile import Profile, get_profile
 from reme_core.schema import Hit, Kind, Message, Recollection, Status, TimeRange, kinds_of
 from reme_core.settings import Settings
 from reme_core.store import hnsw
@@ -330,6 +331,25 @@ class AsyncReMe:
             How many messages were erased.
         """
         return await erase_messages(self.database, workspace, message_ids)
+
+    async def retrieve(
+        self, workspace: str, query: str, *, kind: str = "personal", top_k: int = 5, **more: Any
+    ) -> Response:
+        """Find what helps with a query, as a note for an agent: the flow `retrieve_<kind>_memory`.
+
+        Args:
+            workspace: Where to look.
+            query: What is asked.
+            kind: `personal`, `task` or `tool`.
+            top_k: How many memories to give at most.
+            more: What else the flow takes, such as `now`, `as_of` or `token_budget`.
+        """
+        request = {"workspace_id": workspace, "query": query, "top_k": top_k, **more}
+        return await self.execute(f"retrieve_{kind}_memory", **request)
+
+    async def get_profile(self, workspace: str, *, subject: str | None = None) -> Profile:
+        """The standing wishes and stable facts of a workspace, which every note begins with."""
+        return await get_profile(self.memories, workspace, subject=subject)
 
     async def summarise(self, workspace: str) -> None:
         """Make memories, now, of every conversation that waits for it, and return when that is done."""
