@@ -120,15 +120,19 @@ async def record(
         unique.setdefault(episode.episode_id, episode)
     async with database.transaction(workspace) as conn:
         count, *_ = await begin(conn, workspace)
-        values = {"workspace": workspace, "ids": list(unique)}
-        known = {row[0] for row in await (await conn.execute(_SQL["known_ids"], values)).fetchall()}
+        stored = await _look(conn, workspace, unique.values())
+        known = {row[0] for row in stored["known_ids"]}
         fresh = [
             episode.model_copy(update={"number": count + place})
             for place, episode in enumerate((e for e in unique.values() if e.episode_id not in known), 1)
         ]
         if fresh:
-            await _count(conn, workspace, fresh, settings)
-            await conn.execute(_SQL["advance"], {"workspace": workspace, "episodes": count + len(fresh)})
+            written = _counted(fresh, stored, settings)
+            async with conn.pipeline():
+                for statement, added in written.items():
+                    if added:
+                        await conn.execute(_SQL[statement], {"workspace": workspace, "rows": Jsonb(added)})
+                await conn.execute(_SQL["advance"], {"workspace": workspace, "episodes": count + len(fresh)})
     return fresh
 
 
@@ -142,8 +146,12 @@ async def teach_globally(conn: Connection, workspace: str, rules: Sequence[str],
 async def rule_lists(conn: Connection, workspace: str, tasks: Sequence[str]) -> dict[str, RuleList]:
     """The rules of these tasks that are shown; the empty name stands for all tasks."""
     values = {"workspace": workspace, "tasks": list(tasks), "limit": MAX_GLOBAL_RULES}
+    return _lists(tasks, await (await conn.execute(_SQL["rules_shown"], values)).fetchall())
+
+
+def _lists(tasks: Iterable[str], stored: Iterable[Sequence[Any]]) -> dict[str, RuleList]:
     found: dict[str, list[tuple[str, int]]] = {task: [] for task in tasks}
-    for task, rule, place in await (await conn.execute(_SQL["rules_shown"], values)).fetchall():
+    for task, rule, place in stored:
         found[task].append((rule, place))
     lists = {}
     for task, shown in found.items():
@@ -152,11 +160,29 @@ async def rule_lists(conn: Connection, workspace: str, tasks: Sequence[str]) -> 
     return lists
 
 
-async def _count(conn: Connection, workspace: str, fresh: Sequence[Episode], settings: EpisodeSettings) -> None:
-    tasks = sorted({e.task_id for e in fresh})
-    values = {"workspace": workspace, "tasks": tasks}
-    attempts: dict[str, int] = dict(await (await conn.execute(_SQL["attempts_of"], values)).fetchall())
-    lists = await rule_lists(conn, workspace, tasks)
+async def _look(conn: Connection, workspace: str, episodes: Iterable[Episode]) -> dict[str, list[Any]]:
+    """What is stored of what these episodes touch, by statement, in one round trip."""
+    given = list(episodes)
+    cards = [new_card(card.model_dump(), e.task_id) for e in given for card in e.mistake_cards]
+    values = {
+        "workspace": workspace,
+        "ids": [e.episode_id for e in given],
+        "tasks": sorted({e.task_id for e in given}),
+        "limit": MAX_TASK_RULES,
+        "hashes": [digest(card_key(card)) for card in cards],
+    }
+    names = ["known_ids", "attempts_of", "rules_shown", "findings_end", *(["cards_listed"] if cards else [])]
+    async with conn.pipeline():
+        cursors = {name: await conn.execute(_SQL[name], values) for name in names}
+    return {name: await cursor.fetchall() for name, cursor in cursors.items()}
+
+
+def _counted(
+    fresh: Sequence[Episode], stored: Mapping[str, list[Any]], settings: EpisodeSettings
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows that new episodes give, by the statement that writes them."""
+    attempts: dict[str, int] = dict(stored["attempts_of"])
+    lists = _lists({e.task_id for e in fresh} | {row[0] for row in stored["rules_shown"]}, stored["rules_shown"])
     scores = []
     for episode in fresh:
         attempts[episode.task_id] = attempts.get(episode.task_id, 0) + 1
@@ -176,26 +202,17 @@ async def _count(conn: Connection, workspace: str, fresh: Sequence[Episode], set
             avoid_below=settings.avoid_below,
         )
         lists[episode.task_id].teach(taught, episode.number or 0)
-    findings = await _findings(conn, workspace, fresh)
-    cards = await _cards(conn, workspace, fresh)
-    written = {
+    return {
         "insert_episodes": [_row(episode) for episode in fresh],
         "insert_scores": scores,
         "upsert_rules": [row for task, rules in lists.items() for row in rules.rows(task)],
-        "upsert_findings": findings,
-        "upsert_cards": cards,
+        "upsert_findings": _findings(fresh, dict(stored["findings_end"])),
+        "upsert_cards": _cards(fresh, stored.get("cards_listed", [])),
     }
-    async with conn.pipeline():
-        for statement, added in written.items():
-            if added:
-                await conn.execute(_SQL[statement], {"workspace": workspace, "rows": Jsonb(added)})
 
 
-async def _findings(conn: Connection, workspace: str, fresh: Sequence[Episode]) -> list[dict[str, Any]]:
-    if not any(e.mistakes or e.successes for e in fresh):
-        return []
-    cursor = await conn.execute(_SQL["findings_end"], {"workspace": workspace})
-    ends: dict[str, int] = dict(await cursor.fetchall())
+def _findings(fresh: Sequence[Episode], ends: dict[str, int]) -> list[dict[str, Any]]:
+    """What was found, each once; `ends` has the last place of each kind."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for episode in fresh:
         for kind, texts in (("mistake", episode.mistakes), ("success", episode.successes)):
@@ -222,12 +239,9 @@ def finding_row(kind: str, text: str, place: int) -> dict[str, Any]:
     }
 
 
-async def _cards(conn: Connection, workspace: str, fresh: Sequence[Episode]) -> list[dict[str, Any]]:
+def _cards(fresh: Sequence[Episode], stored: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+    """The cards that change: those that were seen, and those whose place on the list is another one now."""
     seen = [(e.number or 0, new_card(card.model_dump(), e.task_id)) for e in fresh for card in e.mistake_cards]
-    if not seen:
-        return []
-    values = {"workspace": workspace, "hashes": [digest(card_key(card)) for _, card in seen]}
-    stored = await (await conn.execute(_SQL["cards_listed"], values)).fetchall()
     before = {row[0]: card_row(to_card(row), row[1], row[-1]) for row in stored}
     listed = [to_card(row) for row in stored if row[1] is not None]
     elsewhere = {row[0]: to_card(row) for row in stored if row[1] is None}

@@ -106,3 +106,17 @@ def test_the_helpers_functions_work_on_a_workspace(settings: Settings, monkeypat
         compat.save_agent_memory(memory, "reme://trainer")
     with pytest.raises(InputError, match="names no workspace"):
         compat.load_agent_memory("reme://")
+
+
+async def test_episodes_and_tools_go_with_their_workspace(settings: Settings) -> None:
+    async with AsyncReMe(settings) as reme:
+        await reme.episodes.continue_with("w", played(30))
+        await reme.tools.record("w", [{"tool_name": "search", "output": "ok"}])
+        await reme.workspaces.copy("w", "twin")
+        assert await reme.episodes.as_memory("twin") == await reme.episodes.as_memory("w")
+        assert [stats.calls for stats in await reme.tools.statistics("twin")] == [1]
+        await reme.tools.record("twin", [{"tool_name": "search", "output": "ok again"}])
+        await reme.workspaces.clear("w")
+        assert await reme.episodes.as_memory("w") == compat.new_agent_memory()
+        assert await reme.tools.statistics("w") == []
+        assert [stats.calls for stats in await reme.tools.statistics("twin")] == [2]
