@@ -14,6 +14,8 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import PrivateAttr
+from reme_langchain import ReMeMiddleware
+
 from reme_core.schema import new_id
 from reme_core.testing import (
     COMPLETION_TOKENS,
@@ -25,7 +27,6 @@ from reme_core.testing import (
     ScriptedModel,
     clock,
 )
-from reme_langchain import ReMeMiddleware
 
 ROLES = {"human": "user", "ai": "assistant"}
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 from llama_index.core.memory import InsertMethod
+
 from reme_core.testing import validate
 from tests.integrations.llamaindex_driver import LlamaIndexDriver
 
-pytestmark = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")  # of LlamaIndex's own workflows
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning"),  # of LlamaIndex's workflows
+    pytest.mark.filterwarnings("ignore:.aiosqlite.core.Connection:ResourceWarning"),  # it never closes its chat store
+]
 
 
 @pytest.mark.parametrize("place", list(InsertMethod))

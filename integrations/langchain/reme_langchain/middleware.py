@@ -121,7 +121,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
             spool=spool,
         )
         self.counts = self._memory.counts
-        self.tools = memory_tools(self._here) if tools else []
+        self.tools = memory_tools(self._memory, self._here) if tools else []
         self._tenants: OrderedDict[str, TurnMemory] = OrderedDict({self._memory.workspace_id: self._memory})
         self._unfinished: OrderedDict[str, _Turn] = OrderedDict()
 

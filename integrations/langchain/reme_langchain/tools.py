@@ -17,19 +17,22 @@ class ReMeTool(BaseTool):
 
     _turn: Callable[[], TurnMemory] = PrivateAttr()
 
-    def __init__(self, name: str, turn: TurnMemory | Callable[[], TurnMemory], **options: Any) -> None:
+    def __init__(
+        self, name: str, turn: TurnMemory, whose: Callable[[], TurnMemory] | None = None, **options: Any
+    ) -> None:
         """Make the tool of that name.
 
         Args:
             name: One of the four.
-            turn: The memory it works on, or what tells which one that is whenever the tool is called.
+            turn: The memory it works on.
+            whose: Tells, whenever the tool is called, which memory it works on instead: that of the run's tenant.
             options: Everything else that `BaseTool` takes.
         """
-        function = getattr(MemoryTools, name)
+        function = getattr(MemoryTools(turn), name)
         super().__init__(
             name=name, description=described(function).description, args_schema=arguments(function), **options
         )
-        self._turn = turn if callable(turn) else lambda: turn
+        self._turn = whose or (lambda: turn)
 
     def _run(self, **given: Any) -> str:
         turn = self._turn()
@@ -41,12 +44,11 @@ class ReMeTool(BaseTool):
         return answer
 
 
-def memory_tools(turn: TurnMemory | Callable[[], TurnMemory]) -> list[BaseTool]:
-    """The four tools on one memory.
+def memory_tools(turn: TurnMemory, whose: Callable[[], TurnMemory] | None = None) -> list[BaseTool]:
+    """The four tools on one memory; see `ReMeTool`.
 
     ```python
     agent = create_agent(model, memory_tools(TurnMemory("postgresql://…", "alice")))
     ```
     """
-    names = ("search_memory", "add_memory", "update_memory", "forget_memory")
-    return [ReMeTool(name, turn) for name in names]
+    return [ReMeTool(tool.__name__, turn, whose) for tool in MemoryTools(turn).all()]

@@ -84,6 +84,11 @@ class ReMeMemory(Connected, Memory):
             memory.set(list(chat_history))
         return memory
 
+    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
+        """The memory as plain JSON, without password, memory blocks and their template."""
+        dumped = self.model_dump(mode="json", exclude={"memory_blocks", "memory_blocks_template"}, **kwargs)
+        return {**dumped, "class_name": self.class_name()}
+
     async def aclose(self) -> None:
         """Record what waits for an answer that never came, deliver, and disconnect."""
         if self._waiting:

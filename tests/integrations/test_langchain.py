@@ -1,0 +1,291 @@
+"""Memory in LangChain: the framework's own test suites, tenants, traces, streams, and a hundred turns."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tools import BaseTool
+from langchain_tests.integration_tests import RetrieversIntegrationTests, ToolsIntegrationTests
+from langchain_tests.unit_tests import ToolsUnitTests
+from langgraph.checkpoint.memory import InMemorySaver
+from reme_langchain import ReMeChatMessageHistory, ReMeMiddleware, ReMeRetriever, ReMeTool, memory_tools
+
+from reme_core import AsyncReMe, Memory, ReMe, Settings
+from reme_core.errors import DatabaseUnavailableError, InputError
+from reme_core.testing import ScriptedModel
+from reme_core.turn import TurnMemory
+from tests.integrations.langchain_driver import LangChainConversation, ScriptedChat
+
+TOLD = "My dog Rex lives in Lisbon with my mother."
+ASKED = "Where does my dog Rex live?"
+
+
+@dataclass
+class Context:
+    user_id: str
+
+
+class TestRetriever(RetrieversIntegrationTests):
+    @pytest.fixture(autouse=True)
+    def _remembering(self, settings: Settings) -> None:
+        self.settings = settings
+        with ReMe(settings) as reme:
+            reme.memories.add("alice", [f"Rex the dog likes toy number {number}." for number in range(6)])
+
+    @property
+    def retriever_constructor(self) -> type[BaseRetriever]:
+        return ReMeRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"reme": self.settings, "workspace_id": "alice"}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return "Which toys does Rex like?"
+
+
+class _OnTools:
+    @pytest.fixture(autouse=True)
+    def _turn(self, settings: Settings) -> Iterator[None]:
+        self.turn = TurnMemory(settings, "alice")
+        yield
+        self.turn.close()
+
+    @property
+    def tool_constructor(self) -> type[BaseTool]:
+        return ReMeTool
+
+    @property
+    def tool_constructor_params(self) -> dict[str, Any]:
+        return {"name": "add_memory", "turn": self.turn}
+
+    @property
+    def tool_invoke_params_example(self) -> dict[str, Any]:
+        return {"content": "Rex is a dog."}
+
+
+class TestToolsUnit(_OnTools, ToolsUnitTests):
+    pass
+
+
+class TestToolsIntegration(_OnTools, ToolsIntegrationTests):
+    pass
+
+
+async def test_tools_tend_the_memory(settings: Settings) -> None:
+    async with TurnMemory(settings, "alice") as turn:
+        search, add, update, forget = memory_tools(turn)
+        name = (await add.ainvoke({"content": "Rex lives in Lisbon."})).partition("[")[2].partition("]")[0]
+        assert "Lisbon" in await search.ainvoke({"query": "Where does Rex live?"})
+        await update.ainvoke({"memory_id": name, "content": "Rex lives in Porto."})
+        found = search.invoke({"query": "Where does Rex live?"})  # the same without awaiting, inside a loop
+        assert "Porto" in found
+        assert "Lisbon" not in found
+        await forget.ainvoke({"memory_id": name})
+        assert "Porto" not in await search.ainvoke({"query": "Where does Rex live?"})
+
+
+async def test_tenants_of_one_agent_are_kept_apart(settings: Settings) -> None:
+    model = ScriptedModel()
+    async with ReMeMiddleware(settings, lambda runtime: runtime.context.user_id, write="awaited", tools=True) as memory:
+        agent: Any = create_agent(ScriptedChat(model), middleware=[memory], context_schema=Context)
+
+        async def say(user: str, text: str) -> str:
+            await agent.ainvoke({"messages": [HumanMessage(text)]}, context=Context(user))
+            return model.shown
+
+        await say("alice", TOLD)
+        assert "Lisbon" in await say("alice", ASKED)
+        assert "Lisbon" not in await say("bob", ASKED)
+        model.call("search_memory", query="Rex Lisbon")
+        assert "Lisbon" not in await say("bob", "Search for it.")
+        model.call("search_memory", query="Rex Lisbon")
+        assert "Lisbon" in await say("alice", "Search for it.")
+        with pytest.raises(InputError, match="name of its tenant"):
+            await say(None, ASKED)  # type: ignore[arg-type]
+        assert memory.counts.recalls == 5
+
+
+async def test_known_in_another_process(settings: Settings, database_url: str) -> None:
+    async with ReMeMiddleware(settings, "alice", write="awaited") as memory:
+        await LangChainConversation(ScriptedModel(), memory).say(TOLD)
+    program = """if True:
+        import sys
+        from reme_core.testing import ScriptedModel
+        from reme_langchain import ReMeMiddleware
+        from tests.integrations.langchain_driver import LangChainConversation
+        model = ScriptedModel()
+        memory = ReMeMiddleware(sys.argv[1], "alice", spool="memory")
+        LangChainConversation(model, memory).say_sync("Where does my dog Rex live?")
+        memory.close()
+        print(model.shown)
+    """
+    shown = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", program, database_url], capture_output=True, text=True, check=True
+    )
+    assert "Lisbon" in shown.stdout
+
+
+async def test_nothing_of_memory_is_in_the_stream_or_the_checkpoint(settings: Settings) -> None:
+    saver = InMemorySaver()
+    async with ReMeMiddleware(settings, "alice", write="awaited") as memory:
+        await LangChainConversation(ScriptedModel(), memory).say(TOLD)
+        model = ScriptedModel()
+        model.say("In Lisbon.")
+        agent: Any = create_agent(ScriptedChat(model), middleware=[memory], checkpointer=saver)
+        config = {"configurable": {"thread_id": "t"}}
+        texts = [
+            chunk.text
+            async for chunk, _ in agent.astream({"messages": [HumanMessage(ASKED)]}, config, stream_mode="messages")
+        ]
+    assert texts == ["In Lisbon."]
+    assert "memory_note" in model.shown
+    assert [m.content for m in agent.get_state(config).values["messages"]] == [ASKED, "In Lisbon."]
+    assert list(agent.get_state(config).values) == ["messages"]
+    stored = json.dumps([str(checkpoint.checkpoint) for checkpoint in saver.list(config)])
+    assert "memory_note" not in stored
+
+
+async def test_a_broken_off_stream_keeps_the_users_words(settings: Settings) -> None:
+    async with ReMeMiddleware(settings, "alice") as memory:
+        agent: Any = create_agent(ScriptedChat(ScriptedModel()), middleware=[memory])
+        async for _ in agent.astream({"messages": [HumanMessage(TOLD)]}, stream_mode="updates"):
+            break
+    async with AsyncReMe(settings) as reme:
+        assert (await reme.recall("alice", ASKED, kind="conversation")).hits[0].content == TOLD
+
+
+async def test_the_note_follows_any_form_of_system_message(settings: Settings) -> None:
+    blocks = SystemMessage(content=[{"type": "text", "text": "Be brief."}])
+    async with ReMeMiddleware(settings, "alice", write="awaited") as memory:
+        await LangChainConversation(ScriptedModel(), memory).say(TOLD)
+        for given in (None, "Be brief.", blocks):
+            model = ScriptedModel()
+            agent: Any = create_agent(ScriptedChat(model), system_prompt=given, middleware=[memory])
+            await agent.ainvoke({"messages": [HumanMessage(ASKED)]})
+            role, text = model.prompts[-1][0].role, model.prompts[-1][0].text
+            assert role == "system"
+            assert "Lisbon" in text
+            assert text.startswith("Be brief." if given else "<memory_note>")
+
+
+async def test_a_hundred_turns_cost_a_recall_and_a_record_each_and_a_bounded_prompt(settings: Settings) -> None:
+    model = ScriptedModel()
+    async with ReMeMiddleware(settings, "alice", token_budget=200, write="awaited") as memory:
+        agent: Any = create_agent(ScriptedChat(model), middleware=[memory])
+        for turn in range(100):
+            await agent.ainvoke({"messages": [HumanMessage(f"Rex chased {turn} cats in street number {turn}.")]})
+            assert sum(len(message.text) for message in model.prompts[-1]) < 200 * 6 + 100
+        assert (memory.counts.recalls, memory.counts.records, memory.counts.messages) == (100, 100, 200)
+        assert memory.counts.failures == 0
+
+
+async def test_two_in_one_agent_have_names_and_memories_of_their_own(settings: Settings) -> None:
+    model = ScriptedModel()
+    ours = ReMeMiddleware(settings, "team", name="team", write="off")
+    mine = ReMeMiddleware(settings, "alice", name="mine", write="awaited", kinds=["conversation"])
+    async with ours, mine, AsyncReMe(settings) as reme:
+        await reme.memories.add("team", "The office of the team is in Berlin.")
+        await LangChainConversation(ScriptedModel(), mine).say(TOLD)
+        agent: Any = create_agent(ScriptedChat(model), middleware=[ours, mine])
+        await agent.ainvoke({"messages": [HumanMessage("Where do Rex, the dog, and the team's office live?")]})
+        assert "Berlin" in model.shown
+        assert "Lisbon" in model.shown
+
+
+async def test_spans_stand_within_the_callers(settings: Settings) -> None:
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter = InMemorySpanExporter()
+    provider = trace.get_tracer_provider()
+    if not isinstance(provider, TracerProvider):
+        provider = TracerProvider()
+        trace.set_tracer_provider(provider)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    async with ReMeMiddleware(settings, "alice", write="awaited") as memory:
+        conversation = LangChainConversation(ScriptedModel(), memory)
+        with trace.get_tracer("app").start_as_current_span("request") as request:
+            await conversation.say(TOLD)
+            await asyncio.to_thread(conversation.say_sync, ASKED)
+    spans = [span for span in exporter.get_finished_spans() if span.name.startswith("reme.")]
+    assert [span.name for span in spans if span.name in ("reme.recall", "reme.record")] == [
+        "reme.recall",
+        "reme.record",
+    ] * 2
+    trace_id = request.get_span_context().trace_id
+    assert {span.context.trace_id for span in spans} == {trace_id}
+
+
+async def test_retrieves_memories_and_messages_in_turn_or_nothing_where_memory_is_away(settings: Settings) -> None:
+    async with AsyncReMe(settings) as reme, ReMeRetriever(reme, "alice", k=2) as retriever:
+        await reme.memories.add("alice", Memory(kind="custom", content="Rex is a dog.", metadata={"n": 1}))
+        async with ReMeMiddleware(reme, "alice", write="awaited") as memory:
+            await LangChainConversation(ScriptedModel(), memory).say(TOLD)
+        found = await retriever.ainvoke("Rex the dog")
+        assert [document.metadata["kind"] for document in found] == ["custom", "conversation"]
+        assert found[0].metadata["n"] == 1
+        json.dumps([document.metadata for document in found])
+    nowhere = "postgresql://reme@127.0.0.1:9/none"
+    assert await ReMeRetriever(nowhere, "alice").ainvoke("Rex") == []
+    with pytest.raises(DatabaseUnavailableError):
+        await ReMeRetriever(nowhere, "alice", on_error="raise").ainvoke("Rex")
+
+
+async def test_a_history_gives_back_what_was_added_and_is_remembered(settings: Settings) -> None:
+    said = [
+        HumanMessage(TOLD, name="ada", id="1"),
+        AIMessage("", tool_calls=[{"name": "clock", "args": {"zone": "UTC"}, "id": "c"}], additional_kwargs={"x": 1}),
+        AIMessage(content=[{"type": "text", "text": "I see."}]),
+        HumanMessage("Yes."),
+        HumanMessage("Yes."),
+    ]
+    history = ReMeChatMessageHistory("monday", settings, "alice")
+    await history.aadd_messages(said[:2])
+    history.add_messages(said[2:])
+    assert [m.model_dump() for m in await history.aget_messages()] == [m.model_dump() for m in said]
+    assert history.messages == await history.aget_messages()
+    other = ReMeChatMessageHistory("tuesday", settings, "alice")
+    assert await other.aget_messages() == []
+    async with AsyncReMe(settings) as reme:
+        assert (await reme.recall("alice", ASKED, kind="conversation")).hits[0].content == TOLD
+    await history.aclear()
+    assert await history.aget_messages() == []
+    await history.aadd_messages(said[:1])
+    assert [m.content for m in await history.aget_messages()] == [TOLD]
+    await history.aclose()
+    await other.aclose()
+
+
+@pytest.mark.filterwarnings("ignore::langchain_core._api.LangChainDeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+async def test_a_history_serves_a_runnable(settings: Settings) -> None:
+    from langchain_core.runnables.history import RunnableWithMessageHistory
+
+    seen: list[list[str]] = []
+
+    def answer(messages: list[Any]) -> AIMessage:
+        seen.append([str(m.text) for m in messages])
+        return AIMessage(f"answer {len(seen)}")
+
+    history = ReMeChatMessageHistory("monday", settings, "alice")
+    chain = RunnableWithMessageHistory(RunnableLambda(answer), lambda session_id: history)
+    config: Any = {"configurable": {"session_id": "monday"}}
+    await chain.ainvoke([HumanMessage("one")], config)
+    await chain.ainvoke([HumanMessage("two")], config)
+    assert seen == [["one"], ["one", "answer 1", "two"]]
+    await history.aclose()
