@@ -212,13 +212,11 @@ async def insert(
         ahead = loop.run_in_executor(None, prepare, start + _PIECE) if more else None
         added.extend(piece.counts)
         async with conn.pipeline():
-            inserted = await conn.execute(_SQL["insert_memories"], {"rows": Jsonb(piece.rows)})
+            values = index.vector_values(workspace, piece.described, piece.vectors, model=model, hnsw=state.hnsw)
+            inserted = await conn.execute(_SQL["insert_memories"], {"rows": Jsonb(piece.rows), **values})
             if piece.sources:
                 await conn.execute(_SQL["insert_sources"], {"rows": Jsonb(piece.sources)})
-            await index.write_vectors(conn, workspace, piece.described, piece.vectors, model=model, hnsw=state.hnsw)
-            await index.write_postings(conn, piece.postings)
-            if not more:
-                await index.count(conn, workspace, "memory", added)
+            await index.write_postings(conn, piece.postings, added=() if more else added)
         there = {row[0] for row in await inserted.fetchall()}
         missing.extend(row["memory_id"] for row in piece.rows if row["memory_id"] not in there)
     return missing
@@ -243,8 +241,7 @@ async def reindex(
         await index.write_vectors(
             conn, workspace, [_described(after, document_id)], vector, model=model, hnsw=state.hnsw
         )
-        await index.write_postings(conn, found)
-        await index.count(conn, workspace, "memory", [counts], removed=[weigh(before)])
+        await index.write_postings(conn, found, added=[counts], removed=[weigh(before)])
 
 
 def _described(memory: Memory, number: int) -> tuple[int, str, bool]:

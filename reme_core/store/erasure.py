@@ -123,7 +123,8 @@ async def _carry_out(conn: AsyncConnection[Any], workspace: str, doom: _Doom) ->
     held = await index.held_terms(conn, workspace, numbers)
     held += await rewrite(conn, workspace, rewritten)
     await index.remove(conn, workspace, numbers)
-    await index.count(conn, workspace, "memory", removed=[change.weigh(memory) for _, memory in doom.memories.values()])
+    gone = [change.weigh(memory) for _, memory in doom.memories.values()]
+    await index.write_postings(conn, index.postings(workspace, "memory", (), 1.0), removed=gone)
     values = {
         "workspace": workspace,
         "doomed": doom.ids,

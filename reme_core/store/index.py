@@ -8,7 +8,6 @@ up weighted fields before it saturates (BM25F).
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pgvector import HalfVector
 from psycopg import AsyncConnection
 
 from reme_core.errors import EmbeddingModelError, InputError
+from reme_core.store.numbers import Numbers
 from reme_core.store.sql import load
 from reme_core.text.terms import terms
 
@@ -39,19 +39,20 @@ def weigh(fields: Iterable[tuple[str, float]]) -> Counter[str]:
     """Count the terms of several fields, each by its weight: `[(text, weight), …]`."""
     counts: Counter[str] = Counter()
     for text, weight in fields:
-        for term in terms(text):
+        for term in terms(text) if text else ():
             counts[term] += weight  # type: ignore[assignment]  # a Counter of weights: floats count as well
     return counts
 
 
-def impacts(counts: Mapping[str, float], mean_length: float) -> dict[str, float]:
-    """BM25 weight of each term, without its inverse document frequency.
+def impacts(
+    counts: npt.NDArray[np.float64], lengths: npt.NDArray[np.float64], mean_length: float
+) -> npt.NDArray[np.float32]:
+    """BM25 weights of terms, without their inverse document frequency, by their counts in documents of these lengths.
 
-    >>> round(impacts({"coffee": 1.0}, mean_length=1.0)["coffee"], 6)
-    1.0
+    >>> impacts(np.array([1.0, 3.0]), np.array([1.0, 5.0]), mean_length=1.0).round(2).tolist()
+    [1.0, 1.0]
     """
-    norm = K1 * (1 - B + B * sum(counts.values()) / mean_length)
-    return {term: count * (K1 + 1) / (count + norm) for term, count in counts.items()}
+    return (counts * (K1 + 1) / (counts + K1 * (1 - B + B * lengths / mean_length))).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,48 +81,61 @@ async def begin(conn: AsyncConnection[Any], workspace: str, corpus: Corpus, *, c
     values = {"workspace": workspace, "corpus": corpus, "count": count}
     async with conn.pipeline():
         await conn.execute(LOCK, values)
-        await conn.execute(_SQL["ensure_workspace"], values)
         cursor = await conn.execute(_SQL["begin_indexing"], values)
-    model, dimensions, hnsw, documents, length, ids = await cursor.fetchone() or (None, None, False, 0, 0, [])
+    found = await cursor.fetchone()
+    if found is None:
+        await conn.execute(_SQL["ensure_workspace"], values)
+        found = await (await conn.execute(_SQL["begin_indexing"], values)).fetchone()
+    assert found is not None
+    model, dimensions, hnsw, documents, length, ids = found
     mean = (length + _PRIOR_DOCUMENTS * _PRIOR_LENGTH) / (documents + _PRIOR_DOCUMENTS)
     return IndexState(model, dimensions, hnsw, documents, mean, ids)
 
 
 def postings(workspace: str, corpus: Corpus, documents: Iterable[Document], mean_length: float) -> dict[str, Any]:
     """What documents are found by, as the values of `write_postings`; long lists are prepared in a thread."""
-    found: list[tuple[str, float, int]] = []
+    words: list[str] = []
+    counts: list[float] = []
+    sizes, lengths, numbers = [], [], []
     for document in documents:
-        weights = impacts(document.counts, mean_length)
-        found.extend(zip(weights, weights.values(), itertools.repeat(document.document_id)))
-    found.sort()  # neighbours in the index are written together
+        words.extend(document.counts)
+        counts.extend(document.counts.values())
+        sizes.append(len(document.counts))
+        lengths.append(sum(document.counts.values()))
+        numbers.append(document.document_id)
+    order = sorted(range(len(words)), key=words.__getitem__)  # neighbours in the index are written together
+    weights = impacts(np.array(counts), np.repeat(np.array(lengths, np.float64), sizes), mean_length)
     return {
         "workspace": workspace,
         "corpus": corpus,
-        # One text each: arrays of a hundred thousand elements take psycopg longer to write than Postgres to read.
-        "terms": " ".join(term for term, _, _ in found),
-        "impacts": f"{{{','.join(str(impact) for _, impact, _ in found)}}}",
-        "documents": f"{{{','.join(str(document) for _, _, document in found)}}}",
+        # Arrays of a hundred thousand elements take psycopg longer to write, one by one, than Postgres to read.
+        "terms": " ".join([words[place] for place in order]),
+        "impacts": Numbers(weights[order]),
+        "documents": Numbers(np.repeat(np.array(numbers, np.int64), sizes)[order]),
     }
 
 
-async def write_postings(conn: AsyncConnection[Any], found: Mapping[str, Any], *, stale: Collection[int] = ()) -> None:
-    """Write `postings`; documents that are `stale` have some already, which go.
-
-    This and what follows read nothing back, so that a caller may send them in one pipeline.
-    """
-    if stale:
-        await conn.execute(_SQL["delete_postings"], {**found, "documents": list(stale)})
-    await conn.execute(_SQL["insert_postings"], found)
-
-
-async def count(
+async def write_postings(
     conn: AsyncConnection[Any],
-    workspace: str,
-    corpus: Corpus,
+    found: Mapping[str, Any],
+    *,
+    stale: Collection[int] = (),
     added: Sequence[Counter[str]] = (),
     removed: Sequence[Counter[str]] = (),
 ) -> None:
-    """Keep the statistics: documents with these terms of their own came, and those went."""
+    """Write `postings` and keep the statistics.
+
+    This and what follows read nothing back, so that a caller may send them in one pipeline.
+
+    Args:
+        conn: A connection in whose transaction the workspace's turn is held.
+        found: What `postings` gave.
+        stale: Documents that have postings already, which go.
+        added: The own terms of documents that came, those of their neighbours not among them.
+        removed: The own terms of documents that went.
+    """
+    if stale:
+        await conn.execute(_SQL["delete_postings"], {**found, "documents": list(stale)})
     frequencies: Counter[str] = Counter()
     for counts in added:
         frequencies.update(counts.keys())
@@ -129,15 +143,13 @@ async def count(
         frequencies.subtract(counts.keys())
     changed = sorted(item for item in frequencies.items() if item[1])
     values = {
-        "workspace": workspace,
-        "corpus": corpus,
-        "terms": " ".join(term for term, _ in changed),
-        "counts": f"{{{','.join(str(documents) for _, documents in changed)}}}",
-        "documents": len(added) - len(removed),
+        **found,
+        "changed_terms": " ".join(term for term, _ in changed),
+        "changes": Numbers(np.array([documents for _, documents in changed], np.int64)),
+        "more": len(added) - len(removed),
         "length": sum(round(sum(c.values())) for c in added) - sum(round(sum(c.values())) for c in removed),
     }
-    await conn.execute(_SQL["count_terms"], values)
-    await conn.execute(_SQL["count_documents"], values)
+    await conn.execute(_SQL["insert_postings"], values)
     if removed:
         # A term that no document holds any more would be a trace of erased text.
         await conn.execute(_SQL["forget_uncounted_terms"], values)
@@ -170,6 +182,27 @@ async def register(conn: AsyncConnection[Any], workspace: str, model: str, width
     return int(row[0]) if row else width
 
 
+def vector_values(
+    workspace: str,
+    documents: Sequence[tuple[int, str, bool]],
+    vectors: npt.NDArray[np.float32],
+    *,
+    model: str,
+    hnsw: bool,
+) -> dict[str, Any]:
+    """Vectors of documents, given as `(document_id, kind, live)`, row by row, as the values of a statement."""
+    ids, kinds, live = zip(*documents, strict=True) if documents else ((), (), ())
+    return {
+        "workspace": workspace,
+        "model": model,
+        "hnsw": hnsw,
+        "kinds": list(kinds),
+        "documents": Numbers(np.array(ids, np.int64)),
+        "live": list(live),
+        "vectors": [HalfVector(vector) for vector in vectors],
+    }
+
+
 async def write_vectors(
     conn: AsyncConnection[Any],
     workspace: str,
@@ -179,24 +212,13 @@ async def write_vectors(
     model: str,
     hnsw: bool,
 ) -> None:
-    """Write vectors of documents, given as `(document_id, kind, live)`, row by row; see `bind`."""
-    ids, kinds, live = zip(*documents, strict=True) if documents else ((), (), ())
-    await conn.execute(
-        _SQL["insert_embeddings"],
-        {
-            "workspace": workspace,
-            "model": model,
-            "hnsw": hnsw,
-            "kinds": list(kinds),
-            "documents": list(ids),
-            "live": list(live),
-            "vectors": [HalfVector(vector) for vector in vectors],
-        },
-    )
+    """Write `vector_values`; see `bind`."""
+    values = vector_values(workspace, documents, vectors, model=model, hnsw=hnsw)
+    await conn.execute(_SQL["insert_embeddings"], values)
 
 
 async def remove(conn: AsyncConnection[Any], workspace: str, document_ids: Collection[int]) -> None:
-    """Take documents out of both legs; `count` keeps the statistics."""
+    """Take documents out of both legs; `write_postings` keeps the statistics."""
     values = {"workspace": workspace, "documents": list(document_ids)}
     await conn.execute(_SQL["delete_postings"], values)
     await conn.execute(_SQL["delete_embeddings"], values)

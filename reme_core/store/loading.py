@@ -122,7 +122,7 @@ async def _drop_same(conn: AsyncConnection[Any], workspace: str, ids: Sequence[s
     if found:
         await index.remove(conn, workspace, [row[0] for row in found])
         gone = [change.weigh(rows.to_memory(workspace, row[1:])) for row in found]
-        await index.count(conn, workspace, "memory", removed=gone)
+        await index.write_postings(conn, index.postings(workspace, "memory", (), 1.0), removed=gone)
         await conn.execute(_SQL["drop_same_ids"], values)
 
 

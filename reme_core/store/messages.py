@@ -145,8 +145,8 @@ async def _index_new(
     reached = [t for t in tails if t.position > ends[t.session_id] - len(LENT_BY_NEXT)]
     around, stale = [*tails, *turns], {t.document_id for t in reached}
     async with conn.pipeline():
-        await index_turns(conn, workspace, around, counts, [*reached, *turns], stale, state)
-        await index.count(conn, workspace, "message", [counts[turn.document_id] for turn in turns])
+        own = [counts[turn.document_id] for turn in turns]
+        await index_turns(conn, workspace, around, counts, [*reached, *turns], stale, state, added=own)
 
 
 def _row(workspace: str, message: Message, turn: _Turn, counts: Counter[str]) -> dict[str, Any]:
@@ -169,8 +169,14 @@ async def index_turns(
     written: Sequence[_Turn],
     stale: Collection[int],
     state: index.IndexState,
+    *,
+    added: Sequence[Counter[str]],
+    removed: Sequence[Counter[str]] = (),
 ) -> None:
-    """Write what each of `written` is found by; `around` are they and their neighbours, `stale` the indexed ones."""
+    """Write what each of `written` is found by; `around` are they and their neighbours, `stale` the indexed ones.
+
+    `added` and `removed` are for the statistics; see `index.write_postings`.
+    """
     places = {(turn.session_id, turn.position): turn.document_id for turn in around}
     documents = []
     for turn in written:
@@ -181,7 +187,7 @@ async def index_turns(
                 lent[term] += weight * count  # type: ignore[assignment]  # weights are fractions
         documents.append(index.Document(turn.document_id, counts[turn.document_id] + lent))
     found = index.postings(workspace, "message", documents, state.mean_length)
-    await index.write_postings(conn, found, stale=stale)
+    await index.write_postings(conn, found, stale=stale, added=added, removed=removed)
 
 
 async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -219,8 +225,8 @@ async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[
         },
     )
     await index.remove(conn, workspace, list(changed))
-    await index_turns(conn, workspace, around, counts, written, documents, state)
-    await index.count(conn, workspace, "message", [counts[d] for d in changed], removed=before)
+    added = [counts[document_id] for document_id in changed]
+    await index_turns(conn, workspace, around, counts, written, documents, state, added=added, removed=before)
     return held
 
 

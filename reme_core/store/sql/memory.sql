@@ -27,15 +27,25 @@ bound as (
 select dimensions from registered
 
 -- name: insert_memories
-insert into reme.memory (workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords, importance,
-                         score, status, superseded_by, observed_at, valid_during, expired_at, created_at, updated_at,
-                         author, seen_count, freq, utility, metadata)
-select workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords, importance,
-       score, status, superseded_by, observed_at, valid_during, expired_at, created_at, updated_at,
-       author, seen_count, freq, utility, metadata
-from jsonb_populate_recordset(null::reme.memory, %(rows)s)
-on conflict (workspace_id, memory_id) do nothing
-returning memory_id
+-- Memories with their vectors. Where one is there already, the caller takes all of it back.
+with added as (
+    insert into reme.memory (workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords,
+                             importance, score, status, superseded_by, observed_at, valid_during, expired_at, created_at,
+                             updated_at, author, seen_count, freq, utility, metadata)
+    select workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords,
+           importance, score, status, superseded_by, observed_at, valid_during, expired_at, created_at,
+           updated_at, author, seen_count, freq, utility, metadata
+    from jsonb_populate_recordset(null::reme.memory, %(rows)s)
+    on conflict (workspace_id, memory_id) do nothing
+    returning memory_id
+),
+embedded as (
+    insert into reme.embedding (workspace_id, model, kind, document_id, live, hnsw, embedding)
+    select %(workspace)s, %(model)s, kind, document_id, live, %(hnsw)s, embedding
+    from unnest(%(kinds)s::text[], %(documents)b, %(live)b::boolean[], %(vectors)b::halfvec[])
+         as row (kind, document_id, live, embedding)
+)
+select memory_id from added
 
 -- name: insert_sources
 insert into reme.memory_source (workspace_id, memory_id, source_kind, source_id, quote)
@@ -53,34 +63,35 @@ where m.workspace_id = %(workspace)s and m.message_id = any(%(messages)s) and m.
 -- name: insert_embeddings
 insert into reme.embedding (workspace_id, model, kind, document_id, live, hnsw, embedding)
 select %(workspace)s, %(model)s, kind, document_id, live, %(hnsw)s, embedding
-from unnest(%(kinds)s::text[], %(documents)b::bigint[], %(live)b::boolean[], %(vectors)b::halfvec[])
+from unnest(%(kinds)s::text[], %(documents)b, %(live)b::boolean[], %(vectors)b::halfvec[])
      as row (kind, document_id, live, embedding)
 on conflict (workspace_id, model, document_id) do update set embedding = excluded.embedding, live = excluded.live
 
 -- name: insert_postings
-insert into reme.posting (workspace_id, corpus, term, impact, document_id)
-select %(workspace)s, %(corpus)s, term, impact, document_id
-from unnest(string_to_array(%(terms)s, ' '), %(impacts)s::real[], %(documents)s::bigint[])
-     as row (term, impact, document_id)
-
--- name: count_terms
-insert into reme.term_statistic (workspace_id, corpus, term, documents)
-select %(workspace)s, %(corpus)s, term, documents
-from unnest(string_to_array(%(terms)s, ' '), %(counts)s::bigint[]) as row (term, documents)
-on conflict (workspace_id, corpus, term)
-do update set documents = reme.term_statistic.documents + excluded.documents
+-- Postings, and the statistics of what they were made from.
+with posted as (
+    insert into reme.posting (workspace_id, corpus, term, impact, document_id)
+    select %(workspace)s, %(corpus)s, term, impact, document_id
+    from unnest(string_to_array(%(terms)s, ' '), %(impacts)b, %(documents)b) as row (term, impact, document_id)
+),
+counted as (
+    insert into reme.term_statistic (workspace_id, corpus, term, documents)
+    select %(workspace)s, %(corpus)s, term, documents
+    from unnest(string_to_array(%(changed_terms)s, ' '), %(changes)b) as row (term, documents)
+    on conflict (workspace_id, corpus, term)
+    do update set documents = reme.term_statistic.documents + excluded.documents
+)
+insert into reme.corpus_statistic (workspace_id, corpus, documents, terms)
+select %(workspace)s, %(corpus)s, %(more)s, %(length)s
+where %(more)s <> 0 or %(length)s <> 0
+on conflict (workspace_id, corpus) do update
+set documents = reme.corpus_statistic.documents + excluded.documents,
+    terms = reme.corpus_statistic.terms + excluded.terms
 
 -- name: forget_uncounted_terms
 delete from reme.term_statistic
 where workspace_id = %(workspace)s and corpus = %(corpus)s and documents <= 0
-  and term = any(string_to_array(%(terms)s, ' '))
-
--- name: count_documents
-insert into reme.corpus_statistic (workspace_id, corpus, documents, terms)
-values (%(workspace)s, %(corpus)s, %(documents)s, %(length)s)
-on conflict (workspace_id, corpus) do update
-set documents = reme.corpus_statistic.documents + excluded.documents,
-    terms = reme.corpus_statistic.terms + excluded.terms
+  and term = any(string_to_array(%(changed_terms)s, ' '))
 
 -- name: delete_postings
 delete from reme.posting where workspace_id = %(workspace)s and document_id = any(%(documents)s)
