@@ -1,0 +1,166 @@
+"""What an adapter adds to a turn, without embedding and model: `python -m benchmarks.adapters`.
+
+Each framework runs turns of an agent whose model answers at once, with memory and without it, on the same database;
+the difference of the medians is the adapter's. Embedding is replaced by a constant vector, since it costs the same
+with any adapter. `raw` is the same recall and record without a framework, through `AsyncReMe`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import time
+import warnings
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.common import fresh_reme, percentiles, report
+from reme_core import AsyncReMe, Message
+from reme_core.models import registry
+from reme_core.testing import ScriptedModel
+
+WIDTH = 384
+KNOWN = 500
+"""Memories that the workspace holds."""
+
+Turn = Callable[[str], Awaitable[object]]
+
+
+class Instant:
+    """An embedder that costs nothing; its vectors are the same, so words alone decide."""
+
+    name = "instant"
+    dimensions = WIDTH
+
+    async def embed(self, texts: Sequence[str], input_type: str = "passage") -> Any:
+        return np.full((len(texts), WIDTH), WIDTH**-0.5, dtype=np.float32)
+
+    async def aclose(self) -> None: ...
+
+
+def autogen(reme: AsyncReMe | None) -> tuple[Turn, Any]:
+    from autogen_agentchat.agents import AssistantAgent
+    from reme_autogen import ReMeAssistantAgent, ReMeMemory
+
+    from tests.integrations.autogen_driver import FakeClient
+
+    if reme is None:
+        plain = AssistantAgent("assistant", FakeClient(ScriptedModel()))
+        return lambda text: plain.run(task=text), None
+    memory = ReMeMemory(reme, "bench")
+    agent = ReMeAssistantAgent("assistant", FakeClient(ScriptedModel()), memory=[memory])
+    return lambda text: agent.run(task=text), memory.turn.counts
+
+
+def agentscope(reme: AsyncReMe | None) -> tuple[Turn, Any]:
+    from agentscope.agent import Agent
+    from agentscope.message import UserMsg
+    from reme_agentscope import ReMeMiddleware
+
+    from tests.integrations.agentscope_driver import FakeModel
+
+    memory = ReMeMiddleware(reme, "bench") if reme is not None else None
+    agent = Agent("assistant", "Be helpful.", FakeModel(ScriptedModel()), middlewares=[memory] if memory else [])
+    return lambda text: agent.reply(UserMsg(name="user", content=text)), memory.turn.counts if memory else None
+
+
+def langchain(reme: AsyncReMe | None) -> tuple[Turn, Any]:
+    from langchain.agents import create_agent
+    from reme_langchain import ReMeMiddleware
+
+    from tests.integrations.langchain_driver import ScriptedChat
+
+    memory = ReMeMiddleware(reme, "bench") if reme is not None else None
+    agent: Any = create_agent(ScriptedChat(ScriptedModel()), middleware=[memory] if memory else [])
+    return (
+        lambda text: agent.ainvoke({"messages": [{"role": "user", "content": text}]}),
+        memory.counts if memory else None,
+    )
+
+
+def llamaindex(reme: AsyncReMe | None) -> tuple[Turn, Any]:
+    from llama_index.core.agent.workflow import FunctionAgent
+    from llama_index.core.memory import Memory
+    from reme_llamaindex import ReMeMemory
+
+    from tests.integrations.llamaindex_driver import ScriptedLLM
+
+    agent = FunctionAgent(llm=ScriptedLLM(ScriptedModel()))
+    memory = ReMeMemory(reme, "bench") if reme is not None else Memory.from_defaults()
+
+    async def turn(text: str) -> object:
+        await memory.areset()  # a growing transcript would cost more each turn, with memory and without
+        return await agent.run(user_msg=text, memory=memory)
+
+    return turn, memory.turn.counts if isinstance(memory, ReMeMemory) else None
+
+
+def raw(reme: AsyncReMe | None) -> tuple[Turn, Any]:
+    async def turn(text: str) -> object:
+        if reme is None:
+            return None
+        await asyncio.gather(
+            reme.recall("bench", text, kind="personal", limit=5),
+            reme.recall("bench", text, kind="conversation", limit=6),
+        )
+        return await reme.record("bench", [Message(content=text), Message(role="assistant", content="ok")])
+
+    return turn, None
+
+
+FRAMEWORKS = {
+    "raw": raw,
+    "autogen": autogen,
+    "agentscope": agentscope,
+    "langchain": langchain,
+    "llamaindex": llamaindex,
+}
+
+
+async def measure(make: Callable[[AsyncReMe | None], tuple[Turn, Any]], reme: AsyncReMe, turns: int) -> dict[str, Any]:
+    """Time turns with and without memory, alternately, so that a busy machine slows both."""
+    without, _ = make(None)
+    remembering, counts = make(reme)
+    spent: dict[bool, list[float]] = {True: [], False: []}
+    for number in range(-5, turns):
+        for with_memory, turn in ((False, without), (True, remembering)):
+            begun = time.perf_counter()
+            await turn(f"What does person {number % KNOWN} drink in street {number}?")
+            if number >= 0:
+                spent[with_memory].append(time.perf_counter() - begun)
+            await asyncio.sleep(0.02)  # what is written in the background belongs to no turn
+    medians = {"without": percentiles(spent[False]), "with": percentiles(spent[True])}
+    added = round(medians["with"]["p50"] - medians["without"]["p50"], 3)
+    result: dict[str, Any] = {"added_p50_ms": added, **medians}
+    if counts is not None:
+        await asyncio.sleep(0.5)
+        result |= {
+            "recalls_per_turn": counts.recalls / (turns + 5),
+            "records_per_turn": counts.records / (turns + 5),
+        }
+    return result
+
+
+async def main(turns: int, names: Sequence[str]) -> None:
+    """Measure each framework and print a line for it."""
+    registry.LocalEmbedder = lambda *_, **__: Instant()  # type: ignore[assignment,misc]
+    results = {}
+    async with fresh_reme() as reme:
+        await reme.memories.add("bench", [f"Person {n} drinks tea number {n} in street {n}." for n in range(KNOWN)])
+        for name in names:
+            results[name] = await measure(FRAMEWORKS[name], reme, turns)
+            print(f"{name:12} {results[name]}")
+    report(benchmark="adapters", turns=turns, **results)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--turns", type=int, default=100)
+    parser.add_argument("frameworks", nargs="*", default=list(FRAMEWORKS))
+    given = parser.parse_args()
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
+    asyncio.run(main(given.turns, given.frameworks))
