@@ -23,7 +23,7 @@ def situation(tool: str, calls: Sequence[Call], language: Language) -> str:
     """When the guidance helps: before a call of the tool, with inputs such as those it had."""
     worked = [call for call, error in calls if not error] or [call for call, _ in calls]
     text = phrase("tool_when", language, tool=tool)
-    return f"{text}: {shown(worked[-1].input)}" if worked else text
+    return f"{text}: {shown(worked[-1].input)}" if worked and worked[-1].input else text
 
 
 def guidance(stats: ToolStatistics, calls: Sequence[Call], language: Language) -> str:
@@ -36,7 +36,7 @@ def guidance(stats: ToolStatistics, calls: Sequence[Call], language: Language) -
         told.append(phrase("tool_errors", language, errors=listed))
     told += _fixes(calls, language)
     worked = [call for call, error in calls if not error]
-    if worked:
+    if worked and worked[-1].input:
         told.append(phrase("tool_example", language, arguments=shown(worked[-1].input)))
     if stats.time_p50 is not None:
         worst = stats.time_p95 if stats.time_p95 is not None else stats.time_p50
