@@ -112,7 +112,11 @@ class Delivery:
             DatabaseError: It has not; the entry is kept and delivered some other time.
         """
         self._spool.put(entry)
-        await self.flush()
+        try:
+            await self.flush()
+        except BaseException:  # a lack of patience and a cancellation too: they leave the delivery under way
+            await asyncio.shield(self._spawn(self._keep()))
+            raise
 
     async def flush(self) -> None:
         """Deliver all that waits, what was left by other processes included.
@@ -145,16 +149,24 @@ class Delivery:
                     await asyncio.wait(tasks)
                 await self.flush()
         except Exception as error:  # closing goes on; the entries are where the next process looks for them
-            log.warning("turns that the database has not taken yet stay in %s: %s", self._spool, error)
+            log.warning(
+                "turns that the database has not taken yet stay in %s: %s",
+                self._spool,
+                str(error) or "no answer in time",
+            )
+
+    async def _keep(self) -> None:
+        await asyncio.to_thread(self._spool.keep)
 
     async def _keep_then_deliver(self) -> None:
-        await asyncio.to_thread(self._spool.keep)
+        await self._keep()
         self._spawn(self._deliver_in_background())
 
     async def _deliver_in_background(self) -> None:
         try:
             await self.flush()
         except Exception as error:  # nobody waits for this task: telling is all that can be done
+            self._counts.failures += 1
             log.warning("what was said waits for the database: %s", error)
 
     async def _deliver(self) -> None:
@@ -180,7 +192,6 @@ class Delivery:
             await asyncio.to_thread(self._spool.done, delivered)
             await asyncio.to_thread(self._spool.keep)  # what was not delivered, or not in time
         if errors:
-            self._counts.failures += len(errors)
             raise errors[0]
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

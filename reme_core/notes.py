@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from reme_core.ops.notes import as_text, note
 from reme_core.ops.transcript import condense
 from reme_core.prompts import Language, phrase
-from reme_core.schema import Hit, Kind, Memory
+from reme_core.schema import Hit, Kind, Memory, Message
 from reme_core.text.budget import count_tokens, fit
 
 Item = TypeVar("Item")
@@ -23,6 +23,38 @@ STANDING_SHARE: Final = 0.5
 """Of the budget, what standing memories may take, so that a long list of wishes leaves room for what was asked."""
 LONGEST: Final = 1_200
 """Characters of one memory that a note quotes; a pasted file is not worth a whole budget."""
+
+
+NOTE_METADATA: Final = {"reme_note": True}
+"""Put into the metadata of a message that carries a note, where the framework's messages have metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a turn may tell its model. Falsy where nothing was recalled.
+
+    Attributes:
+        text: The fenced note, for a user-role message or the system prompt.
+        hits: What stands in it, best first, without the standing memories.
+        standing: The instructions and facts that stand in it whatever was asked.
+        tokens: What it costs the model, about.
+        turn_id: The turn it was made for.
+        error: Why there is none, where memory failed and errors are logged.
+    """
+
+    text: str = ""
+    hits: tuple[Hit, ...] = ()
+    standing: tuple[Memory, ...] = ()
+    tokens: int = 0
+    turn_id: str = ""
+    error: Exception | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    def as_message(self) -> Message:
+        """The note as a message of the user role, marked so that it is never recorded."""
+        return Message(role="user", author="memory", content=self.text, metadata=dict(NOTE_METADATA))
 
 
 @dataclass(frozen=True, slots=True)

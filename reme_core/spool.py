@@ -8,6 +8,7 @@ message that is delivered twice is stored once, by its id.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import sqlite3
@@ -16,9 +17,11 @@ from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from reme_core.schema import Message, new_id
+from reme_core.settings import Settings
+from reme_core.store.translate import masked
 from reme_core.text.plain import plain_json
 
 log = logging.getLogger(__name__)
@@ -145,6 +148,17 @@ def _row(entry: Entry) -> tuple[str, str, str]:
 
 def _entry(entry_id: str, workspace: str, messages: str) -> Entry:
     return Entry(workspace, [Message.model_validate(message) for message in json.loads(messages)], entry_id)
+
+
+def spool_path(spool: Literal["file", "memory"] | Path, settings: Settings) -> Path | None:
+    """Where a spool stands: a file of one's own, none, or by default one for each database under `data_dir`."""
+    if isinstance(spool, Path):
+        return spool
+    if spool == "memory":
+        return None
+    url = settings.database_url
+    place = hashlib.sha256(masked(url.get_secret_value()).encode()).hexdigest()[:12] if url else "embedded"
+    return settings.data_dir / "spool" / f"{place}.sqlite3"
 
 
 def storable(message: Message) -> Message:

@@ -17,11 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, ParamSpec, Self, TypeVar
@@ -29,20 +27,19 @@ from typing import Any, Final, Literal, ParamSpec, Self, TypeVar
 from opentelemetry import trace
 from pydantic import SecretStr
 
-from reme_core.app import MAX_HITS, AsyncReMe
+from reme_core.app import AsyncReMe
 from reme_core.delivery import Counts, Delivery, Delta, Usage, said
 from reme_core.errors import DatabaseUnavailableError, InputError, ReMeError
 from reme_core.links import HasSettings, Links
+from reme_core.lookup import Lookup, families
 from reme_core.models import ModelCall
-from reme_core.notes import render
-from reme_core.prompts import Language
-from reme_core.schema import Hit, Kind, Memory, Message, kinds_of, new_id
+from reme_core.notes import NOTE_METADATA, Note
+from reme_core.schema import Hit, Message, new_id
 from reme_core.settings import Settings
-from reme_core.spool import Entry, Spool
+from reme_core.spool import Entry, Spool, spool_path
 from reme_core.store.database import check_workspace
-from reme_core.store.filters import Filters
-from reme_core.store.translate import masked
-from reme_core.text.terms import language_of
+
+__all__ = ["NOTE_METADATA", "Note", "TurnMemory"]
 
 log = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -50,40 +47,7 @@ R = TypeVar("R")
 
 tracer = trace.get_tracer("reme_core")
 
-STANDING_KINDS: Final = (Kind.INSTRUCTION, Kind.PROFILE)
-"""Kinds that are given with every note: a search hardly ever finds a standing wish."""
-MOST_STANDING: Final = 50
-NOTE_METADATA: Final = {"reme_note": True}
-"""Put into the metadata of a message that carries a note, where the framework's messages have metadata."""
 _TURNS_REMEMBERED: Final = 256  # notes kept for turns that ask again
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """What a turn may tell its model. Falsy where nothing was recalled.
-
-    Attributes:
-        text: The fenced note, for a user-role message or the system prompt.
-        hits: What stands in it, best first, without the standing memories.
-        standing: The instructions and facts that stand in it whatever was asked.
-        tokens: What it costs the model, about.
-        turn_id: The turn it was made for.
-        error: Why there is none, where memory failed and errors are logged.
-    """
-
-    text: str = ""
-    hits: tuple[Hit, ...] = ()
-    standing: tuple[Memory, ...] = ()
-    tokens: int = 0
-    turn_id: str = ""
-    error: Exception | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.text)
-
-    def as_message(self) -> Message:
-        """The note as a message of the user role, marked so that it is never recorded."""
-        return Message(role="user", author="memory", content=self.text, metadata=dict(NOTE_METADATA))
 
 
 class TurnMemory:
@@ -131,7 +95,7 @@ class TurnMemory:
             InputError: A value does not fit.
         """
         self.workspace_id = check_workspace(workspace_id)
-        self.kinds = _families(kinds)
+        self.kinds = families(kinds)
         if top_k < 1 or token_budget < 1 or patience <= 0:
             raise InputError("top_k, token_budget and patience must be positive")
         if on_error not in ("log", "raise") or write not in ("background", "awaited", "off"):
@@ -146,7 +110,8 @@ class TurnMemory:
         self.counts = Counts()
         self._spent = {workspace_id: Usage()}
         self._links = Links(reme, on_call=self._called)
-        self._delivery = Delivery(self._links, Spool(_spool_path(spool, self._links.settings)), self.counts)
+        self._lookup = Lookup(self._links, self.kinds, top_k=top_k, token_budget=token_budget)
+        self._delivery = Delivery(self._links, Spool(spool_path(spool, self._links.settings)), self.counts)
         self._notes: OrderedDict[str, Note] = OrderedDict()
         self._recalling: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[Note]] = {}
         self._delta = Delta()
@@ -265,6 +230,7 @@ class TurnMemory:
                     async with asyncio.timeout(self.patience):
                         await self._delivery.take(entry)
             except Exception as error:  # see `_note`; what was said is kept
+                self.counts.failures += 1
                 problem = _noted(span, _explained(error, self.patience), "the database has not taken a turn yet")
                 if self.on_error == "raise":
                     raise problem from None
@@ -291,13 +257,7 @@ class TurnMemory:
         Raises:
             ReMeError: Memory failed, whatever `on_error` says.
         """
-        kinds = [kind for kind in self.kinds if kind != Kind.CONVERSATION]
-        most = limit or self.top_k
-        memories, quotes = await asyncio.gather(
-            self._search(query, list({*kinds, Kind.CUSTOM, *STANDING_KINDS}), most),
-            self._search(query, [kind for kind in self.kinds if kind == Kind.CONVERSATION], most),
-        )
-        return [*memories, *quotes]
+        return await self._lookup.search(self.workspace_id, query, limit=limit or self.top_k)
 
     async def clear(self) -> None:
         """Forget the whole workspace, for good; what waits to be written to it as well.
@@ -329,10 +289,11 @@ class TurnMemory:
     async def _note(self, question: Message | None, present: Sequence[Message], turn_id: str) -> Note:
         with tracer.start_as_current_span("reme.recall", attributes=self._attributes(turn_id)) as span:
             self.counts.recalls += 1
+            query = said(question) if question else ""
             try:
                 async with asyncio.timeout(self.patience):
                     await self._delivery.flush()
-                    note = await self._recalled(said(question) if question else "", present, turn_id)
+                    note = await self._lookup.note(self.workspace_id, query, present, turn_id)
             except Exception as error:  # whatever it is: the turn is worth more than its memory, and it is told
                 self.counts.failures += 1
                 problem = _noted(span, _explained(error, self.patience), "a turn goes without memory")
@@ -344,30 +305,6 @@ class TurnMemory:
             if len(self._notes) > _TURNS_REMEMBERED:
                 self._notes.popitem(last=False)
         return note
-
-    async def _recalled(self, query: str, present: Sequence[Message], turn_id: str) -> Note:
-        reme = await self._links.reme()
-        standing, memories, quotes = await asyncio.gather(
-            reme.memories.list(self.workspace_id, Filters(kinds=STANDING_KINDS), limit=MOST_STANDING),
-            self._search(query, [kind for kind in self.kinds if kind != Kind.CONVERSATION], self.top_k),
-            self._search(
-                query,
-                [kind for kind in self.kinds if kind == Kind.CONVERSATION],
-                min(self.top_k + len(present), MAX_HITS),
-            ),
-        )
-        ids, texts = {m.message_id for m in present}, {said(m) for m in present}
-        fresh = [hit for hit in quotes if hit.memory.memory_id not in ids and hit.content.strip() not in texts]
-        unseen = list({hit.content.strip(): hit for hit in reversed(fresh)}.values())[::-1]  # the best of equal ones
-        language: Language = "zh" if language_of(query) == "zh" else "en"
-        note = render([*memories, *unseen[: self.top_k]], self.token_budget, language, standing=standing)
-        return Note(note.text, note.hits, note.standing, note.tokens, turn_id)
-
-    async def _search(self, query: str, kinds: Sequence[str], limit: int) -> list[Hit]:
-        if not query or not kinds:
-            return []
-        reme = await self._links.reme()
-        return (await reme.recall(self.workspace_id, query, kind=kinds, limit=limit, flow="turn")).hits
 
     def _attributes(self, turn_id: str) -> dict[str, str]:
         return {"reme.workspace": self.workspace_id, "reme.turn": turn_id}
@@ -386,20 +323,3 @@ def _explained(error: Exception, patience: float) -> Exception:
             f"memory did not answer within {patience:g} seconds; is the database reachable?"
         )
     return error
-
-
-def _families(kinds: Iterable[str]) -> list[str]:
-    try:
-        return [kind for kind in kinds_of(list(kinds)) if kind not in STANDING_KINDS]
-    except ValueError as error:
-        raise InputError(f"{error}; kinds are personal, task, tool, {', '.join(Kind)}") from None
-
-
-def _spool_path(spool: Literal["file", "memory"] | Path, settings: Settings) -> Path | None:
-    if isinstance(spool, Path):
-        return spool
-    if spool == "memory":
-        return None
-    url = settings.database_url
-    place = hashlib.sha256(masked(url.get_secret_value()).encode()).hexdigest()[:12] if url else "embedded"
-    return settings.data_dir / "spool" / f"{place}.sqlite3"

@@ -1,0 +1,445 @@
+"""`TurnMemory`: recalled once, written once, and nothing lost on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from reme_core import AsyncReMe, ReMe
+from reme_core.errors import DatabaseUnavailableError, InputError, ReMeError
+from reme_core.models import ModelCall
+from reme_core.notes import NOTE_METADATA
+from reme_core.schema import Kind, Message, ToolCall
+from reme_core.settings import Settings
+from reme_core.testing import Gate
+from reme_core.turn import TurnMemory
+from reme_core.turn_tools import MemoryTools
+
+TOLD = "My dog Rex lives in Lisbon with my mother."
+ASKED = "Where does my dog Rex live?"
+
+
+@pytest.fixture
+async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
+    async with AsyncReMe(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def turn(reme: AsyncReMe) -> AsyncIterator[TurnMemory]:
+    async with TurnMemory(reme, "alice", write="awaited") as memory:
+        yield memory
+
+
+@pytest.fixture
+def gate(database_url: str) -> Iterator[Gate]:
+    with Gate(database_url) as opened:
+        yield opened
+
+
+async def stored(reme: AsyncReMe, workspace: str = "alice") -> list[str]:
+    rows = await reme.database.fetch(workspace, "select content from reme.message order by document_id")
+    return [row[0] for row in rows]
+
+
+# --- recalling --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_turn_recalls_once_however_often_it_is_asked(turn: TurnMemory) -> None:
+    await turn.record([Message(content=TOLD)])
+    notes = await asyncio.gather(*(turn.begin(ASKED, "t1") for _ in range(5)))
+    assert await turn.begin(ASKED, "t1") is notes[0]
+    assert all(note is notes[0] for note in notes)
+    assert "Lisbon" in notes[0].text
+    assert turn.counts.recalls == 1
+    assert turn.counts.reused == 5
+    assert await turn.begin(ASKED, "t2") is not notes[0]
+
+
+async def test_messages_name_their_turn(turn: TurnMemory) -> None:
+    question = Message(content=ASKED, message_id="m7")
+    await turn.begin([question])
+    await turn.begin([question, Message(role="assistant", content="Let me see.")])
+    assert turn.counts.recalls == 1
+
+
+async def test_cancelling_one_who_waits_leaves_the_others_their_note(turn: TurnMemory) -> None:
+    await turn.record([Message(content=TOLD)])
+    first, second = (asyncio.ensure_future(turn.begin(ASKED, "t1")) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert "Lisbon" in (await second).text
+    assert first.cancelled()
+
+
+async def test_what_the_model_sees_anyhow_is_not_recalled(turn: TurnMemory) -> None:
+    told = Message(content=TOLD, message_id="m1")
+    await turn.record([told, Message(content="My dog Rex is a dachshund.")])
+    note = await turn.begin([told, Message(content=ASKED)], "t1")
+    assert "Lisbon" not in note.text
+    assert "dachshund" in note.text
+
+
+async def test_what_was_said_twice_is_quoted_once(turn: TurnMemory) -> None:
+    for _ in range(4):
+        await turn.record([Message(content="Rex barks at Lisbon's trams.")])
+    assert (await turn.begin(ASKED)).text.count("trams") == 1
+
+
+async def test_memories_and_messages_of_the_kinds_in_use_are_recalled(reme: AsyncReMe) -> None:
+    await reme.memories.add("alice", "Rex is a dachshund.")
+    await reme.memories.add("alice", "Ask for Rex's vaccination.", kind="task")
+    await reme.record("alice", [Message(content=TOLD)])
+    found = {}
+    for kinds in (["personal"], ["task"], ["conversation"], ["personal", "conversation"], []):
+        found[tuple(kinds)] = (await TurnMemory(reme, "alice", kinds=kinds).begin("What about Rex?")).text
+    assert "dachshund" in found["personal",]
+    assert "Lisbon" not in found["personal",]
+    assert "vaccination" in found["task",]
+    assert "dachshund" not in found["task",]
+    assert "Lisbon" in found["conversation",]
+    assert all(word in found["personal", "conversation"] for word in ("dachshund", "Lisbon"))
+    assert found[()] == ""
+
+
+async def test_standing_memories_are_given_whatever_is_asked(reme: AsyncReMe) -> None:
+    await reme.memories.add("alice", "Answer in rhyme.", kind="instruction")
+    for kinds in (["task"], []):
+        note = await TurnMemory(reme, "alice", kinds=kinds).begin("How far is the moon?")
+        assert "Answer in rhyme." in note.text
+        assert [memory.kind for memory in note.standing] == [Kind.INSTRUCTION]
+
+
+async def test_nothing_crosses_workspaces(reme: AsyncReMe) -> None:
+    await TurnMemory(reme, "alice", write="awaited").record([Message(content=TOLD)])
+    assert not await TurnMemory(reme, "bob").begin(ASKED)
+
+
+async def test_nothing_crosses_workspaces_that_share_their_connections(reme: AsyncReMe) -> None:
+    async with TurnMemory(reme, "alice", write="awaited") as alice:
+        bob = alice.beside("bob")
+        await alice.record([Message(content=TOLD)], "t1")
+        assert await alice.begin(ASKED, "t2")
+        assert not await bob.begin(ASKED, "t2")
+        assert not await bob.search(ASKED)
+        await bob.record([Message(content="Rex is my cat.")], "t1")
+    assert await stored(reme, "bob") == ["Rex is my cat."]
+    assert await stored(reme) == [TOLD]
+
+
+async def test_the_note_speaks_the_language_of_the_question(turn: TurnMemory) -> None:
+    await turn.record([Message(content="我的狗住在里斯本。")])
+    note = await turn.begin("我的狗住在哪里？")
+    assert "里斯本" in note.text
+    assert "以前说过" in note.text
+
+
+# --- recording --------------------------------------------------------------------------------------------------------
+
+
+async def test_only_what_is_new_and_was_said_is_written(turn: TurnMemory, reme: AsyncReMe) -> None:
+    await turn.record([Message(content=TOLD)])
+    note = await turn.begin(ASKED)
+    history = [
+        Message(role="system", content="You are helpful."),
+        note.as_message(),
+        Message(content="my own", metadata=dict(NOTE_METADATA)),
+        Message(content=f"{note.text}\n\n{ASKED}", message_id="q"),
+        Message(role="assistant", content="", message_id="c", tool_calls=[ToolCall(name="look")]),
+        Message(role="assistant", content="In Lisbon.", message_id="a"),
+    ]
+    assert await turn.record(history) == 3
+    assert await turn.record(history) == 0
+    assert await TurnMemory(reme, "alice", write="awaited").record(history) == 3  # another process; the database knows
+    assert await stored(reme) == [TOLD, ASKED, "", "In Lisbon."]
+
+
+async def test_messages_without_ids_get_stable_ones_from_their_turn(reme: AsyncReMe) -> None:
+    said = [Message(content="Yes."), Message(content="Yes.")]
+    for turn_id in ("t1", "t1", "t2"):
+        async with TurnMemory(reme, "alice", write="awaited") as turn:
+            await turn.record(said, turn_id, session_id="s")
+    assert await stored(reme) == ["Yes."] * 4
+
+
+async def test_what_cannot_be_stored_is_cleaned_and_stored(turn: TurnMemory, reme: AsyncReMe) -> None:
+    await turn.record([Message(content="a\x00b\ud800", metadata={"type": object, "n": float("inf")})])
+    assert await stored(reme) == ["ab?"]
+
+
+async def test_nothing_is_written_when_writing_is_off(reme: AsyncReMe) -> None:
+    async with TurnMemory(reme, "alice", write="off") as turn:
+        assert await turn.record([Message(content=TOLD)]) == 0
+        assert turn.record_soon([Message(content=TOLD)]) == 0
+    assert await stored(reme) == []
+
+
+async def test_background_writes_are_there_for_the_next_turn(reme: AsyncReMe) -> None:
+    async with TurnMemory(reme, "alice", write="background") as turn:
+        await turn.record([Message(content=TOLD)])
+        assert "Lisbon" in (await turn.begin(ASKED)).text
+        turn.record_soon([Message(content="Rex is a dachshund.")])
+        assert "dachshund" in (await turn.begin("What is Rex?")).text
+        assert turn.counts.records == 2
+
+
+async def test_hundred_turns_cost_a_recall_and_a_record_each(reme: AsyncReMe) -> None:
+    async with TurnMemory(reme, "alice", write="awaited", token_budget=200) as turn:
+        for number in range(100):
+            note = await turn.begin(f"Remark number {number} about my dog Rex.", f"t{number}")
+            assert note.tokens <= 200
+            await turn.record([Message(content=f"Remark number {number} about my dog Rex.")], f"t{number}")
+        assert (turn.counts.recalls, turn.counts.records, turn.counts.messages) == (100, 100, 100)
+
+
+# --- when the database is away ----------------------------------------------------------------------------------------
+
+
+async def test_a_dead_database_costs_the_note_and_not_the_turn(gate: Gate, tmp_path: Path) -> None:
+    settings = Settings(database_url=gate.url, data_dir=tmp_path)
+    async with TurnMemory(settings, "alice", write="awaited", patience=0.5) as turn:
+        await turn.begin("Hello?")
+        gate.close()
+        note = await turn.begin(ASKED, "t1")
+        assert not note
+        assert isinstance(note.error, DatabaseUnavailableError)
+        assert await turn.record([Message(content=TOLD)], "t1") == 1
+        assert turn.counts.failures >= 2
+        gate.open()
+        assert "Lisbon" in (await turn.begin(ASKED, "t2")).text
+        assert turn.counts.messages == 1
+
+
+async def test_a_dead_database_is_an_error_where_asked(gate: Gate, tmp_path: Path) -> None:
+    settings = Settings(database_url=gate.url, data_dir=tmp_path)
+    async with TurnMemory(settings, "alice", write="awaited", on_error="raise", patience=0.5) as turn:
+        await turn.begin("Hello?")
+        gate.close()
+        with pytest.raises(ReMeError):
+            await turn.begin(ASKED)
+        with pytest.raises(ReMeError):
+            await turn.record([Message(content=TOLD)])
+        gate.open()
+        assert "Lisbon" in (await turn.begin(ASKED)).text
+
+
+KILLED = """
+import asyncio, os, sys
+from pathlib import Path
+from reme_core.schema import Message
+from reme_core.settings import Settings
+from reme_core.turn import TurnMemory
+
+async def main(url, folder):
+    turn = TurnMemory(Settings(database_url=url, data_dir=Path(folder)), "alice", patience=0.5)
+    await turn.record([Message(content={told!r})])
+    os._exit(9)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+async def test_a_killed_process_loses_nothing_that_it_was_asked_to_keep(gate: Gate, tmp_path: Path) -> None:
+    gate.close()
+    command = [sys.executable, "-c", KILLED.format(told=TOLD), gate.url, str(tmp_path)]
+    process = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
+    assert process.returncode == 9, process.stderr
+    gate.open()
+    async with TurnMemory(Settings(database_url=gate.url, data_dir=tmp_path), "alice") as turn:
+        assert "Lisbon" in (await turn.begin(ASKED)).text
+
+
+async def test_what_waits_is_delivered_when_the_memory_is_closed(gate: Gate, tmp_path: Path, reme: AsyncReMe) -> None:
+    settings = Settings(database_url=gate.url, data_dir=tmp_path)
+    turn = TurnMemory(settings, "alice", write="awaited", patience=0.5, spool="memory")
+    await turn.begin("Hello?")
+    gate.close()
+    await turn.record([Message(content=TOLD)])
+    gate.open()
+    turn.patience = 20.0  # the pool takes its time to notice
+    await turn.aclose()
+    assert await stored(reme) == [TOLD]
+
+
+async def test_a_message_that_is_refused_does_not_hold_up_others(
+    reme: AsyncReMe, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with TurnMemory(reme, "alice", write="awaited") as turn:
+        take = reme.record
+
+        async def refuse_bad(workspace: str, messages: Any, **options: Any) -> Any:
+            if messages[0].content == "bad":
+                raise InputError("this one is bad")
+            return await take(workspace, messages, **options)
+
+        monkeypatch.setattr(reme, "record", refuse_bad)
+        with caplog.at_level(logging.ERROR):
+            await turn.record([Message(content="bad")])
+        assert "cannot be recorded: this one is bad" in caplog.text
+        await turn.record([Message(content="good")])
+    assert await stored(reme) == ["good"]
+
+
+# --- loops, threads, ownership ----------------------------------------------------------------------------------------
+
+
+def test_it_works_without_a_loop_and_in_one_after_another(settings: Settings) -> None:
+    turn = TurnMemory(settings, "alice", write="awaited")
+    turn.call(turn.record, [Message(content=TOLD)])
+    texts = [turn.call(turn.begin, ASKED).text]
+    texts += [asyncio.run(turn.begin(ASKED)).text for _ in range(2)]
+    found: list[str] = []
+    thread = threading.Thread(target=lambda: found.append(turn.call(turn.begin, ASKED).text))
+    thread.start()
+    thread.join()
+    turn.close()
+    assert all("Lisbon" in text for text in texts + found)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("reme-turns")]
+
+
+async def test_it_works_for_code_that_blocks_a_running_loop(reme: AsyncReMe) -> None:
+    await reme.record("alice", [Message(content=TOLD)])
+    async with TurnMemory(reme, "alice") as turn:
+        assert "Lisbon" in turn.call(turn.begin, ASKED).text
+
+
+async def test_a_synchronous_memory_can_be_shared(settings: Settings) -> None:
+    with ReMe(settings) as blocking:
+        await asyncio.to_thread(blocking.record, "alice", [Message(content=TOLD)])
+        async with TurnMemory(blocking, "alice") as turn:
+            assert "Lisbon" in (await turn.begin(ASKED)).text
+        assert await asyncio.to_thread(blocking.recall, "alice", ASKED, kind="conversation")
+
+
+async def test_what_was_given_open_stays_open(reme: AsyncReMe) -> None:
+    async with TurnMemory(reme, "alice") as turn:
+        await turn.begin(ASKED)
+        assert await turn.reme() is reme
+    assert reme.loop is not None
+
+
+async def test_closing_twice_and_using_it_again_is_fine(settings: Settings) -> None:
+    turn = TurnMemory(settings, "alice", write="awaited")
+    await turn.record([Message(content=TOLD)])
+    await turn.aclose()
+    await turn.aclose()
+    assert "Lisbon" in (await turn.begin(ASKED)).text
+    await turn.aclose()
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"kinds": ["feelings"]}, "feelings"),
+        ({"top_k": 0}, "positive"),
+        ({"on_error": "cry"}, "on_error"),
+        ({"write": "never"}, "write"),
+        ({"workspace_id": ""}, "workspace"),
+    ],
+)
+def test_what_does_not_fit_is_said_at_once(settings: Settings, values: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        TurnMemory(settings, **values)
+
+
+# --- tools, forgetting, accounts --------------------------------------------------------------------------------------
+
+
+async def test_the_tools_store_find_change_and_forget(turn: TurnMemory, reme: AsyncReMe) -> None:
+    search, add, update, forget = MemoryTools(turn).all()
+    assert await search("dogs") == "Nothing is remembered about this."
+    told = await add("Rex is a dachshund.")
+    memory_id = told.partition("[")[2].partition("]")[0]
+    assert memory_id in await add("Rex is a dachshund.")
+    assert f"[{memory_id}] Rex is a dachshund." in await search("What is Rex?")
+    assert memory_id in await update(f"[{memory_id}]", "Rex is a poodle.")
+    assert "poodle" in await search("What is Rex?")
+    assert memory_id in await forget(memory_id)
+    assert "poodle" not in await search("What is Rex?")
+    assert "no memory" in await forget(memory_id)
+    assert "That did not work" in await update("nonsense", "x")
+    assert "That did not work" in await search(" ")
+    history = await reme.memories.history("alice", memory_id)
+    assert {entry.changed_by for entry in history} == {"agent"}
+
+
+async def test_what_a_tool_found_is_not_remembered_as_said(turn: TurnMemory, reme: AsyncReMe) -> None:
+    tools = MemoryTools(turn)
+    await tools.add_memory("Rex is a dachshund.")
+    found = await tools.search_memory("What is Rex?")
+    assert "dachshund" in found
+    assert await turn.record([Message(role="tool", content=found)]) == 0
+    assert await stored(reme) == []
+
+
+async def test_a_lesson_is_stored_as_experience(reme: AsyncReMe) -> None:
+    async with TurnMemory(reme, "alice", kinds=["task", "personal"]) as turn:
+        await MemoryTools(turn).add_memory("Search the logs first.", "A job fails at night.")
+        note = await turn.begin("My job fails at night, what now?")
+    assert [hit.memory.kind for hit in note.hits] == [Kind.TASK]
+    assert "Search the logs first." in note.text
+
+
+async def test_a_tool_tells_the_model_that_memory_is_away(gate: Gate, tmp_path: Path) -> None:
+    settings = Settings(database_url=gate.url, data_dir=tmp_path)
+    gate.close()
+    assert "cannot be reached" in await MemoryTools(TurnMemory(settings, "alice")).search_memory("Rex")
+    with pytest.raises(ReMeError):
+        await MemoryTools(TurnMemory(settings, "alice", on_error="raise")).search_memory("Rex")
+    gate.open()
+
+
+async def test_clearing_forgets_the_workspace_and_no_other(reme: AsyncReMe) -> None:
+    for workspace in ("alice", "bob"):
+        async with TurnMemory(reme, workspace, write="awaited") as turn:
+            await turn.record([Message(content=TOLD)])
+            await reme.memories.add(workspace, "Rex is a dachshund.")
+    async with TurnMemory(reme, "alice") as turn:
+        assert await turn.begin(ASKED, "t1")
+        await turn.clear()
+        assert not await turn.begin(ASKED, "t1")
+    assert await stored(reme) == []
+    assert await stored(reme, "bob") == [TOLD]
+
+
+async def test_what_models_cost_is_told_once(turn: TurnMemory, reme: AsyncReMe) -> None:
+    await turn.begin(ASKED)
+    for purpose, workspace in (("summary", "alice"), ("embed_query", "alice"), ("summary", "bob")):
+        for listener in reme.journal.listeners:
+            listener(workspace, ModelCall("p", "m", purpose, 10, 4))
+    spent = turn.take_usage()
+    assert (spent.prompt_tokens, spent.completion_tokens, spent.calls) == (10, 4, 1)
+    assert turn.take_usage().calls == 0
+    await turn.aclose()
+    assert reme.journal.listeners == []
+
+
+async def test_spans_stand_under_the_callers(turn: TurnMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr("reme_core.turn.tracer", provider.get_tracer("test"))
+    with provider.get_tracer("framework").start_as_current_span("agent") as agent:
+        await turn.record([Message(content=TOLD)], "t1")
+        await turn.begin(ASKED, "t2")
+        assert trace.get_current_span() is agent
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    for name in ("reme.recall", "reme.record"):
+        parent = spans[name].parent
+        assert parent is not None
+        assert parent.span_id == agent.get_span_context().span_id
+    attributes = spans["reme.recall"].attributes or {}
+    assert attributes["reme.workspace"] == "alice"
+    assert attributes["reme.hits"] == 1
