@@ -108,6 +108,7 @@ async def test_what_the_evidence_does_not_bear_out_is_refused(reme_with_chat: As
         observed("The user enjoys climbing mountains", [1]),
         observed("The user likes tea", [7]),
         observed("用户喜欢喝茶", [1]),
+        observed("Does the user like tea?", [1], kind="instruction"),
         observed("", [1]),
     ]
     loopback.chat(answering(get_observation={"observations": invented}))
@@ -167,6 +168,15 @@ async def test_the_rules_fill_in_what_the_model_overlooks_and_count_a_message_on
         ("The user likes tea", "loop-chat", 1),
         ("The user lives in Bern", "rules", 1),
     }
+
+
+async def test_a_slot_whose_value_nobody_said_closes_nothing(reme_with_chat: AsyncReMe, loopback: Loopback) -> None:
+    loopback.chat(answering())
+    await summarise(reme_with_chat, turn("I live in Bern."))
+    guess = observed("The user enjoys long walks", [1], attribute="home", value="Rome")
+    loopback.chat(answering(get_observation={"observations": [guess]}))
+    await summarise(reme_with_chat, turn("I enjoy very long walks.", "2024-06-01"))
+    assert "The user lives in Bern" in await contents(reme_with_chat)
 
 
 async def test_the_model_is_not_believed_where_slots_speak_against_it(

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, Field
 
+from reme_core.models import ChatModel
 from reme_core.ops.deps import Deps
 from reme_core.ops.personal.neighbours import STATED
 from reme_core.ops.registry import op
@@ -52,7 +53,7 @@ async def extract_time(state: RetrievalState, deps: Deps, *, enable_llm_time: bo
         if mention.anchor and (anchored := await _from_memory(mention, now, zone, state, deps)):
             ranges.append(anchored)
     if not (ranges or mentions) and deps.chat is not None and enable_llm_time:
-        ranges = await _asked(state.search_query, now, zone, deps)
+        ranges = await _asked(state.search_query, now, zone, deps, deps.chat)
     state.time_ranges = ranges
     state.report["time_ranges"] = [r.model_dump(mode="json") for r in ranges]
 
@@ -104,14 +105,13 @@ def _day_of(memory: Memory, now: datetime, zone: str) -> datetime | None:
     return day
 
 
-async def _asked(query: str, now: datetime, zone: str, deps: Deps) -> list[TimeRange]:
-    assert deps.chat is not None
+async def _asked(query: str, now: datetime, zone: str, deps: Deps, chat: ChatModel) -> list[TimeRange]:
     speech = language(deps.language, [Message(content=query)])
     local = now.astimezone(ZoneInfo(zone))
     request = prompt(
         "personal/extract_time", speech, now=render_date(local, language_of(query)), query=fenced(query, "query")
     )
-    answer = await deps.chat.structured(request, _Days, purpose="extract_time")
+    answer = await chat.structured(request, _Days, purpose="extract_time")
     try:
         first = date.fromisoformat(answer.first_day)
         last = date.fromisoformat(answer.last_day or answer.first_day)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from reme_core.ops.personal.claims import TASTE, Claim
+from reme_core.ops.personal.english_grammar import ADVERBS, HABITS, third_person
 from reme_core.text.terms import terms
 
 Build = Callable[[re.Match[str], str], list[Claim]]
@@ -36,45 +37,6 @@ def claims(sentence: str, person: str = "") -> list[Claim]:
                 found += build(match, who)
                 break
     return found
-
-
-def wishes(sentence: str, person: str = "") -> list[Claim]:
-    """Standing wishes about how to be answered; those may come as a question ("Could you always …?")."""
-    who = person or "The user"
-    text = sentence.strip().strip('"“”')
-    if not _STANDING.search(text) or not _WISH.match(text):
-        return []
-    ended = bool(_WISH_ENDS.search(text))
-    if match := _IN_LANGUAGE.search(text):
-        slot, value = "answer_language", match[1]
-    elif match := _LENGTH.search(text):
-        slot, value = "answer_length", "short" if _SHORT.search(match[0]) else "long"
-    elif match := re.search(r"\b(metric|imperial|celsius|fahrenheit)\b", text, re.I):
-        slot, value = "units", match[1].lower()
-    else:
-        # "Don't use emojis any more" is a wish, and not the end of one.
-        slot, value, ended = "instruction", " ".join(terms(text)), False
-    return [Claim(f'{who} asks: "{text.rstrip(".!")}"', text, slot, value, holds=not ended)]
-
-
-def third_person(clause: str, who: str) -> str:
-    """A first-person clause as a statement about `who`.
-
-    >>> third_person("I'm proud of myself and I have my own car", "The user")
-    'The user is proud of themselves and they have their own car'
-    """
-    text = clause.strip().rstrip(".!;,")
-    if match := _SUBJECT.match(text):
-        adverbs, rest = match["adverbs"], text[match.end() :]
-        if match["auxiliary"]:
-            head = f"{_AUXILIARIES[match['auxiliary'].strip()]} {adverbs}"
-        else:
-            verb, space, rest = rest.partition(" ")
-            head = f"{adverbs}{_conjugated(verb)}{space}"
-        return f"{who} {head}{_of_others(rest)}".strip()
-    if match := re.match(r"[Mm]y\b", text):
-        return f"{who}'s{_of_others(text[match.end() :])}"
-    return _of_others(text)
 
 
 # --- clauses --------------------------------------------------------------------------------------------------------
@@ -114,136 +76,14 @@ def _clauses(sentence: str) -> Iterator[str]:
             yield clause
 
 
-# --- the third person -----------------------------------------------------------------------------------------------
-
-_ADVERB: Final = (
-    r"(?:really|usually|always|often|normally|regularly|typically|generally|rarely|never|sometimes|mostly|also|still|just"
-    r"|recently|finally|already|now|currently|absolutely|truly|actually|do|quite|particularly|especially|only|no longer"
-    r"|originally|once|officially|even|simply|hardly ever|hardly|both|sadly|happily|secretly|definitely)"
-)
-_ADVERBS: Final = rf"(?:{_ADVERB}\s+)*"
-_SUBJECT: Final = re.compile(
-    rf"I(?P<auxiliary>'m not|'m|'ve|'ll| am not| am| have not| haven't| have(?= (?:\w+ed|been|just|never|gone|got|had|given)\b)"
-    rf"| do not| don't| was| can't| cannot|)\s+(?P<adverbs>{_ADVERBS})"
-)
-_AUXILIARIES: Final = {
-    "'m": "is", "am": "is", "'m not": "is not", "am not": "is not", "'ve": "has", "have": "has", "'ll": "will",
-    "have not": "has not", "haven't": "hasn't", "do not": "does not", "don't": "doesn't", "was": "was",
-    "can't": "can't", "cannot": "cannot",
-}  # fmt: skip
-_HABITS: Final = [
-    "live",
-    "work",
-    "play",
-    "speak",
-    "drive",
-    "own",
-    "study",
-    "teach",
-    "run",
-    "learn",
-    "collect",
-    "practise",
-    "practice",
-    "ride",
-    "grow",
-    "drink",
-    "eat",
-    "cook",
-    "bake",
-    "swim",
-    "write",
-    "watch",
-    "listen",
-    "walk",
-    "bike",
-    "cycle",
-    "commute",
-    "wake",
-    "get",
-    "sleep",
-    "take",
-    "make",
-    "go",
-    "do",
-    "meet",
-    "visit",
-    "call",
-    "wear",
-    "smoke",
-    "train",
-    "exercise",
-    "meditate",
-    "jog",
-    "hike",
-    "climb",
-    "paint",
-    "draw",
-    "sing",
-    "dance",
-    "garden",
-    "volunteer",
-    "travel",
-    "fly",
-    "knit",
-    "avoid",
-    "start",
-    "finish",
-    "spend",
-    "stay",
-    "come",
-    "code",
-    "program",
-    "manage",
-    "lead",
-    "wash",
-    "buy",
-    "order",
-    "brew",
-    "keep",
-    "use",
-]
-_PRESENT: Final = frozenset(
-    ["like", "love", "enjoy", "adore", "prefer", "hate", "dislike", "detest", "have", "need", "suffer", *_HABITS]
-)
-_UNLIKE_S: Final = {"have": "has", "do": "does", "go": "goes"}
-
-
-def _conjugated(verb: str) -> str:
-    if verb not in _PRESENT:
-        return verb  # a past form stays as it is
-    if verb in _UNLIKE_S:
-        return _UNLIKE_S[verb]
-    if re.search(r"(?:s|x|z|ch|sh)$", verb):
-        return f"{verb}es"
-    return f"{verb[:-1]}ies" if re.search(r"[^aeiou]y$", verb) else f"{verb}s"
-
-
-_SWAPS: Final = tuple(
-    (re.compile(pattern), word)
-    for pattern, word in (
-        (r"\bI'm\b|\bI am\b", "they are"), (r"\bI've\b", "they have"), (r"\bI was\b", "they were"),
-        (r"\bI'll\b", "they will"), (r"\bI\b", "they"), (r"\bmyself\b", "themselves"), (r"\bmine\b", "theirs"),
-        (r"\b[Mm]y\b", "their"), (r"\bme\b", "them"), (r"\bam\b(?! \d|,)", "are"), (r"\bour\b", "their"),
-        (r"\bwe\b", "they"), (r"\bus\b", "them"),
-    )
-)  # fmt: skip
-
-
-def _of_others(text: str) -> str:
-    for pattern, word in _SWAPS:
-        text = pattern.sub(word, text)
-    return text
-
-
 # --- patterns -------------------------------------------------------------------------------------------------------
 
 _NAME: Final = r"[A-Z][\w'.-]*(?:(?:,? | de | la | of | am | the | del | do )[A-Z][\w'.-]*)*"
 _AT_END: Final = (
     r"(?=\s*(?:$|[.,;!(]|\b(?:in|since|for|with|and|last|this|from|at|as|because|now|again|near|on|where)\b))"
 )
-_PERFECT: Final = rf"I(?:'ve| have)?\s+{_ADVERBS}"
-_AM: Final = rf"I(?:'m| am)\s+{_ADVERBS}"
+_PERFECT: Final = rf"I(?:'ve| have)?\s+{ADVERBS}"
+_AM: Final = rf"I(?:'m| am)\s+{ADVERBS}"
 _NO_MORE: Final = r"\s*\b(?:any ?more|any longer|at all)\b"
 _JOBS: Final = (
     r"(?:[\w-]+ ){0,3}?(?:nurse|doctor|teacher|engineer|developer|programmer|designer|chef|cook|baker|lawyer|student|writer"
@@ -335,17 +175,17 @@ _PATTERNS: Final = _compiled(
     (rf"(?:[Mm]y (?:first |full )?name(?: is|'s)|{_AM}(?:called|named)|[Cc]all me|[Pp]eople call me|[Ff]riends call me) "
      rf"(?P<v>{_NAME})", _about(("name", "v", "{who}'s name is {value}"))),
     # Homes and origins.
-    (rf"I\s+{_ADVERBS}used to live (?:in|at) (?P<v>{_NAME})", _own_words("home", holds=False)),
+    (rf"I\s+{ADVERBS}used to live (?:in|at) (?P<v>{_NAME})", _own_words("home", holds=False)),
     (rf"I (?:no longer live|don't live|do not live) (?:in|at) (?P<v>{_NAME})", _own_words("home", holds=False)),
-    (rf"(?:I\s+{_ADVERBS}live|{_AM}(?:living|based)) (?:in|at) (?P<v>{_NAME})", _own_words("home")),
+    (rf"(?:I\s+{ADVERBS}live|{_AM}(?:living|based)) (?:in|at) (?P<v>{_NAME})", _own_words("home")),
     (rf"{_PERFECT}(?:moved|relocated)(?: back| over)?(?: house)?(?: from {_NAME})? to (?!{_TOOLS}\b)(?P<v>{_NAME})", _own_words("home")),
     (rf"(?:{_AM}(?:originally )?from|I was born in|I grew up in|I come from) (?P<v>{_NAME})", _own_words("origin")),
     # Work.
-    (rf"(?:I\s+{_ADVERBS}work|{_AM}working) as (?:an? |the )?(?P<job>{_JOBS})(?: (?:at|for|with) (?:the )?(?P<v>{_NAME}))?\b",
+    (rf"(?:I\s+{ADVERBS}work|{_AM}working) as (?:an? |the )?(?P<job>{_JOBS})(?: (?:at|for|with) (?:the )?(?P<v>{_NAME}))?\b",
      _about(("job", "job", "{who} works as {a} {value}"), ("employer", "v", "{who} works at {value}"))),
     (rf"(?:I (?:no longer|don't|do not) work|I stopped working) (?:at|for) (?:the )?(?P<v>{_NAME})",
      _own_words("employer", holds=False)),
-    (rf"(?:I\s+{_ADVERBS}work|{_AM}(?:now )?(?:working|employed)) (?:at|for|with|by) (?:the )?(?P<v>{_NAME})",
+    (rf"(?:I\s+{ADVERBS}work|{_AM}(?:now )?(?:working|employed)) (?:at|for|with|by) (?:the )?(?P<v>{_NAME})",
      _own_words("employer")),
     (rf"{_PERFECT}(?:joined (?:the )?(?P<w>{_NAME})(?= as )|(?:started|begun|began)(?: working| (?:a|my) (?:new )?(?:job|position|role))?"
      rf" at (?:the )?(?P<v>{_NAME})|(?:got|found|landed|accepted|taken|took) (?:a|the) (?:new )?(?:job|position|role) (?:at|with) (?:the )?"
@@ -385,25 +225,25 @@ _PATTERNS: Final = _compiled(
     (rf"(?:{_PERFECT}(?:own|adopted|got|bought)|I have) an? (?:[\w-]+ ){{0,2}}?(?P<v>{_PETS})\b", _own_words("own:{v}")),
     (r"I(?:'ve got| have) (?P<v>(?:an?|one|two|three|four|\d+) (?:[\w-]+ ){0,2}?(?:sisters?|brothers?|kids?|child(?:ren)?|sons?"
      r"|daughters?|siblings?|cats|dogs|cousins))\b", _own_words()),
-    (rf"I\s+{_ADVERBS}drive an? (?P<v>.+)", _own_words("own:car")),
+    (rf"I\s+{ADVERBS}drive an? (?P<v>.+)", _own_words("own:car")),
     # Favourites, likes, dislikes and habits.
     (r"[Mm]y (?:new )?(?:all-time )?favou?rite (?P<what>[\w ]{2,30}?)(?: (?:is now|is|are)|'s) (?P<v>[^,;]+?)(?= now\b|[,;]|$)", _own_words("favourite:{what}")),
     (rf"I (?:don't|do not|no longer) (?P<v>smoke|drink|run|swim|meditate|cycle|code|paint|vape)(?:{_NO_MORE})?\s*(?=$|[,.;!])", _taste(holds=False)),
-    (rf"(?:I\s+{_ADVERBS}(?:don't|do not|no longer|never)(?: \w+ly)? (?:\w+ed to )?(?:like|love|enjoy|prefer|drink|eat|smoke|play|do|use"
+    (rf"(?:I\s+{ADVERBS}(?:don't|do not|no longer|never)(?: \w+ly)? (?:\w+ed to )?(?:like|love|enjoy|prefer|drink|eat|smoke|play|do|use"
      rf"|watch|go to|run|care for)|{_AM}(?:no longer|not)(?: \w+)? (?:into|fond of|a fan of|keen on))"
      rf" ?(?P<v>[^,;]+?)(?:{_NO_MORE})?(?=$|[,;.!])", _taste(holds=False)),
     (rf"(?:{_PERFECT}(?:stopped|quit|given up|gave up|gone off|went off|dropped)|I(?:'m| am) (?:done with|over|sick of|tired of"
-     rf"|giving up)|I (?:can't stand|cannot stand|hate|dislike|detest|{_ADVERBS}hate|{_ADVERBS}dislike)) (?P<v>[^,;]+)",
+     rf"|giving up)|I (?:can't stand|cannot stand|hate|dislike|detest|{ADVERBS}hate|{ADVERBS}dislike)) (?P<v>[^,;]+)",
      _taste(holds=False)),
-    (rf"(?:I\s+{_ADVERBS}(?:like|love|enjoy|adore|prefer)|{_AM}(?:(?:very |really |so )?(?:into|fond of|keen on)|a (?:big |huge )?fan of))"
+    (rf"(?:I\s+{ADVERBS}(?:like|love|enjoy|adore|prefer)|{_AM}(?:(?:very |really |so )?(?:into|fond of|keen on)|a (?:big |huge )?fan of))"
      r" (?P<v>[^;]+)", _taste(holds=True)),
     (r"I (?:take|drink|eat|have) my (?P<v>[^;]+)", _taste(holds=True)),
     (r"I (?:never|rarely|hardly ever) (?P<v>[^;]+)", _taste(holds=False)),
     (r"I (?:usually|always|often|normally|regularly|typically|generally|sometimes|mostly) (?P<v>[^;]+)", _taste(holds=True)),
-    (rf"I\s+{_ADVERBS}(?P<v>(?:{'|'.join(_HABITS)})\b[^;]*\b(?:every|each|daily|weekly|on (?:[MTWFS]\w+days?|weekends|weekdays)"
+    (rf"I\s+{ADVERBS}(?P<v>(?:{'|'.join(HABITS)})\b[^;]*\b(?:every|each|daily|weekly|on (?:[MTWFS]\w+days?|weekends|weekdays)"
      r"|(?:once|twice|\w+ times) a|in the (?:morning|evening|afternoon)s?|at (?:night|noon|lunch)|before|after)\b[^;]*)",
      _taste(holds=True)),
-    (rf"(?:I\s+{_ADVERBS}(?:play|speak|study|collect|teach)|{_AM}(?:learning|studying|training for|practi[cs]ing|writing|reading"
+    (rf"(?:I\s+{ADVERBS}(?:play|speak|study|collect|teach)|{_AM}(?:learning|studying|training for|practi[cs]ing|writing|reading"
      r"|working on|restoring|building)) (?P<v>[^;]+)", _taste(holds=True)),
     (rf"{_PERFECT}(?:started|begun|began|taken up|took up) (?P<v>(?:learning|playing|studying|running|swimming|going|drinking|doing"
      r"|practi[cs]ing|collecting|cycling|painting|meditating|yoga|climbing|knitting|writing|baking|cooking)\b[^;]*)",
@@ -414,34 +254,3 @@ _PATTERNS: Final = _compiled(
      r"|travel+ed|learned|learnt|published|presented|climbed|hurt|injured|sprained|performed|volunteered|organi[sz]ed|got back"
      r"|came back|returned|retired|hosted|spent|built|received|failed|recovered) (?P<v>[^;]+)", _happened),
 )  # fmt: skip
-
-# --- wishes about answers -------------------------------------------------------------------------------------------
-
-_STANDING: Final = re.compile(
-    r"\b(?:stop \w+ing|no need to|always|never|from now on|in (?:the )?future|every time|by default|whenever|any ?more|at all times|each time"
-    r"|going forward|again|for all (?:your )?answers|I(?:'d)? (?:prefer|like) (?:short|brief|concise|long|detailed|your answers|you to))",
-    re.IGNORECASE,
-)
-_WISH: Final = re.compile(
-    r"(?:(?:hi|hello|hey|ok(?:ay)?|and|also|oh|so|thanks|but|by the way|btw)\W+)*"
-    r"(?:(?:please|kindly|could you|can you|would you|will you|from now on|in (?:the )?future|going forward|by default|you can"
-    r"|you may|I(?:'d| would) (?:like|prefer) (?:you to|it if you)|I (?:want|need|prefer) you to|for all (?:your )?answers)\b[,:]? *)*"
-    r"(?:(?:always|never|only|don't ever|do not ever|don't|do not|stop|whenever [\w ]+,|every time [\w ]+,|please|again)\s+)*"
-    r"(?:no need to )?(?:answer|reply|respond|use|write|speak|talk|address|keep|give|include|mention|suggest|recommend|explain|start|end|translate"
-    r"|format|remind|show|add|send|be|avoid|go back to|switch|call me|answering|replying|responding|using|writing|speaking"
-    r"|I(?:'d)? (?:prefer|like) (?:short|brief|concise|long|detailed|your answers))\b",
-    re.IGNORECASE,
-)
-_WISH_ENDS: Final = re.compile(
-    r"\b(?:stop|no need to|don't need to|(?:don't|do not|needn't) .{3,40}any ?more)\b", re.IGNORECASE
-)
-_IN_LANGUAGE: Final = re.compile(
-    r"\b(?:answer|reply|respond|write|speak|talk|answers|replies|answering|replying|responding|writing|speaking|back|switch)\b"
-    r"[\w ]{0,20}?\b(?:in|to) ((?!The\b)[A-Z][a-z]+)\b"
-)
-_SHORT: Final = re.compile(r"\b(?:short|brief|concise|one sentence|bullet)", re.IGNORECASE)
-_LENGTH: Final = re.compile(
-    r"\b(?:(?:short|brief|concise|long|detailed|thorough)(?:er)? (?:answers?|repl(?:y|ies)|responses?|explanations?)"
-    r"|(?:keep|make)\b.{0,30}\b(?:short|brief|concise|long|detailed)|be (?:brief|concise|detailed)|in one sentence)",
-    re.IGNORECASE,
-)

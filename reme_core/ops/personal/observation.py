@@ -19,6 +19,7 @@ from reme_core.ops.transcript import language, transcript
 from reme_core.prompts import prompt
 from reme_core.schema import Kind, Memory, Message
 from reme_core.text.fence import fenced
+from reme_core.text.terms import terms
 from reme_core.text.timex import has_time, render_date
 
 _BATCH = 20
@@ -98,11 +99,11 @@ def _checked(
     zone = deps.settings.timezone
     evidence = [messages[number - 1] for number in dict.fromkeys(seen.evidence) if 0 < number <= len(messages)]
     content = seen.content.strip()
-    if not content or unsupported(content, evidence, person=person, timezone=zone):
+    if not content or content.endswith(("?", "？")) or unsupported(content, evidence, person=person, timezone=zone):
         return None
     quoted = next((m for m in evidence if seen.quote and seen.quote in m.content), evidence[0])
     quote = seen.quote if seen.quote and seen.quote in quoted.content else quoted.content
-    attribute = _slot(seen)
+    attribute = _slot(seen, evidence)
     # What stands only in questions and suppositions was not said of oneself; a wish may well be asked for.
     real = any(states(sentence.text) for m in evidence for sentence in sentences(m))
     if not real and kind_of(attribute) != Kind.INSTRUCTION:
@@ -121,9 +122,13 @@ def _checked(
     return statement(claim, _latest_last(evidence), subject=subject, author=author, keywords=seen.keywords)
 
 
-def _slot(seen: _Observation) -> str:
-    """The slot of an observation; one that a model made up is left out, for nothing would ever meet it."""
-    name = seen.attribute.strip().lower()
+def _slot(seen: _Observation, evidence: Sequence[Message]) -> str:
+    """The slot of an observation; one that a model made up, or whose value nobody said, is left out.
+
+    A wrong slot would close what is true, and without any the statement is kept all the same.
+    """
+    said = {term for message in evidence for term in terms(message.content)}
+    name = seen.attribute.strip().lower() if said.issuperset(terms(seen.value)) else ""
     if name in SINGLE or (name == TASTE and seen.value.strip()):
         return name
     if name.startswith("allergy") and seen.value.strip():

@@ -1,15 +1,12 @@
-"""Reflection: insights from observations that belong together, contradictions and repetitions over time, forgetting."""
+"""Reflection: insights from observations that belong together, each linked to what it rests on."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 from functools import partial
 
-import numpy as np
 from pydantic import BaseModel, Field
 
 from reme_core.ops.beside import side_by_side
@@ -17,11 +14,10 @@ from reme_core.ops.deps import Deps
 from reme_core.ops.drafts import RULES
 from reme_core.ops.identity import stable_id
 from reme_core.ops.personal.grounding import unsupported
-from reme_core.ops.personal.ledger import Ledger, Relation
-from reme_core.ops.personal.neighbours import STATED, judge
 from reme_core.ops.personal.statements import keywords_of, person_of
+from reme_core.ops.personal.upkeep import MOST, is_about, said_at, tell
 from reme_core.ops.registry import op
-from reme_core.ops.state import SummaryState, UpdateResult
+from reme_core.ops.state import SummaryState
 from reme_core.ops.transcript import condense, language
 from reme_core.prompts import Language, phrase, prompt
 from reme_core.schema import Kind, Memory, Message, Source
@@ -30,8 +26,6 @@ from reme_core.store.filters import Filters
 from reme_core.text.fence import fenced
 from reme_core.text.terms import terms
 
-_MOST = 400
-"""Memories that one reflection looks at, the newest; what is older has been looked at before."""
 _REFLECTED = "reflected"
 _OF_RULES = 3
 """Observations that have to share a theme before the rules call it one; MemoryScope's prompts ask for as many."""
@@ -118,88 +112,18 @@ async def update_insight(state: SummaryState, deps: Deps, *, nearest: int = 5) -
         used = {source.id for insight in add for source in insight.sources} | (fresh if state.subjects else set())
         change.annotate = {memory_id: {_REFLECTED: True} for memory_id in sorted(used & fresh)}
         await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="reflected upon")
-    _count(state, change)
-
-
-@op(uses={"user_name"}, writes={"memories", "closing", "update_result"})
-async def long_contra_repeat(state: SummaryState, deps: Deps, *, similarity: float = 0.5, neighbours: int = 3) -> None:
-    """Close what was contradicted or repeated over the months, however far apart it was said.
-
-    Rules look at all pairs; the model, where one is set, at each statement's nearest older ones.
-
-    Args:
-        state: Reads `user_name`.
-        deps: Uses `memories` and `chat`.
-        similarity: The least cosine similarity at which the model is asked about a pair (MemoryScope's 0.5).
-        neighbours: Older statements that one statement is compared with by the model.
-    """
-    version = await deps.memories.version(state.workspace_id)
-    stored = [
-        m for m in await deps.memories.list(state.workspace_id, Filters(kinds=STATED), limit=_MOST) if _about(m, state)
-    ]
-    if len(stored) < 2:
-        return
-    ledger = Ledger(stored)
-    ledger.revisit(await _judged(stored, similarity, neighbours, state, deps) if deps.chat is not None else None)
-    change = ledger.change(decided_after=version)
-    if change.close or change.restate:
-        await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="contradicted or repeated")
-    _count(state, change)
-
-
-@op(uses={"user_name"}, writes={"closing", "update_result"})
-async def forget(state: SummaryState, deps: Deps, *, half_life_days: float = 0.0, below: float = 0.05) -> None:
-    """Let observations fade that are old, unimportant and hardly used. Off unless a half-life is set.
-
-    Forgotten is expired, not erased. Wishes, profile facts and what was told outright are never forgotten.
-
-    Args:
-        state: Reads `user_name`.
-        deps: Uses `memories` and tells the time.
-        half_life_days: After how long an unused memory is half as strong; 0 forgets nothing.
-        below: The strength (see `strength`) below which a memory is forgotten.
-    """
-    if half_life_days <= 0:
-        return
-    version = await deps.memories.version(state.workspace_id)
-    stored = await deps.memories.list(state.workspace_id, Filters(kinds=[str(Kind.OBSERVATION)]), limit=10 * _MOST)
-    faded = [m for m in stored if _about(m, state) and strength(m, deps.now(), timedelta(days=half_life_days)) < below]
-    change = Change(close=[Close(m.memory_id, "expired") for m in faded], decided_after=version)
-    if faded:
-        await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="forgotten")
-    _count(state, change)
-
-
-def strength(memory: Memory, now: datetime, half_life: timedelta) -> float:
-    """How strong a memory is, 0 to 1: its importance, halved with every half-life since it was last stated.
-
-    Each doubling of its use (given to an agent, or stated again) makes its half-life longer by one: after Ebbinghaus'
-    forgetting curve, in which repetition flattens the decay.
-
-    >>> from datetime import UTC
-    >>> memory = Memory(content="likes tea", observed_at=datetime(2024, 1, 1, tzinfo=UTC))
-    >>> strength(memory, datetime(2024, 1, 31, tzinfo=UTC), timedelta(days=30))
-    0.25
-    """
-    since = memory.updated_at if memory.seen_count > 1 else memory.observed_at or memory.created_at
-    used = memory.freq + memory.seen_count - 1
-    lives = max(0.0, (now - since) / (half_life * (1 + math.log2(1 + used))))
-    return float(memory.importance * 0.5**lives)
+    tell(state, change)
 
 
 async def _observations(state: SummaryState, deps: Deps) -> list[Memory]:
     kinds = [str(Kind.OBSERVATION), str(Kind.CUSTOM)]
-    found = await deps.memories.list(state.workspace_id, Filters(kinds=kinds), limit=_MOST)
-    return [memory for memory in found if _about(memory, state)]
+    found = await deps.memories.list(state.workspace_id, Filters(kinds=kinds), limit=MOST)
+    return [memory for memory in found if is_about(memory, state)]
 
 
 async def _insights(state: SummaryState, deps: Deps) -> list[Memory]:
-    found = await deps.memories.list(state.workspace_id, Filters(kinds=[str(Kind.INSIGHT)]), limit=_MOST)
-    return [memory for memory in found if _about(memory, state)]
-
-
-def _about(memory: Memory, state: SummaryState) -> bool:
-    return memory.subject in (state.user_name, "")
+    found = await deps.memories.list(state.workspace_id, Filters(kinds=[str(Kind.INSIGHT)]), limit=MOST)
+    return [memory for memory in found if is_about(memory, state)]
 
 
 async def _near(
@@ -211,10 +135,10 @@ async def _near(
     if deps.chat is None:
         # The rules' themes are single terms, so what belongs to one is what holds it.
         theme = set(terms(attribute))
-        return sorted((m for m in observed.values() if theme <= set(terms(m.content))), key=_said)[-nearest:]
+        return sorted((m for m in observed.values() if theme <= set(terms(m.content))), key=said_at)[-nearest:]
     kinds = [str(Kind.OBSERVATION), str(Kind.CUSTOM)]
     hits = (await deps.recall(state.workspace_id, query, kind=kinds, limit=4 * nearest, flow=deps.flow)).memories
-    return sorted([observed[m.memory_id] for m in hits if m.memory_id in observed][:nearest], key=_said)
+    return sorted([observed[m.memory_id] for m in hits if m.memory_id in observed][:nearest], key=said_at)
 
 
 async def _written(
@@ -282,21 +206,6 @@ _NO_THEMES = frozenset(
 )
 
 
-async def _judged(
-    stored: Sequence[Memory], similarity: float, neighbours: int, state: SummaryState, deps: Deps
-) -> dict[tuple[str, str], Relation]:
-    assert deps.chat is not None
-    ordered = sorted(stored, key=_said)
-    embedder = await deps.serving.embedder(state.workspace_id)
-    vectors = await embedder.embed([m.content for m in ordered], "passage")
-    likeness = np.tril(vectors @ vectors.T, -1)
-    pairs = {
-        newer.memory_id: [ordered[i] for i in np.argsort(-row)[:neighbours] if row[i] >= similarity]
-        for newer, row in zip(ordered, likeness, strict=True)
-    }
-    return await judge(pairs, {m.memory_id: m for m in ordered}, deps, deps.chat)
-
-
 def _numbered(memories: Sequence[Memory]) -> str:
     return "\n".join(
         f"[{number}] {m.observed_at:%Y-%m-%d} {m.content}" if m.observed_at else f"[{number}] {m.content}"
@@ -306,18 +215,3 @@ def _numbered(memories: Sequence[Memory]) -> str:
 
 def _language(memories: Sequence[Memory], deps: Deps) -> Language:
     return language(deps.language, [Message(content=m.content) for m in memories])
-
-
-def _said(memory: Memory) -> datetime:
-    return memory.observed_at or memory.created_at
-
-
-def _count(state: SummaryState, change: Change) -> None:
-    state.memories = [*state.memories, *(m.model_copy(update={"workspace_id": state.workspace_id}) for m in change.add)]
-    state.closing = [*state.closing, *change.close]
-    before = state.update_result
-    state.update_result = UpdateResult(
-        before.deleted_count + len(change.close),
-        before.inserted_count + len(change.add),
-        before.updated_count + len(change.restate),
-    )

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from reme_core.ops.drafts import RULES
 from reme_core.ops.identity import stable_id
-from reme_core.ops.personal import chinese, english, reality
+from reme_core.ops.personal import chinese, english, english_wishes, reality
 from reme_core.ops.personal.claims import TASTE, Claim, marks
 from reme_core.ops.transcript import condense
 from reme_core.schema import Kind, Memory, Message, Source, TimeRange
@@ -35,10 +35,10 @@ def by_rules(message: Message, *, subject: str, person: str, timezone: str) -> l
     """
     found = []
     for sentence in reality.sentences(message):
-        rules = chinese if language_of(sentence.text) == "zh" else english
-        claims = rules.wishes(sentence.text, person)
+        in_chinese = language_of(sentence.text) == "zh"
+        claims = (chinese if in_chinese else english_wishes).wishes(sentence.text, person)
         if not claims and reality.states(sentence.text):
-            claims = rules.claims(sentence.text, person)
+            claims = (chinese if in_chinese else english).claims(sentence.text, person)
         alone = len(claims) == 1
         found += [_remembered(claim, sentence, subject, alone=alone, timezone=timezone) for claim in claims]
     return list({memory.memory_id: memory for memory in found}.values())
