@@ -26,9 +26,12 @@ async def run(flow: Flow, state: S, deps: Deps) -> S:
     cancelled, and the first error is raised as it was, not inside a group; a note names its op, and others that
     failed in the same moment.
     """
-    with _tracer.start_as_current_span(
-        f"reme.flow {flow.name}", attributes={"reme.flow": flow.name, "reme.workspace_id": state.workspace_id}
-    ), working_for(state.workspace_id):
+    with (
+        _tracer.start_as_current_span(
+            f"reme.flow {flow.name}", attributes={"reme.flow": flow.name, "reme.workspace_id": state.workspace_id}
+        ),
+        working_for(state.workspace_id),
+    ):
         await _run(flow.plan, state, replace(deps, flow=flow.name))
     return state
 
