@@ -248,7 +248,7 @@ class AsyncReMe:
         if not 1 <= limit <= MAX_HITS:
             raise InputError(f"limit must be between 1 and {MAX_HITS}, not {limit}")
         filters = Filters(
-            kinds, subject, Status(status) if status else None, known, happened, as_of, held_at, metadata or {},
+            kinds, subject, _checked_status(status), known, happened, as_of, held_at, metadata or {},
             min_score, author, session_id,
         )  # fmt: skip
         served = await self._serving.of(workspace)
@@ -415,6 +415,13 @@ class AsyncReMe:
 
         task.add_done_callback(done)
         return task
+
+
+def _checked_status(status: str | None) -> Status | None:
+    try:
+        return Status(status) if status else None
+    except ValueError:
+        raise InputError(f"there is no status {status!r}; known are {', '.join(Status)}") from None
 
 
 def _checked_kinds(kind: str | Sequence[str] | None) -> list[str]:

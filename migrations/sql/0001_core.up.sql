@@ -211,7 +211,7 @@ create table reme.memory_history (
     history_id   bigint generated always as identity,
     memory_id    text not null,
     operation    text not null check (operation in ('insert', 'update', 'delete')),
-    changed_at   timestamptz not null default clock_timestamp(),
+    changed_at   timestamptz not null default now(),
     changed_by   text not null default coalesce(current_setting('reme.actor', true), ''),
     reason       text not null default coalesce(current_setting('reme.reason', true), ''),
     before       jsonb,

@@ -55,7 +55,8 @@ class Filters:
             f"{m}.recorded_at >= coalesce(%(known_start)s::timestamptz, '-infinity')"
             f" and {m}.recorded_at < coalesce(%(known_end)s::timestamptz, 'infinity')": self.known is not None,
             # What is dated must overlap the range; what holds since ever counts by when it was said.
-            f"case when {m}.valid_during = '(,)' then coalesce({m}.observed_at, {m}.created_at) <@ %(happened)s::tstzrange"
+            f"case when {m}.valid_during = '(,)'"
+            f" then coalesce({m}.observed_at, {m}.created_at) <@ %(happened)s::tstzrange"
             f" else {m}.valid_during && %(happened)s::tstzrange end": self.happened is not None,
             f"{m}.metadata @> %(metadata)s": bool(self.metadata),
             f"{m}.score >= %(min_score)s": self.min_score is not None,

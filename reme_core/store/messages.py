@@ -87,7 +87,10 @@ async def record(
     for message in messages:
         for name in ("message_id", "session_id", "author", "content", "reasoning_content", "tool_call_id"):
             rows.check_text(f"{name} of message {message.message_id!r}", getattr(message, name))
-    unique = list({m.message_id: m for m in reversed(messages)}.values())[::-1]
+    by_id: dict[str, Message] = {}
+    for message in messages:
+        by_id.setdefault(message.message_id, message)
+    unique = list(by_id.values())
     async with database.transaction(workspace) as conn:
         state = await index.begin(conn, workspace, "message", count=len(unique))
         sessions = list({m.session_id for m in unique})
@@ -180,6 +183,8 @@ async def index_turns(
     places = {(turn.session_id, turn.position): turn.document_id for turn in around}
     documents = []
     for turn in written:
+        if not counts[turn.document_id]:
+            continue  # what says nothing itself is not found by what stands beside it
         lent: Counter[str] = Counter()
         for offset, weight in _LENDING.items():
             neighbour = places.get((turn.session_id, turn.position + offset))

@@ -11,7 +11,7 @@ from typing import Any
 from psycopg.types.range import TimestamptzRange
 
 from reme_core.errors import InputError
-from reme_core.schema import Kind, Memory, Message, Source, Status, ToolCall
+from reme_core.schema import Memory, Message, Source, ToolCall
 
 COLUMNS = (
     "memory_id", "kind", "subject", "when_to_use", "content", "keywords", "importance", "score", "status",

