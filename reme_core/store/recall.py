@@ -93,9 +93,7 @@ async def _run(database: Database, question: Question, filters: Filters, plan: P
     ]
 
 
-def prepare(
-    question: Question, filters: Filters, plan: Plan, corpus: Corpus = "memory"
-) -> tuple[str, dict[str, Any]]:
+def prepare(question: Question, filters: Filters, plan: Plan, corpus: Corpus = "memory") -> tuple[str, dict[str, Any]]:
     """The statement that answers a question, and its values."""
     values = filters.parameters() | {
         "workspace": question.workspace,
