@@ -91,7 +91,8 @@ def kind_of(memory_type: str) -> Kind:
 def to_wire(memory: Memory) -> dict[str, Any]:
     """A memory as the wire has it: JSON values only.
 
-    >>> wire = to_wire(Memory(workspace_id="w", memory_id="m", kind="rule", content="Log in first."))
+    >>> made = datetime(2025, 7, 24, 21, 15, 17, tzinfo=UTC)
+    >>> wire = to_wire(Memory(kind="rule", content="Log in first.", created_at=made, updated_at=made))
     >>> wire["memory_type"], wire["content"], wire["metadata"]
     ('task', 'Log in first.', {'reme_core': {'kind': 'rule'}})
     """
