@@ -90,6 +90,7 @@ class Delivery:
         self._counts = counts
         self._tasks: set[asyncio.Task[Any]] = set()
         self._under_way: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
+        self._closed = False  # then nothing connects by itself; the next turn does
 
     def take_soon(self, entry: Entry) -> None:
         """Return at once; the entry is kept and delivered in the background, or with the next one."""
@@ -102,6 +103,7 @@ class Delivery:
 
     async def take_for_later(self, entry: Entry) -> None:
         """Return when the entry is safe from a crash; it is delivered in the background."""
+        self._closed = False
         self._spool.put(entry)  # before the first await: whoever is cancelled below has handed it over
         await asyncio.shield(self._spawn(self._keep_then_deliver()))
 
@@ -124,6 +126,7 @@ class Delivery:
         Raises:
             DatabaseError: The database did not take it; it goes on waiting.
         """
+        self._closed = False
         while self._spool.waits:
             loop = asyncio.get_running_loop()
             under_way = self._under_way.get(loop)
@@ -154,13 +157,15 @@ class Delivery:
                 self._spool,
                 str(error) or "no answer in time",
             )
+        self._closed = True
 
     async def _keep(self) -> None:
         await asyncio.to_thread(self._spool.keep)
 
     async def _keep_then_deliver(self) -> None:
         await self._keep()
-        self._spawn(self._deliver_in_background())
+        if not self._closed:
+            self._spawn(self._deliver_in_background())
 
     async def _deliver_in_background(self) -> None:
         try:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.base import TaskResult
-from autogen_core import CancellationToken, FunctionCall
+from autogen_core import CancellationToken, Component, FunctionCall
 from autogen_core.models import (
     AssistantMessage,
     ChatCompletionClient,
@@ -19,6 +19,7 @@ from autogen_core.models import (
     SystemMessage,
 )
 from autogen_core.tools import FunctionTool
+from pydantic import BaseModel
 from reme_autogen import ReMeAssistantAgent, ReMeMemory, ReMeModelContext
 from reme_autogen.convert import text_of
 
@@ -33,13 +34,26 @@ from reme_core.testing import (
 )
 
 
-class FakeClient(ChatCompletionClient):
-    """The kit's model as AutoGen wants one. Like most endpoints, it takes system messages only at the beginning."""
+class FakeConfig(BaseModel):
+    """A scripted model has no settings."""
 
-    component_config_schema = None  # type: ignore[assignment]
+
+class FakeClient(ChatCompletionClient, Component[FakeConfig]):
+    """The kit's model as AutoGen wants one. Loaded from a component, it has an empty script."""
+
+    component_type = "model"
+    component_config_schema = FakeConfig
+    component_provider_override = "autogen_driver.FakeClient"
 
     def __init__(self, model: ScriptedModel) -> None:
         self.model = model
+
+    def _to_config(self) -> FakeConfig:
+        return FakeConfig()
+
+    @classmethod
+    def _from_config(cls, config: FakeConfig) -> Self:
+        return cls(ScriptedModel())
 
     async def create(self, messages: Sequence[LLMMessage], **options: Any) -> CreateResult:
         reply = await self.model.answer([(_role(message), _text(message)) for message in messages])
@@ -81,9 +95,6 @@ class FakeClient(ChatCompletionClient):
         return ModelInfo(
             vision=False, function_calling=True, json_output=False, family="unknown", structured_output=False
         )
-
-    def dump_component(self) -> Any:
-        raise TypeError("the scripted model stays in this process")
 
 
 def _role(message: LLMMessage) -> str:

@@ -2,13 +2,366 @@
 
 from __future__ import annotations
 
-import pytest
-from autogen_driver import AutoGenDriver
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
-from reme_core.testing import validate
+import pytest
+from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.conditions import MaxMessageTermination
+from autogen_agentchat.messages import MemoryQueryEvent, TextMessage, ToolCallSummaryMessage
+from autogen_agentchat.teams import RoundRobinGroupChat
+from autogen_core import CancellationToken
+from autogen_core.memory import MemoryContent, MemoryMimeType
+from autogen_core.model_context import (
+    BufferedChatCompletionContext,
+    ChatCompletionContext,
+    UnboundedChatCompletionContext,
+)
+from autogen_core.models import AssistantMessage, UserMessage
+from autogen_core.tools import FunctionTool
+from autogen_driver import AutoGenDriver, FakeClient
+from pydantic import SecretStr
+from reme_autogen import ReMeAssistantAgent, ReMeMemory, ReMeModelContext, ReMeTool
+
+from reme_core import AsyncReMe
+from reme_core.errors import ConfigurationError, InputError
+from reme_core.settings import Settings
+from reme_core.testing import ScriptedModel, clock, validate
+from reme_core.text.budget import count_tokens
+
+TOLD = "My dog Rex lives in Lisbon with my mother."
+ASKED = "Where does my dog Rex live?"
+
+
+@pytest.fixture
+async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
+    async with AsyncReMe(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def model() -> ScriptedModel:
+    return ScriptedModel()
+
+
+def agent_of(model: ScriptedModel, memory: ReMeMemory, name: str = "assistant", **options: Any) -> ReMeAssistantAgent:
+    return ReMeAssistantAgent(name, FakeClient(model), memory=[memory], **options)
+
+
+async def stored(reme: AsyncReMe, columns: str = "role, content") -> list[Any]:
+    return await reme.database.fetch("alice", f"select {columns} from reme.message order by document_id")
 
 
 @pytest.mark.parametrize("how", ["agent", "memory", "context"])
 async def test_the_rules_are_kept(database_url: str, how: str) -> None:
     report = await validate(AutoGenDriver(how), database_url=database_url)
     assert report, str(report)
+
+
+# --- the agent --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_team_shares_one_memory_and_each_message_is_written_once(reme: AsyncReMe, model: ScriptedModel) -> None:
+    await ReMeMemory(reme, "alice").add(MemoryContent(content="Rex is a dachshund.", mime_type="text/plain"))
+    for text in ("Let me think about Rex.", "Rex needs short walks."):
+        model.say(text)
+    team = RoundRobinGroupChat(
+        [agent_of(model, ReMeMemory(reme, "alice", write="awaited"), name) for name in ("thinker", "writer")],
+        termination_condition=MaxMessageTermination(3),
+    )
+    result = await team.run(task="How far should Rex walk?")
+    assert all("dachshund" in "".join(m.text for m in prompt) for prompt in model.prompts)
+    assert len([m for m in result.messages if isinstance(m, MemoryQueryEvent)]) == 2
+    assert await stored(reme, "role, author, content") == [
+        ("user", "", "How far should Rex walk?"),
+        ("assistant", "", "Let me think about Rex."),
+        ("assistant", "", "Rex needs short walks."),
+    ]
+
+
+async def test_the_stream_shows_what_was_recalled_and_is_recorded_before_its_response(
+    reme: AsyncReMe, model: ScriptedModel
+) -> None:
+    memory = ReMeMemory(reme, "alice", write="awaited")
+    await agent_of(model, memory).run(task=TOLD)
+    agent = agent_of(model, memory, model_client_stream=True)
+    events = [event async for event in agent.run_stream(task=ASKED)]
+    recalled = next(event for event in events if isinstance(event, MemoryQueryEvent))
+    assert TOLD in [content.content for content in recalled.content]
+    assert ("user", ASKED) in await stored(reme)
+
+
+async def test_a_stream_that_is_left_early_keeps_the_users_words(reme: AsyncReMe, model: ScriptedModel) -> None:
+    memory = ReMeMemory(reme, "alice", write="awaited")
+    stream = agent_of(model, memory, model_client_stream=True).run_stream(task=TOLD)
+    async for event in stream:
+        if not isinstance(event, TextMessage):
+            break
+    await stream.aclose()
+    await asyncio.sleep(0.1)  # AutoGen leaves its inner generators to the event loop to close
+    await memory.close()
+    assert ("user", TOLD) in await stored(reme)
+
+
+async def test_tool_calls_and_their_results_are_recorded(reme: AsyncReMe, model: ScriptedModel) -> None:
+    model.call("clock")
+    tools = [FunctionTool(clock, description="Tell the time of day.")]
+    agent = agent_of(model, ReMeMemory(reme, "alice", write="awaited"), tools=tools)
+    result = await agent.run(task="What time is it?")
+    assert isinstance(result.messages[-1], ToolCallSummaryMessage)
+    rows = await stored(reme, "role, content, tool_calls -> 0 ->> 'name'")
+    assert rows == [
+        ("user", "What time is it?", None),
+        ("assistant", "", "clock"),
+        ("tool", "It is noon.", None),
+        ("assistant", "It is noon.", None),
+    ]
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("stock", [False, True])
+async def test_a_hundred_turns_do_not_grow_the_prompt_beyond_the_budget(
+    reme: AsyncReMe, model: ScriptedModel, stock: bool
+) -> None:
+    memory = ReMeMemory(reme, "alice", write="awaited", token_budget=150)
+    options: Any = {"memory": [memory], "model_context": BufferedChatCompletionContext(buffer_size=3)}
+    kind = AssistantAgent if stock else ReMeAssistantAgent
+    agent = kind("assistant", FakeClient(model), **options)
+    for number in range(100):
+        await agent.run(task=f"Remark {number} about my dog Rex.")
+    await memory.close()
+    notes = [
+        m.text.partition("</memory_note>")[0] for prompt in model.prompts for m in prompt if "<memory_note" in m.text
+    ]
+    assert len(notes) >= 95
+    assert max(map(count_tokens, notes)) <= 150
+    assert max(map(len, model.prompts)) <= 5
+    kept = [m for m in (await agent.save_state())["llm_context"]["messages"] if "memory_note" in str(m["content"])]
+    assert len(kept) <= int(stock)
+    counts = memory.turn.counts
+    assert (counts.recalls, counts.messages) == (100, 200)
+    assert counts.records == (101 if stock else 100)  # a stock agent's last turn is recorded by close
+
+
+async def test_an_agent_needs_one_memory(model: ScriptedModel) -> None:
+    with pytest.raises(InputError, match="one ReMeMemory"):
+        ReMeAssistantAgent("assistant", FakeClient(model))
+
+
+# --- components -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+async def test_an_agent_round_trips_with_its_memory_and_tools(
+    reme: AsyncReMe, database_url: str, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    memory = ReMeMemory(
+        SecretStr(database_url), "alice", kinds=["conversation"], top_k=7, token_budget=123, write="awaited"
+    )
+    agent = agent_of(model, memory, memory_tools=True, model_context=BufferedChatCompletionContext(buffer_size=4))
+    dumped = agent.dump_component()
+    assert dumped.provider == "reme_autogen.ReMeAssistantAgent"
+    written = dumped.model_dump_json()
+    assert database_url not in written
+    assert "**********" in written
+    if as_json:
+        with pytest.raises(ConfigurationError, match="DATABASE_URL"):
+            ReMeAssistantAgent.load_component(json.loads(written))
+        monkeypatch.setenv("DATABASE_URL", database_url)
+    loaded = AssistantAgent.load_component(json.loads(written) if as_json else dumped)
+    assert type(loaded) is ReMeAssistantAgent
+    assert loaded.dump_component().model_dump_json() == written
+    assert isinstance(loaded.model_context.inner, BufferedChatCompletionContext)  # type: ignore[attr-defined]
+    await agent.run(task=TOLD)
+    client = loaded._model_client
+    assert isinstance(client, FakeClient)
+    client.model.call("search_memory", query="Rex")
+    await loaded.run(task=ASKED)
+    assert "Lisbon" in client.model.shown
+    assert loaded._reme.turn.top_k == 7
+    await agent.close()
+    await loaded.close()
+
+
+async def test_a_context_round_trips_with_its_memory(database_url: str) -> None:
+    inner = BufferedChatCompletionContext(buffer_size=4)
+    context = ReMeModelContext(ReMeMemory(database_url, "alice", session_id="s1"), inner)
+    loaded = ChatCompletionContext.load_component(context.dump_component())
+    assert isinstance(loaded, ReMeModelContext)
+    assert isinstance(loaded.inner, BufferedChatCompletionContext)
+    assert loaded.memory.turn.workspace_id == "alice"
+    assert loaded.dump_component() == context.dump_component()
+
+
+async def test_an_agents_state_goes_on_in_another_agent_and_nothing_is_written_twice(
+    reme: AsyncReMe, model: ScriptedModel
+) -> None:
+    first = agent_of(model, ReMeMemory(reme, "alice", write="awaited"))
+    await first.run(task=TOLD)
+    state = json.loads(json.dumps(await first.save_state()))
+    second = agent_of(model, ReMeMemory(reme, "alice", write="awaited"))
+    await second.load_state(state)
+    await second.run(task=ASKED)
+    assert [m.text for m in model.prompts[-1] if m.role == "assistant"] == ["ok"]
+    sessions = await stored(reme, "session_id, content")
+    assert [content for _, content in sessions] == [TOLD, "ok", ASKED, "ok"]
+    assert len({session for session, _ in sessions}) == 1
+    await second.on_reset(CancellationToken())
+    await second.run(task="Hello again.")
+    assert len({session for session, _ in await stored(reme, "session_id, content")}) == 2
+
+
+# --- stock agents -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_restored_context_of_a_named_session_is_not_written_again(
+    reme: AsyncReMe, model: ScriptedModel
+) -> None:
+    state: Any = None
+    for task in (TOLD, ASKED):
+        memory = ReMeMemory(reme, "alice", session_id="s1", write="awaited")
+        agent = AssistantAgent("assistant", FakeClient(model), memory=[memory])
+        if state is not None:
+            await agent.load_state(state)
+        await agent.run(task=task)
+        state = json.loads(json.dumps(await agent.save_state()))
+        await memory.close()
+    assert [content for _, content in await stored(reme)] == [TOLD, "ok", ASKED, "ok"]
+
+
+async def test_a_cleared_context_begins_another_conversation(reme: AsyncReMe, model: ScriptedModel) -> None:
+    memory = ReMeMemory(reme, "alice", session_id="s1", write="awaited")
+    agent = AssistantAgent("assistant", FakeClient(model), memory=[memory])
+    for _ in range(2):
+        await agent.run(task="Hello.")
+        await agent.run(task="Hello.")
+        await agent.on_reset(CancellationToken())
+    await agent.run(task="Hello.")
+    await memory.close()
+    texts = [content for role, content in await stored(reme) if role == "user"]
+    assert texts == ["Hello."] * 5
+
+
+async def test_a_context_of_another_make_is_only_appended_to(reme: AsyncReMe) -> None:
+    class Plain(UnboundedChatCompletionContext):
+        async def save_state(self) -> Any:
+            return {"mine": 1}
+
+    await reme.memories.add("alice", "Rex is a dachshund.")
+    context = Plain()
+    await context.add_message(UserMessage(content="What is Rex?", source="user"))
+    memory = ReMeMemory(reme, "alice")
+    result = await memory.update_context(context)
+    assert [content.content for content in result.memories.results] == ["Rex is a dachshund."]
+    last = (await context.get_messages())[-1]
+    assert isinstance(last, UserMessage)
+    assert "dachshund" in last.content
+
+
+async def test_the_after_model_hook_of_a_context_records_the_turn(reme: AsyncReMe) -> None:
+    context = ReMeModelContext(ReMeMemory(reme, "alice", write="awaited"))
+    await context.add_message(UserMessage(content=TOLD, source="user"))
+    assert await stored(reme) == []
+    await context.add_message(AssistantMessage(content="Noted.", source="assistant"))
+    assert await stored(reme) == [("user", TOLD), ("assistant", "Noted.")]
+    await context.clear()
+    assert await context.get_messages() == []
+
+
+# --- the protocol -----------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_added_is_found_and_its_metadata_is_json(reme: AsyncReMe) -> None:
+    memory = ReMeMemory(reme, "alice")
+    content = MemoryContent(content="Rex is a dachshund.", mime_type=MemoryMimeType.TEXT, metadata={"n": 1.5})
+    await memory.add(content)
+    await memory.add(MemoryContent(content={"dog": "Rex", "age": 7}, mime_type="application/json"))
+    await memory.add(
+        MemoryContent(content="Answer in rhyme.", mime_type="text/plain", metadata={"kind": "instruction"})
+    )
+    found = (await memory.query("What is Rex?", limit=1)).results
+    assert [one.content for one in found] == ["Rex is a dachshund."]
+    assert found[0].metadata is not None
+    assert found[0].metadata["n"] == 1.5
+    assert json.dumps(found[0].metadata)
+    assert '"age": 7' in str((await memory.query(MemoryContent(content="How old?", mime_type="text/plain"))).results)
+    kinds = {m.content: str(m.kind) for m in await reme.memories.list("alice")}
+    assert kinds["Answer in rhyme."] == "instruction"
+
+
+async def test_what_is_no_memory_is_refused(reme: AsyncReMe) -> None:
+    memory = ReMeMemory(reme, "alice")
+    with pytest.raises(InputError, match="not bytes"):
+        await memory.add(MemoryContent(content=b"\x00", mime_type="application/octet-stream"))
+    with pytest.raises(InputError, match="no kind 'feeling'"):
+        await memory.add(MemoryContent(content="x", mime_type="text/plain", metadata={"kind": "feeling"}))
+
+
+async def test_clear_forgets_and_close_disconnects(settings: Settings, model: ScriptedModel) -> None:
+    memory = ReMeMemory(settings, "alice", write="awaited")
+    await agent_of(model, memory).run(task=TOLD)
+    await memory.close()
+    assert (await memory.query(ASKED)).results, "closing is no forgetting"
+    await memory.clear()
+    assert not (await memory.query(ASKED)).results
+    await memory.close()
+
+
+async def test_a_token_cancels_a_query(reme: AsyncReMe) -> None:
+    token = CancellationToken()
+    token.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ReMeMemory(reme, "alice").query(ASKED, token)
+
+
+async def test_an_agent_tends_its_memory_by_tools(reme: AsyncReMe, model: ScriptedModel) -> None:
+    memory = ReMeMemory(reme, "alice", kinds=["personal"])
+    agent = agent_of(model, memory, memory_tools=True, max_tool_iterations=2)
+    model.call("add_memory", content="Rex is a dachshund.")
+    await agent.run(task="Remember my dog.")
+    [known] = await reme.memories.list("alice")
+    model.call("update_memory", memory_id=known.memory_id, content="Rex is a poodle.")
+    await agent.run(task="I was wrong.")
+    assert (await reme.memories.get("alice", known.memory_id)).content == "Rex is a poodle."
+    names = {tool.name: tool.schema for tool in ReMeTool.all(memory)}
+    assert list(names) == ["search_memory", "add_memory", "update_memory", "forget_memory"]
+    parameters: Any = names["search_memory"]["parameters"]
+    assert parameters["required"] == ["query"]
+    assert "plain words" in parameters["properties"]["query"]["description"]
+    with pytest.raises(ConfigurationError, match="no memory tool"):
+        ReMeTool("dream", memory)
+
+
+ELSEWHERE = """
+import asyncio, sys
+sys.path.insert(0, {here!r})
+from autogen_driver import FakeClient
+from reme_autogen import ReMeAssistantAgent, ReMeMemory
+from reme_core.testing import ScriptedModel
+
+async def main():
+    memory = ReMeMemory({url!r}, "alice", spool="memory")
+    await ReMeAssistantAgent("assistant", FakeClient(ScriptedModel()), memory=[memory]).run(task={told!r})
+    await memory.close()
+
+asyncio.run(main())
+"""
+
+
+async def test_what_another_process_was_told_is_known_here(
+    reme: AsyncReMe, database_url: str, model: ScriptedModel
+) -> None:
+    script = ELSEWHERE.format(here=str(Path(__file__).parent), url=database_url, told=TOLD)
+    done = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", script], capture_output=True, text=True, timeout=90
+    )
+    assert done.returncode == 0, done.stderr
+    await agent_of(model, ReMeMemory(reme, "alice")).run(task=ASKED)
+    assert "Lisbon" in model.shown
+    await agent_of(model, ReMeMemory(reme, "bob")).run(task=ASKED)
+    assert "Lisbon" not in model.shown

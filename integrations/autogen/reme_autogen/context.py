@@ -89,8 +89,7 @@ class ReMeModelContext(NotedContext, Component[ReMeModelContextConfig]):
     async def get_messages(self) -> list[LLMMessage]:
         """What the inner context shows, with what is known; memory is searched once a turn."""
         followed = self.memory.follow(self.inner)
-        messages = followed.numbered(await followed.messages())
-        note = await self.memory.turn.begin(messages, f"{followed.session_id}:{id(self)}:{self._turns}")
+        note = await self.memory.turn.begin(await followed.shown(), f"{followed.session_id}:{self._turns}")
         self.note = note.text
         return await super().get_messages()
 

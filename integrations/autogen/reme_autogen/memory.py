@@ -122,7 +122,7 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
         """
         followed = self.follow(model_context)
         messages = await followed.messages()
-        note = await self._turn.begin(followed.numbered(messages))
+        note = await self._turn.begin(await followed.shown())
         await _replace_note(model_context, note.text)
         await followed.record(messages)
         return UpdateContextResult(memories=MemoryQueryResult(results=contents(note)))
@@ -216,6 +216,11 @@ class Followed:
         state = await self.context.save_state()
         whole = ChatState.model_validate(state).messages if "messages" in state else await self.context.get_messages()
         return [message for message in whole if not is_note(message)]
+
+    async def shown(self) -> list[Message]:
+        """What of the context the model is shown, notes left out."""
+        shown = [message for message in await self.context.get_messages() if not is_note(message)]
+        return [said for message in shown for said in from_model(message)]
 
     def numbered(self, messages: list[LLMMessage]) -> list[Message]:
         """Our form of the messages, each with an id that follows from its place and words."""
