@@ -6,6 +6,7 @@ Below the threshold an exact scan is as fast, always right, and spares each inse
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from typing import Any
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 
 WIDEST = 4_000
 """Dimensions that pgvector indexes as halfvec; wider vectors are always scanned exactly."""
+
+_WAIT_SECONDS = 0.2  # between attempts to become the one who builds
 
 _SQL = load("hnsw.sql")
 
@@ -53,8 +56,10 @@ async def prepare(database: Database, workspace: str, model: str, dimensions: in
     async with database.transaction(workspace) as conn:
         await conn.execute(_SQL["take_part"], {"workspace": workspace, "model": model})
     async with database.owner_connection() as conn:
-        # Two processes that build one index at a time would wait for each other for ever.
-        await conn.execute("select pg_advisory_lock(hashtextextended('reme.hnsw', 0))")
+        # One builder at a time. It is asked again and again, since a builder waits for all statements that run, and so
+        # for one that waits for it.
+        while not (await (await conn.execute(_SQL["try_to_build"])).fetchone() or (False,))[0]:
+            await asyncio.sleep(_WAIT_SECONDS)
         await conn.execute("set maintenance_work_mem = '512MB'")
         await conn.execute(
             sql.SQL(

