@@ -58,7 +58,7 @@ async def prepare(database: Database, workspace: str, model: str, dimensions: in
     async with database.owner_connection() as conn:
         # One builder at a time. It is asked again and again, since a builder waits for all statements that run, and so
         # for one that waits for it.
-        while not (await (await conn.execute(_SQL["try_to_build"])).fetchone() or (False,))[0]:
+        while not (await (await conn.execute(_SQL["try_to_build"])).fetchone() or (False,))[0]:  # noqa: ASYNC110 - it sends no event
             await asyncio.sleep(_WAIT_SECONDS)
         await conn.execute("set maintenance_work_mem = '512MB'")
         await conn.execute(
