@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
+import psycopg
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
+from starlette.routing import compile_path
 
 from reme_core.errors import (
     ConfigurationError,
@@ -113,12 +115,22 @@ def install(app: FastAPI) -> None:
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         return error_response(_request_id(request), 422, InputError.code, _told(error))
 
+    @app.exception_handler(psycopg.DataError)
+    async def unfit(request: Request, error: psycopg.DataError) -> JSONResponse:
+        message = f"a value does not fit: {error.diag.message_primary or error}"
+        return error_response(_request_id(request), 422, InputError.code, message)
+
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> JSONResponse:
-        message = f"there is no {request.url.path} here; see /docs" if error.status_code == 404 else str(error.detail)
-        code = _CODES.get(error.status_code, "bad_request")
+        code, message = _CODES.get(error.status_code, "bad_request"), str(error.detail)
+        headers = dict(error.headers or {})
+        if error.status_code == 404:
+            message = f"there is no {request.url.path} here; see /docs"
+        elif error.status_code == 405:
+            headers["Allow"] = ", ".join(_allowed(app, request.url.path))
+            message = f"{request.url.path} takes {headers['Allow']} only"
         response = error_response(_request_id(request), error.status_code, code, message)
-        response.headers.update(error.headers or {})
+        response.headers.update(headers)
         return response
 
 
@@ -126,6 +138,14 @@ def _status(error: ReMeError) -> int:
     if isinstance(error, AccessError):
         return error.status
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+def _allowed(app: FastAPI, path: str) -> list[str]:
+    """All methods of a path; the router knows one route at a time, and each has but one method."""
+    for pattern, operations in app.openapi()["paths"].items():
+        if compile_path(pattern)[0].match(path):
+            return sorted(method.upper() for method in operations)
+    return []
 
 
 def _request_id(request: Request) -> str:

@@ -5,7 +5,7 @@ They run today's flows and answer in yesterday's words. (`/vector_store` has the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
@@ -13,19 +13,25 @@ from pydantic import BaseModel, Field
 from reme_core.server.errors import ALWAYS, documented
 from reme_core.server.route import JsonRoute
 from reme_core.server.service import TheAccess, TheService
-from reme_core.server.wire import FlowRequest, Integer, TrajectoryIn, as_request
+from reme_core.server.wire import FlowRequest, SearchRequest, TopK, TrajectoryIn, as_request
 
 
-class RetrieverRequest(FlowRequest):
+class RetrieverRequest(SearchRequest):
     """What to look for."""
 
-    top_k: Integer = Field(1, ge=1, le=1000)
+    top_k: TopK = 1
 
 
 class SummarizerRequest(FlowRequest):
     """Attempts to learn from."""
 
     traj_list: list[TrajectoryIn] = Field(default_factory=list)
+
+
+class AgentRequest(FlowRequest):
+    """A request to the agent."""
+
+    query: Annotated[str, Field(pattern=r"\S")]
 
 
 class RetrieverResponse(BaseModel):
@@ -58,13 +64,17 @@ class AgentResponse(BaseModel):
 def router() -> APIRouter:
     """The endpoints."""
     routes = APIRouter(
-        route_class=JsonRoute, tags=["ExperienceMaker 0.1"], responses=documented(409, 502, *ALWAYS), deprecated=True
+        route_class=JsonRoute,
+        tags=["ExperienceMaker 0.1"],
+        responses=documented(404, 409, 502, *ALWAYS),
+        deprecated=True,
     )
 
     @routes.post("/retriever")
     async def retriever(body: RetrieverRequest, service: TheService, access: TheAccess) -> RetrieverResponse:
         """`retrieve_task_memory` in ExperienceMaker's words."""
-        found = await service.execute("retrieve_task_memory", as_request(body) | {"top_k": body.top_k}, access)
+        request = as_request(body) | {"query": body.query, "top_k": body.top_k}
+        found = await service.execute("retrieve_task_memory", request, access)
         experiences = [as_experience(memory) for memory in found.metadata["memory_list"]]
         return RetrieverResponse(experience_list=experiences, experience_merged=found.answer)
 
@@ -80,7 +90,7 @@ def router() -> APIRouter:
         )
 
     @routes.post("/agent")
-    async def agent(body: FlowRequest, service: TheService, access: TheAccess) -> AgentResponse:
+    async def agent(body: AgentRequest, service: TheService, access: TheAccess) -> AgentResponse:
         """`react` in ExperienceMaker's words."""
         said = await service.execute("react", as_request(body), access)
         return AgentResponse(answer=said.answer, messages=said.messages)

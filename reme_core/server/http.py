@@ -136,5 +136,5 @@ def _offer(router: APIRouter, flow: Flow, *, stream: bool) -> None:
         name=flow.name,
         summary=flow.description,
         response_model=FlowResponse,
-        responses=documented(409, 502, *ALWAYS),
+        responses=documented(404, 409, 502, *ALWAYS),
     )(endpoint)

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from reme_core.app import MAX_HITS
+from reme_core.errors import InputError, NotFoundError
 from reme_core.schema import HistoryEntry, Kind, Memory, Message, Recollection, Status, TimeRange
 from reme_core.server.errors import ALWAYS, documented
 from reme_core.server.route import JsonRoute
 from reme_core.server.service import TheAccess, TheService
-from reme_core.server.wire import MessageIn, Number, PathWorkspace
+from reme_core.server.wire import MessageIn, Number, PathWorkspace, TopK
 from reme_core.store.filters import Filters
 
 _ACTOR: Final = "http"
+
+
+def _utc(moment: datetime) -> datetime:
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+Time = Annotated[
+    datetime,
+    BeforeValidator(lambda value: datetime.fromisoformat(value) if isinstance(value, str) else value),
+    Field(strict=True),
+    AfterValidator(_utc),
+]
+"""A time as ISO 8601; in UTC afterwards, since Postgres knows no offsets of 16 hours and more."""
 
 MemoryId = Annotated[str, Path(min_length=1, max_length=500, pattern=r"^[^\x00]+$")]
 PlainText = Annotated[str, Field(pattern=r"^[^\x00]*$")]
@@ -24,6 +37,7 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="How many at the most.")
 Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="How many to pass over.")]
 WritableKind = Literal["observation", "insight", "custom", "instruction", "profile", "task", "rule", "mistake", "tool"]
 Subject = Annotated[PlainText | None, Query(description="Only memories about this.")]
+Importance = Annotated[Number, Field(ge=0, le=1), AfterValidator(lambda value: round(value, 6))]
 Content = Annotated[str, Field(pattern=r"[^\s]")]
 
 
@@ -50,11 +64,11 @@ class MemoryIn(BaseModel):
     subject: str = Field("", description="Whom or what it is about.")
     when_to_use: str = Field("", description="The situation in which it helps.")
     keywords: list[str] = Field(default_factory=list)
-    importance: Number = Field(0.5, ge=0, le=1)
+    importance: Importance = 0.5
     score: Number = 0.0
-    observed_at: datetime | None = None
-    valid_from: datetime | None = None
-    valid_until: datetime | None = None
+    observed_at: Time | None = None
+    valid_from: Time | None = None
+    valid_until: Time | None = None
     author: str = ""
     metadata: dict[str, Any] = Field(default_factory=dict)
 
@@ -62,7 +76,7 @@ class MemoryIn(BaseModel):
 class MemoriesIn(BaseModel):
     """Memories to be stored, all or none."""
 
-    memories: list[MemoryIn] = Field(min_length=1, max_length=1000)
+    memories: list[MemoryIn] = Field(min_length=1, max_length=100)
 
 
 class MemoryChange(BaseModel):
@@ -75,13 +89,20 @@ class MemoryChange(BaseModel):
     subject: str = ""
     when_to_use: str = ""
     keywords: list[str] = Field(default_factory=list)
-    importance: Number = Field(0.5, ge=0, le=1)
+    importance: Importance = 0.5
     score: Number = 0.0
-    observed_at: datetime | None = None
-    valid_from: datetime | None = None
-    valid_until: datetime | None = None
+    observed_at: Time | None = None
+    valid_from: Time | None = None
+    valid_until: Time | None = None
     author: str = ""
     metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class Range(BaseModel):
+    """From `start` (included) to `end` (excluded); either side may be open."""
+
+    start: Time | None = None
+    end: Time | None = None
 
 
 class RecallIn(BaseModel):
@@ -90,16 +111,17 @@ class RecallIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     query: Content
-    kind: list[Kind | Literal["personal"]] = Field(
-        default_factory=list, description="Kinds, or families of them; `conversation` alone looks at raw messages."
+    kind: list[WritableKind | Literal["personal"]] | Literal["conversation"] = Field(
+        default_factory=list,
+        description="Kinds, or families of them (`personal`, `task`, `tool`); `conversation` looks at raw messages.",
     )
-    limit: Annotated[int, Field(strict=True)] = Field(10, ge=1, le=MAX_HITS)
+    limit: TopK = 10
     subject: str | None = None
     status: Status | None = Field(Status.ACTIVE, description="null looks at closed memories too.")
-    as_of: datetime | None = Field(None, description="Look at what was known at this moment.")
-    held_at: datetime | None = Field(None, description="Only what holds in the world at this moment.")
-    known: TimeRange | None = None
-    happened: TimeRange | None = None
+    as_of: Time | None = Field(None, description="Look at what was known at this moment.")
+    held_at: Time | None = Field(None, description="Only what holds in the world at this moment.")
+    known: Range | None = Field(None, description="Only what we came to know in this range of time.")
+    happened: Range | None = Field(None, description="Only what holds, or was said, in this range of time.")
     metadata: dict[str, Any] = Field(default_factory=dict)
     author: str | None = None
     session_id: str | None = None
@@ -159,11 +181,18 @@ def _reading(routes: APIRouter) -> None:
 
     @routes.get("/{workspace_id}/memories/{memory_id}", responses=documented(404))
     async def get_memory(
-        workspace_id: PathWorkspace, memory_id: MemoryId, service: TheService, access: TheAccess
+        workspace_id: PathWorkspace,
+        memory_id: MemoryId,
+        service: TheService,
+        access: TheAccess,
+        deleted: Annotated[bool, Query(description="Show it even if it was deleted.")] = False,
     ) -> Memory:
         """One memory."""
         access.check(workspace_id)
-        return await service.reme.memories.get(workspace_id, memory_id)
+        memory = await service.reme.memories.get(workspace_id, memory_id)
+        if memory.status == Status.DELETED and not deleted:
+            raise NotFoundError(f"memory '{memory_id}' was deleted; ask with deleted=true to see it")
+        return memory
 
     @routes.get("/{workspace_id}/memories/{memory_id}/history", responses=documented(404))
     async def history(
@@ -180,10 +209,23 @@ def _reading(routes: APIRouter) -> None:
         """Find what is remembered about a query, with the reasons of each hit's rank."""
         access.check(workspace_id)
         asked = body.model_dump(exclude={"query", "kind", "known", "happened"})
-        kind = [str(k) for k in body.kind] or None
         return await service.reme.recall(
-            workspace_id, body.query, kind=kind, known=body.known, happened=body.happened, flow="v1.recall", **asked
+            workspace_id,
+            body.query,
+            kind=body.kind or None,
+            known=_range(body.known),
+            happened=_range(body.happened),
+            flow="v1.recall",
+            **asked,
         )
+
+
+def _range(given: Range | None) -> TimeRange | None:
+    if given is None:
+        return None
+    if given.start and given.end and given.start > given.end:
+        raise InputError("a range of time cannot end before it starts")
+    return TimeRange(start=given.start, end=given.end)
 
 
 def _writing(routes: APIRouter) -> None:

@@ -10,21 +10,32 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Path
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, WithJsonSchema, create_model
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    WithJsonSchema,
+    create_model,
+)
 from pydantic.fields import FieldInfo
 
-from reme_core.flow.build import Flow
+from reme_core.flow.build import Flow, steps_of
 from reme_core.flow.execute import Response
 from reme_core.ops.state import RetrievalState
 from reme_core.store.database import check_workspace
 
 DEFAULT_WORKSPACE: Final = "default"
 
-_WORKSPACE = r"(?:[^*\x00][^\x00]{0,199}|\*[^\x00]{1,199})"  # up to 200 characters, no NUL, and not a lone asterisk
+_WORKSPACE = r"(?:[^*][\s\S]{0,199}|\*[\s\S]{1,199})"  # up to 200 characters, and not a lone asterisk
+_PATH_WORKSPACE = r"^(?:[^*\x00][^\x00]{0,199}|\*[^\x00]{1,199})$"
 
 
 def _workspace(name: str) -> str:
@@ -32,7 +43,21 @@ def _workspace(name: str) -> str:
 
 
 def _moment(text: str) -> str | None:
-    return datetime.fromisoformat(text).isoformat() if text.strip() else None
+    if not text.strip():
+        return None
+    moment = datetime.fromisoformat(text)
+    # In UTC, since Postgres knows no offsets of 16 hours and more.
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+
+
+def _whole(value: Any) -> Any:
+    """JSON has one sort of number, so 3.0 is an integer there."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def integer(least: int = -(2**31), most: int = 2**31 - 1) -> Any:
+    """The type of a whole number within limits (those of a Postgres integer, unless said otherwise)."""
+    return Annotated[int, Field(strict=True, ge=least, le=most), BeforeValidator(_whole)]
 
 
 def _joined(content: str | list[dict[str, Any]]) -> str:
@@ -54,16 +79,18 @@ WorkspaceId = Annotated[
 Moment = Annotated[
     str,
     AfterValidator(_moment),
-    WithJsonSchema({"type": "string", "format": "date-time", "examples": ["2025-09-01 12:30:00"]}),
-    Field(description="When it was said: `YYYY-MM-DD HH:MM:SS`, or ISO 8601 with a time zone. Default: now."),
+    WithJsonSchema({"type": "string", "anyOf": [{"format": "date-time"}, {"const": ""}]}),
+    Field(description="`YYYY-MM-DD HH:MM:SS` (UTC), or ISO 8601 with a time zone; empty is none."),
 ]
 PathWorkspace = Annotated[
     str,
     AfterValidator(check_workspace),
-    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 200, "pattern": f"^{_WORKSPACE}$"}),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 200, "pattern": _PATH_WORKSPACE}),
     Path(description="Whose memory it is; nothing is seen across workspaces."),
 ]
-Integer = Annotated[int, Field(strict=True)]
+Integer = Annotated[int, Field(strict=True), BeforeValidator(_whole)]
+TopK = Annotated[int, Field(strict=True, ge=1, le=1000), BeforeValidator(_whole)]
+Count = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1), BeforeValidator(_whole)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1)]
 Text = Annotated[str | list[dict[str, Any]], AfterValidator(_joined)]
@@ -78,7 +105,7 @@ class _Wire(BaseModel):
 class ToolCallIn(_Wire):
     """A tool call: `{index, id, type, name, arguments}`, or OpenAI's form with a nested `function`."""
 
-    index: Annotated[Integer, Field(ge=0, le=2**31 - 1)] | None = 0
+    index: Integer | None = 0
     id: str | None = ""
     type: str | None = "function"
     name: str | None = ""
@@ -101,7 +128,7 @@ class MessageIn(_Wire):
     reasoning_content: str | None = ""
     tool_calls: list[ToolCallIn] | None = None
     tool_call_id: str | None = ""
-    time_created: Moment | None = None
+    time_created: Moment | None = Field(None, description="When it was said; default: now.")
     metadata: dict[str, Any] | None = None
     message_id: Name | None = Field(None, description="Makes it known again: the same id is taken in once.")
     session_id: str | None = Field("", description="The conversation it belongs to.")
@@ -120,6 +147,24 @@ class TrajectoryIn(_Wire):
     metadata: dict[str, Any] | None = None
 
 
+class ToolCallResultIn(_Wire):
+    """How one call of a tool went."""
+
+    tool_name: Name
+    create_time: Moment | None = None
+    input: dict[str, Any] | str | None = None
+    output: Any = None
+    token_cost: Count | None = None
+    success: StrictBool | None = None
+    time_cost: Number | None = Field(None, description="Seconds.")
+
+
+class MemoryRef(_Wire):
+    """A memory as it was retrieved; its id is enough."""
+
+    memory_id: str = Field(min_length=1, validation_alias=AliasChoices("memory_id", "experience_id"))
+
+
 class FlowRequest(_Wire):
     """What every flow takes; further keys are passed on."""
 
@@ -127,6 +172,34 @@ class FlowRequest(_Wire):
     messages: list[MessageIn] = Field(default_factory=list)
     workspace_id: WorkspaceId = DEFAULT_WORKSPACE
     metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+_ASKS: Final[dict[str, Any]] = {
+    "anyOf": [
+        {"properties": {"query": {"pattern": r"\S"}}, "required": ["query"]},
+        {
+            "properties": {
+                "messages": {
+                    "contains": {
+                        "properties": {
+                            "role": {"enum": ["user", "assistant", "tool"]},
+                            "content": {"type": "string", "pattern": r"\S"},
+                        },
+                        "required": ["content"],
+                    }
+                }
+            },
+            "required": ["messages"],
+        },
+    ]
+}
+"""There is a query, or something was said that one can be made from."""
+
+
+class SearchRequest(FlowRequest):
+    """What a search takes."""
+
+    model_config = ConfigDict(json_schema_extra=_ASKS)
 
 
 FlowResponse = Response
@@ -139,14 +212,25 @@ _KNOWN: Final[Mapping[str, Any]] = {
     "metadata": dict[str, Any],
     "trajectories": list[TrajectoryIn],
     "tool_names": Names,
+    "memory_dicts": list[MemoryRef],
+    "tool_call_results": Annotated[list[ToolCallResultIn], Field(min_length=1)],
 }
 """Fields whose type says more than an `input_schema` can."""
+
+_LIMITS: Final = {
+    "minimum": "ge",
+    "maximum": "le",
+    "minLength": "min_length",
+    "maxLength": "max_length",
+    "minItems": "min_length",
+    "pattern": "pattern",
+}
+"""Keywords of an `input_schema` that are checked, and pydantic's names for them."""
 
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 _TYPES: Final[Mapping[str, Any]] = {
     "string": str,
-    "integer": Integer,
     "number": Number,
     "boolean": StrictBool,
     "object": dict[str, Any],
@@ -159,10 +243,12 @@ def request_model(flow: Flow) -> type[FlowRequest]:
     for name, schema in flow.input_schema.items():
         fields[name] = _field(name, schema if isinstance(schema, Mapping) else {"type": schema})
     if "top_k" not in fields and issubclass(flow.state, RetrievalState):
-        fields["top_k"] = (Annotated[Integer, Field(ge=1, le=1000)], 3)
+        fields["top_k"] = (TopK, 3)
     title = "".join(part.capitalize() for part in flow.name.split("_"))
     doc = flow.description or f"What the flow {flow.name} takes."
-    return create_model(f"{title}Request", __base__=FlowRequest, __doc__=doc, **fields)
+    searches = any(step.op.name == "build_query" for step in steps_of(flow.plan))
+    base = (SearchRequest,) if searches else (FlowRequest,)
+    return create_model(f"{title}Request", __base__=base, __doc__=doc, **fields)
 
 
 def as_request(body: FlowRequest) -> dict[str, Any]:
@@ -192,12 +278,7 @@ def problems_in(errors: Iterable[Mapping[str, Any]]) -> str:
 
 def _field(name: str, schema: Mapping[str, Any]) -> tuple[Any, FieldInfo]:
     annotation = _KNOWN.get(name) or _annotation(schema)
-    limits: dict[str, Any] = {"ge": -(2**31), "le": 2**31 - 1} if annotation is Integer else {}
-    limits |= {
-        ours: schema[theirs]
-        for ours, theirs in (("ge", "minimum"), ("le", "maximum"), ("max_length", "maxLength"))
-        if theirs in schema
-    }
+    limits: dict[str, Any] = {ours: schema[theirs] for theirs, ours in _LIMITS.items() if theirs in schema}
     text: dict[str, Any] = {"description": schema["description"]} if schema.get("description") else {}
     base = FlowRequest.model_fields.get(name)
     if schema.get("required") is True:
@@ -213,6 +294,10 @@ def _annotation(schema: Mapping[str, Any]) -> Any:
     if schema.get("enum"):
         return Literal[tuple(schema["enum"])]
     kind = schema.get("type", "string")
+    if kind == "string" and schema.get("format") == "date-time":
+        return Moment
     if kind == "array":
         return list[_annotation(schema["items"])] if isinstance(schema.get("items"), Mapping) else list[Any]  # type: ignore[misc]
+    if kind == "integer":
+        return integer(schema.get("minimum", -(2**31)), schema.get("maximum", 2**31 - 1))
     return _TYPES.get(str(kind), Any)

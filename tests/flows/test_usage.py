@@ -71,10 +71,14 @@ async def test_another_workspace_cannot_settle_it(reme: AsyncReMe, flow: Flow) -
     assert await counts(reme) == {"a": (0, 0), "b": (0, 0)}
 
 
+async def test_an_agent_that_was_given_nothing_has_nothing_to_record(reme: AsyncReMe, flow: Flow) -> None:
+    state = await flow(reme, "record_task_memory", workspace_id="w", memory_dicts=[], update_utility=True)
+    assert (state.memories, state.update_result.updated_count) == ([], 0)
+
+
 @pytest.mark.parametrize(
     ("request_", "problem"),
     [
-        ({"memory_dicts": [], "update_utility": True}, "memory_dicts: names no memory"),
         ({"memory_dicts": [{"content": "x"}], "update_utility": True}, r"memory_dicts\.0: has no memory_id"),
         ({"memory_dicts": [{"memory_id": "a"}]}, "update_utility: required by record_task_memory"),
     ],

@@ -20,10 +20,10 @@ async def record_use(state: SummaryState, deps: Deps) -> None:
     """Count that memories were given to an agent (freq), and that it then succeeded (utility, with `update_utility`).
 
     They are named by their dicts (`memory_id`), by `metadata.retrieval_id`, or both; a retrieval counts once, however
-    often it is told.
+    often it is told. Where nothing was retrieved there is nothing to count.
 
     Raises:
-        InputError: Nothing is named, or a dict has no `memory_id`.
+        InputError: A dict has no `memory_id`.
     """
     ids = []
     for number, given in enumerate(state.memory_dicts):
@@ -32,8 +32,6 @@ async def record_use(state: SummaryState, deps: Deps) -> None:
             raise InputError(f"memory_dicts.{number}: has no memory_id; give the memories as they were retrieved")
         ids.append(memory_id)
     retrievals = _retrievals(state.metadata)
-    if not ids and not retrievals:
-        raise InputError("memory_dicts: names no memory; give those that were retrieved, or metadata.retrieval_id")
     await deps.journal.flush()  # the retrieval that they come from may be a moment old
     counted: list[str] = []
     if retrievals:
