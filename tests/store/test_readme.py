@@ -1,4 +1,4 @@
-"""What the README shows works: each piece of Python, and each command."""
+"""What the README and the pages show works: each piece of Python, and each command."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 from reme_core import cli
 from reme_core.store.cluster import postgres_binary
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+def blocks(language: str, page: str = "README.md") -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
 @pytest.fixture
@@ -35,6 +35,18 @@ def test_each_piece_of_python_runs_and_prints_what_it_promises(capsys: pytest.Ca
     out = capsys.readouterr().out
     assert out.startswith("1 She drinks her tea green.") and "I ran my first marathon yesterday!" in out
     assert "update  he said so" in out
+
+
+@pytest.mark.usefixtures("configured")
+@pytest.mark.parametrize(
+    ("page", "printed"),
+    [("docs/flows.md", "Refunds need a reason."), ("docs/coming-from-memoryscope.md", "allergic to peanuts")],
+)
+def test_each_piece_of_python_of_a_page_runs(page: str, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for block in blocks("python", page):
+        exec(compile(block, page, "exec"), {"__name__": "__main__"})
+    asyncio.set_event_loop(None)
+    assert printed in capsys.readouterr().out
 
 
 def test_each_command_runs(configured: str, capfd: pytest.CaptureFixture[str]) -> None:
