@@ -1,0 +1,108 @@
+"""Libraries over HTTP: they go out and come in again, and no path leads out of the configured folders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from reme_core.app import AsyncReMe
+from reme_core.schema import Kind, Memory
+
+Client = httpx.AsyncClient
+Json = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The working directory's own library, which the README loads from."""
+    folder = tmp_path / "work" / "docs" / "library"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "work")
+    yield folder
+
+
+async def acted(client: Client, action: str, workspace: str = "w", **more: Any) -> httpx.Response:
+    return await client.post("/vector_store", json={"workspace_id": workspace, "action": action, **more})
+
+
+def result(response: httpx.Response) -> Any:
+    assert response.status_code == 200, response.text
+    return response.json()["metadata"]["action_result"]
+
+
+async def test_a_dump_on_the_local_store_holds_everything_and_loads_again(
+    client: Client, reme: AsyncReMe, library: Path
+) -> None:
+    situations = [f"Step {number}" for number in range(3)]
+    await reme.memories.add("w", [Memory(kind=Kind.TASK, when_to_use=s, content=f"Do {s}.") for s in situations])
+    assert result(await acted(client, "dump", path="./docs/library/")) == {"size": 3}
+    lines = [json.loads(line) for line in (library / "w.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert sorted(line["when_to_use"] for line in lines) == situations
+    (library / "w.jsonl").rename(library / "other.jsonl")
+    for _ in range(2):
+        assert result(await acted(client, "load", "other", path="docs/library")) == {"size": 3}
+    listed = result(await acted(client, "list", "other"))
+    assert sorted(memory["when_to_use"] for memory in listed) == situations
+    assert {memory["workspace_id"] for memory in listed} == {"other"}, "a library takes the name it is loaded under"
+
+
+async def test_workspaces_are_copied_and_deleted_and_single_memories_too(client: Client, reme: AsyncReMe) -> None:
+    added = await reme.memories.add("a", ["One.", "Two."])
+    assert result(await acted(client, "copy", "b", src_workspace_id="a")) == {"size": 2}
+    assert result(await acted(client, "delete_ids", "a", memory_ids=[added[0].memory_id])) == {"size": 1}
+    assert [memory["content"] for memory in result(await acted(client, "list", "a"))] == ["Two."]
+    assert result(await acted(client, "delete", "a"))["size"] >= 1
+    assert result(await acted(client, "list", "a")) == []
+    assert len(result(await acted(client, "list", "b"))) == 2
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc", "..", "docs/library/../..", "./docs/library/../../..", "docs/library/outside", "a\\b", "\0"]
+)
+@pytest.mark.parametrize("action", ["load", "dump"])
+async def test_no_path_leads_out_of_the_configured_folders(
+    client: Client, reme: AsyncReMe, library: Path, tmp_path: Path, path: str, action: str
+) -> None:
+    (library / "outside").symlink_to(tmp_path)
+    (tmp_path / "w.jsonl").write_text('{"content": "private"}\n', encoding="utf-8")
+    await reme.memories.add("w", "Mine.")
+    response = await acted(client, action, path=path)
+    assert response.status_code == 422, response.text
+    assert response.json()["message"].startswith("path: ")
+    assert (tmp_path / "w.jsonl").read_text(encoding="utf-8") == '{"content": "private"}\n'
+    assert [memory.content for memory in await reme.memories.list("w")] == ["Mine."]
+
+
+@pytest.mark.parametrize("workspace", ["../w", "/etc/x", "..\\w", "sub/w"])
+async def test_the_name_of_a_workspace_is_no_path(client: Client, library: Path, workspace: str) -> None:
+    (library.parent / "w.jsonl").write_text('{"content": "private"}\n', encoding="utf-8")
+    response = await acted(client, "load", workspace, path="docs/library")
+    assert response.status_code == 422, response.text
+
+
+async def test_a_link_in_the_library_does_not_lead_out_of_it(client: Client, library: Path, tmp_path: Path) -> None:
+    (tmp_path / "private.jsonl").write_text('{"content": "private"}\n', encoding="utf-8")
+    (library / "w.jsonl").symlink_to(tmp_path / "private.jsonl")
+    for action in ("load", "dump"):
+        response = await acted(client, action, path="docs/library")
+        assert response.status_code == 422, response.text
+    assert (tmp_path / "private.jsonl").read_text(encoding="utf-8") == '{"content": "private"}\n'
+
+
+async def test_a_bad_line_is_named_and_nothing_is_loaded(client: Client, library: Path) -> None:
+    (library / "w.jsonl").write_text('{"content": "Good."}\n{"content": \n', encoding="utf-8")
+    response = await acted(client, "load", path="docs/library")
+    assert (response.status_code, response.json()["code"]) == (422, "invalid_library")
+    assert "2" in response.json()["message"]
+    assert result(await acted(client, "list")) == []
+
+
+async def test_a_library_that_is_not_there_is_not_found(client: Client) -> None:
+    response = await acted(client, "load", "nothing", path="docs/library")
+    assert response.status_code in (404, 422), response.text
+    assert "nothing.jsonl" in response.json()["message"]
