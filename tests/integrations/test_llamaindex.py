@@ -27,6 +27,7 @@ from tests.integrations.llamaindex_driver import LlamaIndexConversation, Scripte
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning"),  # of LlamaIndex's workflows
     pytest.mark.filterwarnings("ignore:.aiosqlite.core.Connection:ResourceWarning"),  # it never closes its chat store
+    pytest.mark.usefixtures("no_chat_store_left"),
     pytest.mark.filterwarnings("ignore:Skipping serialization of known unserializable key"),
 ]
 TOLD = "My dog Rex lives in Lisbon with my mother."
