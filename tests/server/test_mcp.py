@@ -1,0 +1,191 @@
+"""MCP, by the official SDK's own client: over pipes, over streamable HTTP, and over server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.sse import sse_client
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamablehttp_client
+from mcp.shared.exceptions import McpError
+from mcp.shared.memory import create_connected_server_and_client_session as connect
+from mcp.types import CallToolResult, TextContent
+from pydantic import AnyUrl
+
+from reme_core.app import AsyncReMe
+from reme_core.schema import Kind, Memory
+from reme_core.server.mcp import create_server
+from tests.server.conftest import Process
+
+SAID = {"role": "user", "content": "我喜欢早上喝咖啡工作"}
+
+
+async def whole_story(session: ClientSession) -> None:
+    """Remember, retrieve, and look at what is remembered."""
+    tools = {tool.name: tool for tool in (await session.list_tools()).tools}
+    assert {"retrieve_task_memory", "summary_personal_memory", "vector_store"} <= set(tools)
+    assert tools["retrieve_task_memory"].inputSchema["required"] == ["query"]
+    made = await session.call_tool(
+        "summary_personal_memory", {"workspace_id": "alice", "trajectories": [{"messages": [SAID]}]}
+    )
+    assert not made.isError, made.content
+    assert structured(made)["metadata"]["memory_list"]
+    found = await session.call_tool("retrieve_personal_memory", {"workspace_id": "alice", "query": "早上喝什么？"})
+    assert "咖啡" in text_of(found)
+    assert structured(found)["answer"] == text_of(found)
+
+
+def text_of(result: CallToolResult) -> str:
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+def structured(result: CallToolResult) -> dict[str, Any]:
+    assert result.structuredContent is not None
+    return result.structuredContent
+
+
+@pytest.fixture
+async def session(reme: AsyncReMe) -> AsyncIterator[ClientSession]:
+    """A client of a server in this process."""
+    task_done = asyncio.Event()
+    ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
+
+    async def hold() -> None:  # the SDK's scopes have to be left by the task that entered them
+        async with connect(create_server(reme)) as opened:
+            ready.set_result(opened)
+            await task_done.wait()
+
+    holder = asyncio.create_task(hold())
+    yield await ready
+    task_done.set()
+    await holder
+
+
+async def test_tools_have_proper_schemas_and_give_structured_results(session: ClientSession) -> None:
+    await whole_story(session)
+    for tool in (await session.list_tools()).tools:
+        assert tool.description
+        assert tool.inputSchema["type"] == "object"
+        assert tool.outputSchema is not None
+        assert set(tool.outputSchema["properties"]) == {"answer", "messages", "success", "metadata"}
+
+
+async def test_an_error_tells_the_model_what_to_do(session: ClientSession) -> None:
+    for name, arguments, told in (
+        ("retrieve_task_memory", {"query": 5}, "query: "),
+        ("retrieve_task_memory", {}, "query: "),
+        ("retrieve_task", {"query": "x"}, "there is no tool"),
+        ("react", {"query": "x"}, "llm.default.model_name"),
+        ("vector_store", {"action": "dump", "path": "/etc"}, "path: "),
+    ):
+        result = await session.call_tool(name, arguments)
+        assert result.isError
+        assert told in text_of(result)
+
+
+async def test_memories_can_be_browsed_as_resources(session: ClientSession, reme: AsyncReMe) -> None:
+    (memory,) = await reme.memories.add("alice/bob 茶", "Rex is a dog.")
+    (resource,) = (await session.list_resources()).resources
+    listed = json.loads((await session.read_resource(resource.uri)).contents[0].text)  # type: ignore[union-attr]
+    assert [m["content"] for m in listed] == ["Rex is a dog."]
+    one = await session.read_resource(AnyUrl(f"{resource.uri}/{memory.memory_id}"))
+    assert json.loads(one.contents[0].text)["memory_id"] == memory.memory_id  # type: ignore[union-attr]
+    templates = (await session.list_resource_templates()).resourceTemplates
+    assert [t.uriTemplate for t in templates] == [
+        "reme://workspaces/{workspace_id}/memories",
+        "reme://workspaces/{workspace_id}/memories/{memory_id}",
+    ]
+    with pytest.raises(McpError, match="no resource"):
+        await session.read_resource(AnyUrl("reme://elsewhere/x"))
+
+
+async def test_a_prompt_puts_what_is_remembered_before_the_question(session: ClientSession, reme: AsyncReMe) -> None:
+    await reme.memories.add("w", Memory(kind=Kind.OBSERVATION, content="Rex is a dog."))
+    (prompt,) = (await session.list_prompts()).prompts
+    given = await session.get_prompt(prompt.name, {"query": "Who is Rex?", "workspace_id": "w"})
+    content = given.messages[0].content
+    assert isinstance(content, TextContent)
+    assert "Rex is a dog." in content.text
+    assert content.text.endswith("Who is Rex?")
+
+
+@pytest.mark.timeout(180)
+async def test_over_pipes_nothing_but_the_protocol_is_on_stdout(own_data_dir: Path, tmp_path: Path) -> None:
+    parameters = StdioServerParameters(
+        command=str(Path(sys.executable).parent / "reme"),
+        args=[
+            "backend=mcp",
+            "mcp.transport=stdio",
+            "llm.default.model_name=qwen3-30b-a3b-thinking-2507",
+            "embedding_model.default.model_name=text-embedding-v4",
+            "vector_store.default.backend=local",
+        ],
+        env={**os.environ, "REME_HOME": str(own_data_dir)},
+        cwd=tmp_path,
+    )
+    errors = tmp_path / "stderr.txt"
+    with errors.open("w", encoding="utf-8") as sink:
+        async with stdio_client(parameters, errlog=sink) as (read, write), ClientSession(read, write) as session:
+            await session.initialize()  # the SDK's client logs, and fails on, what is no protocol
+            await whole_story(session)
+    assert "offline rules serve" in " ".join(errors.read_text(encoding="utf-8").split())
+    assert "Traceback" not in errors.read_text(encoding="utf-8")
+
+
+@asynccontextmanager
+async def over_http(kind: str, process: Process) -> AsyncIterator[ClientSession]:
+    if kind == "sse":
+        async with (
+            sse_client(f"{process.url}/sse") as (read, write),
+            ClientSession(read, write) as session,
+        ):
+            yield session
+    else:
+        async with (
+            streamablehttp_client(f"{process.url}/mcp") as (read, write, _),
+            ClientSession(read, write) as session,
+        ):
+            yield session
+
+
+@pytest.mark.filterwarnings("ignore:Use `streamable_http_client`:DeprecationWarning")
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("kind", ["http", "sse"])
+async def test_over_http_with_a_real_process(kind: str, start: Callable[..., Process], free_port: int) -> None:
+    process = start("backend=mcp", f"mcp.transport={kind}", f"mcp.port={free_port}")
+    await listening(process)
+    async with over_http(kind, process) as session:
+        await session.initialize()
+        await whole_story(session)
+    async with httpx.AsyncClient() as client:
+        answer = await client.post(
+            f"{process.url}/{'messages/' if kind == 'sse' else 'mcp'}",
+            headers={"Host": "evil.example", "Content-Type": "application/json"},
+            content=b"{}",
+        )
+        assert answer.status_code == 421, "a web page cannot reach it through a name of its own"
+
+
+async def listening(process: Process) -> None:
+    for _ in range(300):
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", process.port)
+        except OSError:
+            await asyncio.sleep(0.1)
+        else:
+            writer.close()
+            await writer.wait_closed()
+            return
+    raise AssertionError(process.said)
