@@ -23,7 +23,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pydantic import SecretStr
 
 from reme_core.app import AsyncReMe
-from reme_core.errors import DatabaseError
+from reme_core.errors import DatabaseError, DatabaseUnavailableError
 from reme_core.models import ModelCall
 from reme_core.settings import Settings
 
@@ -62,6 +62,7 @@ class Links:
             on_call: Told of every model call that memory makes, with the workspace it is made for.
         """
         self.given = reme if isinstance(reme, AsyncReMe) else None
+        self._lent = self.given.loop if self.given is not None else None
         self.settings = _settings(reme)
         self._on_call = on_call
         self._opening: Opening = {}
@@ -92,13 +93,17 @@ class Links:
         """The open one of the running loop. Cancelling the caller does not stop an opening that others wait for too.
 
         Raises:
-            DatabaseUnavailableError: No connection; the next call tries again.
+            DatabaseUnavailableError: No connection, or the memory that was given has been closed. The next call tries
+                again.
             SchemaError: The database is not fit for use.
         """
         loop = asyncio.get_running_loop()
         if self.given is not None and self.given.loop is loop:
+            self._lent = loop
             self._listen(self.given)
             return self.given
+        if self._lent is loop:  # nothing connects behind the back of whoever closed it
+            raise DatabaseUnavailableError("the AsyncReMe that this memory was given has been closed; open it again")
         self._leave_to_parent()
         task = self._opening.get(loop)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):

@@ -218,6 +218,7 @@ async def test_a_dead_database_costs_the_note_and_not_the_turn(gate: Gate, tmp_p
         assert await turn.record([Message(content=TOLD)], "t1") == 1
         assert turn.counts.failures >= 2
         gate.open()
+        turn.patience = 20.0
         assert "Lisbon" in (await turn.begin(ASKED, "t2")).text
         assert turn.counts.messages == 1
 
@@ -232,6 +233,7 @@ async def test_a_dead_database_is_an_error_where_asked(gate: Gate, tmp_path: Pat
         with pytest.raises(ReMeError):
             await turn.record([Message(content=TOLD)])
         gate.open()
+        turn.patience = 20.0  # the pool takes its time to notice
         assert "Lisbon" in (await turn.begin(ASKED)).text
 
 
@@ -328,6 +330,18 @@ async def test_what_was_given_open_stays_open(reme: AsyncReMe) -> None:
         await turn.begin(ASKED)
         assert await turn.reme() is reme
     assert reme.loop is not None
+
+
+async def test_nothing_connects_again_when_what_was_given_is_closed(settings: Settings) -> None:
+    async with AsyncReMe(settings) as lent:
+        turn = TurnMemory(lent, "alice", spool="memory")
+        turn.record_soon([Message(content=TOLD)])
+    note = await turn.begin(ASKED)
+    assert "has been closed" in str(note.error)
+    await turn.record([Message(content="Rex is a dachshund.")])
+    async with lent:
+        assert "Lisbon" in (await turn.begin(ASKED)).text
+    await turn.aclose()
 
 
 async def test_closing_twice_and_using_it_again_is_fine(settings: Settings) -> None:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from reme_autogen.memory import ReMeMemory
 from reme_core.errors import ConfigurationError
+from reme_core.schema import new_id
 
 
 class NotedContext(ChatCompletionContext):
@@ -72,6 +73,7 @@ class ReMeModelContext(NotedContext, Component[ReMeModelContextConfig]):
         """Show what `memory` knows in `inner`, by default a context without bounds."""
         super().__init__(inner)
         self.memory = memory
+        self._name = new_id()
         self._turns = 0
         self._answered = True
 
@@ -89,7 +91,7 @@ class ReMeModelContext(NotedContext, Component[ReMeModelContextConfig]):
     async def get_messages(self) -> list[LLMMessage]:
         """What the inner context shows, with what is known; memory is searched once a turn."""
         followed = self.memory.follow(self.inner)
-        note = await self.memory.turn.begin(await followed.shown(), f"{followed.session_id}:{self._turns}")
+        note = await self.memory.turn.begin(await followed.shown(), f"{self._name}:{self._turns}")
         self.note = note.text
         return await super().get_messages()
 

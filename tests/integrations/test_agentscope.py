@@ -1,0 +1,235 @@
+"""AgentScope agents with a memory: the rules for versions 2 and 1, and what is particular to AgentScope."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+import pytest
+import reme_agentscope
+from agentscope.agent import Agent
+from agentscope.event import ConfirmResult, RequireUserConfirmEvent, UserConfirmResultEvent
+from agentscope.message import ToolCallBlock, UserMsg
+from agentscope.state import AgentState
+from agentscope.tool import FunctionTool, Toolkit
+from agentscope.types import ReplyFinishedReason
+from agentscope_driver import AgentScopeDriver, FakeModel
+from reme_agentscope import ReMeMiddleware
+
+from reme_core import AsyncReMe
+from reme_core.errors import InputError
+from reme_core.settings import Settings
+from reme_core.testing import ScriptedModel, clock, validate
+from reme_core.text.budget import count_tokens
+
+TOLD = "My dog Rex lives in Lisbon with my mother."
+ASKED = "Where does my dog Rex live?"
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
+    async with AsyncReMe(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def model() -> ScriptedModel:
+    return ScriptedModel()
+
+
+def agent_of(model: ScriptedModel, memory: ReMeMiddleware, **options: Any) -> Agent:
+    return Agent("assistant", "You are helpful.", FakeModel(model), middlewares=[memory], **options)
+
+
+async def stored(reme: AsyncReMe) -> list[Any]:
+    return await reme.database.fetch("alice", "select role, content from reme.message order by document_id")
+
+
+@pytest.mark.parametrize("mode", ["static_control", "both"])
+async def test_the_rules_are_kept(database_url: str, mode: str) -> None:
+    report = await validate(AgentScopeDriver(mode), database_url=database_url)
+    assert report, str(report)
+
+
+async def test_a_note_is_shown_and_never_stored(reme: AsyncReMe, model: ScriptedModel) -> None:
+    await reme.memories.add("alice", "Rex is a dachshund.")
+    memory = ReMeMiddleware(reme, "alice")
+    agent = agent_of(model, memory)
+    await agent.reply(UserMsg(name="user", content="What is Rex?"))
+    assert "dachshund" in model.shown
+    assert "dachshund" not in agent.state.model_dump_json()
+    assert agent.state.middle_context == {}
+
+
+async def test_an_interrupted_reply_is_not_recorded_and_its_question_is(reme: AsyncReMe, model: ScriptedModel) -> None:
+    memory = ReMeMiddleware(reme, "alice", write="awaited")
+    agent = agent_of(model, memory)
+    model.hold()
+    turn = asyncio.ensure_future(agent.reply(UserMsg(name="user", content=TOLD)))
+    await model.answering.wait()
+    turn.cancel()
+    reply = await turn
+    assert reply.finished_reason == ReplyFinishedReason.INTERRUPTED
+    assert await stored(reme) == [("user", TOLD)]
+
+
+async def test_a_stream_that_is_left_early_keeps_the_question(reme: AsyncReMe, model: ScriptedModel) -> None:
+    memory = ReMeMiddleware(reme, "alice", write="awaited")
+    stream = agent_of(model, memory).reply_stream(UserMsg(name="user", content=TOLD))
+    async for _ in stream:
+        break
+    await stream.aclose()
+    await asyncio.sleep(0.1)  # AgentScope leaves its inner generators to the event loop to close
+    await memory.aclose()
+    assert await stored(reme) == [("user", TOLD)]
+
+
+async def test_a_reply_that_waits_for_a_person_goes_on_elsewhere_with_its_note(
+    reme: AsyncReMe, model: ScriptedModel
+) -> None:
+    await reme.memories.add("alice", "Rex is a dachshund.")
+    model.call("clock")
+    first = agent_of(
+        model, ReMeMiddleware(reme, "alice", write="awaited"), toolkit=Toolkit(tools=[FunctionTool(clock)])
+    )
+    events = [event async for event in first.reply_stream(UserMsg(name="user", content="When does Rex eat?"))]
+    asked = next(event for event in events if isinstance(event, RequireUserConfirmEvent))
+    assert await stored(reme) == []
+    state = AgentState.model_validate(json.loads(first.state.model_dump_json()))
+
+    memory = ReMeMiddleware(reme, "alice", write="awaited")
+    second = agent_of(model, memory, toolkit=Toolkit(tools=[FunctionTool(clock)]), state=state)
+    model.say("At noon.")
+    calls = [call for call in asked.tool_calls if isinstance(call, ToolCallBlock)]
+    results = [ConfirmResult(confirmed=True, tool_call=call) for call in calls]
+    reply = await second.reply(UserConfirmResultEvent(reply_id=asked.reply_id, confirm_results=results))
+    assert reply.get_text_content() == "At noon."
+    assert "dachshund" in model.shown
+    assert memory.turn.counts.recalls == 0
+    assert [row for row in await stored(reme) if row[0] != "tool"] == [
+        ("user", "When does Rex eat?"),
+        ("assistant", "At noon."),
+    ]
+
+
+async def test_the_agent_alone_decides_in_agent_control(reme: AsyncReMe, model: ScriptedModel) -> None:
+    memory = ReMeMiddleware(reme, "alice", mode="agent_control", write="awaited")
+    agent = agent_of(model, memory, toolkit=Toolkit(tools=await memory.list_tools()))
+    model.call("add_memory", content="Rex is a dachshund.")
+    await agent.reply(UserMsg(name="user", content="Remember my dog."))
+    assert await stored(reme) == []
+    [known] = await reme.memories.list("alice")
+    model.call("search_memory", query="Rex")
+    await agent.reply(UserMsg(name="user", content="What is Rex?"))
+    assert f"[{known.memory_id}] Rex is a dachshund." in model.shown
+    assert memory.turn.counts.recalls == 0
+    model.call("forget_memory", memory_id=known.memory_id)
+    await agent.reply(UserMsg(name="user", content="Forget him."))
+    assert await reme.memories.list("alice") == []
+
+
+async def test_tools_are_described_for_the_model(reme: AsyncReMe) -> None:
+    tools = {tool.name: tool for tool in await ReMeMiddleware(reme, "alice", mode="both").list_tools()}
+    assert list(tools) == ["search_memory", "add_memory", "update_memory", "forget_memory"]
+    assert tools["search_memory"].input_schema["required"] == ["query"]
+    assert [name for name, tool in tools.items() if tool.is_read_only] == ["search_memory"]
+    assert await ReMeMiddleware(reme, "alice").list_tools() == []
+
+
+@pytest.mark.timeout(400)
+async def test_a_hundred_replies_do_not_grow_the_prompt_beyond_the_budget(
+    reme: AsyncReMe, model: ScriptedModel
+) -> None:
+    await reme.memories.add("alice", [f"Rex did trick number {number}." for number in range(30)])
+    memory = ReMeMiddleware(reme, "alice", write="awaited", token_budget=150)
+    agent = agent_of(model, memory)
+    for number in range(100):
+        await agent.reply(UserMsg(name="user", content=f"Remark {number} about my dog Rex."))
+    notes = [[text for text in _texts(prompt) if "<memory_note" in text] for prompt in model.prompts]
+    assert all(len(of_prompt) == 1 for of_prompt in notes)
+    assert max(count_tokens(text.partition("</memory_note>")[0]) for [text] in notes) <= 150
+    assert (memory.turn.counts.recalls, memory.turn.counts.records, memory.turn.counts.messages) == (100, 100, 200)
+
+
+def _texts(prompt: Any) -> list[str]:
+    return [message.text for message in prompt]
+
+
+async def test_what_does_not_fit_is_said(reme: AsyncReMe) -> None:
+    with pytest.raises(InputError, match="mode is"):
+        ReMeMiddleware(reme, "alice", mode="telepathy")  # type: ignore[arg-type]
+    with pytest.raises(ImportError, match=r"AgentScope 1, and 2.*use ReMeMiddleware"):
+        _ = reme_agentscope.ReMeLongTermMemory
+    with pytest.raises(AttributeError):
+        _ = reme_agentscope.nothing
+
+
+ELSEWHERE = """
+import asyncio, sys
+sys.path.insert(0, {here!r})
+from agentscope.agent import Agent
+from agentscope.message import UserMsg
+from agentscope_driver import FakeModel
+from reme_agentscope import ReMeMiddleware
+from reme_core.testing import ScriptedModel
+
+async def main():
+    async with ReMeMiddleware({url!r}, "alice", spool="memory") as memory:
+        agent = Agent("assistant", "You are helpful.", FakeModel(ScriptedModel()), middlewares=[memory])
+        await agent.reply(UserMsg(name="user", content={told!r}))
+
+asyncio.run(main())
+"""
+
+
+async def test_what_another_process_was_told_is_known_here(
+    reme: AsyncReMe, database_url: str, model: ScriptedModel
+) -> None:
+    script = ELSEWHERE.format(here=str(HERE), url=database_url, told=TOLD)
+    done = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", script], capture_output=True, text=True, timeout=90
+    )
+    assert done.returncode == 0, done.stderr
+    for workspace, known in (("alice", True), ("bob", False)):
+        await agent_of(model, ReMeMiddleware(reme, workspace)).reply(UserMsg(name="user", content=ASKED))
+        assert ("Lisbon" in model.shown) == known
+
+
+# --- version 1, in an environment of its own --------------------------------------------------------------------------
+
+VERSION_1 = ("agentscope==1.0.21", "mcp<2", "sqlalchemy[asyncio]", "tqdm")
+
+
+@pytest.fixture(scope="session")
+def python_with_version_1() -> str:
+    """The Python of an environment that has AgentScope 1 and this checkout; made once, and kept in the user's cache."""
+    minor = f"{sys.version_info.major}.{sys.version_info.minor}"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or platformdirs.user_cache_dir("reme-core-tests", appauthor=False))
+    folder = cache / f"agentscope-1.0.21-python-{minor}"
+    python, ready = folder / "bin" / "python", folder / "ready"
+    root = HERE.parents[1]
+    if not ready.exists() or ready.read_text() != str(root):
+        venv.create(folder, with_pip=True, clear=True)
+        command = [str(python), "-m", "pip", "install", "--quiet", "--editable", str(root), *VERSION_1]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
+        if done.returncode:
+            pytest.skip(f"AgentScope 1 cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
+        ready.write_text(str(root))
+    return str(python)
+
+
+@pytest.mark.timeout(1200)
+def test_the_rules_are_kept_with_version_1(python_with_version_1: str, database_url: str) -> None:
+    command = [python_with_version_1, str(HERE / "agentscope1_run.py"), database_url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "AgentScope 1: keeps all rules" in done.stdout
