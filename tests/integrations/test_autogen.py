@@ -24,7 +24,6 @@ from autogen_core.model_context import (
 )
 from autogen_core.models import AssistantMessage, UserMessage
 from autogen_core.tools import FunctionTool
-from autogen_driver import AutoGenDriver, FakeClient
 from pydantic import SecretStr
 from reme_autogen import ReMeAssistantAgent, ReMeMemory, ReMeModelContext, ReMeTool
 
@@ -33,6 +32,7 @@ from reme_core.errors import ConfigurationError, InputError
 from reme_core.settings import Settings
 from reme_core.testing import ScriptedModel, clock, validate
 from reme_core.text.budget import count_tokens
+from tests.integrations.autogen_driver import AutoGenDriver, FakeClient
 
 TOLD = "My dog Rex lives in Lisbon with my mother."
 ASKED = "Where does my dog Rex live?"
@@ -340,7 +340,7 @@ async def test_an_agent_tends_its_memory_by_tools(reme: AsyncReMe, model: Script
 ELSEWHERE = """
 import asyncio, sys
 sys.path.insert(0, {here!r})
-from autogen_driver import FakeClient
+from tests.integrations.autogen_driver import FakeClient
 from reme_autogen import ReMeAssistantAgent, ReMeMemory
 from reme_core.testing import ScriptedModel
 
