@@ -43,7 +43,7 @@ class FakeClient(ChatCompletionClient, Component[FakeConfig]):
 
     component_type = "model"
     component_config_schema = FakeConfig
-    component_provider_override = "autogen_driver.FakeClient"
+    component_provider_override = "tests.integrations.autogen_driver.FakeClient"
 
     def __init__(self, model: ScriptedModel) -> None:
         self.model = model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import subprocess
@@ -21,7 +22,6 @@ from agentscope.message import ToolCallBlock, UserMsg
 from agentscope.state import AgentState
 from agentscope.tool import FunctionTool, Toolkit
 from agentscope.types import ReplyFinishedReason
-from agentscope_driver import AgentScopeDriver, FakeModel
 from reme_agentscope import ReMeMiddleware
 
 from reme_core import AsyncReMe
@@ -29,6 +29,7 @@ from reme_core.errors import InputError
 from reme_core.settings import Settings
 from reme_core.testing import ScriptedModel, clock, validate
 from reme_core.text.budget import count_tokens
+from tests.integrations.agentscope_driver import AgentScopeDriver, FakeModel
 
 TOLD = "My dog Rex lives in Lisbon with my mother."
 ASKED = "Where does my dog Rex live?"
@@ -178,7 +179,7 @@ import asyncio, sys
 sys.path.insert(0, {here!r})
 from agentscope.agent import Agent
 from agentscope.message import UserMsg
-from agentscope_driver import FakeModel
+from tests.integrations.agentscope_driver import FakeModel
 from reme_agentscope import ReMeMiddleware
 from reme_core.testing import ScriptedModel
 
@@ -194,7 +195,7 @@ asyncio.run(main())
 async def test_what_another_process_was_told_is_known_here(
     reme: AsyncReMe, database_url: str, model: ScriptedModel
 ) -> None:
-    script = ELSEWHERE.format(here=str(HERE), url=database_url, told=TOLD)
+    script = ELSEWHERE.format(here=str(HERE.parents[1]), url=database_url, told=TOLD)
     done = await asyncio.to_thread(
         subprocess.run, [sys.executable, "-c", script], capture_output=True, text=True, timeout=90
     )
@@ -217,13 +218,16 @@ def python_with_version_1() -> str:
     folder = cache / f"agentscope-1.0.21-python-{minor}"
     python, ready = folder / "bin" / "python", folder / "ready"
     root = HERE.parents[1]
-    if not ready.exists() or ready.read_text() != str(root):
-        venv.create(folder, with_pip=True, clear=True)
-        command = [str(python), "-m", "pip", "install", "--quiet", "--editable", str(root), *VERSION_1]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
-        if done.returncode:
-            pytest.skip(f"AgentScope 1 cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
-        ready.write_text(str(root))
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another test run may be making it
+        if not ready.exists() or ready.read_text() != str(root):
+            venv.create(folder, with_pip=True, clear=True)
+            command = [str(python), "-m", "pip", "install", "--quiet", "--editable", str(root), *VERSION_1]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
+            if done.returncode:
+                pytest.skip(f"AgentScope 1 cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
+            ready.write_text(str(root))
     return str(python)
 
 

@@ -356,7 +356,7 @@ asyncio.run(main())
 async def test_what_another_process_was_told_is_known_here(
     reme: AsyncReMe, database_url: str, model: ScriptedModel
 ) -> None:
-    script = ELSEWHERE.format(here=str(Path(__file__).parent), url=database_url, told=TOLD)
+    script = ELSEWHERE.format(here=str(Path(__file__).parents[2]), url=database_url, told=TOLD)
     done = await asyncio.to_thread(
         subprocess.run, [sys.executable, "-c", script], capture_output=True, text=True, timeout=90
     )
