@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -89,6 +90,29 @@ class Process:
         """Ask it to stop; returns its code."""
         self._process.terminate()
         return self._process.wait(timeout=40)
+
+
+def by_schema(body: dict[str, Any]) -> Any:
+    """What a model answers that fills in every form it is given, and otherwise says `ok`."""
+    form = (body.get("response_format") or {}).get("json_schema", {}).get("schema")
+    return "ok" if form is None else _instance(form, form.get("$defs", {}))
+
+
+def _instance(form: dict[str, Any], defs: dict[str, Any]) -> Any:
+    if "$ref" in form:
+        return _instance(defs[form["$ref"].rsplit("/", 1)[1]], defs)
+    if "anyOf" in form:
+        return _instance(form["anyOf"][0], defs)
+    if "enum" in form:
+        return form["enum"][0]
+    kind = form.get("type")
+    if kind == "object":
+        return {name: _instance(part, defs) for name, part in form.get("properties", {}).items()}
+    if kind == "array":
+        return [_instance(form.get("items", {}), defs)]
+    return {"integer": form.get("maximum", 1), "number": form.get("maximum", 1), "boolean": True}.get(
+        str(kind), "早上喝咖啡"
+    )
 
 
 @pytest.fixture

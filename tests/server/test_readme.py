@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from tests.loopback import Loopback
-from tests.server.conftest import Process
+from tests.server.conftest import Process, by_schema
 
 HERE = Path(__file__).parent / "readme"
 START = [
@@ -40,29 +40,6 @@ LIBRARY = [
         [("更新用户资料之前", "先导航到设置，再打开用户资料。"), ("When an API needs a login", "Log in first.")]
     )
 ]
-
-
-def by_schema(body: dict[str, Any]) -> Any:
-    """What a model answers that fills in every form it is given, and otherwise says `ok`."""
-    form = (body.get("response_format") or {}).get("json_schema", {}).get("schema")
-    return "ok" if form is None else _instance(form, form.get("$defs", {}))
-
-
-def _instance(form: dict[str, Any], defs: dict[str, Any]) -> Any:
-    if "$ref" in form:
-        return _instance(defs[form["$ref"].rsplit("/", 1)[1]], defs)
-    if "anyOf" in form:
-        return _instance(form["anyOf"][0], defs)
-    if "enum" in form:
-        return form["enum"][0]
-    kind = form.get("type")
-    if kind == "object":
-        return {name: _instance(part, defs) for name, part in form.get("properties", {}).items()}
-    if kind == "array":
-        return [_instance(form.get("items", {}), defs)]
-    return {"integer": form.get("maximum", 1), "number": form.get("maximum", 1), "boolean": True}.get(
-        str(kind), "早上喝咖啡"
-    )
 
 
 def snippet(name: str, process: Process) -> str:
