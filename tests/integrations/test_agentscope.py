@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
-import os
 import subprocess
 import sys
-import venv
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import pytest
 import reme_agentscope
 from agentscope.agent import Agent
@@ -30,6 +26,7 @@ from reme_core.settings import Settings
 from reme_core.testing import ScriptedModel, clock, validate
 from reme_core.text.budget import count_tokens
 from tests.integrations.agentscope_driver import AgentScopeDriver, FakeModel
+from tests.second_environment import python_with_version_1  # noqa: F401 - a fixture
 
 TOLD = "My dog Rex lives in Lisbon with my mother."
 ASKED = "Where does my dog Rex live?"
@@ -206,29 +203,6 @@ async def test_what_another_process_was_told_is_known_here(
 
 
 # --- version 1, in an environment of its own --------------------------------------------------------------------------
-
-VERSION_1 = ("agentscope==1.0.21", "mcp<2", "sqlalchemy[asyncio]", "tqdm")
-
-
-@pytest.fixture(scope="session")
-def python_with_version_1() -> str:
-    """The Python of an environment that has AgentScope 1 and this checkout; made once, and kept in the user's cache."""
-    minor = f"{sys.version_info.major}.{sys.version_info.minor}"
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or platformdirs.user_cache_dir("reme-core-tests", appauthor=False))
-    folder = cache / f"agentscope-1.0.21-python-{minor}"
-    python, ready = folder / "bin" / "python", folder / "ready"
-    root = HERE.parents[1]
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another test run may be making it
-        if not ready.exists() or ready.read_text() != str(root):
-            venv.create(folder, with_pip=True, clear=True)
-            command = [str(python), "-m", "pip", "install", "--quiet", "--editable", str(root), *VERSION_1]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
-            if done.returncode:
-                pytest.skip(f"AgentScope 1 cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
-            ready.write_text(str(root))
-    return str(python)
 
 
 @pytest.mark.timeout(1200)
