@@ -51,8 +51,8 @@ class _Turn:
     sent_at: datetime
 
     def counts(self) -> Counter[str]:
-        """Its own terms. System prompts have none: they are instructions, not something that was said."""
-        if self.role == "system" or not self.content.strip():
+        """Its own terms. System prompts and what tools gave back have none: nobody said them."""
+        if self.role in ("system", "tool") or not self.content.strip():
             return Counter()
         return index.weigh(
             [(self.content[:_LONGEST], 1.0), (self.author, 1.0), (_day(self.sent_at, self.content), 1.0)]

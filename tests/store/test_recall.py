@@ -302,18 +302,19 @@ async def test_the_same_message_is_taken_in_once_and_keeps_its_place(reme: Async
     assert stored == [(1, "one"), (2, "two")]
 
 
-async def test_messages_without_words_and_system_prompts_are_kept_and_not_recalled(reme: AsyncReMe) -> None:
+async def test_what_nobody_said_is_kept_and_not_recalled(reme: AsyncReMe) -> None:
     await reme.record(
         "w",
         [
             Message(role="system", content="You are a walrus.", session_id="s"),
             Message(role="assistant", content="", session_id="s"),
+            Message(role="tool", content="walrus: 404", session_id="s"),
             Message(content="Hello walrus", session_id="s"),
         ],
         wait=True,
     )
     assert await found(reme, "walrus", kind="conversation") == ["Hello walrus"]
-    assert (await reme.database.fetch("w", "select count(*) from reme.message"))[0][0] == 3
+    assert (await reme.database.fetch("w", "select count(*) from reme.message"))[0][0] == 4
 
 
 async def test_status_names_are_checked(reme: AsyncReMe) -> None:
