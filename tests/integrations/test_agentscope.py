@@ -209,7 +209,7 @@ async def test_what_another_process_was_told_is_known_here(
 def test_the_rules_are_kept_with_version_1(
     python_with_version_1: str,  # noqa: F811
     database_url: str,
-) -> None:  # noqa: F811
+) -> None:
     command = [python_with_version_1, str(HERE / "agentscope1_run.py"), database_url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
