@@ -207,10 +207,10 @@ class Background:
 
     async def aclose(self) -> None:
         """Stop working: a job that runs is finished if it takes no longer than `stop_seconds`, else it runs again."""
-        if self._worker is not None and not self._worker.done():
+        while self._worker is not None and not self._worker.done():
+            # A worker that is only starting may lose a cancellation to the query that it waits for: so ask again.
             self._worker.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._worker
+            await asyncio.wait([self._worker], timeout=self._settings.stop_seconds + 1)
 
     async def _keep_up(self) -> None:
         while True:
