@@ -22,7 +22,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 from rich.console import Console
 from rich.progress import track
@@ -65,9 +64,34 @@ class Embeddings:
             writer.close()
 
 
+class Client:
+    """One connection that stays open. It knows just enough HTTP, so that the cores are left to the service."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    async def __aenter__(self) -> Client:
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port, limit=2**20)
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        self._writer.close()
+        await self._writer.wait_closed()
+
+    async def request(self, method: str, path: str, body: bytes = b"") -> bytes:
+        """The body of an answer with status 200."""
+        head = f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{self._port}\r\ncontent-type: application/json\r\n"
+        self._writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        answer = (await self._reader.readuntil(b"\r\n\r\n")).lower()
+        content = await self._reader.readexactly(int(answer.split(b"content-length:")[1].split(b"\r\n")[0]))
+        if not answer.startswith(b"http/1.1 200"):
+            raise RuntimeError(content.decode())
+        return content
+
+
 @asynccontextmanager
-async def service(folder: str, model_url: str) -> AsyncIterator[str]:
-    """The URL of a `reme backend=http` process on the data in a folder."""
+async def service(folder: str, model_url: str) -> AsyncIterator[int]:
+    """The port of a `reme backend=http` process on the data in a folder."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
@@ -83,61 +107,60 @@ async def service(folder: str, model_url: str) -> AsyncIterator[str]:
         arguments.append(f"database_url={url}")
     command = [str(Path(sys.executable).parent / "reme"), *arguments]
     process = await asyncio.create_subprocess_exec(*command, stderr=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}"
     try:
-        async with httpx.AsyncClient() as client:
-            while True:
-                try:
-                    await client.get(f"{url}/health")
-                    break
-                except httpx.TransportError:
-                    if process.returncode is not None:
-                        raise
-                    await asyncio.sleep(0.1)
-        yield url
+        while True:
+            try:
+                async with Client(port) as client:
+                    await client.request("GET", "/health")
+                break
+            except OSError:
+                if process.returncode is not None:
+                    raise
+                await asyncio.sleep(0.1)
+        yield port
     finally:
         if process.returncode is None:
             process.terminate()
         await process.wait()
 
 
-async def retrieve(client: httpx.AsyncClient, query: str) -> float:
+async def retrieve(client: Client, query: str) -> float:
     """Seconds that one retrieval takes."""
-    body = {"workspace_id": WORKSPACE, "query": query, "top_k": 5}
+    body = json.dumps({"workspace_id": WORKSPACE, "query": query, "top_k": 5}).encode()
     begun = time.perf_counter()
-    response = await client.post("/retrieve_task_memory", json=body)
+    answer = await client.request("POST", "/retrieve_task_memory", body)
     took = time.perf_counter() - begun
-    found = response.raise_for_status().json()["metadata"]["memory_list"]
+    found = json.loads(answer)["metadata"]["memory_list"]
     if len(found) != 5:
         raise RuntimeError(f"{len(found)} memories came back for {query!r}; 5 were asked for")
     return took
 
 
-async def measure(url: str, queries: list[str], clients: int) -> dict[str, Any]:
+async def measure(port: int, queries: list[str], clients: int) -> dict[str, Any]:
     """Retrievals one at a time, then side by side while the health check is asked."""
-    limits = httpx.Limits(max_connections=clients + 1)
-    async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits) as client:
-        half = len(queries) // 2
+    half = len(queries) // 2
+    async with Client(port) as client:
         for query in queries[: half // 10]:
             await retrieve(client, query)
         alone = [await retrieve(client, query) for query in queries[:half]]
-        waiting, beside, health = list(queries[half:]), [], []
+    waiting, beside, health = list(queries[half:]), [], []
 
-        async def one_client() -> None:
+    async def one_client() -> None:
+        async with Client(port) as client:
             while waiting:
                 beside.append(await retrieve(client, waiting.pop()))
 
-        async def check_health() -> None:
-            async with httpx.AsyncClient(base_url=url) as other:
-                while waiting:
-                    begun = time.perf_counter()
-                    (await other.get("/health")).raise_for_status()
-                    health.append(time.perf_counter() - begun)
-                    await asyncio.sleep(0.01)
+    async def check_health() -> None:
+        async with Client(port) as client:
+            while waiting:
+                begun = time.perf_counter()
+                await client.request("GET", "/health")
+                health.append(time.perf_counter() - begun)
+                await asyncio.sleep(0.01)
 
-        begun = time.perf_counter()
-        await asyncio.gather(check_health(), *(one_client() for _ in range(clients)))
-        seconds = time.perf_counter() - begun
+    begun = time.perf_counter()
+    await asyncio.gather(check_health(), *(one_client() for _ in range(clients)))
+    seconds = time.perf_counter() - begun
     return {
         "retrieval_ms": percentiles(alone),
         f"retrieval_ms_{clients}_clients": percentiles(beside),
@@ -162,8 +185,8 @@ async def run(total: int, clients: int, rounds: int) -> None:
         async with reme.database.owner_connection() as connection:
             await connection.execute("vacuum analyze")
         await hnsw.ensure(reme.database, WORKSPACE, exact_below=reme.settings.recall.exact_below)
-        async with service(str(reme.settings.data_dir), model_url) as url:
-            results = await measure(url, [query for query, _ in asked], clients)
+        async with service(str(reme.settings.data_dir), model_url) as port:
+            results = await measure(port, [query for query, _ in asked], clients)
     report(memories=total, dimensions=DIMENSIONS, clients=clients, **results)
 
 

@@ -39,13 +39,13 @@ def serve(
     port: Annotated[int | None, typer.Option(help="Port to listen on; default: 8002.")] = None,
 ) -> None:
     """Run the HTTP service: every flow as POST /FLOW, /v1, /health, /metrics and /docs."""
-    from reme_core.server.run import log_to_stderr, serve_http
+    from reme_core.server.run import log_to_stderr, run_until_stopped, serve_http
 
     settings = session.settings
     settings.http.host = host or settings.http.host
     settings.http.port = settings.http.port if port is None else port
     log_to_stderr()
-    asyncio.run(serve_http(settings))
+    run_until_stopped(serve_http(settings))
 
 
 @app.command()
@@ -57,7 +57,7 @@ def mcp(
     port: Annotated[int | None, typer.Option(help="Port to listen on (sse, http); default: 8001.")] = None,
 ) -> None:
     """Run the MCP service: the flows as tools, memories as resources."""
-    from reme_core.server.run import log_to_stderr, serve_mcp
+    from reme_core.server.run import log_to_stderr, run_until_stopped, serve_mcp
 
     settings = session.settings
     if transport is not None:
@@ -65,7 +65,7 @@ def mcp(
     settings.mcp.host = host or settings.mcp.host
     settings.mcp.port = settings.mcp.port if port is None else port
     log_to_stderr()
-    asyncio.run(serve_mcp(settings))
+    run_until_stopped(serve_mcp(settings))
 
 
 @keys_app.command("create")

@@ -6,7 +6,6 @@ spelling is `reme serve` and `reme mcp`.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,8 +29,7 @@ def settings_of(arguments: Sequence[str]) -> Settings:
 def main(arguments: Sequence[str]) -> None:
     """Run the service that a command line asks for, until it is stopped; a mistake ends the program with code 2."""
     try:
-        settings = settings_of(arguments)
-        asyncio.run(serve(settings))
+        serve(settings_of(arguments))
     except KeyboardInterrupt:
         sys.exit(130)
     except ReMeError as error:
@@ -39,7 +37,7 @@ def main(arguments: Sequence[str]) -> None:
         sys.exit(2 if isinstance(error, ConfigurationError) else 1)
 
 
-async def serve(settings: Settings) -> None:
+def serve(settings: Settings) -> None:
     """Run the service that `backend` names.
 
     Raises:
@@ -48,10 +46,10 @@ async def serve(settings: Settings) -> None:
     """
     if settings.backend == "cmd":
         raise ConfigurationError("backend: say backend=http or backend=mcp; single commands are told by `reme --help`")
-    from reme_core.server.run import log_to_stderr, serve_http, serve_mcp  # noqa: PLC0415 - a mistake shows at once
+    from reme_core.server.run import log_to_stderr, run_until_stopped, serve_http, serve_mcp  # noqa: PLC0415 - not before
 
     log_to_stderr()
-    await (serve_http if settings.backend == "http" else serve_mcp)(settings)
+    run_until_stopped((serve_http if settings.backend == "http" else serve_mcp)(settings))
 
 
 def _names_the_default(argument: str) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
 import logging
 import socket
 import sys
+from collections.abc import Coroutine
 from typing import Any, Literal
 
 import uvicorn
@@ -69,6 +72,13 @@ async def serve_mcp(settings: Settings) -> None:
         await _listen(reme, app, mcp.host, mcp.port, [("listens", f"MCP at {url}")])
 
 
+def run_until_stopped(service: Coroutine[Any, Any, None]) -> None:
+    """Run a service in an event loop of its own: uvloop's where it is installed, which serves more on the same CPU."""
+    factory = importlib.import_module("uvloop").new_event_loop if importlib.util.find_spec("uvloop") else None
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(service)
+
+
 async def announce(reme: AsyncReMe, rows: list[tuple[str, str]], *, host: str = "127.0.0.1") -> None:
     """Say on stderr which database, models and address serve, and warn where anybody could reach them."""
     settings = reme.settings
@@ -110,7 +120,8 @@ async def _listen(
 
 def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # The protocol must be named: asyncio turns Nagle's algorithm, and with it 40 ms an answer, off for TCP only.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
