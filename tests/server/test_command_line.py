@@ -1,0 +1,113 @@
+"""The command line of ReMe 0.1, as typed there: what it accepts, what it refuses, and what it says when it starts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from reme_core.compat.command_line import settings_of
+from reme_core.errors import ConfigurationError
+from tests.server.conftest import Process
+
+REME = str(Path(sys.executable).parent / "reme")
+
+
+def test_values_are_read_as_reme_read_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = settings_of(
+        [
+            "backend=http",
+            "--http.port=8010",
+            "language=zh",
+            "llm.default.backend=openai_compatible",
+            'llm.default.params={"temperature": 0.6, "seed": null}',
+            "embedding_model.default.params.dimensions=512",
+            "vector_store.default.backend=local",
+            "config=default",
+            "flow.mine.flow_content=build_query >> recall >> merge",
+            "op.rerank.params.top_k=7",
+            "recall.log=false",
+        ]
+    )
+    assert (settings.backend, settings.http.port, settings.language) == ("http", 8010, "zh")
+    assert settings.llm["default"].params == {"temperature": 0.6, "seed": None}
+    assert settings.embedding_model["default"].params == {"dimensions": 512}
+    assert settings.flow["mine"].flow_content == "build_query >> recall >> merge"
+    assert settings.op["rerank"].params == {"top_k": 7}
+    assert settings.recall.log is False
+
+
+def test_the_command_line_wins_over_the_file_and_the_file_over_what_it_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "base.yaml").write_text("http: {port: 1, host: 127.0.0.2}\nlanguage: en\n")
+    (tmp_path / "mine.yaml").write_text("import_config: base.yaml\nhttp: {port: 2}\nlanguage: zh\n")
+    settings = settings_of(["config=mine", "http.port=3"])
+    assert (settings.http.port, settings.http.host, settings.language) == (3, "127.0.0.2", "zh")
+
+
+def test_env_files_are_searched_upwards_and_hold_the_flow_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".env").write_text("FLOW_LLM_API_KEY=sk-1\nFLOW_EMBEDDING_BASE_URL=http://127.0.0.1:1/v1\n")
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "deep" / "er")
+    settings = settings_of(["backend=http"])
+    assert settings.llm["default"].api_key.get_secret_value() == "sk-1"
+    assert settings.embedding_model["default"].base_url == "http://127.0.0.1:1/v1"
+
+
+@pytest.mark.parametrize(
+    ("argument", "told"),
+    [
+        ("htp.port=1", r"unknown setting 'htp'; did you mean 'http'\?"),
+        ("http.prt=1", r"unknown setting 'http\.prt'; did you mean 'http\.port'\?"),
+        ("llm.default.modelname=x", r"did you mean 'llm\.default\.model_name'\?"),
+        ("http.port=many", "http.port"),
+        ("vector_store.default.backend=elasticsearch", "vector_store.default.backend"),
+    ],
+)
+def test_an_unknown_key_is_an_error_with_the_nearest_name(argument: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        settings_of(["backend=http", argument])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["backend=http", "http.prt=1"], "did you mean 'http.port'?"),
+        (["llm.default.model_name=x"], "backend=http or backend=mcp"),
+        (["backend=http", "flow.bad.flow_content=build_query >> recal"], "recal"),
+    ],
+)
+def test_a_mistake_ends_the_program_with_a_sentence(tmp_path: Path, arguments: list[str], told: str) -> None:
+    done = subprocess.run([REME, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.timeout(120)
+def test_it_starts_warns_where_anybody_could_reach_it_and_stops_when_told(
+    start: Callable[..., Process], free_port: int
+) -> None:
+    process = start("--backend=http", f"--http.port={free_port}", "http.host=0.0.0.0", "op.rewrite.params={}")
+    process.wait_until_healthy()
+    assert "WARNING: open to everybody" in process.said
+    assert "embedded Postgres" in process.said
+    assert f":{free_port}" in process.said
+    body = json.dumps({"query": "x"})
+    answer = httpx.post(
+        f"{process.url}/retrieve_task_memory", content=body, headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 200
+    assert process.stop() in (0, -15)
+    assert "Traceback" not in process.said
