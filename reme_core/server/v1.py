@@ -146,6 +146,25 @@ class Deleted(BaseModel):
     deleted_count: int
 
 
+class JobOut(BaseModel):
+    """One piece of background work: messages that are made memories of, or memories that are reflected upon."""
+
+    id: int
+    task: str
+    status: str = Field(description="todo, doing, succeeded, failed, cancelled or aborted.")
+    session_id: str
+    attempts: int
+    scheduled_at: datetime | None
+    changed_at: datetime | None
+    error: str | None = Field(description="Why it failed the last time.")
+
+
+class Jobs(BaseModel):
+    """Background work, the newest first."""
+
+    jobs: list[JobOut]
+
+
 def router() -> APIRouter:
     """The endpoints below `/v1`."""
     # Paths are written out below one router, and not nested: metrics are counted by the pattern of the innermost.
@@ -201,6 +220,15 @@ def _reading(routes: APIRouter) -> None:
         """Every change of one memory, the oldest first."""
         access.check(workspace_id)
         return await service.reme.memories.history(workspace_id, memory_id)
+
+    @routes.get("/{workspace_id}/jobs")
+    async def list_jobs(
+        workspace_id: PathWorkspace, service: TheService, access: TheAccess, limit: Limit = 100
+    ) -> Jobs:
+        """What waits, runs and ran in the background for this workspace."""
+        access.check(workspace_id)
+        found = await service.reme.background.jobs(workspace_id, limit=limit)
+        return Jobs(jobs=[JobOut.model_validate(job, from_attributes=True) for job in found])
 
     @routes.post("/{workspace_id}/recall", responses=documented(409))
     async def recall(

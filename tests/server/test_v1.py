@@ -1,0 +1,66 @@
+"""The REST surface: single memories, recall, records and jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+Client = httpx.AsyncClient
+ROOT = "/v1/workspaces/alice/"
+
+
+async def ok(client: Client, method: str, path: str, status: int = 200, **more: Any) -> Any:
+    response = await client.request(method, ROOT + path, **more)
+    assert response.status_code == status, response.text
+    return response.json()
+
+
+async def test_the_life_of_a_memory(client: Client) -> None:
+    given = {"content": "Rex is a dog.", "kind": "observation", "subject": "Rex", "importance": 0.3}
+    (made,) = (await ok(client, "POST", "memories", 201, json={"memories": [given]}))["memories"]
+    path = f"memories/{made['memory_id']}"
+    changed = await ok(client, "PATCH", path, json={"content": "Rex is a cat."})
+    assert (changed["content"], changed["subject"]) == ("Rex is a cat.", "Rex")
+    history = await ok(client, "GET", f"{path}/history")
+    assert [entry["operation"] for entry in history] == ["insert", "update"]
+    assert {entry["changed_by"] for entry in history} == {"http"}
+    listed = await ok(client, "GET", "memories", params={"kind": "observation", "subject": "Rex"})
+    assert [memory["memory_id"] for memory in listed["memories"]] == [made["memory_id"]]
+    assert (await ok(client, "GET", "memories", params={"kind": "task"}))["memories"] == []
+    assert (await ok(client, "DELETE", path))["deleted_count"] == 1
+    await ok(client, "GET", path, 404)
+    assert (await ok(client, "GET", path, params={"deleted": True}))["status"] == "deleted"
+    await ok(client, "DELETE", path, params={"erase": True})
+    await ok(client, "GET", path, 404, params={"deleted": True})
+
+
+async def test_recall_says_why_and_keeps_to_the_kinds(client: Client) -> None:
+    memories = [{"content": "Rex is a dog."}, {"content": "Refund with the API.", "kind": "task"}]
+    await ok(client, "POST", "memories", 201, json={"memories": memories})
+    found = await ok(client, "POST", "recall", json={"query": "Who is Rex?", "kind": ["personal"], "limit": 5})
+    (hit,) = found["hits"]
+    assert hit["memory"]["content"] == "Rex is a dog."
+    assert hit["parts"]["final"] > 0
+    past = {"query": "Rex", "known": {"end": "2000-01-01T00:00:00Z"}}
+    assert (await ok(client, "POST", "recall", json=past))["hits"] == []
+
+
+async def test_what_is_recorded_is_found_as_it_was_said_and_queued_once(client: Client) -> None:
+    said = [{"role": "user", "content": "I moved to Lisbon.", "message_id": "m1", "session_id": "s"}]
+    assert (await ok(client, "POST", "records", json={"messages": said, "wait": True}))["message_ids"] == ["m1"]
+    assert (await ok(client, "POST", "records", json={"messages": said}))["message_ids"] == []
+    found = await ok(client, "POST", "recall", json={"query": "Lisbon", "kind": "conversation"})
+    assert [hit["memory"]["content"] for hit in found["hits"]] == ["I moved to Lisbon."]
+    (job,) = (await ok(client, "GET", "jobs"))["jobs"]
+    assert job["session_id"] == "s"
+    other = await client.get("/v1/workspaces/bob/jobs")
+    assert other.json() == {"jobs": []}
+
+
+async def test_a_batch_is_stored_whole_or_not_at_all(client: Client) -> None:
+    taken = {"content": "First.", "memory_id": "m1"}
+    await ok(client, "POST", "memories", 201, json={"memories": [taken]})
+    told = await ok(client, "POST", "memories", 409, json={"memories": [{"content": "Second."}, taken]})
+    assert told["code"] == "conflict"
+    assert [m["content"] for m in (await ok(client, "GET", "memories"))["memories"]] == ["First."]
