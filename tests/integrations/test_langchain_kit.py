@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from reme_core.testing import validate
 from tests.integrations.langchain_driver import LangChainDriver
 
