@@ -90,7 +90,7 @@ PathWorkspace = Annotated[
 ]
 Integer = Annotated[int, Field(strict=True), BeforeValidator(_whole)]
 TopK = Annotated[int, Field(strict=True, ge=1, le=1000), BeforeValidator(_whole)]
-Count = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1), BeforeValidator(_whole)]
+TokenCost = Annotated[int, Field(strict=True, ge=-1, le=2**31 - 1), BeforeValidator(_whole)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1)]
 Text = Annotated[str | list[dict[str, Any]], AfterValidator(_joined)]
@@ -154,7 +154,7 @@ class ToolCallResultIn(_Wire):
     create_time: Moment | None = None
     input: dict[str, Any] | str | None = None
     output: Any = None
-    token_cost: Count | None = None
+    token_cost: TokenCost | None = Field(None, description="-1 is unknown.")
     success: StrictBool | None = None
     time_cost: Number | None = Field(None, description="Seconds.")
 
