@@ -41,7 +41,7 @@ lexical_leg as materialized (
     order by matched.score desc, matched.document_id
     limit ${depth}
 ),
-candidate as (
+candidate as materialized (
     select v.document_id, v.similarity, coalesce(m.score, 0) as score
     from vector_leg v left join matched m using (document_id)
     union all
@@ -49,13 +49,13 @@ candidate as (
     from lexical_leg l
     where not exists (select from vector_leg v where v.document_id = l.document_id)
 ),
-scaled as (
+scaled as materialized (
     select document_id, similarity, ${scales}
     from candidate
 ),
 
 -- name: memories
-ranked as (
+ranked as materialized (
     select s.document_id, s.similarity, s.vector, s.lexical, ${time} as time, ${type} as type
     from scaled s ${join_scaled}
 ),
@@ -72,7 +72,7 @@ order by best.final desc, best.document_id
 -- name: messages
 -- A turn counts by its own score, by the best of its session, by whether its speaker is the one asked about, and by how
 -- much it can say: short turns and questions seldom hold the answer.
-judged as (
+judged as materialized (
     select s.*, %(alpha)s * vector + (1 - %(alpha)s) * lexical as own, m.session_id,
            case when m.author <> ''
                  and strpos(%(padded_query)s, ' ' || split_part(lower(m.author), ' ', 1) || ' ') > 0
@@ -81,7 +81,7 @@ judged as (
            + %(length_bonus)s * m.terms / (m.terms + 20.0) as prior
     from scaled s join reme.message m on m.workspace_id = %(workspace)s and m.document_id = s.document_id
 ),
-ranked as (
+ranked as materialized (
     select *, coalesce(max(own) over (partition by session_id) / nullif(max(own) over (), 0), 0) as session
     from judged
 ),
