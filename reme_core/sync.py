@@ -151,6 +151,8 @@ class ReMe(_Facade):
     summarise = blocking(AsyncReMe.summarise)
     reflect = blocking(AsyncReMe.reflect)
     execute = blocking(AsyncReMe.execute)
+    retrieve = blocking(AsyncReMe.retrieve)
+    get_profile = blocking(AsyncReMe.get_profile)
 
     def open(self) -> Self:
         """Connect now rather than at the first use.
