@@ -13,14 +13,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from procrastinate import App, JobContext, PsycopgConnector, RetryStrategy
-from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
+from procrastinate.exceptions import AlreadyEnqueued
 from psycopg import AsyncConnection
 
 from reme_core.errors import DatabaseError, FlowError, NotFoundError, ReMeError
@@ -36,7 +35,6 @@ QUEUE = "reme"
 _SQL = load("queue.sql")
 _UPKEEP_SECONDS = 30.0  # how often a worker looks for stalled jobs and due reflections
 _POLL_SECONDS = 2.0  # a job whose time comes, or is moved, announces itself to nobody
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0  # of a worker whose database is away
 _WAIT_SECONDS = 0.05  # between looks at what another worker has taken on
 _STALLED_SECONDS = 40.0  # a worker whose heartbeat (every ten seconds) is older than this is dead
 _KEPT_DAYS = 7  # how long jobs that went well are shown
@@ -162,7 +160,7 @@ class Background:
     def start(self) -> None:
         """Begin to work on jobs in this process, if that isn't so already."""
         if self._worker is None or self._worker.done():
-            self._worker = asyncio.get_running_loop().create_task(self._keep_working())
+            self._worker = asyncio.get_running_loop().create_task(self.run())
 
     @property
     def working(self) -> asyncio.Task[None]:
@@ -174,20 +172,6 @@ class Background:
         if self._worker is None:
             raise ReMeError("no worker runs here; start one with background.start()")
         return self._worker
-
-    async def _keep_working(self) -> None:
-        """Work on jobs until cancelled; while the database is away, wait for it."""
-        pause = _FIRST_PAUSE_SECONDS
-        while True:
-            begun = time.monotonic()
-            try:
-                await self.run()
-            except (ConnectorException, DatabaseError) as error:
-                if time.monotonic() - begun > _LONGEST_PAUSE_SECONDS:
-                    pause = _FIRST_PAUSE_SECONDS  # it worked for a while, so this is a new outage
-                log.warning("the worker lost the database and asks again in %.0f s: %s", pause, error)
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     async def run(self, *, until_done: bool = False) -> None:
         """Work on jobs until cancelled, or with `until_done` until none is due."""

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from procrastinate.exceptions import ConnectorException
 
 from reme_core import AsyncReMe, Message, Settings
 from reme_core.errors import ModelUnavailableError, NotFoundError
@@ -167,35 +166,6 @@ async def test_draining_waits_for_what_another_worker_took_on(settings: Settings
         await reme.summarise("w")
         assert len(summaries.seen) == 5
         assert {job.status for job in await reme.background.jobs("w")} == {"succeeded"}
-
-
-async def test_a_worker_outlives_an_outage_of_the_database(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("reme_core.background._FIRST_PAUSE_SECONDS", 0.1)
-    settings.worker.after_turns = 1
-    async with AsyncReMe(settings) as reme:
-        summaries: Any = Summaries(reme)
-        reme.background._summarise = summaries
-        away = True
-        works = reme.background.run
-
-        async def run(*, until_done: bool = False) -> None:
-            if away:
-                raise ConnectorException("the connection was lost")
-            await works(until_done=until_done)
-
-        monkeypatch.setattr(reme.background, "run", run)
-        await reme.record("w", turns("before it is back"))
-        await asyncio.sleep(0.5)
-        assert summaries.seen == []
-        away = False
-        for _ in range(100):
-            if summaries.seen:
-                break
-            await asyncio.sleep(0.1)
-        assert summaries.seen == [["before it is back"]]
-    assert "lost the database" in caplog.text
 
 
 KILLED = textwrap.dedent(
