@@ -333,7 +333,7 @@ class AsyncReMe:
         return await erase_messages(self.database, workspace, message_ids)
 
     async def retrieve(
-        self, workspace: str, query: str, *, kind: str = "personal", top_k: int = 5, **more: Any
+        self, /, workspace: str, query: str, *, kind: str = "personal", top_k: int = 5, **more: Any
     ) -> Response:
         """Find what helps with a query, as a note for an agent: the flow `retrieve_<kind>_memory`.
 
