@@ -105,7 +105,8 @@ class _Move:
             vectors = await self._embed(documents)
             async with self._database.transaction(self._workspace) as conn:
                 await conn.execute(index.LOCK, self._values())
-                await self._write(conn, documents, vectors)
+                written = await self._write(conn, documents, vectors)
+            self._committed(written)
             after = documents[-1].document_id
 
     async def change_over(self, *, indexed: bool) -> bool:
@@ -116,20 +117,20 @@ class _Move:
             if len(found) > _LAST:
                 return False
             documents = [_Document(*row) for row in found]
-            if documents:
-                await self._write(conn, documents, await self._embed(documents))
+            written = await self._write(conn, documents, await self._embed(documents)) if documents else 0
             await conn.execute(_SQL["switch"], self._values())
             if indexed:
                 await hnsw.serve(conn, self._workspace, self._embedder.name)
-            return True
+        self._committed(written)
+        return True
 
     async def _embed(self, documents: Sequence[_Document]) -> change.Vectors:
         vectors = await self._embedder.embed([document.text for document in documents], "passage")
         self.width = vectors.shape[1]
         return vectors
 
-    async def _write(self, conn: AsyncConnection[Any], documents: Sequence[_Document], vectors: change.Vectors) -> None:
-        """Write the vectors of those documents that still say what was embedded."""
+    async def _write(self, conn: AsyncConnection[Any], documents: Sequence[_Document], vectors: change.Vectors) -> int:
+        """Write the vectors of those documents that still say what was embedded; returns how many those are."""
         numbers = [document.document_id for document in documents]
         found = await (await conn.execute(_SQL["missing"], self._values(only=numbers))).fetchall()
         still = {row[0]: _Document(*row) for row in found}
@@ -143,9 +144,13 @@ class _Move:
         await index.write_vectors(
             conn, self._workspace, described, vectors[kept], model=self._embedder.name, hnsw=False
         )
-        self.made += len(kept)
-        self._done += len(kept)
-        if self._on_progress is not None:
+        return len(kept)
+
+    def _committed(self, written: int) -> None:
+        """Count the vectors of a transaction that has ended: what is told as done outlives this process."""
+        self.made += written
+        self._done += written
+        if written and self._on_progress is not None:
             self._on_progress(self._done, max(self._total, self._done))
 
     def _values(self, *, after: int = -1, limit: int = _BATCH, only: Sequence[int] | None = None) -> dict[str, Any]:
