@@ -15,9 +15,12 @@ from llama_index.core.agent.workflow import FunctionAgent
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms import ChatMessage
 from llama_index.core.memory import InsertMethod, Memory
+from llama_index.core.storage.chat_store.base_db import MessageStatus
+from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from llama_index.core.workflow import Context, JsonSerializer
 from pydantic import SecretStr
-from reme_llamaindex import ReMeMemory, ReMeMemoryBlock
+from reme_llamaindex import ConversationStore, ReMeMemory, ReMeMemoryBlock
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from reme_core import AsyncReMe, Settings
 from reme_core.errors import DatabaseUnavailableError
@@ -26,8 +29,6 @@ from tests.integrations.llamaindex_driver import LlamaIndexConversation, Scripte
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning"),  # of LlamaIndex's workflows
-    pytest.mark.filterwarnings("ignore:.aiosqlite.core.Connection:ResourceWarning"),  # it never closes its chat store
-    pytest.mark.usefixtures("no_chat_store_left"),
     pytest.mark.filterwarnings("ignore:Skipping serialization of known unserializable key"),
 ]
 TOLD = "My dog Rex lives in Lisbon with my mother."
@@ -62,17 +63,21 @@ async def test_known_in_another_process_and_to_nobody_else(settings: Settings, d
 async def test_connects_again_wherever_it_is_made_again(settings: Settings) -> None:
     await told(settings)
     memory = ReMeMemory(settings, "alice", top_k=3, session_id="s", insert_method=InsertMethod.SYSTEM)
+    await memory.aput(ChatMessage(role="user", content="Hello!"))
     serializer = JsonSerializer()
-    for again in (
-        ReMeMemory.from_dict(json.loads(json.dumps(memory.to_dict()))),
-        serializer.deserialize(serializer.serialize(memory)),
-        pickle.loads(pickle.dumps(memory)),
-        copy.deepcopy(memory),
+    for again, went_along in (
+        (ReMeMemory.from_dict(json.loads(json.dumps(memory.to_dict()))), []),
+        (serializer.deserialize(serializer.serialize(memory)), []),
+        (pickle.loads(pickle.dumps(memory)), ["Hello!"]),
+        (copy.deepcopy(memory), ["Hello!"]),
     ):
+        assert [m.content for m in await again.aget_all()] == went_along
         assert (again.session_id, again.top_k, again.insert_method) == ("s", 3, InsertMethod.SYSTEM)
         async with again:
             await again.aput(ChatMessage(role="user", content=ASKED))
             assert "Lisbon" in str((await again.aget())[0].content)
+    assert [m.content for m in await memory.aget_all()] == ["Hello!"]
+    await memory.aclose()
 
 
 def test_the_password_is_not_written_down_and_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +152,9 @@ async def test_a_hundred_turns_cost_a_recall_and_a_record_each_and_a_bounded_not
 async def test_a_block_recalls_once_a_turn_and_records_what_leaves_short_term_memory(settings: Settings) -> None:
     await told(settings)
     async with ReMeMemoryBlock(settings, "alice", write="awaited") as block:
-        memory = Memory.from_defaults(session_id="s", token_limit=120, token_flush_size=20, memory_blocks=[block])
+        memory = Memory.from_defaults(
+            session_id="s", token_limit=120, token_flush_size=20, memory_blocks=[block], chat_store=ConversationStore()
+        )
         model = ScriptedModel()
         agent = FunctionAgent(llm=ScriptedLLM(model))
         await agent.run(user_msg=ASKED, memory=memory)
@@ -163,6 +170,39 @@ async def test_a_block_recalls_once_a_turn_and_records_what_leaves_short_term_me
     async with AsyncReMe(settings) as reme:
         said = [hit.content for hit in (await reme.recall("alice", "Remark 0", kind="conversation")).hits]
         assert f"Remark 0 {words}" in said
+
+
+async def test_the_store_answers_as_the_one_of_llamaindex_does() -> None:
+    engine = create_async_engine("sqlite+aiosqlite:///:memory:")
+    theirs, ours = SQLAlchemyChatStore("messages", async_engine=engine), ConversationStore()
+    said = [ChatMessage(role=role, content=f"{role} {n}") for n in range(4) for role in ("user", "assistant")]
+    active, archived = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
+    calls: list[tuple[str, Any]] = [
+        ("add_messages", ("a", said)),
+        ("add_message", ("b", said[0])),
+        ("archive_oldest_messages", ("a", 3)),
+        ("add_message", ("a", said[7], archived)),
+        ("delete_oldest_messages", ("a", 2)),
+        ("delete_message", ("a", 7)),
+        ("delete_message", ("a", 9)),  # of the other conversation
+        ("delete_message", ("a", 99)),
+        ("set_messages", ("b", said[:2])),
+        ("delete_messages", ("a", archived)),
+        ("archive_oldest_messages", ("nobody", 1)),
+        ("delete_messages", ("b",)),
+    ]
+    for name, arguments in calls:
+        assert await getattr(ours, name)(*arguments) == await getattr(theirs, name)(*arguments), name
+        assert sorted(await ours.get_keys()) == sorted(await theirs.get_keys())
+        for key in ("a", "b", "nobody"):
+            for status in (active, archived, None):
+                assert await ours.count_messages(key, status) == await theirs.count_messages(key, status)
+                assert await ours.get_messages(key, status) == await theirs.get_messages(key, status), name
+            page = {"limit": 2, "offset": 1}
+            assert await ours.get_messages(key, **page) == await theirs.get_messages(key, **page)
+    (await ours.get_messages("a"))[0].additional_kwargs["changed"] = True
+    assert not (await ours.get_messages("a"))[0].additional_kwargs
+    await engine.dispose()
 
 
 async def test_tools_tend_the_memory(settings: Settings) -> None:

@@ -10,8 +10,6 @@ from tests.integrations.llamaindex_driver import LlamaIndexDriver
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning"),  # of LlamaIndex's workflows
-    pytest.mark.filterwarnings("ignore:.aiosqlite.core.Connection:ResourceWarning"),  # it never closes its chat store
-    pytest.mark.usefixtures("no_chat_store_left"),
 ]
 
 

@@ -1,9 +1,11 @@
 """ReMe core as the long-term memory of LlamaIndex agents.
 
-`ReMeMemory` recalls before each turn and records after it; `ReMeMemoryBlock` gives a stock `Memory` what is known.
+`ReMeMemory` recalls before each turn and records after it; `ReMeMemoryBlock` gives a stock `Memory` what is known, and
+`ConversationStore` a place for its messages that needs no closing.
 """
 
 from reme_llamaindex.block import ReMeMemoryBlock
 from reme_llamaindex.memory import ReMeMemory
+from reme_llamaindex.short_term import ConversationStore
 
-__all__ = ["ReMeMemory", "ReMeMemoryBlock"]
+__all__ = ["ConversationStore", "ReMeMemory", "ReMeMemoryBlock"]

@@ -12,7 +12,8 @@ from typing import Any, Final, Self
 
 from llama_index.core.llms import ChatMessage, TextBlock
 from llama_index.core.memory import InsertMethod, Memory
-from pydantic import PrivateAttr, SecretStr
+from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
+from pydantic import Field, PrivateAttr, SecretStr
 
 from reme_core.links import HasSettings
 from reme_core.schema import Message, new_id
@@ -20,6 +21,7 @@ from reme_core.settings import Settings
 from reme_core.turn import Note
 from reme_llamaindex.connected import Connected
 from reme_llamaindex.convert import from_llamaindex
+from reme_llamaindex.short_term import ConversationStore
 from reme_llamaindex.usage import report_usage
 
 SHORT_TERM_TOKENS: Final = 30_000
@@ -40,6 +42,8 @@ class ReMeMemory(Connected, Memory):
     """
 
     insert_method: InsertMethod = InsertMethod.USER
+    sql_store: AsyncDBChatStore = Field(default_factory=ConversationStore, exclude=True)
+    """Where the short-term part stands: in this process, unless a store is given, which is its giver's to close."""
     _turn_id: str = PrivateAttr(default="")
     _asked: bool = PrivateAttr(default=False)  # whether the user's words of this turn were put
     _waiting: list[Message] = PrivateAttr(default_factory=list)
@@ -60,7 +64,7 @@ class ReMeMemory(Connected, Memory):
             token_limit: Tokens of short-term memory, as for `Memory`.
             options: `kinds`, `top_k`, `token_budget`, `on_error`, `write`, `patience` and `spool`, as
                 `reme_core.turn.TurnMemory` takes them; and everything else that `Memory` takes, such as `session_id`,
-                `memory_blocks` and `insert_method`, which is `InsertMethod.USER` here.
+                `memory_blocks`, `sql_store` and `insert_method`, which is `InsertMethod.USER` here.
         """
         super().__init__(reme, workspace_id, token_limit=token_limit, **options)
 

@@ -1,0 +1,111 @@
+"""`ConversationStore`: where the short-term part of a `ReMeMemory` stands unless told otherwise.
+
+LlamaIndex's own default is an in-memory SQLite that no part of it closes: each memory keeps a thread, which may outlive
+the event loop it answers to, and once used cannot be copied or pickled. A list needs none of this.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any, NamedTuple
+
+from llama_index.core.llms import ChatMessage
+from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
+from pydantic import PrivateAttr
+
+
+class _Kept(NamedTuple):
+    number: int
+    status: MessageStatus
+    data: dict[str, Any]  # as JSON, so that whoever changes a message that was read changes no other reading
+
+    @property
+    def message(self) -> ChatMessage:
+        return ChatMessage.model_validate(self.data)
+
+
+class ConversationStore(AsyncDBChatStore):
+    """Conversations in this process, by their keys; there is nothing to open or to close.
+
+    ```python
+    memory = Memory.from_defaults(chat_store=ConversationStore())
+    ```
+    """
+
+    _kept: dict[str, list[_Kept]] = PrivateAttr(default_factory=dict)
+    _numbers: count[int] = PrivateAttr(default_factory=lambda: count(1))
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Its name in what LlamaIndex writes down."""
+        return "ConversationStore"
+
+    async def get_messages(
+        self,
+        key: str,
+        status: MessageStatus | None = MessageStatus.ACTIVE,
+        limit: int | None = None,
+        offset: int | None = None,
+    ) -> list[ChatMessage]:
+        """Messages of that status (None: of any), in order; `limit` of them at the most, after the first `offset`."""
+        found = self._of(key, status)[offset or 0 :]
+        return [kept.message for kept in found[:limit]]
+
+    async def count_messages(self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE) -> int:
+        """How many messages of that status (None: of any) there are."""
+        return len(self._of(key, status))
+
+    async def add_message(self, key: str, message: ChatMessage, status: MessageStatus = MessageStatus.ACTIVE) -> None:
+        """Append a message."""
+        await self.add_messages(key, [message], status)
+
+    async def add_messages(
+        self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
+    ) -> None:
+        """Append messages."""
+        new = [_Kept(next(self._numbers), status, message.model_dump(mode="json")) for message in messages]
+        self._kept.setdefault(key, []).extend(new)
+
+    async def set_messages(
+        self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
+    ) -> None:
+        """Put messages in the place of all that there are."""
+        await self.delete_messages(key)
+        await self.add_messages(key, messages, status)
+
+    async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
+        """Remove the message of that number, counted from 1 over the whole store, and return it."""
+        found = [kept for kept in self._of(key, None) if kept.number == idx]
+        self._drop(key, found)
+        return found[0].message if found else None
+
+    async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
+        """Remove the messages of that status (None: of any)."""
+        self._drop(key, self._of(key, status))
+
+    async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
+        """Remove the oldest `n` active messages, and return them."""
+        oldest = self._of(key, MessageStatus.ACTIVE)[:n]
+        self._drop(key, oldest)
+        return [kept.message for kept in oldest]
+
+    async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
+        """Archive the oldest `n` active messages, and return them."""
+        oldest = self._of(key, MessageStatus.ACTIVE)[:n]
+        archived = {kept.number for kept in oldest}
+        self._kept[key] = [
+            kept._replace(status=MessageStatus.ARCHIVED) if kept.number in archived else kept
+            for kept in self._of(key, None)
+        ]
+        return [kept.message for kept in oldest]
+
+    async def get_keys(self) -> list[str]:
+        """The conversations that have messages."""
+        return [key for key, kept in self._kept.items() if kept]
+
+    def _of(self, key: str, status: MessageStatus | None) -> list[_Kept]:
+        return [kept for kept in self._kept.get(key, ()) if status is None or kept.status == status]
+
+    def _drop(self, key: str, unwanted: list[_Kept]) -> None:
+        numbers = {kept.number for kept in unwanted}
+        self._kept[key] = [kept for kept in self._of(key, None) if kept.number not in numbers]
