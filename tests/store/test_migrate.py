@@ -147,3 +147,16 @@ async def test_a_login_that_row_level_security_cannot_hold_is_refused(database_u
                 await Database.open(Settings(database_url=SecretStr(make_conninfo(database_url, user="free_rider"))))
         finally:
             connection.execute("drop owned by free_rider; drop role free_rider")
+
+
+UNEXPLAINED = """
+select c.relname, coalesce(a.attname, '') from pg_class c
+left join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+where c.relnamespace = 'reme'::regnamespace and c.relkind in ('r', 'p', 'v', 'm')
+  and (obj_description(c.oid, 'pg_class') is null or col_description(c.oid, a.attnum) is null)
+"""
+
+
+def test_every_table_view_and_column_explains_itself(database_url: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute(UNEXPLAINED).fetchall() == []

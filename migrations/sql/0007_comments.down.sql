@@ -1,0 +1,1 @@
+-- Comments change nothing that an older release reads: those on views and on the queue's tables go with them.
