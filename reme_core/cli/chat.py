@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
+import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
+from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.session import Session, with_session
@@ -65,7 +66,7 @@ class Terminal:
     def __init__(self, reme: AsyncReMe, conversation: Chat, name: str, system_prompt: str) -> None:
         self.reme = reme
         self.chat = conversation
-        self.console = Console(highlight=False)
+        self.console = Console(highlight=False, markup=False)
         self._name = name
         self._system_prompt = system_prompt
         self._streaming = True
@@ -83,7 +84,7 @@ class Terminal:
             history=FileHistory(str(folder / "chat_history")), completer=completer
         )
         model = self.reme.chat.name if self.reme.chat else "no chat model; what is remembered is shown"
-        self.console.print(f"Talking in workspace [bold]{self.chat.workspace}[/] ({model}). /help, /exit", style="dim")
+        self.console.print(f"Talking in workspace {self.chat.workspace} ({model}). /help, /exit", style="dim")
         while True:
             try:
                 typed = (await prompt.prompt_async("› ")).strip()
@@ -114,17 +115,11 @@ class Terminal:
             self.console.print(Markdown("".join([piece async for piece in pieces])))
 
     async def _command(self, typed: str) -> None:
-        try:
-            name, *rest = shlex.split(typed)
-        except ValueError as error:
-            raise InputError(f"cannot read /{typed}: {error}; close the quotes") from None
+        name, _, rest = typed.partition(" ")
         command = COMMANDS.get(name)
         if command is None:
             raise InputError(f"there is no /{name}; /help lists what there is")
-        # "/add_memory content=…" as MemoryScope has it, "/add …" for short: words without a name are the content.
-        named = dict(word.split("=", 1) for word in rest if "=" in word and word.split("=", 1)[0] in _NAMES)
-        free = " ".join(word for word in rest if not ("=" in word and word.split("=", 1)[0] in _NAMES))
-        await command(self, {"content": free, **named} if free else named)
+        await command(self, _arguments(rest))
 
     async def help(self, _: Arguments) -> None:
         """Lists what can be done."""
@@ -150,7 +145,7 @@ class Terminal:
         self.console.print(f"Remembered as {memory.memory_id}.")
 
     async def delete(self, arguments: Arguments) -> None:
-        """Takes a memory out of use, by its id or exact text: /delete "I am allergic to peanuts"."""
+        """Takes a memory out of use, by its id as /memory shows it, or by its exact text: /delete "I like tea"."""
         self.console.print(f"{await self._remove(arguments, erase=False)} deleted; the history keeps it.")
 
     async def forget(self, arguments: Arguments) -> None:
@@ -167,7 +162,7 @@ class Terminal:
     async def read_message(self, _: Arguments) -> None:
         """Shows what was said in this conversation."""
         for message in self.chat.history:
-            self.console.print(f"[bold]{message.author or message.role}[/]: {message.content}", markup=True)
+            self.console.print(Text.assemble((message.author or message.role, "bold"), f": {message.content}"))
 
     async def profile(self, _: Arguments) -> None:
         """Shows standing wishes and stable facts, which every answer is given."""
@@ -179,7 +174,7 @@ class Terminal:
             self.console.print("Nothing was answered yet." if self.chat.last is None else "No memory shaped it.")
             return
         for memory in self.chat.last.note.standing:
-            self.console.print(f"[green]always[/] {output.said(memory)}")
+            self.console.print(Text.assemble(("always ", "green"), output.said(memory)))
         if self.chat.last.note.hits:
             self.console.print(output.hits(self.chat.last.note.hits, explain=True))
 
@@ -206,6 +201,10 @@ class Terminal:
         wanted = arguments.get("memory_id") or arguments.get("content") or ""
         found = await self.reme.memories.list(self.chat.workspace, limit=1000)
         ids = [m.memory_id for m in found if wanted in (m.memory_id, m.content)]
+        if not ids and len(wanted) >= _SHOWN_ID:
+            ids = [m.memory_id for m in found if m.memory_id.startswith(wanted)]
+            if len(ids) > 1:
+                raise InputError(f"{len(ids)} memories have an id that begins with {wanted}; give more of it")
         if not ids:
             raise InputError(f"no memory has the id or the exact text {wanted!r}; /memory lists them")
         return await self.reme.memories.delete(self.chat.workspace, ids, erase=erase, actor="chat")
@@ -213,8 +212,31 @@ class Terminal:
     def _show(self, memories: list[Memory]) -> None:
         table = output.table("ID", "KIND", "SAID", "CONTENT", wide="CONTENT")
         for memory in memories:
-            table.add_row(memory.memory_id[:8], memory.kind, output.day(memory.observed_at), output.said(memory))
+            said = output.said(memory)
+            table.add_row(memory.memory_id[:_SHOWN_ID], memory.kind, output.day(memory.observed_at), said)
         self.console.print(table if memories else "Nothing is remembered yet.")
+
+
+def _arguments(text: str) -> Arguments:
+    """What follows a command: `content=…` as MemoryScope has it, or words, which are the content.
+
+    A quote opens a quotation only where a word begins, so that apostrophes are what they are.
+
+    Raises:
+        InputError: A quotation does not end.
+    """
+    named: Arguments = {}
+    free: list[str] = []
+    for found in _ARGUMENT.finditer(text):
+        name, double, single, word = found.groups()
+        if word is not None and word[0] in "\"'":
+            raise InputError(f"the quotation {word} … does not end; close it with {word[0]}")
+        value = next(part for part in (double, single, word, "") if part is not None)
+        if name:
+            named[name] = value
+        else:
+            free.append(value)
+    return {"content": " ".join(free), **named} if free else named
 
 
 def _number(text: str) -> int:
@@ -234,7 +256,8 @@ async def _leave(terminal: Terminal, _: Arguments) -> None:
     """Leaves."""
 
 
-_NAMES = ("content", "query", "memory_id", "limit")
+_SHOWN_ID = 8  # characters: enough to tell the memories of one person apart
+_ARGUMENT = re.compile(r"""(?:(content|query|memory_id|limit)=)?(?:"([^"]*)"(?!\S)|'([^']*)'(?!\S)|(\S+))""")
 _SHORT: dict[str, Command] = {
     "help": Terminal.help,
     "memory": Terminal.memory,

@@ -34,7 +34,7 @@ def upgrade(session: Session) -> None:
 @app.command()
 @with_session
 def status(session: Session) -> None:
-    """Show which database is used, and its schema's version. Ends with 4 when it needs an upgrade."""
+    """Show which database is used, and its schema's version. Ends with 4 when that isn't this release's."""
     from reme_core.store import migrate
     from reme_core.store.translate import masked
 
@@ -54,7 +54,10 @@ def status(session: Session) -> None:
     for name, value in facts.items():
         words = {True: "yes", False: "no", None: "–"}
         shown.add_row(name.replace("_", " "), words[value] if isinstance(value, bool | None) else str(value))
-    session.show(facts, shown, *([] if version == newest else ["Run `reme db upgrade`."]))
+    advice = "Run `reme db upgrade`."
+    if version is not None and version not in migrate.versions():
+        advice = "A newer release of reme-core made it: run `pip install --upgrade reme-core`."
+    session.show(facts, shown, *([] if version == newest else [advice]))
     if version != newest:
         raise typer.Exit(4)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.markup import escape
+from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.session import Options, Session, exits, with_session
@@ -33,14 +33,14 @@ def _list(session: Session, *, ops: bool) -> None:
     described = describe_flows(Catalog(session.settings))
     listed = output.table("FLOW", "WHAT IT DOES, AND ITS STEPS", wide="WHAT IT DOES, AND ITS STEPS")
     for flow in described:
-        about = f"[red]{escape(flow.problem)}[/]" if flow.problem else flow.description
-        listed.add_row(f"[bold]{flow.name}[/]", f"{about}\n[dim]{escape(flow.text)}[/]")
+        about = (flow.problem, "red") if flow.problem else flow.description
+        listed.add_row(Text(flow.name, "bold"), Text.assemble(about, "\n", (flow.text, "dim")))
     known = describe_ops() if ops else []
     table = output.table("OP", "WHAT IT DOES, AND ITS PARAMETERS", wide="WHAT IT DOES, AND ITS PARAMETERS")
     for op in known:
-        lines = [op.doc, f"[dim]reads {', '.join(op.reads) or '-'}; writes {', '.join(op.writes) or '-'}[/]"]
-        lines += [f"[cyan]{name}[/]: {escape(text)}" for name, text in op.parameters.items()]
-        table.add_row(f"[bold]{op.name}[/]", "\n".join(lines))
+        lines = [Text(op.doc), Text(f"reads {', '.join(op.reads) or '-'}; writes {', '.join(op.writes) or '-'}", "dim")]
+        lines += [Text.assemble((name, "cyan"), f": {text}") for name, text in op.parameters.items()]
+        table.add_row(Text(op.name, "bold"), Text("\n").join(lines))
     session.show({"flows": described, **({"ops": known} if ops else {})}, listed, *([table] if ops else []))
 
 

@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.session import Session, with_session
@@ -62,13 +63,13 @@ def list_jobs(
     with session.opened() as reme:
         jobs = reme.background.jobs(workspace, statuses=status, limit=limit)
     table = output.table(
-        "ID", "TASK", "STATUS", "WORKSPACE", "SESSION", "TRIES", "DUE", "CHANGED", right=["ID", "TRIES"]
+        "ID", "TASK", "STATUS", "WORKSPACE", "SESSION", "TRIES", "DUE", "LAST ERROR", right=["ID", "TRIES"]
     )
     for job in jobs:
         table.add_row(
             str(job.id),
             job.task,
-            f"[{_STYLES.get(job.status, 'dim')}]{job.status}[/]",
+            Text(job.status, _STYLES.get(job.status, "dim")),
             job.workspace,
             job.session_id,
             str(job.attempts),

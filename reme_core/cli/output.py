@@ -28,14 +28,14 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def stdout() -> Console:
-    """Where answers go."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PIPED_WIDTH)
+    """Where answers go. A `[` in what is remembered stays one: styles are given as `Text`, never as markup."""
+    console = Console(highlight=False, markup=False)
+    return console if console.is_terminal else Console(highlight=False, markup=False, width=PIPED_WIDTH)
 
 
 def stderr() -> Console:
     """Where everything else goes."""
-    return Console(stderr=True, highlight=False)
+    return Console(stderr=True, highlight=False, markup=False)
 
 
 def print_json(data: Any) -> None:

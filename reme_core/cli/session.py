@@ -106,8 +106,7 @@ class Session:
             output.print_json(data)
             return
         for line in lines:
-            verbatim = isinstance(line, str)
-            output.stdout().print(line, soft_wrap=verbatim, markup=not verbatim)
+            output.stdout().print(line, soft_wrap=isinstance(line, str))
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[[int, int | None], None]]:

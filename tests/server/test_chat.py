@@ -10,6 +10,7 @@ from reme_core import AsyncReMe, Settings
 from reme_core.chat import Chat
 from reme_core.cli.chat import COMMANDS, Terminal
 from reme_core.errors import InputError, ModelError
+from reme_core.schema import Memory
 from reme_core.settings import ChatSettings
 from tests.loopback import Loopback
 
@@ -136,5 +137,36 @@ async def test_every_command_of_the_terminal_does_what_it_says(
     await terminal.say("/add 'unfinished")
     await terminal.say("/nonsense")
     errors = capsys.readouterr().err
-    assert "close the quotes" in errors
+    assert "close it with '" in errors
     assert "there is no /nonsense" in errors
+
+
+async def test_brackets_and_apostrophes_are_kept_as_they_were_typed(
+    offline: AsyncReMe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal(offline, Chat(offline, "alice"), "", "")
+    terminal.console.width = 200
+    await terminal.say("/add I'm at home with [bold]tags[/bold] and [/x]")
+    await terminal.say("/add_memory content=\"It's 'quoted' and a=b\" limit=3")
+    stored = {memory.content for memory in await offline.memories.list("alice")}
+    assert stored == {"I'm at home with [bold]tags[/bold] and [/x]", "It's 'quoted' and a=b"}
+    await terminal.say("What about the [/x] tags?")
+    for look in ("/memory", "/why", "/read_message"):
+        capsys.readouterr()
+        await terminal.say(look)
+        assert "[/x]" in capsys.readouterr().out, look
+
+
+async def test_a_memory_is_named_by_the_id_that_the_list_shows(
+    offline: AsyncReMe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal(offline, Chat(offline, "alice"), "", "")
+    for memory_id in ("12345678aaaa", "12345678bbbb", "87654321aaaa"):
+        await offline.memories.add("alice", Memory(memory_id=memory_id, content=f"number {memory_id}"))
+    await terminal.say("/memory")
+    assert "87654321 " in capsys.readouterr().out
+    await terminal.say("/forget 87654321")
+    assert "1 erased" in capsys.readouterr().out
+    await terminal.say("/delete 12345678")
+    assert "2 memories have an id that begins with 12345678" in capsys.readouterr().err
+    assert len(await offline.memories.list("alice")) == 2

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 import reme_core
@@ -267,3 +268,21 @@ def test_flows_are_listed_and_drawn_and_a_wrong_name_gets_the_nearest(reme: Reme
     assert reme("flows", "draw", "summary_task_memory", "--mermaid").startswith("flowchart")
     reme("flows", "draw", "retrieve_task_memry", code=2)
     assert "did you mean 'retrieve_task_memory'" in reme.err
+
+
+@pytest.mark.usefixtures("configured")
+def test_brackets_are_text_wherever_they_are_shown(reme: Reme) -> None:
+    text = "tags [bold]stay[/bold], [/unopened] too"
+    (added,) = reme.json("add", text, "--subject", "[/x]", "-w", "alice")
+    assert text in reme("recall", "tags", "-w", "alice", "--explain")
+    shown = reme("show", added["memory_id"], "-w", "alice")
+    assert text in shown
+    assert "[/x]" in shown
+    reme("delete", "[/gone]", "-w", "alice", code=3)
+    assert "[/gone]" in reme.err
+
+
+def test_a_database_of_a_newer_release_is_not_told_to_upgrade(configured: str, reme: Reme) -> None:
+    with psycopg.connect(configured, autocommit=True) as connection:
+        connection.execute("update reme.alembic_version set version_num = '9999'")
+    assert "A newer release of reme-core made it" in reme("db", "status", code=4)
