@@ -109,7 +109,8 @@ class Chat:
             temporary_memories: Facts for this answer alone; they are shown and not kept.
             history_message_strategy: How much of this conversation the model sees: as much as fits into 2,000 tokens
                 (`auto`), its last so many messages, or nothing (None).
-            remember_response: Whether the answer is kept as part of the conversation. What the human says always is.
+            remember_response: Whether the answer is kept as part of the conversation. What the human says always is;
+                what stands in for an answer where no model is set never is.
 
         Raises:
             InputError: The query is empty.
@@ -125,6 +126,7 @@ class Chat:
         answer = ""
         try:
             if self._reme.chat is None:
+                remember_response = False  # what stands in for an answer would be recalled as if it were one
                 answer = _without_model(query, note, temporary_memories)
                 yield answer
             else:

@@ -93,7 +93,7 @@ def bar(value: float, *, of: float = 1.0, width: int = 5) -> Text:
     """A value from 0 to `of` as a little bar with its number."""
     eighths = round(max(0.0, min(value / of, 1.0)) * width * 8) if of else 0
     blocks = "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
-    return Text.assemble((blocks.ljust(width), "cyan"), (f" {value:.2f}", "" if value else "dim"))
+    return Text.assemble((blocks.ljust(width), "cyan"), (f"{' ' if width else ''}{value:.2f}", "" if value else "dim"))
 
 
 def moment(value: datetime | None) -> str:
@@ -114,9 +114,11 @@ def said(memory: Memory) -> str:
 def hits(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table:
     """What was recalled, best first; with `explain`, what each leg gave to the score."""
     talk = any(hit.memory.kind == "conversation" for hit in found)
-    legs = {"meaning": "vector", "words": "lexical"} | ({"session": "session", "speaker": "speaker"} if talk else {})
-    # A factor that is 1 for all of them explains nothing.
-    legs |= {name: name for name in ("time", "type") if any(getattr(hit.parts, name) != 1 for hit in found)}
+    legs = {"meaning": "vector", "words": "lexical"}
+    # A bonus that is 0 for all of them explains nothing, nor does a factor that is 1.
+    nothing = {"session": 0, "speaker": 0, "time": 1, "type": 1}
+    legs |= {name: name for name, n in nothing.items() if any(getattr(hit.parts, name) != n for hit in found)}
+    width = 5 if len(legs) < 4 else 0  # many parts leave no room for bars in a terminal of 80 columns
     shown = legs if explain else {}
     made = table("#", "remembered", "when", *shown, "score", title=title, right=("#",), wide="remembered")
     top = max((hit.parts.final for hit in found), default=1.0)
@@ -124,14 +126,14 @@ def hits(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table:
         memory = hit.memory
         text = Text(said(memory))
         text.append(f"\n{'' if talk else memory.kind + ' '}{memory.memory_id}", "dim")
-        parts = [factor(getattr(hit.parts, leg), name) for name, leg in shown.items()]
+        parts = [factor(getattr(hit.parts, leg), name, width) for name, leg in shown.items()]
         since = memory.observed_at or memory.valid_from or memory.created_at
         made.add_row(str(hit.rank), text, day(since), *parts, bar(hit.parts.final, of=top))
     return made
 
 
-def factor(value: float, name: str) -> Text:
+def factor(value: float, name: str, width: int) -> Text:
     """One part of a score: a bar for a share, `×2` for a factor."""
     if name in ("time", "type"):
         return Text(f"× {value:g}", "" if value != 1 else "dim")
-    return bar(value)
+    return bar(value, width=width)

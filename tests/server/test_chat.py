@@ -10,7 +10,7 @@ from reme_core import AsyncReMe, Settings
 from reme_core.chat import Chat
 from reme_core.cli.chat import COMMANDS, Terminal
 from reme_core.errors import InputError, ModelError
-from reme_core.schema import Memory
+from reme_core.schema import Memory, Message
 from reme_core.settings import ChatSettings
 from tests.loopback import Loopback
 
@@ -105,6 +105,7 @@ async def test_without_a_model_it_says_so_and_shows_what_it_remembers(offline: A
     answer = (await chat.chat_with_memory("用户的工作习惯是什么？")).answer
     assert "没有设置对话模型" in answer
     assert "她喜欢早上喝咖啡工作" in answer
+    assert await offline.database.fetch("alice", "select 1 from reme.message where role = 'assistant'") == []
     with pytest.raises(InputError, match="nothing to answer"):
         await chat.chat_with_memory("  ")
 
@@ -170,3 +171,18 @@ async def test_a_memory_is_named_by_the_id_that_the_list_shows(
     await terminal.say("/delete 12345678")
     assert "2 memories have an id that begins with 12345678" in capsys.readouterr().err
     assert len(await offline.memories.list("alice")) == 2
+
+
+async def test_why_is_readable_in_a_terminal_of_80_columns(
+    offline: AsyncReMe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "The heating in our flat broke down in the coldest week."
+    await offline.record("alice", [Message(content=said, author="Ann", session_id="monday")])
+    terminal = Terminal(offline, Chat(offline, "alice"), "", "")
+    terminal.console.width = 80
+    await terminal.say("What did Ann say about the heating?")
+    capsys.readouterr()
+    await terminal.say("/why")
+    shown = capsys.readouterr().out
+    assert "speaker" in shown
+    assert "The heating in" in shown
