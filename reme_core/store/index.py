@@ -39,8 +39,8 @@ def weigh(fields: Iterable[tuple[str, float]]) -> Counter[str]:
     """Count the terms of several fields, each by its weight: `[(text, weight), …]`."""
     counts: Counter[str] = Counter()
     for text, weight in fields:
-        for term in terms(text) if text else ():
-            counts[term] += weight  # type: ignore[assignment]  # a Counter of weights: floats count as well
+        for term, count in Counter(terms(text)).items() if text else ():
+            counts[term] += weight * count  # type: ignore[assignment]  # a Counter of weights: floats count as well
     return counts
 
 

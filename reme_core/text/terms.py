@@ -154,14 +154,15 @@ def _detect(text: str, tokens: list[str]) -> str:
         for language in languages:
             count, score = votes.get(language, (0, 0.0))
             votes[language] = (count + 1, score + weight)
-    contracted = sum(1 for token in set(tokens) if _CONTRACTED.search(token.replace("’", "'")))
     if votes:
         # The name breaks a tie, so that the answer never depends on the order of a set.
         best = max(votes, key=lambda language: (round(votes[language][1], 6), language))
         count, score = votes[best]
         enough = count >= _ENOUGH_VOTES or (count >= _MIN_VOTES and score >= _MIN_WEIGHT)
-        if enough and score > votes.get("en", (0, 0.0))[1] + contracted:
-            return best
+        if enough:
+            contracted = sum(1 for token in set(tokens) if _CONTRACTED.search(token.replace("’", "'")))
+            if score > votes.get("en", (0, 0.0))[1] + contracted:
+                return best
     return "fa" if _PERSIAN.search(text) else "en"
 
 
