@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 MAX_HITS = 1_000
 """Most hits that one recall gives."""
 
+_ANSWER_SECONDS = 2.0  # within which a database that is there answers, when all is to be closed
+_LAST_SECONDS = 30.0  # for what is to be finished then
 _QUIET_SECONDS = 2.0  # without an addition, until a workspace that has become large is brought into its index
 
 
@@ -126,17 +128,20 @@ class AsyncReMe:
         if database is None:
             return
         self.loop = None
-        await self.background.aclose()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=30)
+        there = await database.answers(within=_ANSWER_SECONDS)  # else nothing can be finished
+        await self.background.aclose(self.settings.worker.stop_seconds + 1 if there else 0)
+        if self._tasks and there:
+            await asyncio.wait(self._tasks, timeout=_LAST_SECONDS)
             for task in self._tasks:
                 task.cancel()  # vectors that are missing yet are made at the next opportunity
-        await self.journal.aclose()
-        await self._serving.aclose()
-        for model in (*self._chats.values(), self.reranker):
-            if model is not None:
-                await model.aclose()
-        await database.close()
+        await self.journal.aclose(_LAST_SECONDS if there else 0)
+        try:
+            await self._serving.aclose()
+            for model in (*self._chats.values(), self.reranker):
+                if model is not None:
+                    await model.aclose()
+        finally:
+            await database.close()  # also where the connections to models are of an event loop that has ended
 
     async def __aenter__(self) -> Self:
         return await self.open()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,21 +21,16 @@ from procrastinate import App, JobContext, PsycopgConnector, RetryStrategy
 from procrastinate.exceptions import AlreadyEnqueued
 from psycopg import AsyncConnection
 
-from reme_core.errors import DatabaseError, FlowError, NotFoundError, ReMeError
+from reme_core.errors import DatabaseError, FlowError, NotFoundError
 from reme_core.schema import Message
 from reme_core.settings import WorkerSettings
 from reme_core.store.database import Database
 from reme_core.store.messages import unsummarised
 from reme_core.store.sql import load
+from reme_core.worker import QUEUE, Worker, told
 
-log = logging.getLogger(__name__)
-
-QUEUE = "reme"
 _SQL = load("queue.sql")
-_UPKEEP_SECONDS = 30.0  # how often a worker looks for stalled jobs and due reflections
-_POLL_SECONDS = 2.0  # a job whose time comes, or is moved, announces itself to nobody
 _WAIT_SECONDS = 0.05  # between looks at what another worker has taken on
-_STALLED_SECONDS = 40.0  # a worker whose heartbeat (every ten seconds) is older than this is dead
 _KEPT_DAYS = 7  # how long jobs that went well are shown
 
 
@@ -80,8 +74,7 @@ class Background:
         self._summarise = summarise
         self._reflect = reflect
         self._app = App(connector=PsycopgConnector())
-        self._worker: asyncio.Task[None] | None = None
-        self._upkeep: asyncio.Task[None] | None = None
+        self._worker = Worker(database, self._app, settings, now_and_then=self._keep_up)
         # Pauses of 4, 16, 64 … seconds: eight tries span about a day.
         again = RetryStrategy(max_attempts=settings.max_attempts, exponential_wait=4)
         self._summarising = self._app.task(name="reme.summarise", queue=QUEUE, retry=again, pass_context=True)(
@@ -115,7 +108,8 @@ class Background:
         options: dict[str, Any] = {"queueing_lock": lock, "lock": lock}
         if seconds:
             options["schedule_in"] = {"seconds": max(1, round(seconds))}
-        with contextlib.suppress(AlreadyEnqueued):  # another process was faster; its job does the same
+        # Another process may be faster; its job does the same.
+        with told(self._database.url), contextlib.suppress(AlreadyEnqueued):
             if conn is None:
                 await task.configure(**options).defer_async(**args)
             else:
@@ -126,7 +120,7 @@ class Background:
         await self._app.connector.open_async(self._database.pool)  # does nothing when it is open
 
     async def _run_summary(self, context: JobContext, workspace: str, session_id: str) -> None:
-        async with self._noting_errors(context, workspace):
+        async with self._doing(context, workspace):
             first = await self._first_waiting(workspace, session_id)
             while first is not None:
                 await self._summarise(workspace, session_id)
@@ -142,13 +136,14 @@ class Background:
         return waiting[0].message_id if waiting else None
 
     async def _run_reflection(self, context: JobContext, workspace: str) -> None:
-        async with self._noting_errors(context, workspace):
+        async with self._doing(context, workspace):
             await self._reflect(workspace)
             await self._database.execute(workspace, _SQL["mark_reflected"], {"workspace": workspace})
 
     @contextlib.asynccontextmanager
-    async def _noting_errors(self, context: JobContext, workspace: str) -> AsyncIterator[None]:
-        """Keep why a job failed, for `reme jobs`; the error goes on to the queue, which tries again."""
+    async def _doing(self, context: JobContext, workspace: str) -> AsyncIterator[None]:
+        """Around a job: keep why it failed, for `reme jobs`; the error goes on to the queue, which tries again."""
+        self._worker.take_on()
         try:
             yield
         except Exception as error:
@@ -159,39 +154,16 @@ class Background:
 
     def start(self) -> None:
         """Begin to work on jobs in this process, if that isn't so already."""
-        if self._worker is None or self._worker.done():
-            self._worker = asyncio.get_running_loop().create_task(self.run())
+        self._worker.start()
 
     @property
     def working(self) -> asyncio.Task[None]:
-        """The worker in this process; it runs until it is stopped, so it is done only after an error.
+        """The work on jobs in this process; it goes on until it is stopped, so it is done only after an error.
 
         Raises:
             ReMeError: None was started.
         """
-        if self._worker is None:
-            raise ReMeError("no worker runs here; start one with background.start()")
-        return self._worker
-
-    async def run(self, *, until_done: bool = False) -> None:
-        """Work on jobs until cancelled, or with `until_done` until none is due."""
-        await self._open()
-        await self._rescue()
-        if not until_done:
-            self._upkeep = asyncio.get_running_loop().create_task(self._keep_up())
-        try:
-            await self._app.run_worker_async(
-                queues=[QUEUE],
-                wait=not until_done,
-                concurrency=self._settings.concurrency,
-                install_signal_handlers=False,
-                listen_notify=not until_done,
-                fetch_job_polling_interval=_POLL_SECONDS,
-                shutdown_graceful_timeout=self._settings.stop_seconds,
-            )
-        finally:
-            if self._upkeep is not None:
-                self._upkeep.cancel()
+        return self._worker.working
 
     async def drain(self, workspace: str | None = None) -> None:
         """Do now what waits, of one workspace or of all, and return when it is done, by whichever worker.
@@ -200,36 +172,23 @@ class Background:
         """
         values = {"workspace": workspace}
         await self._database.execute_anywhere(_SQL["hurry"], values)
-        await self.run(until_done=True)
+        await self._worker.work_off()
         while await self._database.execute_anywhere(_SQL["at_work"], values):
             await asyncio.sleep(_WAIT_SECONDS)
-            await self.run(until_done=True)
+            await self._worker.work_off()
 
-    async def aclose(self) -> None:
-        """Stop working: a job that runs is finished if it takes no longer than `stop_seconds`, else it runs again."""
-        while self._worker is not None and not self._worker.done():
-            # A worker that is only starting may lose a cancellation to the query that it waits for: so ask again.
-            self._worker.cancel()
-            await asyncio.wait([self._worker], timeout=self._settings.stop_seconds + 1)
+    async def aclose(self, patience: float) -> None:
+        """Stop working.
+
+        Args:
+            patience: Seconds that a job that runs may go on; then it is broken off, and runs again some other time.
+        """
+        await self._worker.aclose(patience)
 
     async def _keep_up(self) -> None:
-        while True:
-            await asyncio.sleep(_UPKEEP_SECONDS)
-            try:
-                await self._rescue()
-                await self._database.execute_anywhere(_SQL["forget_done"], {"days": _KEPT_DAYS})
-                for workspace in await self._due_reflections():
-                    await self._defer(self._reflecting, f"reflect {workspace}", 0, None, workspace=workspace)
-            except ReMeError as error:
-                log.warning("upkeep of the queue waits for the database: %s", error)
-
-    async def _rescue(self) -> None:
-        """Give jobs of workers that died back to the queue."""
-        await self._open()
-        manager = self._app.job_manager
-        for job in await manager.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=_STALLED_SECONDS):
-            log.warning("job %s was left by a worker that died; it runs again", job.id)
-            await manager.retry_job(job)
+        await self._database.execute_anywhere(_SQL["forget_done"], {"days": _KEPT_DAYS})
+        for workspace in await self._due_reflections():
+            await self._defer(self._reflecting, f"reflect {workspace}", 0, None, workspace=workspace)
 
     async def _due_reflections(self) -> list[str]:
         found = await self._database.execute_anywhere(
@@ -267,7 +226,8 @@ class Background:
         if job.status not in ("failed", "doing", "aborted"):
             raise NotFoundError(f"job {job_id} is '{job.status}'; only a job that failed can be tried again")
         await self._open()
-        await self._app.job_manager.retry_job_by_id_async(job_id, retry_at=datetime.now(UTC))
+        with told(self._database.url):
+            await self._app.job_manager.retry_job_by_id_async(job_id, retry_at=datetime.now(UTC))
 
 
 def _named(row: Sequence[Any]) -> tuple[Any, ...]:

@@ -6,10 +6,12 @@ caller to the next. A read that needs one statement takes one round trip (`Datab
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Self
+from weakref import WeakSet
 
 import anyio
 import anyio.to_thread
@@ -59,6 +61,8 @@ class Database:
         self._server = server
         self._session: Session
         self._pool: AsyncConnectionPool[Connection] | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._connections: WeakSet[AsyncConnection[Row]] = WeakSet()
 
     @classmethod
     async def open(cls, settings: Settings) -> Self:
@@ -85,7 +89,10 @@ class Database:
     async def close(self) -> None:
         """Close all connections. The embedded server goes on for its other users, or stops a little later."""
         pool, self._pool = self._pool, None
-        if pool is not None:
+        if pool is not None and self._loop.is_closed():  # the tasks that would close the pool ended with its loop
+            for connection in list(self._connections):
+                await connection.close()
+        elif pool is not None:
             await pool.close()
         if self._server is not None:
             self._server.release()
@@ -184,6 +191,15 @@ class Database:
             async with self._connection() as connection:
                 return await run(connection, {"reme.workspace": ALL_WORKSPACES}, sql, params)
 
+    async def answers(self, within: float) -> bool:
+        """Whether it can be worked with at present: it answers `within` so many seconds."""
+        try:
+            async with asyncio.timeout(within):
+                await self.fetch("reme", "select 1")  # of no workspace in particular
+        except (DatabaseError, TimeoutError):
+            return False
+        return True
+
     @property
     def pool(self) -> AsyncConnectionPool[Connection]:
         """The pool itself, for a library that brings its own statements (the queue).
@@ -222,9 +238,11 @@ class Database:
                 check=check_if_idle,
                 name="reme",
                 timeout=_POOL_SECONDS,
+                reconnect_timeout=_POOL_SECONDS,  # it asks at growing intervals; after that, whenever someone needs one
                 max_idle=_MAX_IDLE_SECONDS,
                 max_lifetime=_MAX_LIFETIME_SECONDS,
             )
+            self._loop = asyncio.get_running_loop()
             await self._pool.open()
 
     async def _conninfo(self) -> str:
@@ -236,6 +254,7 @@ class Database:
             await anyio.to_thread.run_sync(self._server.ensure_running)
 
     async def _configure(self, connection: AsyncConnection[Row]) -> None:
+        self._connections.add(connection)
         await configure(connection, self._session.search_path, self._session.role)
 
     @asynccontextmanager

@@ -116,17 +116,19 @@ class Journal:
                 written = set(map(id, batch))
                 self._waiting = [entry for entry in self._waiting if id(entry) not in written]
 
-    async def aclose(self) -> None:
-        """Write what waits and stop."""
+    async def aclose(self, patience: float) -> None:
+        """Write what waits, if the database takes it within `patience` seconds, and stop."""
         if self._writer is not None:
             self._writer.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._writer
         if self._waiting:
             try:
-                await self.flush()
-            except DatabaseError as error:
-                log.warning("%d log entries were lost at the end: %s", len(self._waiting), error)
+                async with asyncio.timeout(patience):
+                    await self.flush()
+            except (DatabaseError, TimeoutError) as error:
+                why = error if isinstance(error, DatabaseError) else "the database did not answer"
+                log.warning("%d log entries were lost at the end: %s", len(self._waiting), why)
 
 
 def _entry(recollection: Recollection) -> Row:

@@ -131,7 +131,7 @@ async def test_one_failing_conversation_does_not_hold_up_the_others(reme: AsyncR
     await reme.background.drain()
     summaries.failing = False
     await reme.record("w", turns("fine", session="good"))
-    await reme.background.run(until_done=True)
+    await reme.background._worker.work_off()
     await reme.background.drain()
     assert ["fine"] in summaries.seen
 
@@ -200,7 +200,7 @@ async def test_a_job_whose_worker_was_killed_runs_again(
     worker.wait()
     worker.stdout.close()
     assert [job.status for job in await reme.background.jobs()] == ["doing"]
-    monkeypatch.setattr("reme_core.background._STALLED_SECONDS", 0.0)
-    await reme.background.run(until_done=True)
+    monkeypatch.setattr("reme_core.worker._STALLED_SECONDS", 0.0)
+    await reme.background.drain()
     assert summaries.seen == [["do not lose me"]]
     assert [job.status for job in await reme.background.jobs()] == ["succeeded"]

@@ -1,0 +1,222 @@
+"""A worker through an outage of its database, and told to stop at the most awkward moments."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from pydantic import SecretStr
+
+from reme_core import AsyncReMe, Message, Settings
+from reme_core.errors import DatabaseUnavailableError
+from reme_core.store import keeper
+from reme_core.store.embedded import EmbeddedServer
+from reme_core.store.messages import unsummarised
+
+PROMPTLY = 8.0  # seconds, on a machine that has other things to do; unhurried, it takes the pool's 15 or the job's 600
+
+RECORD = """
+import asyncio, sys
+from reme_core import AsyncReMe, Message, Settings
+
+async def main(database, content):
+    settings = Settings(database_url=database)
+    settings.worker.embedded, settings.worker.after_turns = False, 1
+    async with AsyncReMe(settings) as reme:
+        await reme.record("w", [Message(content=content, session_id=content)])
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+class Summaries:
+    """Stands in for the flow: notes what was said, and marks it as done as the flow's last op does."""
+
+    def __init__(self, reme: AsyncReMe) -> None:
+        self.reme = reme
+        self.seen: set[str] = set()
+        reme.background._summarise = self
+
+    async def __call__(self, workspace: str, session_id: str) -> None:
+        messages = await unsummarised(self.reme.database, workspace, session_id=session_id)
+        statement = "update reme.message set summarised_at = now() where message_id = any(%s)"
+        await self.reme.database.execute(workspace, statement, ([m.message_id for m in messages],))
+        self.seen |= {m.content for m in messages}
+
+
+@pytest.fixture
+async def server(own_data_dir: Path) -> AsyncIterator[EmbeddedServer]:
+    """A server of the test's own, that nobody starts again but the test."""
+    server = await asyncio.to_thread(EmbeddedServer.acquire, own_data_dir)
+    await (await AsyncReMe(data_dir=own_data_dir).open()).aclose()  # makes the schema
+    yield server
+    server.release()
+
+
+@pytest.fixture
+def settings(server: EmbeddedServer, tmp_path: Path) -> Settings:
+    """Settings that name that server by its URL, as if it were somewhere else."""
+    settings = Settings(database_url=SecretStr(server.url), data_dir=tmp_path)
+    settings.worker.after_turns = 1
+    return settings
+
+
+def server_pid(data_dir: Path) -> int:
+    pid = keeper.server_pid(data_dir / "postgres")
+    assert pid is not None
+    return pid
+
+
+def strike(data_dir: Path) -> None:
+    """kill -9 the postmaster, and wait until it is gone."""
+    pid = server_pid(data_dir)
+    os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+async def record_elsewhere(settings: Settings, content: str) -> None:
+    """Another process records, and works on nothing."""
+    assert settings.database_url is not None
+    command = [sys.executable, "-c", RECORD, settings.database_url.get_secret_value(), content]
+    await asyncio.to_thread(subprocess.run, command, check=True)
+
+
+async def until(happened: Callable[[], Any], seconds: float = 60) -> None:
+    """Wait for something to happen."""
+    async with asyncio.timeout(seconds):
+        while not happened():
+            await asyncio.sleep(0.05)
+
+
+async def test_a_worker_takes_up_its_work_when_the_database_is_back(
+    settings: Settings, server: EmbeddedServer, own_data_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with AsyncReMe(settings) as reme:
+        summaries = Summaries(reme)
+        await reme.record("w", [Message(content="before", session_id="before")])
+        await until(lambda: summaries.seen == {"before"})
+        with caplog.at_level(logging.WARNING, "reme_core.worker"):
+            await asyncio.to_thread(strike, own_data_dir)
+            await until(lambda: "background work waits" in caplog.text)
+            await asyncio.sleep(3)  # for another attempt or two
+        assert caplog.text.count("background work waits for the database") == 1
+        assert "no server at" in caplog.text
+
+        await asyncio.to_thread(server.ensure_running)
+        await record_elsewhere(settings, "after")
+        await until(lambda: summaries.seen == {"before", "after"})
+        assert not reme.background.working.done()
+
+
+async def test_a_worker_of_the_embedded_server_takes_up_its_work_again(
+    settings: Settings, server: EmbeddedServer, own_data_dir: Path
+) -> None:
+    async with AsyncReMe(settings.model_copy(update={"database_url": None, "data_dir": own_data_dir})) as reme:
+        summaries = Summaries(reme)
+        reme.background.start()
+        await asyncio.sleep(1)
+        before = server_pid(own_data_dir)
+        await asyncio.to_thread(strike, own_data_dir)
+        await until(lambda: server_pid(own_data_dir) != before)  # the worker itself has it started
+        await asyncio.to_thread(server.ensure_running)
+        await record_elsewhere(settings, "after")
+        await until(lambda: summaries.seen == {"after"})
+
+
+async def test_a_job_that_an_outage_broke_off_runs_again(
+    settings: Settings, server: EmbeddedServer, own_data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reme_core.worker._STALLED_SECONDS", 0.0)
+    monkeypatch.setattr("reme_core.worker._UPKEEP_SECONDS", 0.5)
+    settings.worker.stop_seconds = 1
+    async with AsyncReMe(settings) as reme:
+        summaries, under_way = Summaries(reme), asyncio.Event()
+
+        async def hang(workspace: str, session_id: str) -> None:
+            under_way.set()
+            await asyncio.sleep(600)
+
+        reme.background._summarise = hang
+        await reme.record("w", [Message(content="do not lose me")])
+        await asyncio.wait_for(under_way.wait(), 30)
+        await asyncio.to_thread(strike, own_data_dir)
+        reme.background._summarise = summaries
+        await asyncio.to_thread(server.ensure_running)
+        await until(lambda: summaries.seen == {"do not lose me"})
+
+
+@pytest.mark.parametrize("after", [0.0, 0.003, 0.03])
+async def test_a_worker_that_is_only_starting_ends_at_once(settings: Settings, after: float) -> None:
+    for _ in range(5):
+        reme = await AsyncReMe(settings).open()
+        reme.background.start()
+        await asyncio.sleep(after)
+        begun = time.monotonic()
+        await reme.aclose()
+        assert time.monotonic() - begun < PROMPTLY
+        assert reme.background.working.done()
+
+
+@pytest.mark.parametrize("after", [0.0, 2.0])
+async def test_a_worker_ends_in_the_middle_of_an_outage(settings: Settings, own_data_dir: Path, after: float) -> None:
+    reme = await AsyncReMe(settings).open()
+    summaries = Summaries(reme)
+    await reme.record("w", [Message(content="before")])
+    await until(lambda: summaries.seen)
+    await reme.recall("w", "before")  # leaves log entries to be written
+    await asyncio.to_thread(strike, own_data_dir)
+    await asyncio.sleep(after)
+    begun = time.monotonic()
+    await reme.aclose()
+    assert time.monotonic() - begun < PROMPTLY
+    assert reme.background.working.done()
+
+
+@pytest.mark.parametrize("away", [False, True])
+async def test_a_worker_ends_in_the_middle_of_a_job_which_runs_again(
+    settings: Settings, server: EmbeddedServer, own_data_dir: Path, away: bool
+) -> None:
+    settings.worker.stop_seconds = 1
+    reme, under_way = await AsyncReMe(settings).open(), asyncio.Event()
+
+    async def hang(workspace: str, session_id: str) -> None:
+        under_way.set()
+        await asyncio.sleep(600)
+
+    reme.background._summarise = hang
+    await reme.record("w", [Message(content="do not lose me")])
+    await asyncio.wait_for(under_way.wait(), 30)
+    if away:
+        await asyncio.to_thread(strike, own_data_dir)
+    begun = time.monotonic()
+    await reme.aclose()
+    assert time.monotonic() - begun < PROMPTLY
+    assert reme.background.working.done()
+
+    await asyncio.to_thread(server.ensure_running)
+    settings.worker.embedded = False
+    async with AsyncReMe(settings) as later:
+        (job,) = await later.background.jobs("w")
+        assert job.status == ("doing" if away else "todo")  # left by a dead worker, or given back
+
+
+async def test_who_waits_for_work_in_an_outage_is_told(settings: Settings, own_data_dir: Path) -> None:
+    settings.worker.embedded = False
+    async with AsyncReMe(settings) as reme:
+        await reme.record("w", [Message(content="before")])
+        await asyncio.to_thread(strike, own_data_dir)
+        with pytest.raises(DatabaseUnavailableError):
+            await reme.background._worker.work_off()
