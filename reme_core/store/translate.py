@@ -19,8 +19,12 @@ from reme_core.errors import (
     SchemaError,
 )
 
-# What libpq and the server say when a connection fails (it carries no SQLSTATE then), and what to do about it.
+# What libpq and the server say when a connection fails or is lost (there is no SQLSTATE then), and what to do about it.
 _CONNECTING: tuple[tuple[str, str, str], ...] = (
+    ("closed the connection", "{where} broke off", "try again in a moment"),
+    ("connection is closed", "{where} broke off", "try again in a moment"),
+    ("connection is lost", "{where} broke off", "try again in a moment"),
+    ("consuming input failed", "{where} broke off", "try again in a moment"),
     ("password authentication failed", "wrong password for user {user} at {where}", "correct it in DATABASE_URL"),
     ("no password supplied", "{where} asks for a password for user {user}", "put one into DATABASE_URL"),
     ("Connection refused", "no server at {where}", "start Postgres there, or correct DATABASE_URL"),
@@ -39,8 +43,8 @@ _CONNECTING: tuple[tuple[str, str, str], ...] = (
 # What the server says to a statement; the first that fits counts.
 _RUNNING: tuple[tuple[tuple[type[psycopg.Error], ...], type[ReMeError], str, str], ...] = (
     (
-        (pg.SerializationFailure, pg.DeadlockDetected, pg.LockNotAvailable),
-        *(ConflictError, "another transaction was at the same rows", "try again"),
+        (pg.SerializationFailure, pg.DeadlockDetected, pg.LockNotAvailable, pg.ObjectInUse, pg.TransactionRollback),
+        *(ConflictError, "another transaction was at the same rows or tables", "try again"),
     ),
     (
         (pg.UndefinedTable, pg.InvalidSchemaName),
@@ -52,13 +56,71 @@ _RUNNING: tuple[tuple[tuple[type[psycopg.Error], ...], type[ReMeError], str, str
     ),
     (
         (pg.ReadOnlySqlTransaction,),
-        DatabaseUnavailableError,
-        "{where} takes no writes",
-        "connect to the primary server",
+        *(DatabaseUnavailableError, "{where} takes no writes", "connect to the primary server"),
     ),
-    ((pg.QueryCanceled,), DatabaseError, "a statement was cancelled", "raise statement_timeout if it needs longer"),
+    (
+        (pg.QueryCanceled,),
+        *(DatabaseError, "{where} cancelled a statement", "raise statement_timeout if it needs longer"),
+    ),
     ((pg.DiskFull,), DatabaseError, "the disk of {where} is full", "make room and try again"),
-    ((psycopg.OperationalError,), DatabaseUnavailableError, "{where} broke off", "try again in a moment"),
+    (
+        (pg.OutOfMemory,),
+        *(DatabaseError, "the server of {where} ran out of memory", "give it more, or change what its hint names"),
+    ),
+    (
+        (pg.TooManyConnections,),
+        *(DatabaseUnavailableError, "{where} has no connection left", "raise max_connections, or lower pool_size"),
+    ),
+    (
+        (pg.ConfigurationLimitExceeded,),
+        *(DatabaseError, "a limit set for {where} was reached", "raise that limit, such as temp_file_limit"),
+    ),
+    (
+        (pg.ProgramLimitExceeded, pg.StatementTooComplex, pg.TooManyColumns, pg.TooManyArguments),
+        *(
+            DatabaseError,
+            "this is more than {where} can do at once",
+            "give shorter values, or fewer at a time",
+        ),
+    ),
+    (
+        (pg.UndefinedFile,),
+        *(
+            DatabaseError,
+            "the server of {where} misses a file",
+            "install what it belongs to over there",
+        ),
+    ),
+    (
+        (pg.IoError, pg.SystemError, pg.DuplicateFile, pg.FileNameTooLong),
+        *(DatabaseError, "the server of {where} has trouble with its files", "look at its disk and into its log"),
+    ),
+    (
+        (pg.InvalidPassword, pg.InvalidAuthorizationSpecification),
+        *(DatabaseUnavailableError, "{where} does not let us in", "correct user and password in DATABASE_URL"),
+    ),
+    (
+        (pg.DatabaseDropped,),
+        *(DatabaseUnavailableError, "the database {where} was dropped", "create it, or correct DATABASE_URL"),
+    ),
+    (
+        (pg.CannotConnectNow,),
+        *(DatabaseUnavailableError, "{where} is starting or stopping", "try again in a moment"),
+    ),
+)
+
+# Classes of SQLSTATE after which a connection is gone: what befell the connection itself, and what an operator did.
+_BROKEN_OFF = ("08", "57")
+
+# What the driver complains of by itself.
+_DRIVER: tuple[tuple[type[psycopg.Error], type[DatabaseError], str, str], ...] = (
+    (
+        PoolTimeout,
+        *(DatabaseUnavailableError, "all connections to {where} stayed busy"),
+        "raise pool_size, or look for transactions that stay open",
+    ),
+    (PoolClosed, DatabaseError, "{where} has been closed", "open a new one"),
+    (pg.PipelineAborted, DatabaseError, "a statement sent to {where} before this one failed", "try again"),
 )
 
 
@@ -107,15 +169,12 @@ def translated(url: str) -> Iterator[None]:
 
 
 def _of_connection(error: psycopg.Error, url: str) -> DatabaseError | None:
-    if isinstance(error, PoolTimeout):
-        return DatabaseUnavailableError(
-            f"all connections to {masked(url)} stayed busy; raise pool_size, or look for transactions that stay open"
-        )
-    if isinstance(error, PoolClosed):
-        return DatabaseError("the database has been closed; open a new one")
+    text = " ".join(str(error).split())
+    for kind, ours, wrong, advice in _DRIVER:
+        if isinstance(error, kind):
+            return ours(f"{wrong.format(where=masked(url))}; {advice} ({text})")
     if not isinstance(error, psycopg.OperationalError):
         return None
-    text = " ".join(str(error).split())
     for sign, wrong, advice in _CONNECTING:
         if sign in text:
             user = conninfo_to_dict(url).get("user") or "(default)"
@@ -128,4 +187,10 @@ def _of_statement(error: psycopg.Error, url: str) -> ReMeError | None:
     for classes, ours, wrong, advice in _RUNNING:
         if isinstance(error, classes):
             return ours(f"{wrong.format(where=masked(url))} ({text}); {advice}")
-    return None
+    if not isinstance(error, psycopg.OperationalError):
+        return None
+    if (error.sqlstate or "").startswith(_BROKEN_OFF):
+        return DatabaseUnavailableError(f"{masked(url)} broke off ({text}); try again in a moment")
+    return DatabaseError(
+        f"{masked(url)} cannot do this ({text}, SQLSTATE {error.sqlstate}); look into the server's log"
+    )
