@@ -25,6 +25,11 @@ class Step:
     settings: OpSettings
     position: int = 0
 
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The names by which settings may mean it, its own first."""
+        return _titles(self.title, self.op)
+
 
 @dataclass(frozen=True)
 class Then:
@@ -136,12 +141,11 @@ def _step(call: Call, text: str, settings: Mapping[str, OpSettings]) -> Step:
         op = registry.find(own.backend if own and own.backend else call.name)
     except FlowError as error:
         raise fault(text, call.position, str(error)) from None
-    titles = (call.name, op.name, *op.aliases, *(f"{title}_op" for title in (op.name, *op.aliases)))
-    override = next((settings[title] for title in titles if title in settings), OpSettings())
+    override = next((settings[title] for title in _titles(call.name, op) if title in settings), OpSettings())
     parameters = {p.name: p.default for p in op.parameters.values() if p.default is not REQUIRED}
     parameters.update(_settled(op, override, call.name))
     try:
-        parameters.update(_checked(op, call.arguments))
+        parameters.update(checked(op, call.arguments))
     except FlowError as error:
         raise fault(text, call.position, str(error)) from None
     missing = [parameter for parameter in op.parameters if parameter not in parameters]
@@ -150,14 +154,23 @@ def _step(call: Call, text: str, settings: Mapping[str, OpSettings]) -> Step:
     return Step(call.name, op, parameters, override, call.position)
 
 
+def _titles(name: str, op: Op) -> tuple[str, ...]:
+    return (name, op.name, *op.aliases, *(f"{title}_op" for title in (op.name, *op.aliases)))
+
+
 def _settled(op: Op, override: OpSettings, title: str) -> dict[str, Any]:
     try:
-        return _checked(op, override.params)
+        return checked(op, override.params)
     except FlowError as error:
         raise ConfigurationError(f"op.{title}.params: {error}") from None
 
 
-def _checked(op: Op, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def checked(op: Op, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments as an op takes them.
+
+    Raises:
+        FlowError: One is unknown (the nearest name is given), or its value does not fit.
+    """
     for name in arguments:
         if name not in op.parameters:
             near = difflib.get_close_matches(name, op.parameters, n=1, cutoff=0.5)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 
 from reme_core.flow.build import Flow, steps_of
 from reme_core.flow.catalog import Catalog
+from reme_core.flow.overrides import Overrides
 from reme_core.flow.run import run
 from reme_core.ops.deps import Deps
 from reme_core.ops.state import RetrievalState, State
@@ -56,16 +57,22 @@ class Flows:
         Args:
             name: Which one.
             request: `workspace_id`, `query`, `trajectories` …, as the flow takes them; what it doesn't know is passed
-                to ops from elsewhere.
+                to ops from elsewhere. A `config` sets parameters of ops and the language for this request alone
+                (see `Overrides`), unless the flow's own `input_schema` has a field of that name.
             tell: Hears the answer piece by piece, where an op lets a model write it.
 
         Raises:
             FlowError: There is no such flow; the nearest name is given.
             InputError: A field that the flow requires is missing, or one does not fit.
         """
-        flow = self.catalog.get(name)
+        flow, deps = self.catalog.get(name), dataclasses.replace(self._deps, tell=tell)
+        if request.get("config") is not None and "config" not in flow.input_schema:
+            overrides = Overrides.of(request["config"], deps.settings)
+            flow = overrides.applied_to(flow)
+            deps = dataclasses.replace(deps, language=overrides.language or deps.language)
+            request = {key: value for key, value in request.items() if key != "config"}
         state: Any = flow.start(request)
-        return respond(flow, await run(flow, state, dataclasses.replace(self._deps, tell=tell)))
+        return respond(flow, await run(flow, state, deps))
 
 
 def written_by(flow: Flow) -> frozenset[str]:

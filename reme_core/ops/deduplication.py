@@ -44,7 +44,7 @@ class Sorted:
 @op(
     reads={"memories"},
     writes={"memories", "restated", "vectors", "same_from", "decided_after"},
-    aliases=("memory_deduplication", "dedup"),
+    aliases=("memory_deduplication", "experience_deduplication", "dedup"),
 )
 async def deduplication(state: SummaryState, deps: Deps, *, similarity_threshold: float = SAME) -> None:
     """Leave out what the store, or an earlier draft, says already; what the store says is counted as said again."""

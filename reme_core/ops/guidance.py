@@ -18,14 +18,14 @@ from reme_core.text.fence import fenced
 _LAST_MESSAGES, _CHARACTERS = 3, 300  # ReMe 0.1's
 
 
-@op(reads={"hits", "query", "messages"}, writes={"answer"}, aliases=("merge_memory",))
+@op(reads={"hits", "query", "messages"}, writes={"answer"}, aliases=("merge_memory", "merge_experience"))
 async def merge(state: RetrievalState, deps: Deps) -> None:
     """Put the recalled memories into one note, as a numbered list."""
     speech = _language(state, deps)
     state.answer = note(listed(state.memories, speech), speech)
 
 
-@op(reads={"hits", "query", "messages"}, writes={"answer"}, aliases=("rewrite_memory",))
+@op(reads={"hits", "query", "messages"}, writes={"answer"}, aliases=("rewrite_memory", "rewrite_experience"))
 async def rewrite(state: RetrievalState, deps: Deps, *, enable_llm_rewrite: bool = True) -> None:
     """Let the model merge the recalled memories into one briefing for this task; without a model, list them."""
     if deps.chat is None or not enable_llm_rewrite or not state.hits:

@@ -35,7 +35,7 @@ _SAVE = Tool(
 )
 
 
-@op(reads={"query", "messages", "top_k"}, writes={"answer", "transcript"}, aliases=("simple_react",))
+@op(reads={"query", "messages", "top_k"}, writes={"answer", "transcript"}, aliases=("simple_react", "react_v1"))
 async def react(state: RetrievalState, deps: Deps, *, max_steps: int = 8) -> None:
     """Answer the query in a loop of thinking, searching the memory and saving to it.
 

@@ -15,7 +15,11 @@ from reme_core.schema import Hit, Message
 from reme_core.text.fence import fenced
 
 
-@op(reads={"search_query", "top_k"}, writes={"hits", "retrieval_id"}, aliases=("recall_vector_store",))
+@op(
+    reads={"search_query", "top_k"},
+    writes={"hits", "retrieval_id"},
+    aliases=("recall_vector_store", "recall_experience"),
+)
 async def recall(
     state: RetrievalState,
     deps: Deps,
@@ -45,7 +49,7 @@ async def recall(
     state.retrieval_id = found.retrieval_id
 
 
-@op(reads={"search_query", "hits", "top_k"}, writes={"hits"}, aliases=("rerank_memory",))
+@op(reads={"search_query", "hits", "top_k"}, writes={"hits"}, aliases=("rerank_memory", "rerank_experience"))
 async def rerank(
     state: RetrievalState,
     deps: Deps,

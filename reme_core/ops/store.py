@@ -22,7 +22,7 @@ _ATTEMPTS = 8
     reads={"memories"},
     uses={"restated", "closing", "vectors", "same_from", "decided_after"},
     writes={"memories", "restated", "decided_after", "update_result"},
-    aliases=("update_vector_store", "update_memory"),
+    aliases=("update_vector_store", "update_memory", "experience_storage"),
 )
 async def store(state: SummaryState, deps: Deps) -> None:
     """Store the new memories, close those they replace, and give further evidence to those that were said again.

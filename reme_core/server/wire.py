@@ -29,6 +29,7 @@ from pydantic.fields import FieldInfo
 
 from reme_core.flow.build import Flow, steps_of
 from reme_core.flow.execute import Response
+from reme_core.flow.overrides import MAY_SET
 from reme_core.ops.state import RetrievalState
 from reme_core.store.database import check_workspace
 
@@ -172,6 +173,7 @@ class FlowRequest(_Wire):
     messages: list[MessageIn] = Field(default_factory=list)
     workspace_id: WorkspaceId = DEFAULT_WORKSPACE
     metadata: dict[str, Any] = Field(default_factory=dict)
+    config: dict[str, Any] | None = Field(None, description=f"For this request alone; it may set {MAY_SET}.")
 
 
 _ASKS: Final[dict[str, Any]] = {

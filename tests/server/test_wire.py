@@ -160,3 +160,22 @@ async def test_times_are_read_in_every_usual_form(client: Client, text: str) -> 
     messages = [user("I like tea.", time_created=text)]
     response = await client.post("/v1/workspaces/w/records", json={"messages": messages})
     assert response.status_code == 200, response.text
+
+
+async def test_a_request_of_experience_maker_overrides_settings_for_itself(client: Client) -> None:
+    await posted(client, "summarizer", workspace_id="w", traj_list=[BOOKED])
+    asked = {"workspace_id": "w", "query": "book a flight", "top_k": 5}
+    config = {"op.rerank_experience_op.params.top_k": 1}
+    assert len((await posted(client, "retriever", **asked, config=config))["experience_list"]) == 1
+    assert len((await posted(client, "retriever", **asked, config={}))["experience_list"]) > 1
+    never = {"op": {"experience_validation_op": {"params": {"validation_threshold": 2}}}}
+    refused = await posted(client, "summarizer", workspace_id="v", traj_list=[BOOKED], config=never)
+    assert refused["experience_list"] == []
+
+
+@pytest.mark.parametrize("endpoint", ["retriever", "summarizer", "agent", "vector_store", "retrieve_task_memory"])
+async def test_a_request_cannot_override_where_models_are_and_is_told_the_key(client: Client, endpoint: str) -> None:
+    body = {"query": "x", "action": "list", "config": {"llm.default.base_url": "http://evil.example"}}
+    response = await client.post(f"/{endpoint}", json=body)
+    assert response.status_code == 422
+    assert response.json()["message"].startswith("config.llm.default.base_url: a request cannot set this")

@@ -42,7 +42,7 @@ class _Verdicts(BaseModel):
 @op(
     uses={"success_drafts", "failure_drafts", "comparative_drafts"},
     writes={"memories"},
-    aliases=("memory_validation",),
+    aliases=("memory_validation", "experience_validation"),
 )
 async def validation(state: SummaryState, deps: Deps, *, validation_threshold: float = 0.5) -> None:
     """Score the drafts by actionability, accuracy, relevance, clarity and uniqueness; keep those at the threshold.
