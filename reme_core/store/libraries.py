@@ -38,7 +38,10 @@ _KINDS_OF_TYPE: Final[dict[str, tuple[Kind, ...]]] = {
     "tool": (Kind.TOOL,),
     "personal": PERSONAL_KINDS,
 }
-_TYPE_OF_KIND: Final = {kind: name for name, kinds in _KINDS_OF_TYPE.items() for kind in kinds}
+_TYPE_OF_KIND: Final = {
+    **{kind: name for name, kinds in _KINDS_OF_TYPE.items() for kind in kinds},
+    Kind.CONVERSATION: "personal",  # what was said word for word is recalled among personal memories
+}
 _KIND_OF_TYPE: Final[dict[str, Kind]] = {
     **{str(kind): kind for kind in Kind if kind != Kind.CONVERSATION},
     **{name: kinds[0] for name, kinds in _KINDS_OF_TYPE.items()},
