@@ -294,7 +294,8 @@ async def test_a_year_posted_at_once_gives_what_it_gives_day_by_day(reme: AsyncR
 
 async def test_messages_recalled_among_memories_come_back_over_the_wire(reme: AsyncReMe) -> None:
     await reme.record("w", [Message(role="user", content="The rehearsal is in the old town hall.")], wait=True)
-    asked = {"workspace_id": "w", "query": "Where is the rehearsal?", "config": {"op.recall_personal.params.messages": 3}}
+    config = {"op.recall_personal.params.messages": 3}
+    asked = {"workspace_id": "w", "query": "Where is the rehearsal?", "config": config}
     found = await reme.flows.execute("retrieve_personal_memory", asked)
     said = [m for m in found.metadata["memory_list"] if m["metadata"]["reme_core"].get("kind") == "conversation"]
     assert [(m["memory_type"], m["content"]) for m in said] == [("personal", "The rehearsal is in the old town hall.")]
