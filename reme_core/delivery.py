@@ -1,4 +1,4 @@
-"""The way of a turn's messages to the database: handed over at once, delivered when it answers, in order."""
+"""The way of a turn's messages and tool calls to the database: handed over at once, delivered when it answers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from reme_core.ops.identity import identified
 from reme_core.schema import Message
 from reme_core.spool import Entry, Spool, storable
 from reme_core.text.fence import without_notes
+from reme_core.tool_call import ToolCallResult
+from reme_core.turn_calls import OWN_TOOLS
 
 log = logging.getLogger(__name__)
 
-_IDS_REMEMBERED: Final = 20_000  # messages known to be handed over; what is forgotten here the database still knows
+_IDS_REMEMBERED: Final = 20_000  # that were handed over; what is forgotten here the database still knows
 
 
 @dataclass(slots=True)
@@ -33,6 +35,8 @@ class Counts:
     """Turns whose messages the database took."""
     messages: int = 0
     """Messages among them that were new to it."""
+    tool_calls: int = 0
+    """Calls of tools that the database took."""
     failures: int = 0
     """Recalls and deliveries that failed; what was not delivered waits and is tried again."""
     note_tokens: int = 0
@@ -68,9 +72,19 @@ class Delta:
             self._known[message.message_id] = None
             changes = {"content": content, "session_id": message.session_id or session_id}
             new.append(storable(message.model_copy(update=changes)))
+        self._forget_the_oldest()
+        return new
+
+    def of_calls(self, calls: Sequence[ToolCallResult]) -> list[ToolCallResult]:
+        """The calls of tools that were not handed over before, without those of the memory tools."""
+        new = [call for call in calls if call.call_hash not in self._known and call.tool_name not in OWN_TOOLS]
+        self._known.update((call.call_hash, None) for call in new)
+        self._forget_the_oldest()
+        return new
+
+    def _forget_the_oldest(self) -> None:
         while len(self._known) > _IDS_REMEMBERED:
             self._known.popitem(last=False)
-        return new
 
 
 def said(message: Message) -> str:
@@ -180,7 +194,7 @@ class Delivery:
         try:
             for entry in await asyncio.to_thread(self._spool.waiting):
                 try:
-                    fresh = await (await self._links.reme()).record(entry.workspace, entry.messages)
+                    await self._bring(entry)
                 except InputError as error:  # it would be refused for ever
                     log.error("a turn of workspace '%s' cannot be recorded: %s", entry.workspace, error)
                     errors.append(error)
@@ -189,15 +203,22 @@ class Delivery:
                     if isinstance(error, DatabaseError):
                         break
                     continue
-                else:
-                    self._counts.records += 1
-                    self._counts.messages += len(fresh)
                 delivered.append(entry.entry_id)
         finally:
             await asyncio.to_thread(self._spool.done, delivered)
             await asyncio.to_thread(self._spool.keep)  # what was not delivered, or not in time
         if errors:
             raise errors[0]
+
+    async def _bring(self, entry: Entry) -> None:
+        reme = await self._links.reme()
+        if entry.messages:
+            fresh = await reme.record(entry.workspace, entry.messages)
+            self._counts.records += 1
+            self._counts.messages += len(fresh)
+        if entry.calls:
+            await reme.tools.record(entry.workspace, entry.calls)
+            self._counts.tool_calls += len(entry.calls)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

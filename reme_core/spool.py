@@ -1,9 +1,9 @@
-"""The spool: messages on their way to the database, kept until it has them.
+"""The spool: messages and tool calls on their way to the database, kept until it has them.
 
-A turn hands its messages over and goes on. They wait in memory and, where a file is given, on disk (an SQLite file,
+A turn hands them over and goes on. They wait in memory and, where a file is given, on disk (an SQLite file,
 written through to the medium), so that neither a database that is down nor a process that is killed loses what it was
-asked to keep. Several processes may share one file: whichever reaches the database first delivers all of it, and a
-message that is delivered twice is stored once, by its id.
+asked to keep. Several processes may share one file: whichever reaches the database first delivers all of it, and what
+is delivered twice is stored once, a message by its id and a call by its hash.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from pydantic import BaseModel
+
 from reme_core.schema import Message, new_id
 from reme_core.settings import Settings
 from reme_core.store.translate import masked
 from reme_core.text.plain import plain_json
+from reme_core.tool_call import ToolCallResult
 
 log = logging.getLogger(__name__)
 
@@ -33,10 +36,11 @@ _BUSY_SECONDS: Final = 10.0  # how long another process may hold the file
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The messages of one turn, and the workspace they are for."""
+    """The messages of one turn, or calls of tools in it, and the workspace they are for."""
 
     workspace: str
-    messages: Sequence[Message]
+    messages: Sequence[Message] = ()
+    calls: Sequence[ToolCallResult] = ()
     entry_id: str = field(default_factory=new_id)
 
 
@@ -83,8 +87,8 @@ class Spool:
                 return
             try:
                 with closing(_open(self.path)) as file, file:
-                    file.executemany("insert or ignore into entry values (?, ?, ?)", [_row(entry) for entry in new])
-                    file.execute("delete from entry where rowid <= (select max(rowid) from entry) - ?", (self._most,))
+                    file.executemany("insert or ignore into turn values (?, ?, ?, ?)", [_row(entry) for entry in new])
+                    file.execute("delete from turn where rowid <= (select max(rowid) from turn) - ?", (self._most,))
             except (OSError, sqlite3.Error) as error:
                 log.warning("cannot keep turns in %s, so they wait in memory only: %s", self.path, error)
                 self.path = None
@@ -116,7 +120,7 @@ class Spool:
                 return
             try:
                 with closing(_open(self.path)) as file, file:
-                    file.executemany("delete from entry where entry_id = ?", kept)
+                    file.executemany("delete from turn where entry_id = ?", kept)
             except (OSError, sqlite3.Error) as error:
                 log.warning("cannot take delivered turns out of %s: %s", self.path, error)
 
@@ -125,7 +129,7 @@ class Spool:
             return {}
         try:
             with closing(_open(self.path)) as file:
-                rows = file.execute("select entry_id, workspace, messages from entry order by rowid").fetchall()
+                rows = file.execute("select entry_id, workspace, messages, calls from turn order by rowid").fetchall()
             return {row[0]: _entry(*row) for row in rows}
         except (OSError, sqlite3.Error, ValueError) as error:
             log.warning("cannot read the turns kept in %s: %s", self.path, error)
@@ -137,17 +141,27 @@ def _open(path: Path) -> sqlite3.Connection:
     path.touch(mode=0o600)  # what was said is nobody else's business
     file = sqlite3.connect(path, timeout=_BUSY_SECONDS)
     file.execute("pragma synchronous = full")
-    file.execute("create table if not exists entry (entry_id text unique not null, workspace text, messages text)")
+    file.execute(
+        "create table if not exists turn (entry_id text unique not null, workspace text, messages text, calls text)"
+    )
     return file
 
 
-def _row(entry: Entry) -> tuple[str, str, str]:
-    dumped = [message.model_dump(mode="json") for message in entry.messages]
-    return entry.entry_id, entry.workspace, json.dumps(dumped, ensure_ascii=False)
+def _row(entry: Entry) -> tuple[str, str, str, str]:
+    return entry.entry_id, entry.workspace, _dumped(entry.messages), _dumped(entry.calls)
 
 
-def _entry(entry_id: str, workspace: str, messages: str) -> Entry:
-    return Entry(workspace, [Message.model_validate(message) for message in json.loads(messages)], entry_id)
+def _dumped(values: Sequence[BaseModel]) -> str:
+    return json.dumps([value.model_dump(mode="json") for value in values], ensure_ascii=False)
+
+
+def _entry(entry_id: str, workspace: str, messages: str, calls: str) -> Entry:
+    return Entry(
+        workspace,
+        [Message.model_validate(message) for message in json.loads(messages)],
+        [ToolCallResult.model_validate(call) for call in json.loads(calls)],
+        entry_id,
+    )
 
 
 def spool_path(spool: Literal["file", "memory"] | Path, settings: Settings) -> Path | None:

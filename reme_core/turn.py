@@ -34,10 +34,11 @@ from reme_core.links import HasSettings, Links
 from reme_core.lookup import Lookup, families
 from reme_core.models import ModelCall
 from reme_core.notes import NOTE_METADATA, Note
-from reme_core.schema import Hit, Message, new_id
+from reme_core.schema import Hit, Kind, Message, new_id
 from reme_core.settings import Settings
 from reme_core.spool import Entry, Spool, spool_path
 from reme_core.store.database import check_workspace
+from reme_core.tool_call import ToolCallResult
 
 __all__ = ["NOTE_METADATA", "Note", "TurnMemory"]
 
@@ -81,7 +82,8 @@ class TurnMemory:
                 environment says.
             workspace_id: The tenant. Nothing of another one is ever recalled.
             kinds: What to recall: `personal`, `task`, `tool`, `conversation` (what was said, word for word), or single
-                kinds. Without any, only standing memories are given.
+                kinds. Without any, only standing memories are given. With `tool`, the calls of tools that the framework
+                runs are recorded as well.
             top_k: Memories, and as many messages, that a note holds at the most.
             token_budget: Tokens that a note takes at the most.
             on_error: `log` lets the turn go on without memory; `raise` lets it fail.
@@ -245,6 +247,21 @@ class TurnMemory:
         new = [] if self.write == "off" else self._delta.of(messages, turn_id, session_id)
         if new:
             self._delivery.take_soon(Entry(self.workspace_id, new))
+        return len(new)
+
+    def record_calls(self, calls: Sequence[ToolCallResult]) -> int:
+        """Hand over how calls of tools went, for tool memory; nothing is kept unless `tool` is one of the kinds.
+
+        It never waits: they are delivered in the background, or with the turn's messages where writing is `awaited`,
+        and kept for later where the database is away. A call that was handed over before, and the memory tools'
+        own, are left out.
+
+        Returns:
+            How many were handed over.
+        """
+        new = self._delta.of_calls(calls) if self.write != "off" and Kind.TOOL in self.kinds else []
+        if new:
+            self._delivery.take_soon(Entry(self.workspace_id, calls=new))
         return len(new)
 
     async def search(self, query: str, *, limit: int | None = None) -> list[Hit]:

@@ -105,7 +105,7 @@ def test_it_is_bounded_and_gives_up_the_oldest(tmp_path: Path, caplog: pytest.Lo
     assert "gave up the oldest" in caplog.text
     assert spool.path is not None
     with sqlite3.connect(spool.path) as file:
-        assert file.execute("select count(*) from entry").fetchone() == (3,)
+        assert file.execute("select count(*) from turn").fetchone() == (3,)
     file.close()
 
 
