@@ -32,6 +32,9 @@ def _aware(moment: datetime) -> datetime:
 Moment = Annotated[datetime, AfterValidator(_aware)]
 """A point in time; naive values are taken as UTC."""
 
+Count = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+"""A number that Postgres keeps as an integer; imported libraries have negative ones too."""
+
 
 class Kind(enum.StrEnum):
     """What sort of statement a memory is."""
@@ -211,11 +214,11 @@ class Memory(BaseModel):
     updated_at: Moment = Field(default_factory=now)
     author: str = ""
     """Who made it: a model's name, `rules`, or a person."""
-    seen_count: int = 1
+    seen_count: Count = 1
     """How often it was stated."""
-    freq: int = 0
+    freq: Count = 0
     """How often it was given to an agent."""
-    utility: int = 0
+    utility: Count = 0
     """How often that agent then succeeded."""
     sources: list[Source] = Field(default_factory=list)
     metadata: dict[str, Any] = Field(default_factory=dict)

@@ -1,22 +1,54 @@
-"""Values between the types: what a float4 rounds, and ranges with one open end."""
+"""Values between the types: numbers of any size, and ranges with one open end."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
+import hypothesis
 import pytest
+from hypothesis import HealthCheck, example, given
+from hypothesis import strategies as st
 
 from reme_core.app import AsyncReMe
-from reme_core.schema import Memory, TimeRange
+from reme_core.schema import Memory, TimeRange, new_id
 from reme_core.settings import Settings
+from reme_core.sync import ReMe
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+COUNT = st.integers(-(2**31), 2**31 - 1)
 
 
-@pytest.mark.timeout(20)
-async def test_a_memory_of_any_importance_can_be_changed(settings: Settings) -> None:
-    async with AsyncReMe(settings) as reme:
-        (memory,) = await reme.memories.add("w", Memory(content="Rex is a dog.", importance=0.3))
-        changed = await reme.memories.update("w", memory.memory_id, content="Rex is a cat.")
-        assert (changed.content, round(changed.importance, 6)) == ("Rex is a cat.", 0.3)
+@pytest.fixture
+def reme(settings: Settings) -> Iterator[ReMe]:
+    """A ReMe that all examples of a property share."""
+    with ReMe(settings) as reme:
+        yield reme
+
+
+@given(
+    numbers=st.lists(st.tuples(st.floats(0, 1), FINITE, COUNT, COUNT, COUNT), min_size=1, max_size=20),
+    changed=st.tuples(st.floats(0, 1), FINITE),
+)
+@example(numbers=[(1e-39, 5e-324, 0, 0, 1)], changed=(5e-324, -1.7976931348623157e308))
+@example(numbers=[(0.3, 0.1, 1, 1, 2)], changed=(0.1 + 0.2, 1 / 3))
+@hypothesis.settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_numbers_of_a_memory_come_back_as_they_went_in(
+    reme: ReMe, numbers: list[tuple[float, float, int, int, int]], changed: tuple[float, float]
+) -> None:
+    workspace = new_id()
+    names = ("importance", "score", "freq", "utility", "seen_count")
+    added = [Memory(content=f"number {n}", **dict(zip(names, row, strict=True))) for n, row in enumerate(numbers)]
+    ids = [memory.memory_id for memory in reme.memories.add(workspace, added)]
+    stored = {memory.memory_id: memory for memory in reme.memories.list(workspace)}
+    assert [tuple(getattr(stored[i], name) for name in names) for i in ids] == numbers
+
+    importance, score = changed
+    after = reme.memories.update(workspace, ids[0], importance=importance, score=score)
+    assert (after.importance, after.score) == changed
+    assert reme.memories.get(workspace, ids[0]) == after
+    then = {memory.memory_id: memory for memory in reme.memories.as_of(workspace, datetime.now(UTC))}
+    assert (then[ids[0]].importance, then[ids[0]].score) == changed
 
 
 async def test_a_range_of_time_may_be_open_on_either_side(settings: Settings) -> None:
@@ -25,3 +57,9 @@ async def test_a_range_of_time_may_be_open_on_either_side(settings: Settings) ->
         await reme.memories.add("w", "Rex is a dog.")
         for known, count in ((TimeRange(start=past), 1), (TimeRange(end=future), 1), (TimeRange(end=past), 0)):
             assert len(await reme.recall("w", "Rex", known=known)) == count
+
+
+@pytest.mark.parametrize("name", ["freq", "utility", "seen_count"])
+def test_a_count_beyond_what_is_kept_is_refused_before_it_gets_there(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        Memory(content="Rex is a dog.", **{name: 2**31})

@@ -26,7 +26,7 @@ insert into reme.retrieval_hit (workspace_id, retrieval_id, rank, memory_id, kin
 select e.workspace_id, e.retrieval_id, h.rank, h.memory_id, h.kind, h.vector, h.lexical, h.time, h.type, h.final
 from entry e
 cross join lateral jsonb_to_recordset(e.hits)
-    as h (rank integer, memory_id text, kind text, vector real, lexical real, time real, type real, final real)
+    as h (rank integer, memory_id text, kind text, vector float8, lexical float8, time float8, type float8, final float8)
 on conflict do nothing
 
 -- name: insert_model_calls
