@@ -112,6 +112,29 @@ async def test_liking_two_things_is_no_contradiction_and_a_dislike_ends_only_its
     assert now["The user likes tea"] == now["The user loves green tea with honey"] == "active"
 
 
+@pytest.mark.parametrize(
+    ("liked", "ended"),
+    [
+        ("I love coffee.", "我不再喝咖啡了。"),
+        ("我喜欢喝咖啡。", "I gave up coffee at the beginning of July."),
+        ("I really like running.", "我讨厌跑步。"),
+    ],
+)
+async def test_a_taste_is_ended_in_the_other_language(reme: AsyncReMe, liked: str, ended: str) -> None:
+    await summarise(reme, turn(liked, "2024-05-06"))
+    await summarise(reme, turn(ended, "2024-08-19"))
+    known = await everything(reme)
+    assert sorted(memory.status for memory in known) == ["active", "superseded"]
+    (old,) = [memory for memory in known if memory.status == "superseded"]
+    assert old.sources[0].quote == liked
+
+
+async def test_a_taste_in_the_other_language_is_not_taken_for_another_thing(reme: AsyncReMe) -> None:
+    await summarise(reme, turn("我喜欢咖啡馆。我喜欢绿茶。", "2024-05-06"))
+    await summarise(reme, turn("I gave up coffee. I no longer drink black tea.", "2024-08-19"))
+    assert {memory.status for memory in await everything(reme)} == {"active"}
+
+
 async def test_two_visits_are_two_events(reme: AsyncReMe) -> None:
     await summarise(reme, turn("I visited the zoo yesterday."), turn("I visited the zoo yesterday.", "2024-06-10"))
     assert [m.status for m in await everything(reme)] == ["active", "active"]

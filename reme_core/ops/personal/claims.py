@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from reme_core.ops.personal.things import in_english
 from reme_core.schema import Kind, TimeRange
 from reme_core.text.terms import terms
 
@@ -84,6 +85,8 @@ class Slot:
     value: frozenset[str] = field(default_factory=frozenset)
     holds: bool = True
     event: bool = False
+    in_english: frozenset[str] = field(default_factory=frozenset)
+    """The value by its English name, where it is nothing but a thing that has one."""
 
 
 def marks(slot: str, value: str, *, holds: bool, event: bool) -> dict[str, Any]:
@@ -101,4 +104,5 @@ def slot_of(metadata: dict[str, Any]) -> Slot:
         frozenset(terms(value)) if isinstance(value, str) else frozenset(),
         metadata.get("holds", True) is not False,
         metadata.get("event", False) is True,
+        frozenset(terms(in_english(value))) if isinstance(value, str) else frozenset(),
     )

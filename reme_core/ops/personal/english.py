@@ -177,7 +177,9 @@ _PATTERNS: Final = _compiled(
     # Homes and origins.
     (rf"I\s+{ADVERBS}used to live (?:in|at) (?P<v>{_NAME})", _own_words("home", holds=False)),
     (rf"I (?:no longer live|don't live|do not live) (?:in|at) (?P<v>{_NAME})", _own_words("home", holds=False)),
-    (rf"(?:I\s+{ADVERBS}live|{_AM}(?:living|based)) (?:in|at) (?P<v>{_NAME})", _own_words("home")),
+    (rf"(?:I\s+{ADVERBS}live|{_AM}(?:living|based)|I(?:'ve| have) {ADVERBS}been (?:living|based)) (?:in|at) (?P<v>{_NAME})",
+     _own_words("home")),
+    (rf"I(?:'ve| have) {ADVERBS}lived (?:in|at) (?P<v>{_NAME})(?=,? (?:since|for|all my life)\b)", _own_words("home")),
     (rf"{_PERFECT}(?:moved|relocated)(?: back| over)?(?: house)?(?: from {_NAME})? to (?!{_TOOLS}\b)(?P<v>{_NAME})", _own_words("home")),
     (rf"(?:{_AM}(?:originally )?from|I was born in|I grew up in|I come from) (?P<v>{_NAME})", _own_words("origin")),
     # Work.
@@ -185,8 +187,8 @@ _PATTERNS: Final = _compiled(
      _about(("job", "job", "{who} works as {a} {value}"), ("employer", "v", "{who} works at {value}"))),
     (rf"(?:I (?:no longer|don't|do not) work|I stopped working) (?:at|for) (?:the )?(?P<v>{_NAME})",
      _own_words("employer", holds=False)),
-    (rf"(?:I\s+{ADVERBS}work|{_AM}(?:now )?(?:working|employed)) (?:at|for|with|by) (?:the )?(?P<v>{_NAME})",
-     _own_words("employer")),
+    (rf"(?:I\s+{ADVERBS}work|{_AM}(?:now )?(?:working|employed)|I(?:'ve| have) {ADVERBS}(?:been (?:working|employed)"
+     rf"|worked(?= .* since\b))) (?:at|for|with|by) (?:the )?(?P<v>{_NAME})", _own_words("employer")),
     (rf"{_PERFECT}(?:joined (?:the )?(?P<w>{_NAME})(?= as )|(?:started|begun|began)(?: working| (?:a|my) (?:new )?(?:job|position|role))?"
      rf" at (?:the )?(?P<v>{_NAME})|(?:got|found|landed|accepted|taken|took) (?:a|the) (?:new )?(?:job|position|role) (?:at|with) (?:the )?"
      rf"(?P<x>{_NAME}))(?: as (?:an? |the )?(?P<job>{_JOBS}))?\b",

@@ -207,12 +207,14 @@ def _relate_tastes(new: _Entry, old: _Entry) -> Relation | None:
     if new.slot.holds == old.slot.holds:
         return None
     liked, disliked = (new, old) if new.slot.holds else (old, new)
-    # Who dislikes black coffee may like coffee; who dislikes coffee does not like it black.
-    return "contradicts" if _object(disliked) and _object(disliked) <= _object(liked) else "none"
+    # Who dislikes black coffee may like coffee; who dislikes coffee does not like it black, in whichever language.
+    ended = _object(disliked.slot.value), _object(disliked.slot.in_english)
+    of = _object(liked.slot.value), _object(liked.slot.in_english)
+    return "contradicts" if any(one and one <= other for one, other in zip(ended, of, strict=True)) else "none"
 
 
-def _object(entry: _Entry) -> frozenset[str]:
-    return (entry.slot.value - _GENERIC) or entry.slot.value
+def _object(value: frozenset[str]) -> frozenset[str]:
+    return (value - _GENERIC) or value
 
 
 def _same_words(new: _Entry, old: _Entry) -> bool:

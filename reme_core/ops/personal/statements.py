@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -117,8 +118,17 @@ def _remembered(claim: Claim, sentence: reality.Sentence, subject: str, *, alone
     named = past[0].range if past and claim.slot not in _TIMELESS and (claim.slot != TASTE or not claim.holds) else None
     quoted = claim.kind == Kind.INSTRUCTION or claim.slot in _TIMELESS
     content = claim.content if quoted else dated(claim.content, mentions)
-    told = replace(claim, content=content, quote=sentence.text, when=named)
+    value = _undated(claim.value, mentions) if claim.slot == TASTE and not claim.holds else claim.value
+    told = replace(claim, content=content, value=value, quote=sentence.text, when=named)
     return statement(told, [message], subject=subject, author=RULES)
+
+
+def _undated(value: str, mentions: Sequence[TimeMention]) -> str:
+    """A value without the time: who gave up "coffee at the beginning of July" gave up coffee."""
+    for mention in mentions:
+        when = rf"\s*(?:\b(?:at|in|on|since|from|by|around|during)\s+)?(?:\bthe\s+)?{re.escape(mention.text)}"
+        value = re.sub(when, "", value, count=1).strip(" ,，") or value
+    return value
 
 
 def _quoted(quote: str, message: Message) -> str:
