@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -18,32 +17,29 @@ from reme_core.episodes import Episodes
 from reme_core.errors import InputError, ReMeError
 from reme_core.flow.catalog import Catalog
 from reme_core.flow.execute import Flows, Response
+from reme_core.indexing import Indexing
 from reme_core.models import ChatModel, Reranker
 from reme_core.models.registry import chat_models, embedder, reranker
 from reme_core.ops.deps import Deps
 from reme_core.ops.personal.profile import Profile, get_profile
 from reme_core.schema import Hit, Kind, Message, Recollection, Status, TimeRange, kinds_of
 from reme_core.settings import Settings
-from reme_core.store import hnsw
 from reme_core.store.database import Database
 from reme_core.store.erasure import erase_messages
 from reme_core.store.filters import Filters
 from reme_core.store.journal import Journal, working_for
 from reme_core.store.memories import Memories
-from reme_core.store.messages import embed_waiting, record
+from reme_core.store.messages import record
 from reme_core.store.recall import Plan, Question, recall_memories, recall_messages, unnamed
 from reme_core.store.serving import Served, Serving
 from reme_core.store.workspaces import Workspaces
 from reme_core.tools import Tools
-
-log = logging.getLogger(__name__)
 
 MAX_HITS = 1_000
 """Most hits that one recall gives."""
 
 _ANSWER_SECONDS = 2.0  # within which a database that is there answers, when all is to be closed
 _LAST_SECONDS = 30.0  # for what is to be finished then
-_QUIET_SECONDS = 2.0  # without an addition, until a workspace that has become large is brought into its index
 
 
 class AsyncReMe:
@@ -90,9 +86,6 @@ class AsyncReMe:
         self.reranker: Reranker | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         self._database: Database | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._embedding: dict[str, asyncio.Task[Any]] = {}
-        self._grown: dict[str, float] = {}
 
     async def open(self) -> Self:
         """Connect, starting the embedded server where no database is named.
@@ -110,14 +103,15 @@ class AsyncReMe:
             self._chats = chat_models(self.settings, on_call=noted)
             self.chat = self._chats.get("default")
             self.reranker = reranker(self.settings, on_call=noted)
-            self.memories = Memories(database, self._serving, on_growth=self._index_soon)
+            self._indexing = Indexing(database, self._serving, self.settings.recall)
+            self.memories = Memories(database, self._serving, on_growth=self._indexing.grown)
             self.workspaces = Workspaces(database, self._serving)
             self.flows = Flows(catalog, self._surroundings(database))
             self.background = Background(
                 database, self.settings.worker, summarise=self._summarise, reflect=self.reflect
             )
             self.tools = Tools(database, self.execute)
-            self.episodes = Episodes(database, self.settings, self.chat, self._embed_soon, self.execute)
+            self.episodes = Episodes(database, self.settings, self.chat, self._indexing.embed_soon, self.execute)
             self._database = database
             self.loop = asyncio.get_running_loop()
         return self
@@ -127,21 +121,19 @@ class AsyncReMe:
         database, self._database = self._database, None
         if database is None:
             return
-        self.loop = None
-        there = await database.answers(within=_ANSWER_SECONDS)  # else nothing can be finished
-        await self.background.aclose(self.settings.worker.stop_seconds + 1 if there else 0)
-        if self._tasks and there:
-            await asyncio.wait(self._tasks, timeout=_LAST_SECONDS)
-            for task in self._tasks:
-                task.cancel()  # vectors that are missing yet are made at the next opportunity
-        await self.journal.aclose(_LAST_SECONDS if there else 0)
+        here, self.loop = self.loop is asyncio.get_running_loop(), None
+        # What a database that is away, or whose event loop has ended, does not take any more need not be waited for.
+        patience = _LAST_SECONDS if here and await database.answers(within=_ANSWER_SECONDS) else 0
         try:
+            await self.background.aclose(self.settings.worker.stop_seconds + 1 if patience else 0)
+            await self._indexing.aclose(patience)
+            await self.journal.aclose(patience)
             await self._serving.aclose()
             for model in (*self._chats.values(), self.reranker):
                 if model is not None:
                     await model.aclose()
         finally:
-            await database.close()  # also where the connections to models are of an event loop that has ended
+            await database.close()
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -259,7 +251,7 @@ class AsyncReMe:
         served = await self._serving.of(workspace)
         conversation = Kind.CONVERSATION in kinds
         if conversation:
-            await self._embedded(workspace)
+            await self._indexing.embedded(workspace)
         with working_for(workspace):
             vector = await self._vector(query, served, embedding, names_count=not conversation)
         plan = Plan(fusion or self.settings.recall.fusion, None, type_weights or {}, boost)
@@ -322,7 +314,7 @@ class AsyncReMe:
         )
         if self.settings.worker.embedded:
             self.background.start()
-        task = self._embed_soon(workspace)
+        task = self._indexing.embed_soon(workspace)
         if wait:
             await task
         return fresh
@@ -366,60 +358,6 @@ class AsyncReMe:
     async def reflect(self, workspace: str) -> Response:
         """Make higher memories: form and update insights, close contradictions and repetitions."""
         return await self.execute("reflect", workspace_id=workspace)
-
-    def _embed_soon(self, workspace: str) -> asyncio.Task[Any]:
-        """Have waiting messages embedded; whoever comes while that runs waits for one more round."""
-        before, database = self._embedding.get(workspace), self.database
-
-        async def embed() -> None:
-            if before is not None and not before.done():
-                await asyncio.wait([before])
-            with working_for(workspace):
-                await self._serving.with_embedder(
-                    workspace, lambda embedder: embed_waiting(database, workspace, embedder)
-                )
-
-        task = self._spawn(embed(), f"embedding messages of workspace '{workspace}'")
-        self._embedding[workspace] = task
-        return task
-
-    def _index_soon(self, workspace: str) -> None:
-        """Bring a workspace that has become large into the HNSW index, once nobody adds to it for a moment."""
-        growing, database = workspace in self._grown, self.database
-        self._grown[workspace] = time.monotonic()
-        if growing:
-            return
-
-        async def bring_in() -> None:
-            try:
-                # In the index an insert takes many times as long, so that a bulk of them is let through first.
-                while (waited := time.monotonic() - self._grown[workspace]) < _QUIET_SECONDS:  # noqa: ASYNC110
-                    await asyncio.sleep(_QUIET_SECONDS - waited)
-                await hnsw.ensure(database, workspace, exact_below=self.settings.recall.exact_below)
-                self._serving.forget(workspace)
-            finally:
-                del self._grown[workspace]
-
-        self._spawn(bring_in(), f"indexing workspace '{workspace}'")
-
-    async def _embedded(self, workspace: str) -> None:
-        """Wait until the messages that were recorded here have their vectors, or could not get them."""
-        if (task := self._embedding.get(workspace)) is not None:
-            await asyncio.wait([task])
-            if self._embedding.get(workspace) is task:
-                del self._embedding[workspace]
-
-    def _spawn(self, work: Coroutine[Any, Any, Any], what: str) -> asyncio.Task[Any]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-
-        def done(finished: asyncio.Task[Any]) -> None:
-            self._tasks.discard(finished)
-            if not finished.cancelled() and (error := finished.exception()) is not None:
-                log.warning("%s did not work and waits for the next opportunity: %s", what, error)
-
-        task.add_done_callback(done)
-        return task
 
 
 def _checked_status(status: str | None) -> Status | None:

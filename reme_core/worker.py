@@ -93,14 +93,17 @@ class Worker:
     async def aclose(self, patience: float) -> None:
         """Stop: jobs that run are finished if they take no longer than `patience` seconds, else they run again."""
         self._stopping.set()
-        if self._queue_worker is not None:
+        tasks = self._unfinished()
+        if self._task in tasks and self._queue_worker is not None:
             self._queue_worker.stop()
-        if patience and (tasks := self._unfinished()):
+        if patience and tasks:
             await asyncio.wait(tasks, timeout=patience)
         await _end(self._unfinished())
 
     def _unfinished(self) -> set[asyncio.Task[Any]]:
-        return {task for task in (self._task, *self._jobs) if task is not None and not task.done()}
+        here = asyncio.get_running_loop()  # in a loop that has ended nothing goes on, and nothing can be ended
+        tasks = (self._task, *self._jobs)
+        return {task for task in tasks if task is not None and not task.done() and task.get_loop() is here}
 
     async def _keep_working(self) -> None:
         away, pause = False, _FIRST_PAUSE_SECONDS

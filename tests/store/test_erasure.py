@@ -222,7 +222,7 @@ async def test_a_vector_that_comes_late_is_not_stored(words: AsyncReMe, loopback
     await words.record("w", [Message(message_id="m1", content=SAID), Message(message_id="m2", content="And you?")])
     await asyncio.sleep(0.1)
     await words.erase_messages("w", ["m1"])
-    await words._embedded("w")
+    await words._indexing.embedded("w")
     vectors = await words.database.fetch("w", "select message_id from embedding join message using (document_id)")
     assert vectors == [("m2",)]
 
@@ -244,7 +244,7 @@ async def test_erasing_while_others_write_keeps_everything_straight(words: Async
     async with asyncio.TaskGroup() as group:
         for name in ("Ann", "Ben", "Cleo", "Dan"):
             group.create_task(live(name))
-    await words._embedded("w")
+    await words._indexing.embedded("w")
     assert await consistent(words.database, "w")
     assert len(await words.memories.list("w")) == 12
     assert await words.database.fetch("w", "select count(*) from message where content = ''") == [(12,)]

@@ -1,0 +1,105 @@
+"""What makes memory quick and complete to search, done in the background of a process while it goes on.
+
+Messages that were recorded get their vectors, in rounds: whoever comes while one runs waits for one more. A workspace
+that has become large is brought into the HNSW index, once nobody adds to it for a moment. Nothing is lost with the
+process: what is missing is made at the next opportunity.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+from reme_core.settings import RecallSettings
+from reme_core.store import hnsw
+from reme_core.store.database import Database
+from reme_core.store.journal import working_for
+from reme_core.store.messages import embed_waiting
+from reme_core.store.serving import Serving
+
+log = logging.getLogger(__name__)
+
+_QUIET_SECONDS = 2.0  # without an addition, until a workspace that has become large is brought into its index
+
+
+class Indexing:
+    """Brings what was stored into the vectors and indexes of one database.
+
+    Args:
+        database: Where it is stored.
+        serving: Which model makes the vectors of a workspace.
+        settings: How large a workspace is searched without an index.
+    """
+
+    def __init__(self, database: Database, serving: Serving, settings: RecallSettings) -> None:
+        self._database = database
+        self._serving = serving
+        self._settings = settings
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._embedding: dict[str, asyncio.Task[Any]] = {}
+        self._grown: dict[str, float] = {}
+
+    def embed_soon(self, workspace: str) -> asyncio.Task[Any]:
+        """Have the messages that wait embedded; the task is done when they are, or could not be."""
+        before, database = self._embedding.get(workspace), self._database
+
+        async def embed() -> None:
+            if before is not None and not before.done():
+                await asyncio.wait([before])
+            with working_for(workspace):
+                await self._serving.with_embedder(
+                    workspace, lambda embedder: embed_waiting(database, workspace, embedder)
+                )
+
+        def done(finished: asyncio.Task[Any]) -> None:
+            if self._embedding[workspace] is finished:  # else there is a later one
+                del self._embedding[workspace]
+
+        task = self._embedding[workspace] = self._spawn(embed(), f"embedding messages of workspace '{workspace}'")
+        task.add_done_callback(done)
+        return task
+
+    async def embedded(self, workspace: str) -> None:
+        """Wait until the messages that were recorded here have their vectors, or could not get them."""
+        if (task := self._embedding.get(workspace)) is not None:
+            await asyncio.wait([task])
+
+    def grown(self, workspace: str) -> None:
+        """Bring a workspace that has become large into the index, once nobody adds to it for a moment."""
+        growing = workspace in self._grown
+        self._grown[workspace] = time.monotonic()
+        if not growing:
+            self._spawn(self._bring_in(workspace), f"indexing workspace '{workspace}'")
+
+    async def _bring_in(self, workspace: str) -> None:
+        try:
+            # In the index an insert takes many times as long, so that a bulk of them is let through first.
+            while (waited := time.monotonic() - self._grown[workspace]) < _QUIET_SECONDS:  # noqa: ASYNC110
+                await asyncio.sleep(_QUIET_SECONDS - waited)
+            await hnsw.ensure(self._database, workspace, exact_below=self._settings.exact_below)
+            self._serving.forget(workspace)
+        finally:
+            del self._grown[workspace]
+
+    async def aclose(self, patience: float) -> None:
+        """Finish what runs, if it takes no longer than `patience` seconds."""
+        tasks = {task for task in self._tasks if task.get_loop() is asyncio.get_running_loop()}
+        if tasks and patience:
+            await asyncio.wait(tasks, timeout=patience)
+        for task in tasks:
+            task.cancel()
+
+    def _spawn(self, work: Coroutine[Any, Any, Any], what: str) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+
+        def done(finished: asyncio.Task[Any]) -> None:
+            self._tasks.discard(finished)
+            if not finished.cancelled() and (error := finished.exception()) is not None:
+                log.warning("%s did not work and waits for the next opportunity: %s", what, error)
+
+        task.add_done_callback(done)
+        return task
