@@ -11,17 +11,17 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Self
-from weakref import WeakSet
 
 import anyio
 import anyio.to_thread
 import psycopg
 from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool import PoolTimeout
 
 from reme_core.errors import DatabaseError, InputError
 from reme_core.settings import Settings
 from reme_core.store.embedded import EmbeddedServer
+from reme_core.store.pool import Pool
 from reme_core.store.session import Connection, Params, Row, Session, begin, check_if_idle, configure, prepare, run
 from reme_core.store.translate import masked, normalise_url, translated
 
@@ -60,9 +60,7 @@ class Database:
         """The connection string, password included: for programs, not for people (see `repr`)."""
         self._server = server
         self._session: Session
-        self._pool: AsyncConnectionPool[Connection] | None = None
-        self._loop: asyncio.AbstractEventLoop
-        self._connections: WeakSet[AsyncConnection[Row]] = WeakSet()
+        self._pool: Pool | None = None
 
     @classmethod
     async def open(cls, settings: Settings) -> Self:
@@ -89,10 +87,7 @@ class Database:
     async def close(self) -> None:
         """Close all connections. The embedded server goes on for its other users, or stops a little later."""
         pool, self._pool = self._pool, None
-        if pool is not None and self._loop.is_closed():  # the tasks that would close the pool ended with its loop
-            for connection in list(self._connections):
-                await connection.close()
-        elif pool is not None:
+        if pool is not None:
             await pool.close()
         if self._server is not None:
             self._server.release()
@@ -201,7 +196,7 @@ class Database:
         return True
 
     @property
-    def pool(self) -> AsyncConnectionPool[Connection]:
+    def pool(self) -> Pool:
         """The pool itself, for a library that brings its own statements (the queue).
 
         Raises:
@@ -227,14 +222,12 @@ class Database:
     async def _start(self) -> None:
         with translated(self.url):
             self._session = await anyio.to_thread.run_sync(prepare, self.url, self._server is not None)
-            self._pool = AsyncConnectionPool(
+            self._pool = Pool(
                 self._conninfo,
-                connection_class=Connection,
+                configure=self._configure,
                 kwargs=self._session.arguments,
                 min_size=1,
                 max_size=self.settings.pool_size,
-                open=False,
-                configure=self._configure,
                 check=check_if_idle,
                 name="reme",
                 timeout=_POOL_SECONDS,
@@ -242,7 +235,6 @@ class Database:
                 max_idle=_MAX_IDLE_SECONDS,
                 max_lifetime=_MAX_LIFETIME_SECONDS,
             )
-            self._loop = asyncio.get_running_loop()
             await self._pool.open()
 
     async def _conninfo(self) -> str:
@@ -253,8 +245,7 @@ class Database:
         if self._server is not None:
             await anyio.to_thread.run_sync(self._server.ensure_running)
 
-    async def _configure(self, connection: AsyncConnection[Row]) -> None:
-        self._connections.add(connection)
+    async def _configure(self, connection: Connection) -> None:
         await configure(connection, self._session.search_path, self._session.role)
 
     @asynccontextmanager

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -309,6 +312,21 @@ def test_it_works_without_a_loop_and_in_one_after_another(settings: Settings) ->
     turn.close()
     assert all("Lisbon" in text for text in texts + found)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("reme-turns")]
+
+
+def test_a_memory_of_loops_that_have_ended_hangs_up_when_it_is_closed(settings: Settings, database_url: str) -> None:
+    turn = TurnMemory(settings, "alice", write="awaited")
+    asyncio.run(turn.record([Message(content=TOLD)]))
+    assert "Lisbon" in asyncio.run(turn.begin(ASKED)).text
+    with psycopg.connect(database_url, autocommit=True) as server:
+        others = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        assert server.execute(others).fetchone() != (0,)
+        turn.close()
+        deadline = time.monotonic() + 10  # the server notices a moment later
+        while server.execute(others).fetchone() != (0,):
+            assert time.monotonic() < deadline, "connections were left open"
+            gc.collect()  # one that was just being made when the loop ended
+            time.sleep(0.01)
 
 
 async def test_it_works_for_code_that_blocks_a_running_loop(reme: AsyncReMe) -> None:

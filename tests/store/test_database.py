@@ -159,6 +159,21 @@ async def test_a_server_that_went_away_is_named(
                 admin.execute(f"alter database {name}_gone rename to {name}")
 
 
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("steps", range(4))
+def test_a_loop_ends_although_nothing_was_closed_in_it(settings: Settings, steps: int) -> None:
+    async def leave() -> Database:
+        database = await Database.open(settings)
+        for _ in range(steps):  # the pool is at work on its first connection
+            await asyncio.sleep(0)
+        return database
+
+    database = asyncio.run(leave())
+    asyncio.run(database.close())
+    with pytest.raises(DatabaseError, match="closed"):
+        asyncio.run(database.fetch("w", "select 1"))
+
+
 CUT_ALL = (
     "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
     " where datname = current_database() and pid <> pg_backend_pid()"
