@@ -15,7 +15,7 @@ from typing import Any, Literal
 import platformdirs
 import yaml
 from dotenv import dotenv_values, find_dotenv
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from reme_core.errors import ConfigurationError
 
@@ -61,6 +61,16 @@ class VectorStoreSettings(Section):
 
     backend: Literal["local", "memory", "postgres", "pgvector"] = "local"
     params: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("backend", mode="before")
+    @classmethod
+    def _is_postgres(cls, value: Any) -> Any:
+        if value in ("elasticsearch", "chroma", "qdrant", "local_file"):
+            raise ValueError(
+                f"memories live in Postgres, not in {value}: say 'local' for the embedded one,"
+                " or set database_url=postgresql://… for one of your own"
+            )
+        return value
 
 
 class HttpSettings(Section):
@@ -286,7 +296,7 @@ def _explain(error: ValidationError, model: type[BaseModel]) -> str:
     lines = []
     for problem in error.errors():
         path = [str(part) for part in problem["loc"]]
-        line = f"{'.'.join(path)}: {problem['msg']}"
+        line = f"{'.'.join(path)}: {problem['msg'].removeprefix('Value error, ')}"
         if problem["type"] == "extra_forbidden":
             near = difflib.get_close_matches(path[-1], _names_at(model, path[:-1]), n=1, cutoff=0.4)
             line = f"unknown setting '{'.'.join(path)}'"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.session import Options, Session, exits, with_session
+
+if TYPE_CHECKING:
+    from reme_core.flow.show import FlowDescription, OpDescription
 
 app = typer.Typer(help="Flows and ops: what there is, and how a flow runs.", invoke_without_command=True)
 
@@ -17,31 +21,45 @@ app = typer.Typer(help="Flows and ops: what there is, and how a flow runs.", inv
 def flows(
     ctx: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON to stdout, and nothing else.")] = False,
-    ops: Annotated[bool, typer.Option("--ops", help="List the ops with their parameters as well.")] = False,
+    ops: Annotated[bool, typer.Option("--ops", help="List the ops only.")] = False,
 ) -> None:
-    """List all flows, those of the settings included."""
+    """List all flows, those of the settings included, and all ops, with what they take."""
     if ctx.invoked_subcommand is None:
         options = Options(as_json=as_json).over(ctx.obj or Options())
         with exits(options):
-            _list(Session(options), ops=ops)
+            _list(Session(options), ops_only=ops)
 
 
-def _list(session: Session, *, ops: bool) -> None:
+def _list(session: Session, *, ops_only: bool) -> None:
     from reme_core.flow.catalog import Catalog
     from reme_core.flow.show import describe_flows, describe_ops
 
-    described = describe_flows(Catalog(session.settings))
-    listed = output.table("FLOW", "WHAT IT DOES, AND ITS STEPS", wide="WHAT IT DOES, AND ITS STEPS")
-    for flow in described:
-        about = (flow.problem, "red") if flow.problem else flow.description
-        listed.add_row(Text(flow.name, "bold"), Text.assemble(about, "\n", (flow.text, "dim")))
-    known = describe_ops() if ops else []
+    ops = describe_ops()
+    if ops_only:
+        session.show({"ops": ops}, _ops_table(ops))
+    else:
+        flows = describe_flows(Catalog(session.settings))
+        session.show({"flows": flows, "ops": ops}, _flows_table(flows), _ops_table(ops))
+
+
+def _flows_table(flows: list[FlowDescription]) -> Table:
+    about = "WHAT IT DOES, ITS STEPS, AND WHAT IT TAKES"
+    table = output.table("FLOW", about, wide=about)
+    for flow in flows:
+        told = (flow.problem, "red") if flow.problem else flow.description
+        lines = [Text.assemble(told), Text(flow.text, "dim")]
+        lines += [Text.assemble((name, "cyan"), f": {text}") for name, text in flow.inputs.items()]
+        table.add_row(Text(flow.name, "bold"), Text("\n").join(lines))
+    return table
+
+
+def _ops_table(ops: list[OpDescription]) -> Table:
     table = output.table("OP", "WHAT IT DOES, AND ITS PARAMETERS", wide="WHAT IT DOES, AND ITS PARAMETERS")
-    for op in known:
+    for op in ops:
         lines = [Text(op.doc), Text(f"reads {', '.join(op.reads) or '-'}; writes {', '.join(op.writes) or '-'}", "dim")]
         lines += [Text.assemble((name, "cyan"), f": {text}") for name, text in op.parameters.items()]
         table.add_row(Text(op.name, "bold"), Text("\n").join(lines))
-    session.show({"flows": described, **({"ops": known} if ops else {})}, listed, *([table] if ops else []))
+    return table
 
 
 @app.command()

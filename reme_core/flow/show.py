@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,11 @@ class FlowDescription:
     description: str
     input_schema: dict[str, Any]
     problem: str = ""
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """What it takes: each field's type, and its default or that it is required, as text."""
+        return {name: _input(schema) for name, schema in self.input_schema.items()}
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,15 @@ def describe_flows(catalog: Catalog) -> list[FlowDescription]:
 def describe_ops() -> list[OpDescription]:
     """Every op with what it reads, writes and takes."""
     return [_describe(op) for op in all_ops()]
+
+
+def _input(schema: Any) -> str:
+    if not isinstance(schema, Mapping):
+        return str(schema)
+    kind = " | ".join(map(str, schema["enum"])) if schema.get("enum") else str(schema.get("type", "string"))
+    if schema.get("required") is True:
+        return f"{kind}, required"
+    return f"{kind} = {schema['default']!r}" if "default" in schema else kind
 
 
 def _describe(op: Op) -> OpDescription:

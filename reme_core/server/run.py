@@ -25,6 +25,11 @@ from reme_core.settings import Settings
 from reme_core.store.translate import masked
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_CHATTY = (
+    *("httpx", "httpx2", "openai", "uvicorn.error", "mcp", "sse_starlette"),  # a line a request; and httpx tells URLs
+    *("procrastinate", "alembic.runtime.plugins"),  # how they work, and not what they did
+)
+"""Libraries that are heard when something goes wrong."""
 
 
 async def serve_http(settings: Settings) -> None:
@@ -157,5 +162,5 @@ def log_to_stderr(level: int = logging.INFO) -> None:
     logging.basicConfig(
         level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
     )
-    for name in ("httpx", "openai", "uvicorn.error", "mcp", "sse_starlette"):
-        logging.getLogger(name).setLevel(logging.WARNING)  # a line a request says nothing, and httpx tells URLs
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)

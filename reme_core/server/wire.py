@@ -46,7 +46,10 @@ def _workspace(name: str) -> str:
 def _moment(text: str) -> str | None:
     if not text.strip():
         return None
-    moment = datetime.fromisoformat(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("give a time as YYYY-MM-DD HH:MM:SS, or as ISO 8601 has it") from None
     # In UTC, since Postgres knows no offsets of 16 hours and more.
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
 
@@ -274,7 +277,10 @@ def scrubbed(value: Any) -> Any:
 
 def problems_in(errors: Iterable[Mapping[str, Any]]) -> str:
     """What pydantic found wrong, the field first. What was sent is not repeated: it may be private, or huge."""
-    told = [f"{'.'.join(map(str, error['loc'])) or 'body'}: {error['msg']}" for error in errors]
+    told = [
+        f"{'.'.join(map(str, error['loc'])) or 'body'}: {error['msg'].removeprefix('Value error, ')}"
+        for error in errors
+    ]
     return "; ".join(told[:10])
 
 

@@ -260,7 +260,12 @@ def test_help_needs_neither_database_nor_models() -> None:
 
 
 def test_flows_are_listed_and_drawn_and_a_wrong_name_gets_the_nearest(reme: Reme) -> None:
-    names = {flow["name"] for flow in reme.json("flows")["flows"]}
+    listed = reme.json("flows")
+    names = {flow["name"] for flow in listed["flows"]}
+    assert "min_score_threshold" in {op["name"]: op for op in listed["ops"]}["rerank"]["parameters"]
+    told = reme("flows")
+    assert "top_k: integer = 3" in told, "what a flow takes"
+    assert "min_score_threshold: float = 0.3" in told, "what an op takes"
     assert {"retrieve_task_memory", "summary_personal_memory"} <= names
     assert "success_extraction" in reme("flows", "--ops")
     drawn = reme("flows", "draw", "summary_task_memory")

@@ -13,6 +13,7 @@ import pytest
 
 from reme_core.compat.command_line import settings_of
 from reme_core.errors import ConfigurationError
+from tests.loopback import Loopback
 from tests.server.conftest import Process
 
 REME = str(Path(sys.executable).parent / "reme")
@@ -71,7 +72,11 @@ def test_env_files_are_searched_upwards_and_hold_the_flow_variables(
         ("http.prt=1", r"unknown setting 'http\.prt'; did you mean 'http\.port'\?"),
         ("llm.default.modelname=x", r"did you mean 'llm\.default\.model_name'\?"),
         ("http.port=many", "http.port"),
-        ("vector_store.default.backend=elasticsearch", "vector_store.default.backend"),
+        (
+            "vector_store.default.backend=elasticsearch",
+            "vector_store.default.backend: .* not in elasticsearch: say 'local'",
+        ),
+        ("vector_store.default.backend=locl", "vector_store.default.backend: Input should be 'local'"),
     ],
 )
 def test_an_unknown_key_is_an_error_with_the_nearest_name(argument: str, told: str) -> None:
@@ -111,3 +116,23 @@ def test_it_starts_warns_where_anybody_could_reach_it_and_stops_when_told(
     assert answer.status_code == 200
     assert process.stop() in (0, -15)
     assert "Traceback" not in process.said
+    libraries = ("httpx", "procrastinate", "alembic.runtime.plugins")
+    assert not [line for line in process.said.splitlines() if any(name in line for name in libraries)]
+
+
+@pytest.mark.timeout(120)
+def test_requests_to_models_are_not_logged_since_urls_may_hold_secrets(
+    start: Callable[..., Process], free_port: int, loopback: Loopback
+) -> None:
+    loopback.chat("Take a plane.")
+    models = [
+        f"{section}.default.{key}" for section in ("llm", "embedding_model") for key in ("base_url", "model_name")
+    ]
+    values = [loopback.url, "loop-chat"] * 2
+    process = start("backend=http", f"http.port={free_port}", *map("=".join, zip(models, values, strict=True)))
+    process.wait_until_healthy()
+    answer = httpx.post(f"{process.url}/retrieve_task_memory", json={"query": "x"}, timeout=30)
+    assert answer.status_code == 200, answer.text
+    assert loopback.bodies("/embeddings")
+    assert "HTTP Request" not in process.said
+    assert loopback.url not in process.said

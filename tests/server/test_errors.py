@@ -51,7 +51,7 @@ async def test_a_validation_error_names_the_field_and_repeats_nothing(client: Cl
     response = await client.post("/retrieve_task_memory", json=body)
     assert response.status_code == 422
     assert response.json()["message"].startswith(f"{field}: ")
-    assert "many" not in response.text
+    assert not any(value in response.text for value in ("many", "yesterday"))
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff", b'{"query": NaN}', b'{"top_k": 1e999}', b"[" * 100_000, b'"x"'])
