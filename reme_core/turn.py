@@ -19,18 +19,16 @@ import asyncio
 import copy
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
-from typing import Any, Final, Literal, ParamSpec, Self, TypeVar
+from typing import Any, Final, ParamSpec, Self, TypeVar
 
 from opentelemetry import trace
-from pydantic import SecretStr
 
 from reme_core.app import AsyncReMe
 from reme_core.delivery import Counts, Delivery, Delta, Usage, said
 from reme_core.errors import DatabaseUnavailableError, InputError, ReMeError
-from reme_core.links import HasSettings, Links
+from reme_core.links import Links
 from reme_core.lookup import Lookup, families
 from reme_core.models import ModelCall
 from reme_core.notes import NOTE_METADATA, Note
@@ -39,6 +37,7 @@ from reme_core.settings import Settings
 from reme_core.spool import Entry, Spool, spool_path
 from reme_core.store.database import check_workspace
 from reme_core.tool_call import ToolCallResult
+from reme_core.turn_options import OnError, ReMeLike, SpoolPlace, Write
 
 __all__ = ["NOTE_METADATA", "Note", "TurnMemory"]
 
@@ -64,16 +63,16 @@ class TurnMemory:
 
     def __init__(
         self,
-        reme: HasSettings | Settings | SecretStr | str | None = None,
+        reme: ReMeLike = None,
         workspace_id: str = "default",
         *,
-        kinds: Iterable[str] = ("personal", "conversation"),
+        kinds: Sequence[str] = ("personal", "conversation"),
         top_k: int = 5,
         token_budget: int = 800,
-        on_error: Literal["log", "raise"] = "log",
-        write: Literal["background", "awaited", "off"] = "background",
+        on_error: OnError = "log",
+        write: Write = "background",
         patience: float = 10.0,
-        spool: Literal["file", "memory"] | Path = "file",
+        spool: SpoolPlace = "file",
     ) -> None:
         """Say whose memory it is and how a turn uses it.
 

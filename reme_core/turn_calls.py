@@ -68,7 +68,7 @@ def watched(
         raise
     finally:
         if running.ended:
-            call = _finished(name, arguments, running.output, running.success, place)
+            call = finished(name, arguments, running.output, running.success, *place)
             seconds = time.perf_counter() - begun
             keeper.record_calls([call.model_copy(update={"time_cost": seconds, "called_at": called_at})])
 
@@ -95,22 +95,25 @@ def calls_in(messages: Sequence[Message], *place: object) -> list[ToolCallResult
         failed = message.metadata.get("is_error")
         success = None if failed is None else not failed
         here = (*place, len(found), call.id) if place else (message.session_id, message.message_id)
-        told = _finished(call.name, call.arguments, message.content, success, here)
+        told = finished(call.name, call.arguments, message.content, success, *here)
         found.append(
             told.model_copy(update={"called_at": message.sent_at, "time_cost": message.metadata.get("seconds")})
         )
     return found
 
 
-def _answers(message: Message, call: ToolCall) -> bool:
-    same_id = message.tool_call_id == call.id
-    return message.role == "tool" and same_id and (not message.author or message.author == call.name)
+def finished(name: str, arguments: Any, output: Any, success: bool | None, *place: object) -> ToolCallResult:
+    """A call that has ended, in plain JSON.
 
+    Its outcome is part of its hash: what a second attempt gave is another call's.
 
-def _finished(
-    name: str, arguments: Any, output: Any, success: bool | None, place: tuple[object, ...]
-) -> ToolCallResult:
-    """The call in plain JSON. Its outcome is part of its hash: what a second attempt gave is another call's."""
+    Args:
+        name: The tool.
+        arguments: What it was given: an object, or JSON text.
+        output: What the model is told of its outcome.
+        success: Whether it worked; None asks the output for an error.
+        place: What tells it apart from other calls.
+    """
     given, told = plain_json(arguments), plain_json(output)
     return ToolCallResult(
         tool_name=name or "unnamed",
@@ -119,3 +122,8 @@ def _finished(
         success=success,
         call_hash=stable_id(*place, name, given, told, success),
     )
+
+
+def _answers(message: Message, call: ToolCall) -> bool:
+    same_id = message.tool_call_id == call.id
+    return message.role == "tool" and same_id and (not message.author or message.author == call.name)

@@ -37,7 +37,7 @@ from tempfile import TemporaryDirectory
 
 from reme_core.settings import Settings
 from reme_core.store.database import Database
-from reme_core.testing import behaving, recalling, recording  # noqa: F401  # importing them registers their checks
+from reme_core.testing import behaving, calling, recalling, recording  # noqa: F401  # importing them registers their checks
 from reme_core.testing.checks import CHECKS, Check
 from reme_core.testing.driver import Capability, Conversation, Driver, clock
 from reme_core.testing.gate import Gate

@@ -18,15 +18,17 @@ class Capability(enum.StrEnum):
     STREAM = "stream"
     """A turn can be watched while it runs: `Conversation.stream`."""
     TOOLS = "tools"
-    """An agent can call tools within a turn. Give it `clock` as one."""
+    """An agent can call tools within a turn. Give it `clock` as one, and let it fail as tools do."""
     USAGE = "usage"
     """The framework reports tokens: `Conversation.usage`."""
     EXPORT = "export"
     """Its state and events are written down as JSON: `Conversation.exported`."""
 
 
-def clock() -> str:
-    """Tell the time of day."""
+def clock(city: str = "here") -> str:
+    """Tell the time of day in a city."""
+    if city == "Atlantis":
+        raise ValueError("there is no clock in Atlantis")
     return "It is noon."
 
 

@@ -16,6 +16,9 @@ class Rule(enum.Enum):
     DURABLE = "A turn that is cancelled loses nothing that was said."
     ON_ERROR = "A memory that fails ends the turn only where that is asked for, and catches up later."
     OWNERSHIP = "It closes what it opened, and nothing else."
+    TOOLS = (
+        "How the framework's tools fare is told to tool memory where that is in use: each call once, never in the way."
+    )
     PLAIN_JSON = "What it gives to the framework can be written down as JSON."
     TRACING = "Its spans stand within the caller's; none is left current while a generator waits."
     TOKENS = "What models do for memory is reported the framework's own way."

@@ -45,9 +45,9 @@ def _text(message: dict[str, Any]) -> str:
     return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
 
 
-def tell_time() -> ToolResponse:
-    """Tell the time of day."""
-    return ToolResponse(content=[TextBlock(type="text", text=clock())])
+def tell_time(city: str = "here") -> ToolResponse:
+    """Tell the time of day in a city."""
+    return ToolResponse(content=[TextBlock(type="text", text=clock(city))])
 
 
 class AgentScope1Conversation(Conversation):

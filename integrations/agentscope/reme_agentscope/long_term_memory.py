@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Self, Unpack
 
 from agentscope.memory import LongTermMemoryBase
 from agentscope.message import Msg, TextBlock
 from agentscope.tool import ToolResponse
-from pydantic import SecretStr
 
-from reme_core.links import HasSettings
 from reme_core.schema import Message, ToolCall, new_id
-from reme_core.settings import Settings
 from reme_core.text.plain import plain_json
 from reme_core.turn import TurnMemory
+from reme_core.turn_calls import calls_in
+from reme_core.turn_options import ReMeLike, TurnOptions
 from reme_core.turn_tools import MemoryTools
 
 NOTE_NAME: Final = "long_term_memory"
@@ -42,44 +40,22 @@ class ReMeLongTermMemory(LongTermMemoryBase):  # type: ignore[misc]  # of AgentS
 
     def __init__(
         self,
-        reme: HasSettings | Settings | SecretStr | str | None = None,
+        reme: ReMeLike = None,
         workspace_id: str = "default",
         *,
-        kinds: Iterable[str] = ("personal", "conversation"),
-        top_k: int = 5,
-        token_budget: int = 800,
-        on_error: Literal["log", "raise"] = "log",
-        write: Literal["background", "awaited", "off"] = "background",
-        patience: float = 10.0,
-        spool: Literal["file", "memory"] | Path = "file",
         session_id: str = "",
+        **options: Unpack[TurnOptions],
     ) -> None:
-        """Say whose memory it is. All but the last are parameters of `reme_core.turn.TurnMemory`.
+        """Say whose memory it is.
 
         Args:
             reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
             workspace_id: The tenant.
-            kinds: What to recall.
-            top_k: Memories, and as many messages, that a note holds at the most.
-            token_budget: Tokens that a note takes at the most.
-            on_error: `log` lets a reply go on without memory, `raise` lets it fail.
-            write: When a reply is written: in the `background`, `awaited`, or `off`.
-            patience: Seconds that a reply waits for memory.
-            spool: Where replies wait that the database has not taken yet.
             session_id: Names the conversation; default a new one, which `state_dict` keeps.
+            options: How a reply uses memory.
         """
         super().__init__()
-        self.turn = TurnMemory(
-            reme,
-            workspace_id,
-            kinds=kinds,
-            top_k=top_k,
-            token_budget=token_budget,
-            on_error=on_error,
-            write=write,
-            patience=patience,
-            spool=spool,
-        )
+        self.turn = TurnMemory(reme, workspace_id, **options)
         self.session_id = session_id or new_id()
         self.register_state("session_id")
 
@@ -117,6 +93,7 @@ class ReMeLongTermMemory(LongTermMemoryBase):  # type: ignore[misc]  # of AgentS
         """
         given = [msg for msg in msgs if msg is not None]
         said = [message for msg in _completed(given) for message in from_msg(msg)]
+        self.turn.record_calls(calls_in(said))
         await self.turn.record(said, session_id=self.session_id)
         for msg in given:
             if msg.name == NOTE_NAME:

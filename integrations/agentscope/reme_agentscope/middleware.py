@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, Unpack
 
 from agentscope.agent import Agent
-from agentscope.message import Msg, TextBlock, ToolCallBlock, ToolResultBlock, Usage
+from agentscope.message import Msg, TextBlock, ToolCallBlock, ToolResultBlock, ToolResultState, Usage
 from agentscope.middleware import MiddlewareBase
 from agentscope.permission import PermissionBehavior, PermissionDecision
-from agentscope.tool import ToolBase, ToolChunk
+from agentscope.tool import ToolBase, ToolChunk, ToolResponse
 from agentscope.types import ReplyFinishedReason
-from pydantic import SecretStr
 
 from reme_core.errors import InputError
-from reme_core.links import HasSettings
 from reme_core.schema import Message, ToolCall, new_id
-from reme_core.settings import Settings
 from reme_core.text.plain import plain_json
 from reme_core.turn import TurnMemory
+from reme_core.turn_calls import watched
+from reme_core.turn_options import ReMeLike, TurnOptions
 from reme_core.turn_tools import MemoryTool, MemoryTools, described
 
 Mode = Literal["static_control", "agent_control", "both"]
 
+_SUCCESS: Final = {ToolResultState.SUCCESS: True, ToolResultState.ERROR: False}
+"""What an end of a tool call says of it; one that was interrupted or denied says nothing."""
 _CHANGING: Final = {"add_memory", "update_memory", "forget_memory"}
 
 
@@ -48,31 +48,19 @@ class ReMeMiddleware(MiddlewareBase):
 
     def __init__(
         self,
-        reme: HasSettings | Settings | SecretStr | str | None = None,
+        reme: ReMeLike = None,
         workspace_id: str = "default",
         *,
         mode: Mode = "static_control",
-        kinds: Iterable[str] = ("personal", "conversation"),
-        top_k: int = 5,
-        token_budget: int = 800,
-        on_error: Literal["log", "raise"] = "log",
-        write: Literal["background", "awaited", "off"] = "background",
-        patience: float = 10.0,
-        spool: Literal["file", "memory"] | Path = "file",
+        **options: Unpack[TurnOptions],
     ) -> None:
-        """Say whose memory it is. All but `mode` are parameters of `reme_core.turn.TurnMemory`.
+        """Say whose memory it is.
 
         Args:
             reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
             workspace_id: The tenant.
             mode: Who uses memory: the middleware, the agent by tools, or both.
-            kinds: What to recall.
-            top_k: Memories, and as many messages, that a note holds at the most.
-            token_budget: Tokens that a note takes at the most.
-            on_error: `log` lets a reply go on without memory, `raise` lets it fail.
-            write: When a reply is written: in the `background`, `awaited`, or `off`.
-            patience: Seconds that a reply waits for memory.
-            spool: Where replies wait that the database has not taken yet.
+            options: How a reply uses memory.
 
         Raises:
             InputError: There is no such mode, or another value does not fit.
@@ -80,17 +68,7 @@ class ReMeMiddleware(MiddlewareBase):
         if mode not in ("static_control", "agent_control", "both"):
             raise InputError(f"mode is 'static_control', 'agent_control' or 'both', not {mode!r}")
         self.mode = mode
-        self.turn = TurnMemory(
-            reme,
-            workspace_id,
-            kinds=kinds,
-            top_k=top_k,
-            token_budget=token_budget,
-            on_error=on_error,
-            write=write,
-            patience=patience,
-            spool=spool,
-        )
+        self.turn = TurnMemory(reme, workspace_id, **options)
 
     async def __aenter__(self) -> Self:
         return self
@@ -144,6 +122,18 @@ class ReMeMiddleware(MiddlewareBase):
         state = agent.state.middle_context.get(await self.get_middleware_key()) or {}
         shown = with_note(input_kwargs["messages"], state.get("note", ""))
         return await next_handler(**{**input_kwargs, "messages": shown})
+
+    async def on_acting(
+        self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
+    ) -> AsyncGenerator[Any, None]:
+        """Tell tool memory how a call of a tool goes."""
+        state, call = agent.state, input_kwargs["tool_call"]
+        place = (state.session_id, state.reply_id, state.cur_iter, call.id)
+        with watched(self.turn, call.name, call.input, *place) as running:
+            async for item in next_handler(**input_kwargs):
+                if isinstance(item, ToolResponse) and item.state in _SUCCESS:
+                    running.gave(_words(item.content), success=_SUCCESS[item.state])
+                yield item
 
     async def _recall(self, agent: Agent, key: str, said: Sequence[Message]) -> None:
         known = [message for msg in agent.state.context for message in from_msg(msg, agent.name)]
@@ -215,7 +205,7 @@ def from_msg(msg: Msg, agent: str) -> list[Message]:
             update={
                 "role": "tool",
                 "author": block.name,
-                "content": _output(block),
+                "content": _words(block.output),
                 "message_id": f"{msg.id}:{block.id}",
                 "tool_calls": [],
                 "tool_call_id": block.id,
@@ -237,10 +227,11 @@ def with_note(messages: Sequence[Msg], note: str) -> list[Msg]:
     return shown
 
 
-def _output(block: ToolResultBlock) -> str:
-    if isinstance(block.output, str):
-        return block.output
-    return "\n".join(part.text for part in block.output if isinstance(part, TextBlock))
+def _words(output: Any) -> str:
+    """The text of what a tool gave, without images and other data."""
+    if isinstance(output, str):
+        return output
+    return "\n".join(part.text for part in output if isinstance(part, TextBlock))
 
 
 def _listed(inputs: Any) -> list[Any]:

@@ -22,6 +22,7 @@ from reme_autogen.memory import ReMeMemory, contents, linked
 from reme_autogen.tools import ReMeTool
 from reme_core.errors import InputError
 from reme_core.schema import Message, new_id
+from reme_core.turn_calls import calls_in
 
 Event = BaseAgentEvent | BaseChatMessage | Response
 
@@ -145,6 +146,7 @@ class ReMeAssistantAgent(AssistantAgent):
     async def _record(self, heard: list[Message], response: Response, turn_id: str) -> None:
         done = from_events(response.inner_messages or [])
         answer = from_chat(response.chat_message, self.name)
+        self._reme.turn.record_calls(calls_in(done))
         await self._reme.turn.record([*heard, *done, answer], turn_id, session_id=self._session_id)
 
     def _bill(self) -> MemoryQueryEvent | None:

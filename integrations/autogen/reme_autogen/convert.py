@@ -42,15 +42,17 @@ def from_chat(message: BaseChatMessage, agent: str) -> Message:
 def from_events(events: Sequence[BaseAgentEvent | BaseChatMessage]) -> list[Message]:
     """The tool calls of a turn, and what came of them."""
     found = []
+    asked: ToolCallRequestEvent | None = None
     for event in events:
         if isinstance(event, ToolCallRequestEvent):
-            calls = _calls(event.content)
+            asked, calls = event, _calls(event.content)
             found.append(Message(role="assistant", message_id=event.id, sent_at=event.created_at, tool_calls=calls))
         elif isinstance(event, ToolCallExecutionEvent):
-            found += [
-                _result(result).model_copy(update={"message_id": f"{event.id}:{number}", "sent_at": event.created_at})
-                for number, result in enumerate(event.content)
-            ]
+            alone = asked is not None and len(asked.content) == 1  # of several at once, only the last one's end is told
+            seconds = (event.created_at - asked.created_at).total_seconds() if asked and alone else None
+            for number, result in enumerate(event.content):
+                place = {"message_id": f"{event.id}:{number}", "sent_at": event.created_at}
+                found.append(_result(result, seconds).model_copy(update=place))
     return found
 
 
@@ -98,5 +100,12 @@ def _calls(calls: Sequence[FunctionCall]) -> list[ToolCall]:
     return [ToolCall(id=call.id, name=call.name, arguments=call.arguments) for call in calls]
 
 
-def _result(result: FunctionExecutionResult) -> Message:
-    return Message(role="tool", author=result.name, content=result.content, tool_call_id=result.call_id)
+def _result(result: FunctionExecutionResult, seconds: float | None = None) -> Message:
+    told = {"is_error": result.is_error, "seconds": seconds}
+    return Message(
+        role="tool",
+        author=result.name,
+        content=result.content,
+        tool_call_id=result.call_id,
+        metadata={name: value for name, value in told.items() if value is not None},
+    )

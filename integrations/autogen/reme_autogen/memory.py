@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from autogen_core import CancellationToken, Component
 from autogen_core.memory import Memory, MemoryContent, MemoryQueryResult, UpdateContextResult
@@ -18,7 +18,6 @@ from pydantic import BaseModel, SecretStr
 
 from reme_autogen.convert import NOTE_SOURCE, from_model, hit_content, to_content
 from reme_core.errors import ConfigurationError, InputError
-from reme_core.links import HasSettings
 from reme_core.ops.identity import stable_id
 from reme_core.schema import Kind, Message, new_id
 from reme_core.schema import Memory as Remembered
@@ -26,6 +25,8 @@ from reme_core.settings import Settings
 from reme_core.text.fence import NOTE
 from reme_core.text.plain import plain_json
 from reme_core.turn import Note, TurnMemory
+from reme_core.turn_calls import calls_in
+from reme_core.turn_options import ReMeLike, TurnOptions
 
 Result = TypeVar("Result")
 
@@ -38,13 +39,7 @@ class ReMeMemoryConfig(BaseModel):
     workspace_id: str = "default"
     database_url: SecretStr | None = None
     data_dir: Path | None = None
-    kinds: list[str] = ["personal", "conversation"]
-    top_k: int = 5
-    token_budget: int = 800
-    on_error: Literal["log", "raise"] = "log"
-    write: Literal["background", "awaited", "off"] = "background"
-    patience: float = 10.0
-    spool: Path | Literal["file", "memory"] = "file"
+    options: TurnOptions = {}
     session_id: str = ""
 
 
@@ -66,47 +61,24 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
 
     def __init__(
         self,
-        reme: HasSettings | Settings | SecretStr | str | None = None,
+        reme: ReMeLike = None,
         workspace_id: str = "default",
         *,
-        kinds: Iterable[str] = ("personal", "conversation"),
-        top_k: int = 5,
-        token_budget: int = 800,
-        on_error: Literal["log", "raise"] = "log",
-        write: Literal["background", "awaited", "off"] = "background",
-        patience: float = 10.0,
-        spool: Literal["file", "memory"] | Path = "file",
         session_id: str = "",
+        **options: Unpack[TurnOptions],
     ) -> None:
-        """Say whose memory it is. All but the last parameter are those of `reme_core.turn.TurnMemory`.
+        """Say whose memory it is.
 
         Args:
             reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
             workspace_id: The tenant.
-            kinds: What to recall.
-            top_k: Memories, and as many messages, that a note holds at the most.
-            token_budget: Tokens that a note takes at the most.
-            on_error: `log` lets a turn go on without memory, `raise` lets it fail.
-            write: When a turn is written: in the `background`, `awaited`, or `off`.
-            patience: Seconds that a turn waits for memory.
-            spool: Where turns wait that the database has not taken yet.
             session_id: Names the conversation, so that one that is restored in another process is continued and not
                 recorded again. Default: a new one for each model context.
+            options: How a turn uses memory.
         """
-        self._turn = TurnMemory(
-            reme,
-            workspace_id,
-            kinds=kinds,
-            top_k=top_k,
-            token_budget=token_budget,
-            on_error=on_error,
-            write=write,
-            patience=patience,
-            spool=spool,
-        )
-        self._kinds = list(kinds)
+        self._turn = TurnMemory(reme, workspace_id, **options)
+        self._options = options
         self._settings = self._turn.settings
-        self._spool: Literal["file", "memory"] | Path = spool
         self._session_id = session_id
         self._followed: OrderedDict[int, Followed] = OrderedDict()
 
@@ -185,20 +157,13 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
             workspace_id=self._turn.workspace_id,
             database_url=self._settings.database_url,
             data_dir=self._settings.data_dir if self._settings.database_url is None else None,
-            kinds=self._kinds,
-            top_k=self._turn.top_k,
-            token_budget=self._turn.token_budget,
-            on_error=self._turn.on_error,
-            write=self._turn.write,
-            patience=self._turn.patience,
-            spool=self._spool,
+            options=self._options,
             session_id=self._session_id,
         )
 
     @classmethod
     def _from_config(cls, config: ReMeMemoryConfig) -> Self:
-        given = config.model_dump(exclude={"database_url", "data_dir"})
-        return cls(_settings_of(config), **given)
+        return cls(_settings_of(config), config.workspace_id, session_id=config.session_id, **config.options)
 
 
 @dataclass
@@ -238,6 +203,7 @@ class Followed:
         """Hand over what is new."""
         ours = self.numbered(messages)
         self.recorded = len(messages)
+        self.turn.record_calls(calls_in(ours))
         await self.turn.record(ours)
 
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
-from pydantic import SecretStr
 
 from reme_core.errors import ReMeError
-from reme_core.links import HasSettings
 from reme_core.schema import new_id
-from reme_core.settings import Settings
 from reme_core.text.plain import plain_json
 from reme_core.turn import TurnMemory
+from reme_core.turn_options import OnError, ReMeLike, SpoolPlace
 from reme_langchain.convert import from_langchain
 
 log = logging.getLogger(__name__)
@@ -49,13 +46,13 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
     def __init__(
         self,
         session_id: str,
-        reme: HasSettings | Settings | SecretStr | str | None = None,
+        reme: ReMeLike = None,
         workspace_id: str = "default",
         *,
-        on_error: Literal["log", "raise"] = "log",
+        on_error: OnError = "log",
         write: Literal["background", "awaited"] = "awaited",
         patience: float = 10.0,
-        spool: Literal["file", "memory"] | Path = "file",
+        spool: SpoolPlace = "file",
     ) -> None:
         """Say which conversation it is.
 

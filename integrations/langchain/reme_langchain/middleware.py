@@ -8,26 +8,25 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NotRequired, Self
+from typing import Annotated, Any, Final, NotRequired, Self, Unpack
 
 from langchain.agents import AgentState
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr, ToolCallRequest
-from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.config import get_config
+from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command
-from pydantic import SecretStr
 
 from reme_core.errors import InputError
-from reme_core.links import HasSettings
 from reme_core.schema import Message, new_id
-from reme_core.settings import Settings
 from reme_core.turn import TurnMemory
+from reme_core.turn_calls import Running, watched
+from reme_core.turn_options import ReMeLike, TurnOptions
 from reme_langchain.convert import from_langchain
 from reme_langchain.tools import memory_tools
 from reme_langchain.usage import areport_usage, report_usage
@@ -75,51 +74,29 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
 
     def __init__(
         self,
-        reme: HasSettings | Settings | SecretStr | str | None = None,
+        reme: ReMeLike = None,
         workspace_id: Workspace = "default",
         *,
-        kinds: Iterable[str] = ("personal", "conversation"),
-        top_k: int = 5,
-        token_budget: int = 800,
-        on_error: Literal["log", "raise"] = "log",
-        write: Literal["background", "awaited", "off"] = "background",
-        patience: float = 10.0,
-        spool: Literal["file", "memory"] | Path = "file",
         recall: bool = True,
         tools: bool = False,
         name: str = "ReMeMiddleware",
+        **options: Unpack[TurnOptions],
     ) -> None:
-        """Say whose memory it is and how a turn uses it; `reme_core.turn.TurnMemory` tells more of the parameters.
+        """Say whose memory it is and how a run uses it.
 
         Args:
             reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
             workspace_id: The tenant, or a function that tells it from the run's `Runtime`.
-            kinds: What to recall: `personal`, `task`, `tool`, `conversation`, or single kinds.
-            top_k: Memories, and as many messages, that a note holds at the most.
-            token_budget: Tokens that a note takes at the most.
-            on_error: `log` lets a run go on without memory, `raise` lets it fail.
-            write: When a turn is written: in the `background`, `awaited`, or `off`.
-            patience: Seconds that a turn waits for memory.
-            spool: Where turns wait that the database has not taken yet.
             recall: Whether to recall before each turn; False leaves that to the tools.
             tools: Whether the agent may search and change its memory by tools.
             name: Tells two of them in one agent apart.
+            options: How a turn uses memory.
         """
         super().__init__()
         self._name = name
         self._workspace = workspace_id
         self._recall = recall
-        self._memory = TurnMemory(
-            reme,
-            workspace_id if isinstance(workspace_id, str) else "default",
-            kinds=kinds,
-            top_k=top_k,
-            token_budget=token_budget,
-            on_error=on_error,
-            write=write,
-            patience=patience,
-            spool=spool,
-        )
+        self._memory = TurnMemory(reme, workspace_id if isinstance(workspace_id, str) else "default", **options)
         self.counts = self._memory.counts
         self.tools = memory_tools(self._memory, self._here) if tools else []
         self._tenants: OrderedDict[str, TurnMemory] = OrderedDict({self._memory.workspace_id: self._memory})
@@ -177,16 +154,20 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
     ) -> ToolMessage | Command[Any]:
-        """Keep what was said if the tool is cancelled."""
-        with self._keeping(request.state):
-            return await handler(request)
+        """Tell tool memory how the call goes, and keep what was said if it is cancelled."""
+        with self._keeping(request.state), self._watched(request) as running:
+            result = await handler(request)
+            _told(running, result)
+            return result
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
-        """Keep what was said if the tool is interrupted."""
-        with self._keeping(request.state):
-            return handler(request)
+        """Tell tool memory how the call goes, and keep what was said if it is interrupted."""
+        with self._keeping(request.state), self._watched(request) as running:
+            result = handler(request)
+            _told(running, result)
+            return result
 
     async def aafter_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Record what is new."""
@@ -246,6 +227,13 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
     def _here(self) -> TurnMemory:
         return self._memory if isinstance(self._workspace, str) else self._of(get_runtime())
 
+    def _watched(self, request: ToolCallRequest) -> AbstractContextManager[Running]:
+        call = request.tool_call
+        asked = next((m.id for m in reversed(request.state["messages"]) if isinstance(m, AIMessage)), "")
+        configurable: dict[str, Any] = get_config().get("configurable") or {}
+        place = (str(configurable.get("thread_id") or ""), asked, call["id"])
+        return watched(self._here(), call["name"], call["args"], *place, passing=(GraphBubbleUp,))
+
     @contextmanager
     def _keeping(self, state: Any) -> Iterator[None]:
         """Record what the user said if the run ends here, by a cancellation most of all."""
@@ -268,6 +256,16 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
     def _note_in(self, request: ModelRequest[Any]) -> str | None:
         notes: dict[str, str] = request.state.get("reme_notes", {})  # type: ignore[assignment]  # our part of the state
         return notes.get(self.name)
+
+
+def _told(running: Running, result: ToolMessage | Command[Any]) -> None:
+    """Say how a call ended, which a tool that answers with a command tells by the message in it, if at all."""
+    answers: Any = [result]
+    if isinstance(result, Command):
+        update = result.update
+        answers = update.get("messages", []) if isinstance(update, dict) else []
+    message = next((message for message in answers if isinstance(message, ToolMessage)), None)
+    running.gave(str(message.text) if message else "", success=message.status != "error" if message else True)
 
 
 def _shown(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:

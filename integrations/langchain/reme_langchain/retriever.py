@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import chain, zip_longest
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from pydantic import PrivateAttr, SecretStr
+from pydantic import PrivateAttr
 
 from reme_core.errors import ReMeError
-from reme_core.links import HasSettings
 from reme_core.schema import Hit, Kind
-from reme_core.settings import Settings
 from reme_core.turn import TurnMemory
+from reme_core.turn_options import OnError, ReMeLike
 from reme_langchain.convert import as_document
 
 log = logging.getLogger(__name__)
@@ -33,18 +32,18 @@ class ReMeRetriever(BaseRetriever):
 
     k: int
     """Documents at the most."""
-    on_error: Literal["log", "raise"]
+    on_error: OnError
     """Whether a memory that fails yields nothing, or an error."""
     _turn: TurnMemory = PrivateAttr()
 
     def __init__(
         self,
-        reme: HasSettings | Settings | SecretStr | str | None = None,
+        reme: ReMeLike = None,
         workspace_id: str = "default",
         *,
-        kinds: Iterable[str] = ("personal", "conversation"),
+        kinds: Sequence[str] = ("personal", "conversation"),
         k: int = 5,
-        on_error: Literal["log", "raise"] = "log",
+        on_error: OnError = "log",
         patience: float = 10.0,
         **options: Any,
     ) -> None:

@@ -31,12 +31,11 @@ from langgraph.store.base import (
     ensure_embeddings,
     get_text_at_path,
 )
-from pydantic import SecretStr
 
 from reme_core.errors import InputError
-from reme_core.links import HasSettings, Links
-from reme_core.settings import Settings
+from reme_core.links import Links
 from reme_core.store.database import check_workspace
+from reme_core.turn_options import ReMeLike
 from reme_langchain.items import Embedding, Found, Items, Namespace, Written
 
 _SWEEP_MINUTES: Final = 5.0
@@ -62,7 +61,7 @@ class ReMeStore(BaseStore):
 
     def __init__(
         self,
-        reme: HasSettings | Settings | SecretStr | str | None = None,
+        reme: ReMeLike = None,
         workspace_id: str = "default",
         *,
         index: IndexConfig | None = None,

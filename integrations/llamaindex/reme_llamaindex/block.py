@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from llama_index.core.llms import ChatMessage
 from llama_index.core.memory import BaseMemoryBlock
+from pydantic import PrivateAttr
 
 from reme_core.ops.identity import stable_id
 from reme_core.schema import Message
+from reme_core.turn_options import ReMeLike, TurnOptions
 from reme_llamaindex.connected import Connected
 from reme_llamaindex.convert import from_llamaindex
 from reme_llamaindex.usage import report_usage
+
+
+class BlockOptions(TurnOptions, total=False):
+    """What a `ReMeMemoryBlock` takes: how a turn uses memory, and what LlamaIndex's blocks take."""
+
+    name: str
+    description: str
+    priority: int
+    accept_short_term_memory: bool
 
 
 class ReMeMemoryBlock(Connected, BaseMemoryBlock[str]):
@@ -27,11 +38,27 @@ class ReMeMemoryBlock(Connected, BaseMemoryBlock[str]):
     """
 
     name: str = "reme"
+    _turn_id: str = PrivateAttr(default="")
+
+    def __init__(self, reme: ReMeLike = None, workspace_id: str = "default", **options: Unpack[BlockOptions]) -> None:
+        """Say whose memory it is.
+
+        Args:
+            reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
+            workspace_id: The tenant.
+            options: How a turn uses memory (see `TurnOptions`), and what LlamaIndex's `BaseMemoryBlock` takes.
+        """
+        super().__init__(reme, workspace_id, **options)
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Where it stands: the turn, whose name follows from its conversation."""
+        return "", self._turn_id
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
         present = from_llamaindex(messages or [])
-        turn_id = _turn_id(present, block_kwargs.get("session_id"))
-        return (await self.turn.begin(present, turn_id)).text if turn_id else ""
+        self._turn_id = _turn_id(present, block_kwargs.get("session_id"))
+        return (await self.turn.begin(present, self._turn_id)).text if self._turn_id else ""
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         session_id = str(messages[0].additional_kwargs.get("session_id") or "") if messages else ""

@@ -7,20 +7,22 @@ environment.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Final, Self
 
 from llama_index.core.tools import BaseTool
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from pydantic import BaseModel, Field, PrivateAttr, SecretStr
+from pydantic import BaseModel, Field, PrivateAttr, SecretStr, TypeAdapter
 
-from reme_core.links import HasSettings
 from reme_core.settings import Settings
 from reme_core.store.translate import normalise_url
 from reme_core.turn import TurnMemory
+from reme_core.turn_options import ReMeLike, TurnOptions
+from reme_llamaindex.tool_events import listen_to_tools
 from reme_llamaindex.tools import memory_tools
 
+_TURN_OPTIONS: Final = TypeAdapter(TurnOptions)
+_NAMES: Final = frozenset(TurnOptions.__annotations__)
 _passwords: dict[str, SecretStr] = {}
 
 
@@ -28,92 +30,45 @@ class Connected(BaseModel):
     """A model with a long-term memory, which connects by itself wherever it is made again."""
 
     workspace_id: str = "default"
-    kinds: list[str] = Field(default_factory=list)
-    top_k: int = 5
-    token_budget: int = 800
-    on_error: Literal["log", "raise"] = "log"
-    write: Literal["background", "awaited", "off"] = "background"
-    patience: float = 10.0
-    spool: Literal["file", "memory"] | Path = "file"
+    options: TurnOptions = Field(default_factory=TurnOptions)
+    """How a turn uses memory, as far as it was said; `TurnMemory` has the defaults."""
     database: str | None = None
     """The connection string without its password; None is the embedded Postgres."""
     data_dir: Path | None = None
     """Where the embedded Postgres is, and what waits for the database."""
     _turn: TurnMemory | None = PrivateAttr(default=None)
 
-    def __init__(
-        self,
-        reme: HasSettings | Settings | SecretStr | str | None = None,
-        workspace_id: str = "default",
-        *,
-        kinds: Iterable[str] = ("personal", "conversation"),
-        top_k: int = 5,
-        token_budget: int = 800,
-        on_error: Literal["log", "raise"] = "log",
-        write: Literal["background", "awaited", "off"] = "background",
-        patience: float = 10.0,
-        spool: Literal["file", "memory"] | Path = "file",
-        **options: Any,
-    ) -> None:
-        """Say whose memory it is; `reme_core.turn.TurnMemory` tells more of the parameters.
+    def __init__(self, reme: ReMeLike = None, workspace_id: str = "default", **options: Any) -> None:
+        """Say whose memory it is.
 
         Args:
             reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
             workspace_id: The tenant.
-            kinds: What to recall: `personal`, `task`, `tool`, `conversation`, or single kinds.
-            top_k: Memories, and as many messages, that a note holds at the most.
-            token_budget: Tokens that a note takes at the most.
-            on_error: `log` lets a turn go on without memory, `raise` lets it fail.
-            write: When a turn is written: in the `background`, `awaited`, or `off`.
-            patience: Seconds that a turn waits for memory.
-            spool: Where turns wait that the database has not taken yet.
-            options: Everything else that LlamaIndex's own class takes.
+            options: What `TurnOptions` names, everything that LlamaIndex's own class takes, and, where this is made
+                again from what was written down, its fields.
         """
+        given = _TURN_OPTIONS.validate_python(
+            options.pop("options", {}) | {name: options.pop(name) for name in _NAMES & options.keys()}
+        )
         written = {name: options.pop(name) for name in ("database", "data_dir") if name in options}
-        kinds = list(kinds)
         if reme is None and written:
             reme = _settings(written.get("database"), written.get("data_dir"))
-        turn = TurnMemory(
-            reme,
-            workspace_id,
-            kinds=kinds,
-            top_k=top_k,
-            token_budget=token_budget,
-            on_error=on_error,
-            write=write,
-            patience=patience,
-            spool=spool if spool in ("file", "memory") else Path(spool),
-        )
+        turn = TurnMemory(reme, workspace_id, **given)
         super().__init__(
             workspace_id=workspace_id,
-            kinds=kinds,
-            top_k=top_k,
-            token_budget=token_budget,
-            on_error=on_error,
-            write=write,
-            patience=patience,
-            spool=spool,
+            options=given,
             database=_address(turn.settings),
             data_dir=turn.settings.data_dir,
             **options,
         )
         self._turn = turn
+        listen_to_tools()
 
     @property
     def turn(self) -> TurnMemory:
         """The long-term memory; where it was lost, as in a copy, it is made again."""
         if self._turn is None:
-            self._turn = TurnMemory(
-                _settings(self.database, self.data_dir),
-                self.workspace_id,
-                kinds=self.kinds,
-                top_k=self.top_k,
-                token_budget=self.token_budget,
-                on_error=self.on_error,
-                write=self.write,
-                patience=self.patience,
-                spool=self.spool,
-            )
+            self._turn = TurnMemory(_settings(self.database, self.data_dir), self.workspace_id, **self.options)
         return self._turn
 
     def tools(self) -> list[BaseTool]:

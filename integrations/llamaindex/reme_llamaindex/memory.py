@@ -7,18 +7,18 @@ when the answer is put.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, Self
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Self, Unpack
 
 from llama_index.core.llms import ChatMessage, TextBlock
-from llama_index.core.memory import InsertMethod, Memory
+from llama_index.core.memory import BaseMemoryBlock, InsertMethod, Memory
+from llama_index.core.prompts import RichPromptTemplate
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
-from pydantic import Field, PrivateAttr, SecretStr
+from pydantic import Field, PrivateAttr
 
-from reme_core.links import HasSettings
 from reme_core.schema import Message, new_id
-from reme_core.settings import Settings
 from reme_core.turn import Note
+from reme_core.turn_options import ReMeLike, TurnOptions
 from reme_llamaindex.connected import Connected
 from reme_llamaindex.convert import from_llamaindex
 from reme_llamaindex.short_term import ConversationStore
@@ -26,6 +26,25 @@ from reme_llamaindex.usage import report_usage
 
 SHORT_TERM_TOKENS: Final = 30_000
 """As LlamaIndex has it."""
+
+
+class MemoryOptions(TurnOptions, total=False):
+    """What a `ReMeMemory` takes: how a turn uses it, and what LlamaIndex's `Memory` takes."""
+
+    token_limit: int
+    token_flush_size: int
+    chat_history_token_ratio: float
+    memory_blocks: list[BaseMemoryBlock[Any]]
+    memory_blocks_template: RichPromptTemplate
+    insert_method: InsertMethod
+    """Where the note stands; `InsertMethod.USER` by default."""
+    image_token_size_estimate: int
+    audio_token_size_estimate: int
+    video_token_size_estimate: int
+    document_token_size_estimate: int
+    tokenizer_fn: Callable[[str], list[Any]]
+    sql_store: AsyncDBChatStore
+    session_id: str
 
 
 class ReMeMemory(Connected, Memory):
@@ -48,25 +67,15 @@ class ReMeMemory(Connected, Memory):
     _asked: bool = PrivateAttr(default=False)  # whether the user's words of this turn were put
     _waiting: list[Message] = PrivateAttr(default_factory=list)
 
-    def __init__(
-        self,
-        reme: HasSettings | Settings | SecretStr | str | None = None,
-        workspace_id: str = "default",
-        *,
-        token_limit: int = SHORT_TERM_TOKENS,
-        **options: Any,
-    ) -> None:
+    def __init__(self, reme: ReMeLike = None, workspace_id: str = "default", **options: Unpack[MemoryOptions]) -> None:
         """Say whose memory it is.
 
         Args:
             reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
             workspace_id: The tenant.
-            token_limit: Tokens of short-term memory, as for `Memory`.
-            options: `kinds`, `top_k`, `token_budget`, `on_error`, `write`, `patience` and `spool`, as
-                `reme_core.turn.TurnMemory` takes them; and everything else that `Memory` takes, such as `session_id`,
-                `memory_blocks`, `sql_store` and `insert_method`, which is `InsertMethod.USER` here.
+            options: How a turn uses memory (see `TurnOptions`), and what LlamaIndex's `Memory` takes.
         """
-        super().__init__(reme, workspace_id, token_limit=token_limit, **options)
+        super().__init__(reme, workspace_id, **({"token_limit": SHORT_TERM_TOKENS} | options))
 
     @classmethod
     def class_name(cls) -> str:
@@ -76,11 +85,11 @@ class ReMeMemory(Connected, Memory):
     @classmethod
     def from_defaults(  # type: ignore[override]  # LlamaIndex's subclasses differ in what they take
         cls,
-        reme: HasSettings | Settings | SecretStr | str | None = None,
+        reme: ReMeLike = None,
         workspace_id: str = "default",
         *,
         chat_history: Sequence[ChatMessage] | None = None,
-        **options: Any,
+        **options: Unpack[MemoryOptions],
     ) -> Self:
         """A memory whose short-term part begins with `chat_history`; all else is as for the class itself."""
         memory = cls(reme, workspace_id, **options)
@@ -99,6 +108,11 @@ class ReMeMemory(Connected, Memory):
             waiting, self._waiting = self._waiting, []
             self.turn.record_soon(waiting, self._turn_id, session_id=self.session_id)
         await super().aclose()
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Where it stands: the conversation, and the turn in it."""
+        return self.session_id, self._turn_id
 
     async def aget(self, input: str | ChatMessage | None = None, **block_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
         """What the model is to see: the conversation, with a note of what is known about the last user message."""

@@ -1,0 +1,95 @@
+"""Checks of tool memory: how the tools fared that the framework ran."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Final
+
+from reme_core.testing.checks import check
+from reme_core.testing.driver import Capability, Conversation
+from reme_core.testing.model import ScriptedModel
+from reme_core.testing.report import Rule
+from reme_core.testing.stage import Stage, expect
+from reme_core.tool_call import ToolStatistics
+
+KINDS: Final = ("conversation", "tool")
+_PATIENCE: Final = 20.0
+
+
+@check(Rule.TOOLS, Capability.TOOLS)
+async def _each_call_is_counted_once_and_a_failure_as_one(stage: Stage) -> None:
+    model = ScriptedModel()
+    conversation = await stage.talk(model, kinds=KINDS)
+    await _ask_the_time(model, conversation, "Lisbon")
+    await _ask_the_time(model, conversation, "Atlantis")
+    await conversation.say("Thank you!")  # and with it, some frameworks hand all that was before over again
+    await conversation.aclose()
+    tools = await _statistics(stage)
+    expect([tool.tool_name for tool in tools] == ["clock"], f"the agent called clock; tool memory knows {tools}")
+    clock = tools[0]
+    seen = f"tool memory counts {clock.calls} calls of which {clock.successes} worked, and knows {clock.recent_errors}"
+    expect((clock.calls, clock.successes) == (2, 1), f"of 2 calls of clock 1 failed; {seen}")
+    expect("no clock in Atlantis" in " ".join(clock.recent_errors), f"the error of clock is not there; {seen}")
+
+
+@check(Rule.TOOLS, Capability.TOOLS)
+async def _no_call_is_kept_unless_asked_for(stage: Stage) -> None:
+    model = ScriptedModel()
+    conversation = await stage.talk(model)
+    await _ask_the_time(model, conversation, "Lisbon")
+    await conversation.aclose()
+    tools = await _statistics(stage)
+    expect(not tools, f"tools are not among the kinds in use, and tool memory knows {tools}")
+
+
+@check(Rule.TOOLS, Capability.TOOLS)
+async def _a_call_does_not_wait_for_tool_memory(stage: Stage) -> None:
+    reme = await stage.watched()
+    answering = asyncio.Event()
+    record = reme.tools.record
+
+    async def hesitate(*call: object, **options: object) -> object:
+        await answering.wait()
+        return await record(*call, **options)  # type: ignore[arg-type]
+
+    reme.tools.record = hesitate  # type: ignore[assignment,method-assign]
+    model = ScriptedModel()
+    conversation = await stage.talk(model, reme=reme, kinds=KINDS, write="background")
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await _ask_the_time(model, conversation, "Lisbon")
+    except TimeoutError:
+        expect(False, "the turn waited until tool memory had taken the call")
+    finally:
+        answering.set()
+    await conversation.aclose()
+    tools = await _statistics(stage)
+    expect(tools, "the call that tool memory was slow to take is lost")
+
+
+@check(Rule.TOOLS, Capability.TOOLS)
+async def _a_call_is_kept_while_the_database_is_away(stage: Stage) -> None:
+    model = ScriptedModel()
+    conversation = await stage.talk(model, kinds=KINDS, patience=1.0)
+    await conversation.say("Hello.")
+    stage.gate.close()
+    try:
+        await _ask_the_time(model, conversation, "Lisbon")
+    finally:
+        stage.gate.open()
+    await conversation.say("And now?")
+    await conversation.say("Thank you!")
+    await conversation.aclose()
+    tools = await _statistics(stage)
+    expect([tool.calls for tool in tools] == [1], f"a call was made while the database was away; known are {tools}")
+
+
+async def _ask_the_time(model: ScriptedModel, conversation: Conversation, city: str) -> None:
+    model.call("clock", city=city)
+    with contextlib.suppress(ValueError):  # in some frameworks, what a tool raises ends the turn
+        await conversation.say(f"What time is it in {city}?")
+
+
+async def _statistics(stage: Stage) -> list[ToolStatistics]:
+    return await (await stage.watched()).tools.statistics(stage.workspace)
