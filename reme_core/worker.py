@@ -21,6 +21,7 @@ from procrastinate.worker import Worker as QueueWorker
 from reme_core.errors import ReMeError
 from reme_core.settings import WorkerSettings
 from reme_core.store.database import Database
+from reme_core.store.pool import cancel_until_done
 from reme_core.store.translate import translated
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,6 @@ _POLL_SECONDS = 2.0  # a job whose time comes, or is moved, announces itself to 
 _STALLED_SECONDS = 40.0  # a worker whose heartbeat (every ten seconds) is older than this is dead
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 15.0  # between looks at a database that is away
 _SETTLED_SECONDS = 30.0  # having worked for so long, a worker has overcome its outage; the next one is a new one
-_AGAIN_SECONDS = 0.2  # a cancellation gets lost in a query now and then; then until the next
 
 
 class Worker:
@@ -98,7 +98,7 @@ class Worker:
             self._queue_worker.stop()
         if patience and tasks:
             await asyncio.wait(tasks, timeout=patience)
-        await _end(self._unfinished())
+        await cancel_until_done(self._unfinished())
 
     def _unfinished(self) -> set[asyncio.Task[Any]]:
         here = asyncio.get_running_loop()  # in a loop that has ended nothing goes on, and nothing can be ended
@@ -136,7 +136,7 @@ class Worker:
         try:
             await self._queue_worker.run()
         finally:
-            await _end({upkeep})
+            await cancel_until_done({upkeep})
 
     def _worker_of_queue(self, *, wait: bool) -> QueueWorker:
         return QueueWorker(
@@ -167,13 +167,6 @@ class Worker:
         for job in await manager.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=_STALLED_SECONDS):
             log.warning("job %s was left by a worker that died; it runs again", job.id)
             await manager.retry_job(job)
-
-
-async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:
-    while tasks := {task for task in tasks if not task.done()}:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks, timeout=_AGAIN_SECONDS)
 
 
 def _tell(ended: asyncio.Task[None]) -> None:
