@@ -26,6 +26,8 @@ from reme_core.store.sql import load
 Vectors = npt.NDArray[np.float32]
 
 _SQL = load("memory.sql")
+# One statement for memories with all that makes them findable: each further one would be a round trip.
+_INSERT = f"with {_SQL['insert_memories']}, {index.POST} select memory_id from added"
 
 # How much a term counts by where it stands; keywords and subjects are chosen words, so they say more than prose.
 _WHEN_TO_USE_WEIGHT, _CONTENT_WEIGHT, _KEYWORD_WEIGHT, _SUBJECT_WEIGHT = 1.5, 1.0, 1.0, 0.5
@@ -105,7 +107,7 @@ def check(memories: Sequence[Memory]) -> None:
 
 
 async def apply(conn: AsyncConnection[Any], workspace: str, change: Change, vectors: Vectors, *, model: str) -> int:
-    """Carry out a change inside the caller's transaction; `vectors` belong to `change.add`, row by row.
+    """Carry out a change inside the caller's `Database.writing`; `vectors` belong to `change.add`, row by row.
 
     Returns:
         How many memories have vectors that are scanned exactly: 0 where the workspace is in the HNSW index.
@@ -115,7 +117,6 @@ async def apply(conn: AsyncConnection[Any], workspace: str, change: Change, vect
             summarised by somebody else, or the store is not the one the change was decided on. The transaction has to
             be rolled back, which leaving it by this error does.
     """
-    # Everyone who writes takes the workspace's turn before any row, so that no two wait for each other.
     state = await index.begin(conn, workspace, "memory", count=len(change.add))
     if change.decided_after is not None:
         await _expect_unchanged(conn, workspace, change.decided_after)
@@ -211,12 +212,13 @@ async def insert(
         more = start + _PIECE < len(numbered)
         ahead = loop.run_in_executor(None, prepare, start + _PIECE) if more else None
         added.extend(piece.counts)
-        async with conn.pipeline():
-            values = index.vector_values(workspace, piece.described, piece.vectors, model=model, hnsw=state.hnsw)
-            inserted = await conn.execute(_SQL["insert_memories"], {"rows": Jsonb(piece.rows), **values})
-            if piece.sources:
-                await conn.execute(_SQL["insert_sources"], {"rows": Jsonb(piece.sources)})
-            await index.write_postings(conn, piece.postings, added=() if more else added)
+        values = {
+            "rows": Jsonb(piece.rows),
+            "sources": Jsonb(piece.sources),
+            **index.vector_values(workspace, piece.described, piece.vectors, model=model, hnsw=state.hnsw),
+            **index.posting_values(piece.postings, added=() if more else added),
+        }
+        inserted = await conn.execute(_INSERT, values)
         there = {row[0] for row in await inserted.fetchall()}
         missing.extend(row["memory_id"] for row in piece.rows if row["memory_id"] not in there)
     return missing

@@ -175,6 +175,19 @@ class Database:
             yield connection
 
     @asynccontextmanager
+    async def writing(
+        self, workspace_id: str, *, actor: str = "", reason: str = ""
+    ) -> AsyncIterator[AsyncConnection[Row]]:
+        """A `transaction` that has the workspace's turn to write, from before its first statement.
+
+        Those who write messages, memories, vectors or postings of one workspace take turns, so that places in a session
+        and document frequencies are counted once, and no two wait for each other's rows.
+        """
+        settings = {"reme.workspace": check_workspace(workspace_id), "reme.actor": actor, "reme.reason": reason}
+        async with self._transaction(settings, turn=True) as connection:
+            yield connection
+
+    @asynccontextmanager
     async def maintenance(self) -> AsyncIterator[AsyncConnection[Row]]:
         """A transaction over all workspaces, for what belongs to none: listing them, statistics, clearing up."""
         async with self._transaction({"reme.workspace": ALL_WORKSPACES}) as connection:
@@ -264,9 +277,11 @@ class Database:
                 await pool.putconn(connection)
 
     @asynccontextmanager
-    async def _transaction(self, settings: Mapping[str, str]) -> AsyncIterator[AsyncConnection[Row]]:
+    async def _transaction(
+        self, settings: Mapping[str, str], *, turn: bool = False
+    ) -> AsyncIterator[AsyncConnection[Row]]:
         with translated(self.url):
-            async with self._begun(settings) as connection:
+            async with self._begun(settings, turn) as connection:
                 try:
                     yield connection
                 except BaseException:
@@ -276,19 +291,19 @@ class Database:
                 await connection.commit()
 
     @asynccontextmanager
-    async def _begun(self, settings: Mapping[str, str]) -> AsyncIterator[Connection]:
+    async def _begun(self, settings: Mapping[str, str], turn: bool) -> AsyncIterator[Connection]:
         """A connection with a transaction begun; a dead one is replaced, since nothing is lost at that point."""
         async with AsyncExitStack() as stack:
             connection = await stack.enter_async_context(self._connection())
             try:
-                await begin(connection, settings)
+                await begin(connection, settings, turn=turn)
             except psycopg.OperationalError:
                 if not connection.closed:
                     raise
                 await stack.aclose()
                 await self._replace_dead_connections()
                 connection = await stack.enter_async_context(self._connection())
-                await begin(connection, settings)
+                await begin(connection, settings, turn=turn)
             yield connection
 
     async def _ping(self) -> None:

@@ -37,8 +37,8 @@ _SECRET_LENGTH = 6  # characters of a single word with a digit in it: a number, 
 
 async def erase_memories(database: Database, workspace: str, memory_ids: Sequence[str]) -> int:
     """Erase memories and every trace of their text; returns how many of the named ones there were."""
-    async with database.transaction(workspace) as conn:
-        await _begin(conn, workspace)
+    async with database.writing(workspace) as conn:
+        await conn.execute(_SQL["begin"], {"workspace": workspace})
         doom = await _Doom.of(conn, workspace, memory_ids)
         for message_id, content in await _rows(conn, "evidence", workspace, roots=list(doom.roots)):
             doom.messages[message_id] = content
@@ -51,8 +51,8 @@ async def erase_messages(database: Database, workspace: str, message_ids: Sequen
 
     The rows stay, empty, in their places in the conversation.
     """
-    async with database.transaction(workspace) as conn:
-        await _begin(conn, workspace)
+    async with database.writing(workspace) as conn:
+        await conn.execute(_SQL["begin"], {"workspace": workspace})
         resting = await _rows(conn, "resting_on", workspace, messages=list(message_ids))
         doom = await _Doom.of(conn, workspace, [row[0] for row in resting])
         doom.messages.update(await _rows(conn, "messages", workspace, messages=list(message_ids)))
@@ -99,11 +99,6 @@ class _Doom:
     @property
     def ids(self) -> list[str]:
         return list(self.memories)
-
-
-async def _begin(conn: AsyncConnection[Any], workspace: str) -> None:
-    await index.begin(conn, workspace, "memory", count=0)
-    await conn.execute(_SQL["begin"], {"workspace": workspace})
 
 
 async def _carry_out(conn: AsyncConnection[Any], workspace: str, doom: _Doom) -> None:

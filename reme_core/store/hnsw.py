@@ -13,7 +13,6 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from reme_core.store import index
 from reme_core.store.database import Database
 from reme_core.store.sql import load
 
@@ -44,8 +43,7 @@ async def ensure(database: Database, workspace: str, *, exact_below: int) -> boo
         return False
     model, dimensions = due[0]
     await prepare(database, workspace, model, dimensions)
-    async with database.transaction(workspace) as conn:
-        await conn.execute(index.LOCK, values)  # whoever writes now has still seen a workspace outside the index
+    async with database.writing(workspace) as conn:  # whoever wrote until now has seen a workspace outside the index
         await serve(conn, workspace, model)
     log.info("workspace '%s' is now searched by the HNSW index of '%s'", workspace, model)
     return True

@@ -31,8 +31,9 @@ _PRIOR_DOCUMENTS, _PRIOR_LENGTH = 50, 20
 
 _SQL = load("memory.sql")
 
-LOCK = _SQL["lock_index"]
-"""Takes the workspace's turn to write, until the end of the transaction."""
+POST = _SQL["post"]
+"""The parts of a statement that write postings and statistics, with `posting_values`."""
+_WRITE_POSTINGS = f"with {POST} select"
 
 
 def weigh(fields: Iterable[tuple[str, float]]) -> Counter[str]:
@@ -77,12 +78,12 @@ class IndexState:
 
 
 async def begin(conn: AsyncConnection[Any], workspace: str, corpus: Corpus, *, count: int) -> IndexState:
-    """Take the workspace's turn to write, and number `count` new documents. The workspace is made on first use."""
+    """Read the state of the index, and number `count` new documents. The workspace is made on first use.
+
+    Within `Database.writing`, so that it is still the state when the documents are written.
+    """
     values = {"workspace": workspace, "corpus": corpus, "count": count}
-    async with conn.pipeline():
-        await conn.execute(LOCK, values)
-        cursor = await conn.execute(_SQL["begin_indexing"], values)
-    found = await cursor.fetchone()
+    found = await (await conn.execute(_SQL["begin_indexing"], values)).fetchone()
     if found is None:
         await conn.execute(_SQL["ensure_workspace"], values)
         found = await (await conn.execute(_SQL["begin_indexing"], values)).fetchone()
@@ -115,6 +116,25 @@ def postings(workspace: str, corpus: Corpus, documents: Iterable[Document], mean
     }
 
 
+def posting_values(
+    found: Mapping[str, Any], *, added: Sequence[Counter[str]] = (), removed: Sequence[Counter[str]] = ()
+) -> dict[str, Any]:
+    """The values of `POST`: what `postings` gave, and how the statistics change; see `write_postings`."""
+    frequencies: Counter[str] = Counter()
+    for counts in added:
+        frequencies.update(counts.keys())
+    for counts in removed:
+        frequencies.subtract(counts.keys())
+    changed = sorted(item for item in frequencies.items() if item[1])
+    return {
+        **found,
+        "changed_terms": " ".join(term for term, _ in changed),
+        "changes": Numbers(np.array([documents for _, documents in changed], np.int64)),
+        "more": len(added) - len(removed),
+        "length": sum(round(sum(c.values())) for c in added) - sum(round(sum(c.values())) for c in removed),
+    }
+
+
 async def write_postings(
     conn: AsyncConnection[Any],
     found: Mapping[str, Any],
@@ -136,20 +156,8 @@ async def write_postings(
     """
     if stale:
         await conn.execute(_SQL["delete_postings"], {**found, "documents": list(stale)})
-    frequencies: Counter[str] = Counter()
-    for counts in added:
-        frequencies.update(counts.keys())
-    for counts in removed:
-        frequencies.subtract(counts.keys())
-    changed = sorted(item for item in frequencies.items() if item[1])
-    values = {
-        **found,
-        "changed_terms": " ".join(term for term, _ in changed),
-        "changes": Numbers(np.array([documents for _, documents in changed], np.int64)),
-        "more": len(added) - len(removed),
-        "length": sum(round(sum(c.values())) for c in added) - sum(round(sum(c.values())) for c in removed),
-    }
-    await conn.execute(_SQL["insert_postings"], values)
+    values = posting_values(found, added=added, removed=removed)
+    await conn.execute(_WRITE_POSTINGS, values)
     if removed:
         # A term that no document holds any more would be a trace of erased text.
         await conn.execute(_SQL["forget_uncounted_terms"], values)
@@ -197,7 +205,7 @@ def vector_values(
         "model": model,
         "hnsw": hnsw,
         "kinds": list(kinds),
-        "documents": Numbers(np.array(ids, np.int64)),
+        "numbers": Numbers(np.array(ids, np.int64)),
         "live": list(live),
         "vectors": [HalfVector(vector) for vector in vectors],
     }

@@ -50,7 +50,7 @@ async def load_library(
             total += len(batch)
         width = await _embed(file, path, embedder, spool, total, on_progress)
         spool.seek(0)
-        async with database.transaction(workspace, actor="load", reason=f"loaded from {path.name}") as conn:
+        async with database.writing(workspace, actor="load", reason=f"loaded from {path.name}") as conn:
             if replace:
                 await _drop_memories(conn, workspace)
             async for batch in _batches(file, path):
@@ -108,7 +108,6 @@ async def _insert(
 
 async def _drop_memories(conn: AsyncConnection[Any], workspace: str) -> None:
     values = {"workspace": workspace}
-    await index.begin(conn, workspace, "memory", count=0)
     async with conn.pipeline():
         # Rows that are not yet in an index are inserted many times faster; the workspace joins it afterwards.
         await conn.execute(_SQL["scan_exactly"], values)

@@ -110,7 +110,7 @@ class Memories:
                     f"workspace '{workspace}' was moved from '{expected}' to '{embedder.name}' meanwhile; make the "
                     "embeddings anew"
                 )
-            async with self._database.transaction(workspace, actor=actor, reason=reason) as conn:
+            async with self._database.writing(workspace, actor=actor, reason=reason) as conn:
                 return await changes.apply(conn, workspace, change, vectors, model=embedder.name)
 
         scanned = await self._serving.with_embedder(workspace, carry_out)
@@ -192,7 +192,7 @@ class Memories:
                 changes.check([after])
                 reindex = any(getattr(before, name) != getattr(after, name) for name in _INDEXED)
                 vector = await embedder.embed([changes.searched_text(after)], "passage") if reindex else None
-                async with self._database.transaction(workspace, actor=actor, reason=reason) as conn:
+                async with self._database.writing(workspace, actor=actor, reason=reason) as conn:
                     if await self._replace(conn, workspace, before, after, vector, embedder.name):
                         return after
 
@@ -234,7 +234,7 @@ class Memories:
         """
         if erase:
             return await erase_memories(self._database, workspace, memory_ids)
-        async with self._database.transaction(workspace, actor=actor, reason=reason) as conn:
+        async with self._database.writing(workspace, actor=actor, reason=reason) as conn:
             closing = [Close(memory_id, "deleted") for memory_id in dict.fromkeys(memory_ids)]
             return len(await changes.close(conn, workspace, closing))
 

@@ -91,7 +91,7 @@ async def record(
     for message in messages:
         by_id.setdefault(message.message_id, message)
     unique = list(by_id.values())
-    async with database.transaction(workspace) as conn:
+    async with database.writing(workspace) as conn:
         state = await index.begin(conn, workspace, "message", count=len(unique))
         sessions = list({m.session_id for m in unique})
         values = {
@@ -256,7 +256,7 @@ async def embed_waiting(database: Database, workspace: str, embedder: Embedder) 
         if not waiting:
             return done
         vectors = await embedder.embed([passage(content, author) for _, author, content in waiting], "passage")
-        async with database.transaction(workspace) as conn:
+        async with database.writing(workspace) as conn:
             state = await index.begin(conn, workspace, "message", count=0)
             await index.bind(conn, workspace, vectors, state, model=embedder.name)
             values = {"workspace": workspace, "documents": [row[0] for row in waiting]}

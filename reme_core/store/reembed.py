@@ -68,8 +68,7 @@ async def reembed(
 
 async def drop_old_vectors(database: Database, workspace: str) -> int:
     """Remove the vectors of models that do not serve the workspace; returns how many there were."""
-    async with database.transaction(workspace) as conn:
-        await conn.execute(index.LOCK, {"workspace": workspace})
+    async with database.writing(workspace) as conn:
         return (await conn.execute(_SQL["drop_old"], {"workspace": workspace})).rowcount
 
 
@@ -103,16 +102,14 @@ class _Move:
             if not documents:
                 return
             vectors = await self._embed(documents)
-            async with self._database.transaction(self._workspace) as conn:
-                await conn.execute(index.LOCK, self._values())
+            async with self._database.writing(self._workspace) as conn:
                 written = await self._write(conn, documents, vectors)
             self._committed(written)
             after = documents[-1].document_id
 
     async def change_over(self, *, indexed: bool) -> bool:
         """Let the new model serve, unless much was written meanwhile; `indexed` where it has an index to serve by."""
-        async with self._database.transaction(self._workspace) as conn:
-            await conn.execute(index.LOCK, self._values())
+        async with self._database.writing(self._workspace) as conn:
             found = await (await conn.execute(_SQL["missing"], self._values(limit=_LAST + 1))).fetchall()
             if len(found) > _LAST:
                 return False

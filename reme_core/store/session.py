@@ -22,6 +22,9 @@ Params = Sequence[Any] | Mapping[str, Any] | None
 
 ROLE = "reme_service"
 
+TAKE_TURN = "select pg_advisory_xact_lock(hashtextextended('reme.index ' || %s, 0))"
+"""Takes a workspace's turn to write, until the end of the transaction; see `Database.writing`."""
+
 _CHECK_AFTER_SECONDS = 30.0  # idle for longer, a connection may have been cut by a firewall: it is asked first
 
 
@@ -90,9 +93,15 @@ async def check_if_idle(connection: Connection) -> None:
         await AsyncConnectionPool.check_connection(connection)
 
 
-async def begin(connection: Connection, settings: Mapping[str, str]) -> None:
-    """Begin a transaction with these settings, in one round trip: as one message, whose values the client puts in."""
-    await AsyncClientCursor(connection).execute("begin; " + _set_local(len(settings)), _flat(settings))
+async def begin(connection: Connection, settings: Mapping[str, str], *, turn: bool) -> None:
+    """Begin a transaction with these settings, in one round trip: as one message, whose values the client puts in.
+
+    With `turn`, it waits for the workspace's turn to write, and has it until it ends.
+    """
+    statement, values = "begin; " + _set_local(len(settings)), _flat(settings)
+    if turn:
+        statement, values = f"{statement}; {TAKE_TURN}", [*values, settings["reme.workspace"]]
+    await AsyncClientCursor(connection).execute(statement, values)
 
 
 async def run(connection: Connection, settings: Mapping[str, str], sql: str, params: Params) -> list[Row]:

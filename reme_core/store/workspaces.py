@@ -18,12 +18,13 @@ from psycopg import AsyncConnection, sql
 from reme_core.errors import ConflictError, InputError, NotFoundError
 from reme_core.models import Embedder
 from reme_core.schema import Source, new_id
-from reme_core.store import hnsw, index, rows
+from reme_core.store import hnsw, rows
 from reme_core.store.database import Database, check_workspace
 from reme_core.store.libraries import library_path, to_line
 from reme_core.store.loading import load_library
 from reme_core.store.reembed import drop_old_vectors, reembed
 from reme_core.store.serving import Serving
+from reme_core.store.session import TAKE_TURN
 from reme_core.store.sql import load
 
 Progress = Callable[[int, int], None]
@@ -151,7 +152,7 @@ class Workspaces:
             raise InputError(f"workspace '{source}' cannot be copied onto itself")
         async with self._database.maintenance() as conn:
             for name in sorted((source, target)):
-                await conn.execute(index.LOCK, {"workspace": name})
+                await conn.execute(TAKE_TURN, [name])
             await _require(conn, source)
             if await _holds(conn, "has_content", target):
                 if not replace:
@@ -164,8 +165,7 @@ class Workspaces:
 
     async def clear(self, workspace: str) -> int:
         """Remove a workspace with all that belongs to it, logs and history too; returns how many memories it had."""
-        async with self._database.transaction(workspace) as conn:
-            await conn.execute(index.LOCK, {"workspace": workspace})
+        async with self._database.writing(workspace) as conn:
             removed = await _clear(conn, workspace)
         self._serving.forget(workspace)
         return removed

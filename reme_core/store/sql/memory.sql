@@ -1,7 +1,3 @@
--- name: lock_index
--- Writers of one workspace take turns, so that places in a session and document frequencies are counted once.
-select pg_advisory_xact_lock(hashtextextended('reme.index ' || %(workspace)s, 0))
-
 -- name: ensure_workspace
 insert into reme.workspace (workspace_id) values (%(workspace)s) on conflict do nothing
 
@@ -27,8 +23,9 @@ bound as (
 select dimensions from registered
 
 -- name: insert_memories
--- Memories with their vectors. Where one is there already, the caller takes all of it back.
-with added as (
+-- Memories with their vectors and sources, as parts of one statement. Where one is there already, the caller takes all of
+-- it back.
+added as (
     insert into reme.memory (workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords,
                              importance, score, status, superseded_by, observed_at, valid_during, expired_at, created_at,
                              updated_at, author, seen_count, freq, utility, metadata)
@@ -42,10 +39,15 @@ with added as (
 embedded as (
     insert into reme.embedding (workspace_id, model, kind, document_id, live, hnsw, embedding)
     select %(workspace)s, %(model)s, kind, document_id, live, %(hnsw)s, embedding
-    from unnest(%(kinds)s::text[], %(documents)b, %(live)b::boolean[], %(vectors)b::halfvec[])
+    from unnest(%(kinds)s::text[], %(numbers)b, %(live)b::boolean[], %(vectors)b::halfvec[])
          as row (kind, document_id, live, embedding)
+),
+evidenced as (
+    insert into reme.memory_source (workspace_id, memory_id, source_kind, source_id, quote)
+    select workspace_id, memory_id, source_kind, source_id, quote
+    from jsonb_populate_recordset(null::reme.memory_source, %(sources)s)
+    on conflict do nothing
 )
-select memory_id from added
 
 -- name: insert_sources
 insert into reme.memory_source (workspace_id, memory_id, source_kind, source_id, quote)
@@ -63,13 +65,13 @@ where m.workspace_id = %(workspace)s and m.message_id = any(%(messages)s) and m.
 -- name: insert_embeddings
 insert into reme.embedding (workspace_id, model, kind, document_id, live, hnsw, embedding)
 select %(workspace)s, %(model)s, kind, document_id, live, %(hnsw)s, embedding
-from unnest(%(kinds)s::text[], %(documents)b, %(live)b::boolean[], %(vectors)b::halfvec[])
+from unnest(%(kinds)s::text[], %(numbers)b, %(live)b::boolean[], %(vectors)b::halfvec[])
      as row (kind, document_id, live, embedding)
 on conflict (workspace_id, model, document_id) do update set embedding = excluded.embedding, live = excluded.live
 
--- name: insert_postings
--- Postings, and the statistics of what they were made from.
-with posted as (
+-- name: post
+-- Postings, and the statistics of what they were made from, as parts of a statement.
+posted as (
     insert into reme.posting (workspace_id, corpus, term, impact, document_id)
     select %(workspace)s, %(corpus)s, term, impact, document_id
     from unnest(string_to_array(%(terms)s, ' '), %(impacts)b, %(documents)b) as row (term, impact, document_id)
@@ -80,13 +82,15 @@ counted as (
     from unnest(string_to_array(%(changed_terms)s, ' '), %(changes)b) as row (term, documents)
     on conflict (workspace_id, corpus, term)
     do update set documents = reme.term_statistic.documents + excluded.documents
+),
+summed as (
+    insert into reme.corpus_statistic (workspace_id, corpus, documents, terms)
+    select %(workspace)s, %(corpus)s, %(more)s, %(length)s
+    where %(more)s <> 0 or %(length)s <> 0
+    on conflict (workspace_id, corpus) do update
+    set documents = reme.corpus_statistic.documents + excluded.documents,
+        terms = reme.corpus_statistic.terms + excluded.terms
 )
-insert into reme.corpus_statistic (workspace_id, corpus, documents, terms)
-select %(workspace)s, %(corpus)s, %(more)s, %(length)s
-where %(more)s <> 0 or %(length)s <> 0
-on conflict (workspace_id, corpus) do update
-set documents = reme.corpus_statistic.documents + excluded.documents,
-    terms = reme.corpus_statistic.terms + excluded.terms
 
 -- name: forget_uncounted_terms
 delete from reme.term_statistic
