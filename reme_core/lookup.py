@@ -45,7 +45,8 @@ class Lookup:
         fresh = [hit for hit in quotes if hit.memory.memory_id not in ids and hit.content.strip() not in texts]
         unseen = list({hit.content.strip(): hit for hit in reversed(fresh)}.values())[::-1]  # the best of equal ones
         language: Language = "zh" if language_of(query) == "zh" else "en"
-        note = render([*memories, *unseen[: self._top_k]], self._token_budget, language, standing=standing)
+        hits, zone = [*memories, *unseen[: self._top_k]], reme.settings.timezone
+        note = render(hits, self._token_budget, language, standing=standing, timezone=zone)
         return Note(note.text, note.hits, note.standing, note.tokens, turn_id)
 
     async def search(self, workspace: str, query: str, *, limit: int) -> list[Hit]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from datetime import date, datetime, timedelta
 from typing import Final, TypeVar
+from zoneinfo import ZoneInfo
 
 from reme_core.ops.notes import as_text, note
 from reme_core.ops.transcript import condense
@@ -67,7 +68,14 @@ class Rendered:
     tokens: int = 0
 
 
-def render(hits: Sequence[Hit], budget: int, language: Language = "en", *, standing: Sequence[Memory] = ()) -> Rendered:
+def render(
+    hits: Sequence[Hit],
+    budget: int,
+    language: Language = "en",
+    *,
+    standing: Sequence[Memory] = (),
+    timezone: str = "UTC",
+) -> Rendered:
     """Write a note of at most `budget` tokens (as `count_tokens` counts them), the fence included.
 
     Args:
@@ -75,24 +83,35 @@ def render(hits: Sequence[Hit], budget: int, language: Language = "en", *, stand
         budget: Tokens. Memories that do not fit any more are left out whole, the worst first.
         language: Of the few words around the memories.
         standing: Memories that are always given (instructions, profile); one that was also recalled is not repeated.
+        timezone: In which the days begin.
 
     Returns:
         The note; its text is empty where nothing fits or nothing is known.
     """
+    zone = ZoneInfo(timezone)
+
+    def line(memory: Memory) -> str:
+        when = _when(memory, language, zone)
+        return f"- {condense(as_text(memory, language), LONGEST)}{f' ({when})' if when else ''}"
+
+    def quote(message: Memory) -> str:
+        day = f", {message.observed_at.astimezone(zone):%Y-%m-%d}" if message.observed_at else ""
+        return f"- {message.author}{day}: {condense(message.content, LONGEST)}"
+
     left = budget - count_tokens(note("-", language))
     titles = [phrase(name, language) for name in ("note_standing", "note_remembered", "note_said")]
-    always, spent = _fitting(standing, min(left, int(budget * STANDING_SHARE)), titles[0], partial(_line, language))
+    always, spent = _fitting(standing, min(left, int(budget * STANDING_SHARE)), titles[0], line)
     left -= spent
     known = {m.memory_id for m in always}
     recalled = [hit for hit in hits if hit.memory.memory_id not in known]
     memories = [hit for hit in recalled if hit.memory.kind != Kind.CONVERSATION]
     messages = [hit for hit in recalled if hit.memory.kind == Kind.CONVERSATION]
-    kept, spent = _fitting(memories, left, titles[1], lambda hit: _line(language, hit.memory))
-    quoted, _ = _fitting(messages, left - spent, titles[2], lambda hit: _quote(hit.memory))
+    kept, spent = _fitting(memories, left, titles[1], lambda hit: line(hit.memory))
+    quoted, _ = _fitting(messages, left - spent, titles[2], lambda hit: quote(hit.memory))
     lines = [
-        [_line(language, memory) for memory in always],
-        [_line(language, hit.memory) for hit in kept],
-        [_quote(hit.memory) for hit in quoted],
+        [line(memory) for memory in always],
+        [line(hit.memory) for hit in kept],
+        [quote(hit.memory) for hit in quoted],
     ]
     text = note(
         "\n".join("\n".join([title, *part]) for title, part in zip(titles, lines, strict=True) if part), language
@@ -109,11 +128,34 @@ def _fitting(items: Sequence[Item], budget: int, title: str, text_of: Callable[[
     return kept, count_tokens("\n".join([title, *map(text_of, kept)])) + 1
 
 
-def _line(language: Language, memory: Memory) -> str:
-    day = f" ({memory.observed_at:%Y-%m-%d})" if memory.observed_at else ""
-    return f"- {condense(as_text(memory, language), LONGEST)}{day}"
+_DATES: Final[dict[Language, dict[str, str]]] = {
+    "en": {"on": "{since}", "span": "{since} to {until}", "since": "since {since}", "until": "until {until}",
+           "said": "said {said}", "join": ", "},
+    "zh": {"on": "{since}", "span": "{since} 至 {until}", "since": "自 {since} 起", "until": "至 {until}",
+           "said": "{said} 所说", "join": "，"},
+}  # fmt: skip
 
 
-def _quote(message: Memory) -> str:
-    day = f", {message.observed_at:%Y-%m-%d}" if message.observed_at else ""
-    return f"- {message.author}{day}: {condense(message.content, LONGEST)}"
+def _when(memory: Memory, language: Language, zone: ZoneInfo) -> str:
+    """When a memory holds, as far as its words do not tell, and when it was said where that is another day.
+
+    What was said on one day may hold since another: "said" tells the two apart.
+    """
+    words = _DATES[language]
+    said, since = _day(memory.observed_at, zone), _day(memory.valid_from, zone)
+    until = _day(memory.valid_until and memory.valid_until - timedelta(microseconds=1), zone)
+    told = since is not None and since != said and f"{since:%Y}" in memory.content
+    from_then = None if told or since == said else since
+    # Where its words tell when something happened, they tell how long; a state may have ended after they were said.
+    till_then = None if (told and memory.metadata.get("event")) or until == said else until
+    if from_then and till_then:
+        holds = words["on" if from_then == till_then else "span"]
+    else:
+        holds = words["since"] if from_then else words["until"] if till_then else ""
+    dates = {"since": from_then, "until": till_then, "said": said}
+    said_when = (words["said"] if holds or told else "{said}") if said else ""
+    return words["join"].join(part.format(**dates) for part in (holds, said_when) if part)
+
+
+def _day(moment: datetime | None, zone: ZoneInfo) -> date | None:
+    return moment.astimezone(zone).date() if moment else None

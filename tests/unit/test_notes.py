@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -80,3 +81,60 @@ def test_wishes_leave_room_for_what_was_asked() -> None:
 def test_a_memory_is_one_line(content: str) -> None:
     lines = render([hit(content)], 300).text.splitlines()
     assert len([line for line in lines if line.startswith("- ")]) == 1
+
+
+AUGUST = datetime(2024, 8, 19, 9, tzinfo=UTC)
+MARCH = datetime(2024, 3, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"observed_at": AUGUST}, "(2024-08-19)"),
+        ({"observed_at": AUGUST, "valid_from": AUGUST}, "(2024-08-19)"),
+        ({"observed_at": AUGUST, "valid_from": MARCH}, "(since 2024-03-01, said 2024-08-19)"),
+        ({"valid_from": MARCH}, "(since 2024-03-01)"),
+        (
+            {"observed_at": AUGUST, "valid_from": MARCH, "valid_until": datetime(2024, 3, 2, tzinfo=UTC)},
+            "(2024-03-01, said 2024-08-19)",
+        ),
+        (
+            {"observed_at": AUGUST, "valid_from": MARCH, "valid_until": datetime(2024, 4, 1, tzinfo=UTC)},
+            "(2024-03-01 to 2024-03-31, said 2024-08-19)",
+        ),
+        (
+            {"observed_at": AUGUST, "valid_from": AUGUST, "valid_until": datetime(2024, 9, 1, tzinfo=UTC)},
+            "(until 2024-08-31, said 2024-08-19)",
+        ),
+        ({}, "He lives in Porto."),
+    ],
+)
+def test_a_note_says_since_when_a_memory_holds_and_when_it_was_said(values: dict[str, Any], line: str) -> None:
+    assert line in render([hit("He lives in Porto.", **values)], 500).text
+    if not values:
+        assert "(" not in render([hit("He lives in Porto.")], 500).text
+
+
+def test_a_date_that_the_memory_names_is_not_repeated() -> None:
+    moved = hit("He moved in March (2024-03).", observed_at=AUGUST, valid_from=MARCH)
+    assert "- He moved in March (2024-03). (said 2024-08-19)" in render([moved], 500).text
+    left = moved.memory.model_copy(update={"valid_until": datetime(2024, 9, 1, tzinfo=UTC)})
+    assert "(2024-03). (until 2024-08-31, said 2024-08-19)" in render([], 500, standing=[left]).text
+    trip = left.model_copy(update={"metadata": {"event": True}})
+    assert "(2024-03). (said 2024-08-19)" in render([], 500, standing=[trip]).text
+    assert (
+        "- 他三月（2024-03）搬家 (2024-08-19 所说)"
+        in render([hit("他三月（2024-03）搬家", observed_at=AUGUST, valid_from=MARCH)], 500, "zh").text
+    )
+    assert (
+        "(自 2024-03-01 起，2024-08-19 所说)"
+        in render([hit("他住在波尔图", observed_at=AUGUST, valid_from=MARCH)], 500, "zh").text
+    )
+
+
+def test_days_are_those_of_the_time_zone() -> None:
+    midnight = datetime(2024, 2, 29, 16, tzinfo=UTC)  # the first of March in Shanghai
+    late = hit("I am here.", Kind.CONVERSATION, author="Tom", observed_at=midnight)
+    text = render([hit("He lives here.", valid_from=midnight), late], 500, timezone="Asia/Shanghai").text
+    assert "(since 2024-03-01)" in text
+    assert "- Tom, 2024-03-01: I am here." in text

@@ -113,7 +113,8 @@ async def write_note(state: RetrievalState, deps: Deps) -> None:
         held_at=state.held_at,
     )
     speech = language(deps.language, [Message(content=state.search_query)])
-    note = render(state.hits, state.token_budget, speech, standing=profile.memories)
+    zone = deps.settings.timezone
+    note = render(state.hits, state.token_budget, speech, standing=profile.memories, timezone=zone)
     state.answer = note.text
     state.report["profile"] = [
         {"memory_id": m.memory_id, "kind": str(m.kind), "content": m.content} for m in profile.memories
