@@ -110,7 +110,8 @@ async def run(connection: Connection, settings: Mapping[str, str], sql: str, par
     async with connection.pipeline():
         await connection.execute(_set_local(len(settings)), _flat(settings))
         await cursor.execute(sql, params)
-    return await cursor.fetchall() if cursor.description is not None else []
+    # Asking the cursor for its description would build an object for each column.
+    return await cursor.fetchall() if cursor.pgresult is not None and cursor.pgresult.nfields else []
 
 
 def _flat(settings: Mapping[str, str]) -> list[str]:
