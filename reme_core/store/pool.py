@@ -50,8 +50,10 @@ class Pool(AsyncConnectionPool[Connection]):
     async def open(self, wait: bool = False, timeout: float = 30.0) -> None:  # noqa: ASYNC109  (psycopg's own)
         """Open it in the running event loop."""
         before = asyncio.all_tasks()
-        await super().open(wait, timeout)
+        await super().open()  # which lets nobody else run
         self._keeper = asyncio.create_task(_end_with_the_loop(asyncio.all_tasks() - before), name="reme-keeper")
+        if wait:
+            await self.wait(timeout)
 
     async def close(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109  (psycopg's own)
         """Close all connections; where its event loop has ended, without waiting for the tasks that ended with it."""
