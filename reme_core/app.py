@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from reme_core.background import Background
 from reme_core.episodes import Episodes
-from reme_core.errors import InputError, ReMeError
+from reme_core.errors import ReMeError
 from reme_core.flow.catalog import Catalog
 from reme_core.flow.execute import Flows, Response
 from reme_core.indexing import Indexing
@@ -22,21 +21,19 @@ from reme_core.models import ChatModel, Reranker
 from reme_core.models.registry import chat_models, embedder, reranker
 from reme_core.ops.deps import Deps
 from reme_core.ops.personal.profile import Profile, get_profile
-from reme_core.schema import Hit, Kind, Message, Recollection, Status, TimeRange, kinds_of
+from reme_core.schema import Kind, Message, Recollection, Status, TimeRange
+from reme_core.search import Search, checked_kinds, checked_status, checked_weights
 from reme_core.settings import Settings
 from reme_core.store.database import Database
 from reme_core.store.erasure import erase_messages
 from reme_core.store.filters import Filters
-from reme_core.store.journal import Journal, working_for
+from reme_core.store.journal import Journal
 from reme_core.store.memories import Memories
 from reme_core.store.messages import record
-from reme_core.store.recall import Plan, Question, recall_memories, recall_messages, unnamed
-from reme_core.store.serving import Served, Serving
+from reme_core.store.recall import Plan
+from reme_core.store.serving import Serving
 from reme_core.store.workspaces import Workspaces
 from reme_core.tools import Tools
-
-MAX_HITS = 1_000
-"""Most hits that one recall gives."""
 
 _ANSWER_SECONDS = 2.0  # within which a database that is there answers, when all is to be closed
 _LAST_SECONDS = 30.0  # for what is to be finished then
@@ -103,6 +100,7 @@ class AsyncReMe:
             self._chats = chat_models(self.settings, on_call=noted)
             self.chat = self._chats.get("default")
             self.reranker = reranker(self.settings, on_call=noted)
+            self._search = Search(database, self._serving, self.journal)
             self._indexing = Indexing(database, self._serving, self.settings.recall)
             self.memories = Memories(database, self._serving, on_growth=self._indexing.grown)
             self.workspaces = Workspaces(database, self._serving)
@@ -205,6 +203,7 @@ class AsyncReMe:
         min_score: float | None = None,
         author: str | None = None,
         session_id: str | None = None,
+        without: Sequence[str] = (),
         embedding: Sequence[float] | npt.NDArray[np.float32] | None = None,
         fusion: Literal["convex", "rrf"] | None = None,
         type_weights: Mapping[str, float] | None = None,
@@ -229,6 +228,7 @@ class AsyncReMe:
             min_score: Only memories whose stored score is at least this.
             author: Only memories (messages) made (said) by this author.
             session_id: Only messages of this session.
+            without: Memories (messages) to pass over: their ids, or all that they say, word for word.
             embedding: The vector of the query, if it is at hand.
             fusion: How to mix the two legs; default from the settings.
             type_weights: Factors for kinds, such as `{"insight": 2.0}`; a kind that isn't named counts once.
@@ -239,60 +239,14 @@ class AsyncReMe:
             InputError: The query is empty, or a filter does not fit.
             EmbeddingModelError: The workspace's vectors are of a model that cannot be reached from here.
         """
-        kinds = _checked_kinds(kind)
-        if not query.strip():
-            raise InputError("the query is empty; say what to look for (or list memories with memories.list)")
-        if not 1 <= limit <= MAX_HITS:
-            raise InputError(f"limit must be between 1 and {MAX_HITS}, not {limit}")
         filters = Filters(
-            kinds, subject, _checked_status(status), known, happened, as_of, held_at, metadata or {},
-            min_score, author, session_id,
+            checked_kinds(kind), subject, checked_status(status), known, happened, as_of, held_at, metadata or {},
+            min_score, author, session_id, without=without,
         )  # fmt: skip
-        served = await self._serving.of(workspace)
-        conversation = Kind.CONVERSATION in kinds
-        if conversation:
+        plan = Plan(fusion or self.settings.recall.fusion, None, checked_weights(type_weights), boost)
+        if Kind.CONVERSATION in filters.kinds:
             await self._indexing.embedded(workspace)
-        with working_for(workspace):
-            vector = await self._vector(query, served, embedding, names_count=not conversation)
-        plan = Plan(fusion or self.settings.recall.fusion, None, type_weights or {}, boost)
-        question = Question(workspace, query, vector, served.embedder.name, limit)
-        begun = time.perf_counter()
-        hits = await self._find(question, filters, plan, served)
-        found = Recollection.model_construct(workspace_id=workspace, query=query, hits=hits)
-        self.journal.retrieved(
-            found,
-            kinds=kinds,
-            flow=flow,
-            session_id=session_id or "",
-            milliseconds=(time.perf_counter() - begun) * 1000,
-        )
-        return found
-
-    async def _find(self, question: Question, filters: Filters, plan: Plan, served: Served) -> list[Hit]:
-        search = recall_messages if Kind.CONVERSATION in filters.kinds else recall_memories
-        if served.hnsw:
-            width = len(question.vector)
-            indexed = Plan(plan.fusion, width, plan.type_weights, plan.boost)
-            hits = await search(self.database, question, filters, indexed)
-            if len(hits) == question.limit:
-                return hits
-            # An index is searched approximately and may come back with fewer rows than pass the filters.
-        return await search(self.database, question, filters, plan)
-
-    async def _vector(
-        self,
-        query: str,
-        served: Served,
-        given: Sequence[float] | npt.NDArray[np.float32] | None,
-        *,
-        names_count: bool,
-    ) -> npt.NDArray[np.float32]:
-        if given is not None:
-            vectors = self._serving.given(np.atleast_2d(np.asarray(given, dtype=np.float32)), 1, served.embedder)
-        else:
-            asked = query if names_count else unnamed(query, served.authors)
-            vectors = await served.embedder.embed([asked], "query")
-        return np.asarray(vectors[0])
+        return await self._search.recall(workspace, query, filters, plan, limit=limit, embedding=embedding, flow=flow)
 
     async def record(self, workspace: str, messages: Sequence[Message], *, wait: bool = False) -> list[Message]:
         """Take in what was said, durably; a message whose id is known already is passed over.
@@ -358,21 +312,3 @@ class AsyncReMe:
     async def reflect(self, workspace: str) -> Response:
         """Make higher memories: form and update insights, close contradictions and repetitions."""
         return await self.execute("reflect", workspace_id=workspace)
-
-
-def _checked_status(status: str | None) -> Status | None:
-    try:
-        return Status(status) if status else None
-    except ValueError:
-        raise InputError(f"there is no status {status!r}; known are {', '.join(Status)}") from None
-
-
-def _checked_kinds(kind: str | Sequence[str] | None) -> list[str]:
-    try:
-        kinds = kinds_of(kind)
-    except ValueError:
-        known = ", ".join(["personal", *Kind])
-        raise InputError(f"there is no kind {kind!r}; known are {known}") from None
-    if Kind.CONVERSATION in kinds and len(kinds) > 1:
-        raise InputError("kind 'conversation' looks at messages, other kinds at memories; recall them one at a time")
-    return kinds

@@ -18,7 +18,7 @@ from reme_core.text.terms import language_of
 STANDING_KINDS: Final = (Kind.INSTRUCTION, Kind.PROFILE)
 """Kinds that are given with every note: a search hardly ever finds a standing wish."""
 MOST_STANDING: Final = 50
-_MOST_LOOKED_AT: Final = 100  # messages looked at to find some that the model does not see anyhow
+_MOST_AT_ONCE: Final = 100  # messages of one look; a recall has about as many candidates anyway
 _LONGEST_QUERY: Final = 4_000  # characters of a question that are looked for; its beginning says what it is about
 
 
@@ -35,19 +35,31 @@ class Lookup:
     async def note(self, workspace: str, query: str, present: Sequence[Message], turn_id: str) -> Note:
         """Recall, and write the note; `present` is what the model sees without it."""
         reme = await self._links.reme()
-        enough = max(self._top_k, min(self._top_k + len(present), _MOST_LOOKED_AT))
         standing, memories, quotes = await asyncio.gather(
             reme.memories.list(workspace, Filters(kinds=STANDING_KINDS), limit=MOST_STANDING),
             self._find(workspace, query, self._memory_kinds, self._top_k),
-            self._find(workspace, query, self._message_kinds, enough),
+            self._unseen(workspace, query, present),
         )
-        ids, texts = {m.message_id for m in present}, {said(m) for m in present}
-        fresh = [hit for hit in quotes if hit.memory.memory_id not in ids and hit.content.strip() not in texts]
-        unseen = list({hit.content.strip(): hit for hit in reversed(fresh)}.values())[::-1]  # the best of equal ones
         language: Language = "zh" if language_of(query) == "zh" else "en"
-        hits, zone = [*memories, *unseen[: self._top_k]], reme.settings.timezone
-        note = render(hits, self._token_budget, language, standing=standing, timezone=zone)
+        zone = reme.settings.timezone
+        note = render([*memories, *quotes], self._token_budget, language, standing=standing, timezone=zone)
         return Note(note.text, note.hits, note.standing, note.tokens, turn_id)
+
+    async def _unseen(self, workspace: str, query: str, present: Sequence[Message]) -> list[Hit]:
+        """The best messages that the model does not see anyhow; of equal ones, the best.
+
+        Of a long conversation it sees much that fits its question. So some more are looked for than are needed, and
+        where that leaves too few, all that it sees is left out of a second look, which takes longer.
+        """
+        ids, texts = {m.message_id for m in present}, {said(m) for m in present}
+        limit = max(2 * self._top_k, min(self._top_k + len(present), _MOST_AT_ONCE))
+        for without in ([], [*ids, *texts]):
+            hits = await self._find(workspace, query, self._message_kinds, limit, without=without)
+            fresh = [hit for hit in hits if hit.memory.memory_id not in ids and hit.content.strip() not in texts]
+            unseen = {hit.content.strip(): hit for hit in reversed(fresh)}
+            if len(unseen) >= self._top_k or len(hits) < limit:
+                break
+        return list(unseen.values())[::-1][: self._top_k]
 
     async def search(self, workspace: str, query: str, *, limit: int) -> list[Hit]:
         """Memories of all kinds in use, of what was told outright and of standing wishes; then messages."""
@@ -57,11 +69,14 @@ class Lookup:
         )
         return [*memories, *quotes]
 
-    async def _find(self, workspace: str, query: str, kinds: Sequence[str], limit: int) -> list[Hit]:
+    async def _find(
+        self, workspace: str, query: str, kinds: Sequence[str], limit: int, *, without: Sequence[str] = ()
+    ) -> list[Hit]:
         if not query or not kinds:
             return []
         reme = await self._links.reme()
-        found = await reme.recall(workspace, query[:_LONGEST_QUERY], kind=kinds, limit=limit, flow="turn")
+        asked = query[:_LONGEST_QUERY]
+        found = await reme.recall(workspace, asked, kind=kinds, limit=limit, without=without, flow="turn")
         return found.hits
 
 

@@ -23,6 +23,7 @@ class Filters:
 
     `known` is a range of the time when we came to know it, `happened` of the time when it holds or was said. `as_of`
     looks at what was known at a moment, `held_at` at what holds at one. `metadata` must be contained in the memory's.
+    `ids` are the only ones to look at, `without` the ids, or the whole texts, of those to pass over.
     """
 
     kinds: Sequence[str] = ()
@@ -37,6 +38,7 @@ class Filters:
     author: str | None = None
     session_id: str | None = None
     ids: Sequence[str] | None = None
+    without: Sequence[str] = ()
 
     @property
     def beyond_kind(self) -> bool:
@@ -62,6 +64,7 @@ class Filters:
             f"{m}.score >= %(min_score)s": self.min_score is not None,
             f"{m}.author = %(author)s": self.author is not None,
             f"{m}.memory_id = any(%(ids)s)": self.ids is not None,
+            _passed_over(m, "memory_id"): bool(self.without),
         }
         return [condition for condition, wanted in chosen.items() if wanted]
 
@@ -77,6 +80,7 @@ class Filters:
             f"{m}.author = %(author)s": self.author is not None,
             f"{m}.session_id = %(session_id)s": self.session_id is not None,
             f"{m}.message_id = any(%(ids)s)": self.ids is not None,
+            _passed_over(m, "message_id"): bool(self.without),
         }
         return [condition for condition, wanted in chosen.items() if wanted]
 
@@ -96,4 +100,10 @@ class Filters:
             "author": self.author,
             "session_id": self.session_id,
             "ids": list(self.ids) if self.ids is not None else None,
+            "without": list(self.without),
         }
+
+
+def _passed_over(m: str, identity: str) -> str:
+    """A condition whose lists are hashed once: they may be long, and a workspace larger."""
+    return " and ".join(f"{m}.{column} not in (select unnest(%(without)s::text[]))" for column in (identity, "content"))
