@@ -99,7 +99,9 @@ async def test_a_killed_move_serves_on_and_is_taken_up_again(
     words: AsyncReMe, settings: Settings, loopback: Loopback
 ) -> None:
     await words.memories.add("w", [f"Tom bought {n} lamps" for n in range(600)])
+    loopback.latency = 1.0  # so that the move is far from its end when it is killed, however slow the killer
     assert not await asyncio.to_thread(killed, settings, loopback, "reembed", at=128, after=0)
+    loopback.latency = 0.0
     await settled(words)
     asked = "select (select embedding_model from workspace), count(*) from embedding where model = 'others'"
     ((serving, done),) = await words.database.fetch("w", asked)
