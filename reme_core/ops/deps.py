@@ -59,6 +59,8 @@ class Deps:
         Raises:
             ConfigurationError: It names a chat model that is not there.
         """
+        if not (override.llm or override.language):
+            return self
         chat, language = self.chat, override.language or self.language
         if override.llm:
             if override.llm not in self.chats:

@@ -18,6 +18,7 @@ from reme_core._version import __version__
 from reme_core.app import AsyncReMe
 from reme_core.flow.build import Flow
 from reme_core.flow.catalog import Catalog
+from reme_core.ops.state import RetrievalState
 from reme_core.server import errors, experience_maker, v1
 from reme_core.server.errors import ALWAYS, documented
 from reme_core.server.guard import Guard
@@ -85,8 +86,9 @@ def create_app(source: AsyncReMe | Settings | None = None) -> FastAPI:
     )
     app.include_router(_upkeep(catalog, metrics))
     flows = APIRouter(route_class=JsonRoute, tags=["flows"])
-    for name in catalog.names():
-        _offer(flows, catalog.get(name), stream=catalog.content(name).stream)
+    # Routes are tried one after the other; somebody waits for a retrieval, so these come first.
+    for flow in sorted(map(catalog.get, catalog.names()), key=lambda flow: flow.state is not RetrievalState):
+        _offer(flows, flow, stream=catalog.content(flow.name).stream)
     app.include_router(flows)
     app.include_router(v1.router())
     app.include_router(experience_maker.router())

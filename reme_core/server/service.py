@@ -49,12 +49,12 @@ class Service:
         return await self.reme.flows.execute(name, request, tell=tell)
 
 
-def _service_of(request: Request) -> Service:
+async def _service_of(request: Request) -> Service:  # a plain function would be run in a thread, for each request
     return request.app.state.service  # type: ignore[no-any-return]
 
 
 async def _access_of(request: Request) -> Access:
-    return await _service_of(request).keys.access(request)
+    return await (await _service_of(request)).keys.access(request)
 
 
 TheService = Annotated[Service, Depends(_service_of)]
