@@ -13,7 +13,9 @@ with vector_leg as materialized (
     limit ${depth}
 ),
 query_term as materialized (
-    select asked.term, ln(1 + (greatest(c.documents - s.documents, 0) + 0.5) / (s.documents + 0.5)) as idf
+    -- In float8: as numeric, which 0.5 is by itself, each posting would be multiplied in decimal.
+    select asked.term,
+           ln(1 + (greatest(c.documents - s.documents, 0) + 0.5::float8) / (s.documents + 0.5::float8)) as idf
     from unnest(%(terms)s::text[]) as asked (term)
     join reme.term_statistic s
         on s.workspace_id = %(workspace)s and s.corpus = %(corpus)s and s.term = asked.term
