@@ -1,6 +1,8 @@
-"""A second Python environment, for what cannot be installed beside the first: AgentScope 1, whose name 2 has too.
+"""Environments beside the one that runs the tests, for versions of frameworks that it cannot have as well.
 
-It is made once, which takes some minutes, and kept in the user's cache.
+There are two: AgentScope 1, whose name AgentScope 2 has too, and the lowest version of every framework that the extras
+in pyproject.toml allow. Each is made once on a machine, which takes some minutes, and kept in the user's cache. It
+holds what this project depends on, and not the project: that is taken from the checkout that runs the tests.
 """
 
 from __future__ import annotations
@@ -9,31 +11,71 @@ import fcntl
 import os
 import subprocess
 import sys
+import tomllib
 import venv
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import pytest
+from packaging.requirements import Requirement
 
-VERSION_1 = ("agentscope==1.0.21", "mcp<2", "sqlalchemy[asyncio]", "tqdm")
 ROOT = Path(__file__).parents[1]
+CHECKOUT = {"PYTHONPATH": os.pathsep.join(map(str, [ROOT, *sorted((ROOT / "integrations").iterdir())]))}
+"""Variables with which one of these environments runs this checkout."""
+
+LOWEST_AGENTSCOPE_2 = "2.0.5"
+FRAMEWORKS = ("autogen", "langchain", "llamaindex")
 
 
 @pytest.fixture(scope="session")
 def python_with_version_1() -> str:
-    """The Python of an environment that has AgentScope 1 and this checkout."""
-    minor = f"{sys.version_info.major}.{sys.version_info.minor}"
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or platformdirs.user_cache_dir("reme-core-tests", appauthor=False))
-    folder = cache / f"agentscope-1.0.21-python-{minor}"
+    """The Python of an environment that has AgentScope 1."""
+    # What it needs of others, it does not say.
+    return made("agentscope-1", [f"agentscope=={lowest('agentscope')['agentscope']}", "mcp<2", "tqdm"])
+
+
+@pytest.fixture(scope="session")
+def python_with_lowest_versions() -> str:
+    """The Python of an environment that has the lowest version of each framework, AgentScope's of those with 2."""
+    pins = [f"{name}=={version}" for extra in FRAMEWORKS for name, version in lowest(extra).items()]
+    return made("lowest", [*pins, f"agentscope=={LOWEST_AGENTSCOPE_2}"])
+
+
+def project() -> dict[str, Any]:
+    """The project's own description."""
+    described: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return described
+
+
+def lowest(extra: str) -> dict[str, str]:
+    """The lowest versions that an extra allows, by package."""
+    bounds = {}
+    for line in project()["optional-dependencies"][extra]:
+        requirement = Requirement(line)
+        [bounds[requirement.name]] = [one.version for one in requirement.specifier if one.operator == ">="]
+    return bounds
+
+
+def made(name: str, pins: list[str]) -> str:
+    """The Python of an environment with these packages and all that the project depends on."""
+    cache = Path(platformdirs.user_cache_dir("reme-core-tests", appauthor=False))
+    folder = cache / f"{name}-python-{sys.version_info.major}.{sys.version_info.minor}"
     python, ready = folder / "bin" / "python", folder / "ready"
+    wanted = [*project()["dependencies"], *pins]
     cache.mkdir(parents=True, exist_ok=True)
-    with (cache / "lock").open("w") as lock:
+    with (cache / f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another test run may be making it
-        if not ready.exists() or ready.read_text() != str(ROOT):
-            venv.create(folder, with_pip=True, clear=True)
-            command = [str(python), "-m", "pip", "install", "--quiet", "--editable", str(ROOT), *VERSION_1]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
+        if not ready.exists() or ready.read_text() != "\n".join(wanted):
+            ready.unlink(missing_ok=True)
+            if not python.exists():
+                venv.create(folder, with_pip=True)
+            # From source, some of what AgentScope needs takes a compiler and long.
+            options = ["--quiet", "--disable-pip-version-check", "--no-compile", "--only-binary", ":all:"]
+            command = [str(python), "-m", "pip", "install", *options, *wanted]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=1000, check=False)
             if done.returncode:
-                pytest.skip(f"AgentScope 1 cannot be installed here: {done.stderr.strip().splitlines()[-1]}")
-            ready.write_text(str(ROOT))
+                why = f"cannot install {', '.join(pins)}: {done.stderr.strip()[-600:]}"
+                pytest.fail(why) if os.environ.get("CI") else pytest.skip(why)
+            ready.write_text("\n".join(wanted))
     return str(python)

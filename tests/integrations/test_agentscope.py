@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -26,7 +27,7 @@ from reme_core.settings import Settings
 from reme_core.testing import ScriptedModel, clock, validate
 from reme_core.text.budget import count_tokens
 from tests.integrations.agentscope_driver import AgentScopeDriver, FakeModel
-from tests.second_environment import python_with_version_1  # noqa: F401 - a fixture
+from tests.second_environment import CHECKOUT, python_with_version_1  # noqa: F401 - a fixture
 
 TOLD = "My dog Rex lives in Lisbon with my mother."
 ASKED = "Where does my dog Rex live?"
@@ -211,6 +212,7 @@ def test_the_rules_are_kept_with_version_1(
     database_url: str,
 ) -> None:
     command = [python_with_version_1, str(HERE / "agentscope1_run.py"), database_url]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    variables = {**os.environ, **CHECKOUT}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "AgentScope 1: keeps all rules" in done.stdout

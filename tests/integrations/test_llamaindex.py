@@ -72,7 +72,7 @@ async def test_connects_again_wherever_it_is_made_again(settings: Settings) -> N
         (copy.deepcopy(memory), ["Hello!"]),
     ):
         assert [m.content for m in await again.aget_all()] == went_along
-        assert (again.session_id, again.top_k, again.insert_method) == ("s", 3, InsertMethod.SYSTEM)
+        assert (again.session_id, again.turn.top_k, again.insert_method) == ("s", 3, InsertMethod.SYSTEM)
         async with again:
             await again.aput(ChatMessage(role="user", content=ASKED))
             assert "Lisbon" in str((await again.aget())[0].content)

@@ -13,7 +13,7 @@ from reme_core.compat.reme_app import ReMeApp
 from reme_core.errors import ConfigurationError, FlowError, ReMeError
 from tests.flows.attempts import BOOKED
 from tests.loopback import Loopback
-from tests.second_environment import python_with_version_1  # noqa: F401 - a fixture
+from tests.second_environment import CHECKOUT, python_with_version_1  # noqa: F401 - a fixture
 from tests.server.conftest import by_schema
 
 
@@ -85,7 +85,7 @@ def test_agentscope_1s_own_reme_classes_run(
     done = subprocess.run(
         # These classes turn every error into a warning; here a warning is an error again.
         [python_with_version_1, "-W", "error::UserWarning", str(script), loopback.url],
-        env={**os.environ, "REME_DATABASE_URL": database_url},
+        env={**os.environ, **CHECKOUT, "REME_DATABASE_URL": database_url},
         capture_output=True,
         text=True,
         timeout=300,
