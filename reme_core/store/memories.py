@@ -261,7 +261,11 @@ class Memories:
     async def as_of(
         self, workspace: str, moment: datetime, *, held_at: datetime | None = None
     ) -> builtins.list[Memory]:
-        """The memories as they were known at `moment`, word for word; with `held_at`, those that hold at that time."""
+        """The memories as they were known at `moment`, word for word.
+
+        With `held_at` those that, as was known then, hold at that time: also one that something else has replaced
+        since, if it held until later than that.
+        """
         columns = rows.select(rows.COLUMNS, "m")
         statement = (
             f"select {columns} from reme.memory_as_of(%(workspace)s, %(moment)s, %(held_at)s) m order by recorded_at"

@@ -246,6 +246,19 @@ async def test_questions_about_a_moment_are_answered_from_that_moment(reme: Asyn
     assert "Hamburg" not in (await reme.execute("retrieve_personal_memory", workspace_id="w", query="my home")).answer
 
 
+async def test_a_question_about_the_past_finds_what_held_then(reme: AsyncReMe) -> None:
+    await summarise(reme, turn("I live in Hamburg. I like tea.", "2024-01-10"))
+    await summarise(reme, turn("I moved to Leipzig last week.", "2024-07-08"))
+    now = "2024-11-20T12:00:00Z"
+    then = await reme.execute(
+        "retrieve_personal_memory", workspace_id="w", query="Where did I live in February 2024?", now=now
+    )
+    assert "- The user lives in Hamburg (until 2024-06-30, said 2024-01-10)" in then.answer
+    for query in ("Where do I live now?", "What will I do in May 2025?"):
+        asked = await reme.execute("retrieve_personal_memory", workspace_id="w", query=query, now=now)
+        assert "Hamburg" not in asked.answer
+
+
 async def test_reflection_forms_an_insight_once_and_links_it(reme: AsyncReMe) -> None:
     for number, what in enumerate(
         ["roasting coffee", "strong coffee", "coffee with friends", "iced coffee", "jam", "maps"]

@@ -144,9 +144,22 @@ async def test_what_is_superseded_holds_until_its_successor_on_both_axes(words: 
     before, after = datetime(2021, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC)
     assert contents(await words.memories.as_of("w", known)) == ["Tom lives in Riga."]
     assert contents(await words.memories.as_of("w", present(), held_at=after)) == ["Tom lives in Berlin."]
-    assert contents(await words.memories.as_of("w", present(), held_at=before)) == []
+    assert contents(await words.memories.as_of("w", present(), held_at=before)) == ["Tom lives in Riga."]
+    assert contents(await words.memories.as_of("w", present())) == ["Tom lives in Berlin."]
     held = Filters(status=None, held_at=before)
     assert contents(await words.memories.list("w", held)) == ["Tom lives in Riga."]
+
+
+async def test_what_was_put_better_or_taken_back_is_not_among_what_held_then(words: AsyncReMe) -> None:
+    since = datetime(2020, 1, 1, tzinfo=UTC)
+    short = Memory(content="Tom lives in Riga.", valid_from=since)
+    full = Memory(content="Tom lives in Riga with his brother.", valid_from=since)
+    joke = Memory(content="Tom lives on the moon.", valid_from=since)
+    await words.memories.add("w", [short, joke])
+    close = [Close(short.memory_id, "superseded", superseded_by=full.memory_id), Close(joke.memory_id, "expired")]
+    await words.memories.apply("w", Change(add=[full], close=close))
+    held = await words.memories.as_of("w", present(), held_at=datetime(2021, 1, 1, tzinfo=UTC))
+    assert [m.content for m in held] == [full.content]
 
 
 async def test_a_change_happens_whole_or_not_at_all(words: AsyncReMe) -> None:
