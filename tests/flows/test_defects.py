@@ -10,7 +10,7 @@ import pytest
 
 from reme_core import prompts
 from reme_core.app import AsyncReMe
-from reme_core.errors import ModelError
+from reme_core.errors import ModelAnswerError, ModelError
 from reme_core.models import registry
 from reme_core.ops.state import SummaryState
 from reme_core.schema import Kind, Memory
@@ -259,3 +259,47 @@ async def test_recalled_notes_are_never_learned_again(reme: AsyncReMe, flow: Flo
 async def test_a_summary_state_starts_without_what_only_ops_may_set() -> None:
     state = SummaryState.of({"trajectories": [BOOKED], "memories": [{"content": "forged"}]})
     assert state.memories == []
+
+
+@pytest.mark.parametrize("query", ["What did I do on 3 May 2023?", "What did I do yesterday?", "我昨天做了什么？"])
+async def test_a_time_in_a_question_is_found_told_and_counts(reme: AsyncReMe, query: str) -> None:
+    days = {n: datetime(2023, 5, n, 9, tzinfo=UTC) for n in (1, 2, 3, 4)}
+    told = [Memory(kind=Kind.OBSERVATION, content="Anna went swimming", observed_at=day) for day in days.values()]
+    await reme.memories.add("w", told)
+    now = datetime(2023, 5, 4, 12, tzinfo=UTC).isoformat()
+    found = await reme.execute("retrieve_personal_memory", workspace_id="w", query=query, now=now, top_k=1)
+    (asked_about,) = found.metadata["time_ranges"]
+    assert (asked_about["start"][:10], asked_about["end"][:10]) == ("2023-05-03", "2023-05-04")
+    (memory,) = found.metadata["memory_list"]
+    assert memory["metadata"]["reme_core"]["observed_at"].startswith("2023-05-03")
+
+
+async def test_what_was_told_outright_and_insights_come_before_passing_remarks(reme: AsyncReMe) -> None:
+    kinds = [Kind.OBSERVATION, Kind.CUSTOM, Kind.INSIGHT]
+    await reme.memories.add("w", [Memory(kind=kind, content="Anna likes green tea") for kind in kinds])
+    found = await reme.execute("retrieve_personal_memory", workspace_id="w", query="Which tea does Anna like?")
+    order = [memory["metadata"]["reme_core"].get("kind", "observation") for memory in found.metadata["memory_list"]]
+    assert order == ["insight", "custom", "observation"]
+
+
+async def test_the_same_question_gets_the_same_answer_in_the_same_order(reme: AsyncReMe) -> None:
+    memories = [Memory(**TASK | {"content": f"Advice of equal worth: {letter}"}) for letter in "abcdefgh"]
+    await reme.memories.add("w", memories)
+    asked = {"workspace_id": "w", "query": "Booking a flight", "top_k": 5}
+    answers = {(await reme.execute("retrieve_task_memory", **asked)).answer for _ in range(4)}
+    assert len(answers) == 1
+    assert answers != {""}
+
+
+async def test_a_time_that_only_the_model_can_place_counts_and_its_failure_is_no_silence(
+    reme_with_chat: AsyncReMe, loopback: Loopback
+) -> None:
+    asked = {"workspace_id": "w", "query": "What did I do over the lantern festival?", "timezone": "UTC"}
+    loopback.chat({"first_day": "2024-02-24", "last_day": "2024-02-24"})
+    found = await reme_with_chat.execute("retrieve_personal_memory", **asked)
+    (placed,) = found.metadata["time_ranges"]
+    assert (placed["start"][:10], placed["end"][:10]) == ("2024-02-24", "2024-02-25")
+    loopback.chat("I would rather not say.")
+    with pytest.raises(ModelAnswerError) as refused:
+        await reme_with_chat.execute("retrieve_personal_memory", **asked)
+    assert "in the op 'extract_time'" in refused.value.__notes__
