@@ -67,6 +67,7 @@ class BlockingWorkspaces(_Facade):
 
     list = blocking(Workspaces.list)
     describe = blocking(Workspaces.describe)
+    spent = blocking(Workspaces.spent)
     load = blocking(Workspaces.load)
     dump = blocking(Workspaces.dump)
     copy = blocking(Workspaces.copy)

@@ -57,6 +57,20 @@ class WorkspaceInfo:
     episodes: int
 
 
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """What one model did for one purpose."""
+
+    model: str
+    purpose: str
+    """The op that asked, such as `embed_passage` or `get_observation`."""
+    calls: int
+    failed: int
+    prompt_tokens: int
+    completion_tokens: int
+    seconds: float
+
+
 class Workspaces:
     """The workspaces of one database."""
 
@@ -73,6 +87,16 @@ class Workspaces:
         """What each workspace holds, in the order of their names."""
         async with self._database.maintenance() as conn:
             return [WorkspaceInfo(*row) for row in await (await conn.execute(_SQL["described"])).fetchall()]
+
+    async def spent(self, workspace: str, *, since: datetime | None = None) -> builtins.list[ModelUse]:
+        """What models did for a workspace, in whatever process: from the log of model calls, the dearest first.
+
+        Args:
+            workspace: For which.
+            since: Only from then on; default everything that is logged.
+        """
+        values = {"workspace": workspace, "since": since}
+        return [ModelUse(*row) for row in await self._database.fetch(workspace, _SQL["spent"], values)]
 
     async def load(
         self, workspace: str, path: Path | str, *, replace: bool = True, on_progress: Progress | None = None

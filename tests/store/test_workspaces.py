@@ -13,11 +13,13 @@ import pytest
 
 from reme_core.app import AsyncReMe
 from reme_core.errors import ConflictError, InputError, LibraryError, NotFoundError
+from reme_core.models import ModelCall
 from reme_core.schema import Kind, Memory, Message, Source
 from reme_core.schema import now as present
 from reme_core.settings import Settings
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
+from reme_core.store.journal import working_for
 from reme_core.store.workspaces import _NOT_COPIED
 from tests.loopback import Loopback
 from tests.store.recount import consistent
@@ -289,3 +291,18 @@ async def test_a_workspace_that_grows_large_is_brought_into_the_index(
     async with AsyncReMe(small) as reme:
         assert (await reme.workspaces.describe())[0].hnsw
         assert await reme.database.fetch("w", "select distinct hnsw from embedding") == [(True,)]
+
+
+async def test_what_models_cost_is_told_for_each_workspace(words: AsyncReMe) -> None:
+    for workspace, purpose, tokens, ok in (
+        ("alice", "summary", 70, True), ("alice", "summary", 30, False), ("alice", "rewrite", 5, True),
+        ("bob", "summary", 1, True),
+    ):  # fmt: skip
+        with working_for(workspace):
+            words.journal.called(ModelCall("openai", "m", purpose, tokens, 10, milliseconds=500, ok=ok))
+    await words.journal.flush()
+    summary, rewrite = await words.workspaces.spent("alice")
+    assert (summary.model, summary.purpose, summary.calls, summary.failed) == ("m", "summary", 2, 1)
+    assert (summary.prompt_tokens, summary.completion_tokens, summary.seconds) == (100, 20, 1.0)
+    assert (rewrite.purpose, rewrite.prompt_tokens) == ("rewrite", 5)
+    assert await words.workspaces.spent("alice", since=present()) == []

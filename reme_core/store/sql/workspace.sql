@@ -89,3 +89,11 @@ set embedding_model = excluded.embedding_model, settings = excluded.settings, hn
 -- name: begin_copy
 -- The history comes along as it was, so that copying writes none.
 select set_config('reme.erasing', 'on', true)
+
+-- name: spent
+select model, purpose, count(*), count(*) filter (where not ok), sum(prompt_tokens), sum(completion_tokens),
+       sum(milliseconds) / 1e3
+from reme.model_call
+where workspace_id = %(workspace)s and called_at >= coalesce(%(since)s::timestamptz, '-infinity')
+group by model, purpose
+order by sum(prompt_tokens + completion_tokens) desc, model, purpose
