@@ -91,13 +91,15 @@ class Background:
         `after_turns` turns wait.
         """
         sessions = list({m.session_id for m in messages if m.role in ("user", "assistant")})
-        cursor = await conn.execute(_SQL["waiting_turns"], {"workspace": workspace, "sessions": sessions})
-        for session_id, turns in await cursor.fetchall():
-            seconds = 0.0 if turns >= self._settings.after_turns else self._settings.after_seconds
-            lock = f"summarise {workspace} {session_id}"
-            values = {"queueing_lock": lock, "seconds": seconds}
-            if (await (await conn.execute(_SQL["reschedule"], values)).fetchone()) is None:
-                await self._defer(self._summarising, lock, seconds, conn, workspace=workspace, session_id=session_id)
+        values = {
+            "workspace": workspace,
+            "sessions": sessions,
+            "after_turns": self._settings.after_turns,
+            "after_seconds": self._settings.after_seconds,
+        }
+        cursor = await conn.execute(_SQL["reschedule"], values)
+        for session_id, lock, seconds in await cursor.fetchall():
+            await self._defer(self._summarising, lock, seconds, conn, workspace=workspace, session_id=session_id)
 
     async def _defer(
         self, task: Any, lock: str, seconds: float, conn: AsyncConnection[Any] | None, **args: str

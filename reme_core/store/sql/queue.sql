@@ -1,23 +1,29 @@
--- name: waiting_turns
-select session_id, count(*)
-from reme.message
-where workspace_id = %(workspace)s and session_id = any(%(sessions)s) and summarised_at is null
-group by session_id
-
 -- name: reschedule
--- Every change of the time leaves an entry in the job's log, so small ones are left out: a lively conversation puts its
--- summary off a few times a minute, not with every turn.
-with pending as (
-    select id, scheduled_at from procrastinate_jobs where queueing_lock = %(queueing_lock)s and status = 'todo'
+-- Put off the jobs of conversations that go on, and name the conversations that have no job waiting. Every change of the
+-- time leaves an entry in the job's log, so small ones are left out: a lively conversation puts its summary off a few
+-- times a minute, not with every turn.
+with waiting as (
+    select session_id, 'summarise ' || %(workspace)s || ' ' || session_id as queueing_lock,
+           case when count(*) >= %(after_turns)s then 0 else %(after_seconds)s::float8 end as seconds
+    from reme.message
+    where workspace_id = %(workspace)s and session_id = any(%(sessions)s) and summarised_at is null
+    group by session_id
+),
+pending as (
+    select j.id, j.scheduled_at, j.queueing_lock, w.seconds
+    from waiting w
+    join procrastinate_jobs j on j.queueing_lock = w.queueing_lock and j.status = 'todo'
 ),
 moved as (
     update procrastinate_jobs j
-    set scheduled_at = now() + make_interval(secs => %(seconds)s)
-    from pending
-    where j.id = pending.id
-      and abs(extract(epoch from coalesce(pending.scheduled_at, now()) - now()) - %(seconds)s) > 1 + %(seconds)s / 4
+    set scheduled_at = now() + make_interval(secs => p.seconds)
+    from pending p
+    where j.id = p.id
+      and abs(extract(epoch from coalesce(p.scheduled_at, now()) - now()) - p.seconds) > 1 + p.seconds / 4
 )
-select id from pending
+select session_id, queueing_lock, seconds
+from waiting w
+where not exists (select from pending p where p.queueing_lock = w.queueing_lock)
 
 -- name: hurry
 update procrastinate_jobs
