@@ -218,11 +218,11 @@ def _split(item: str) -> tuple[str, Any]:
     key, equals, text = item.lstrip("-").partition("=")
     if not equals or not key:
         raise ConfigurationError(f"'{item}' is not of the form key=value; write for example http.port=8002")
-    return key.strip(), value_of(text)
+    return key.strip(), _value(text)
 
 
-def value_of(text: str) -> Any:
-    """A value as it is written on a command line: true/false, none/null, a number, JSON, else the string itself."""
+def _value(text: str) -> Any:
+    """true/false, none/null, a number, JSON, else the string itself."""
     lowered = text.strip().lower()
     if lowered in ("true", "false"):
         return lowered == "true"

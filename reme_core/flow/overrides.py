@@ -18,7 +18,7 @@ from reme_core.errors import FlowError, InputError
 from reme_core.flow.build import Beside, Flow, Plan, Step, Then, checked
 from reme_core.ops import registry
 from reme_core.ops.registry import Op, Parameter
-from reme_core.settings import OpSettings, Settings, value_of
+from reme_core.settings import OpSettings, Settings
 
 MAY_SET: Final = "language, op.<name>.params.<parameter>, op.<name>.language and op.<name>.llm"
 """The keys that a request may set, for people."""
@@ -30,6 +30,12 @@ FARTHEST: Final = 10_000.0
 _LANGUAGE: Final = Parameter("language", Settings.model_fields["language"].annotation, "auto")
 _NUMBERS: Final = (bool, int, float, types.NoneType, ...)
 _DEEPEST: Final = 4
+_SHAPES: Final[dict[Any, dict[str, Any]]] = {
+    bool: {"type": "boolean"},
+    int: {"type": "integer", "minimum": 0, "maximum": MOST},
+    float: {"type": "number", "minimum": -FARTHEST, "maximum": FARTHEST},
+    types.NoneType: {"type": "null"},
+}
 
 
 @dataclass(frozen=True)
@@ -44,8 +50,7 @@ class Overrides:
         """Read a request's `config`.
 
         Args:
-            config: Keys with dots, `{"op.rerank.params.top_k": 5}`, or objects within each other, or both. Values as
-                text (`"5"`, `"true"`) are read as on the command line.
+            config: Keys with dots, `{"op.rerank.params.top_k": 5}`, or objects within each other, or both.
             settings: Those of the service, which name variants of ops, and the chat models there are.
 
         Raises:
@@ -87,6 +92,24 @@ class Overrides:
         return plan if own is None else _adjusted(plan, own)
 
 
+def json_schema() -> dict[str, Any]:
+    """What a `config` may hold, for OpenAPI: every key with dots that takes a number or a switch, and the languages."""
+    languages = {"enum": ["auto", "en", "zh"]}
+    properties: dict[str, Any] = {"language": languages}
+    for op in registry.all_ops():
+        for parameter in op.parameters.values():
+            shapes = [_SHAPES[part] for part in _alternatives(parameter.annotation) if part in _SHAPES]
+            if shapes:
+                properties[f"op.{op.name}.params.{parameter.name}"] = (
+                    {"anyOf": shapes} if len(shapes) > 1 else shapes[0]
+                )
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    return typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
+
+
 def _adjusted(step: Step, own: OpSettings) -> Step:
     settings = step.settings.model_copy(
         update={"llm": own.llm or step.settings.llm, "language": own.language or step.settings.language}
@@ -100,7 +123,8 @@ def _leaves(config: Mapping[Any, Any], above: tuple[str, ...] = ()) -> Iterator[
         if isinstance(value, Mapping) and value and len(path) < _DEEPEST:
             yield from _leaves(value, path)
         else:
-            yield path, value_of(value) if isinstance(value, str) else value
+            # JSON has one sort of number, so 3.0 is an integer there.
+            yield path, int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _op(name: str, settings: Settings) -> Op:

@@ -29,7 +29,7 @@ from pydantic.fields import FieldInfo
 
 from reme_core.flow.build import Flow, steps_of
 from reme_core.flow.execute import Response
-from reme_core.flow.overrides import MAY_SET
+from reme_core.flow.overrides import MAY_SET, json_schema
 from reme_core.ops.state import RetrievalState
 from reme_core.store.database import check_workspace
 
@@ -169,6 +169,12 @@ class MemoryRef(_Wire):
     memory_id: str = Field(min_length=1, validation_alias=AliasChoices("memory_id", "experience_id"))
 
 
+class RequestConfig(_Wire):
+    """What one request may set otherwise than the service; see `Overrides`, which reads it."""
+
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema.update(json_schema()))
+
+
 class FlowRequest(_Wire):
     """What every flow takes; further keys are passed on."""
 
@@ -176,7 +182,7 @@ class FlowRequest(_Wire):
     messages: list[MessageIn] = Field(default_factory=list)
     workspace_id: WorkspaceId = DEFAULT_WORKSPACE
     metadata: dict[str, Any] = Field(default_factory=dict)
-    config: dict[str, Any] | None = Field(None, description=f"For this request alone; it may set {MAY_SET}.")
+    config: RequestConfig | None = Field(None, description=f"For this request alone; it may set {MAY_SET}.")
 
 
 _ASKS: Final[dict[str, Any]] = {

@@ -10,7 +10,7 @@ from reme_core.app import AsyncReMe
 from reme_core.errors import InputError
 from reme_core.flow.build import Flow, steps_of
 from reme_core.flow.catalog import Catalog
-from reme_core.flow.overrides import MOST, Overrides, _is_tame
+from reme_core.flow.overrides import MOST, Overrides, _is_tame, json_schema
 from reme_core.ops import registry
 from reme_core.ops.deps import Deps
 from reme_core.ops.state import RetrievalState
@@ -35,7 +35,7 @@ def parameters(flow: Flow, op: str) -> dict[str, Any]:
     "config",
     [
         {"op.rerank.params.top_k": 7},
-        {"op.rerank_op.params.top_k": "7"},
+        {"op.rerank_op.params.top_k": 7.0},
         {"op.rerank_experience_op.params.top_k": 7},
         {"op": {"rerank": {"params": {"top_k": 7}}}},
         {"op.rerank": {"params.top_k": 7}},
@@ -107,7 +107,8 @@ def test_credentials_addresses_paths_and_flows_are_out_of_reach(key: str, nested
         ({"op.rerank.params.top_k": -1}, r"config\.op\.rerank\.params\.top_k: whole numbers go from 0 to 1,000"),
         ({"op.react.params.max_steps": MOST + 1}, r"config\.op\.react\.params\.max_steps: whole numbers go from 0"),
         ({"op.recall.params.threshold_score": 1e300}, r"others from -10,000 to 10,000"),
-        ({"op.recall.params.threshold_score": "NaN"}, r"others from -10,000 to 10,000"),
+        ({"op.recall.params.threshold_score": float("nan")}, r"op\.recall\.params\.threshold_score"),
+        ({"op.rerank.params.top_k": "7"}, r"must be int"),
         ({"op.recall_personal.params.type_weights": {"insight": 1e300}}, r"others from -10,000 to 10,000"),
         ({"language": "fr"}, r"config\.language: "),
         ({"op.rerank.language": "fr"}, r"config\.op\.rerank\.language: "),
@@ -120,6 +121,16 @@ def test_credentials_addresses_paths_and_flows_are_out_of_reach(key: str, nested
 def test_what_does_not_fit_is_told_by_its_key(config: object, told: str) -> None:
     with pytest.raises(InputError, match=told):
         Overrides.of(config, made("llm.small.model_name=x"))
+
+
+def test_every_key_that_is_documented_can_be_set() -> None:
+    documented = json_schema()["properties"]
+    assert "op.rerank.params.min_score_threshold" in documented
+    assert "op.recall.params.kind" not in documented
+    values = {"boolean": True, "integer": MOST, "number": -0.5, "null": None}
+    for key, shape in documented.items():
+        for one in shape.get("anyOf", [shape]):
+            Overrides.of({key: values[one["type"]] if "type" in one else one["enum"][0]}, made())
 
 
 def test_an_object_without_end_is_refused_as_any_other() -> None:
