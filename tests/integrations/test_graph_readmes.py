@@ -31,7 +31,9 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize(("name", "block"), BLOCKS)
-async def test_each_piece_of_python_runs(name: str, block: str, database_url: str) -> None:
+async def test_each_piece_of_python_runs(
+    name: str, block: str, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     model = ScriptedModel()
     given: dict[str, Any] = {"DATABASE_URL": database_url, "__name__": "readme"}
     if name == "langchain":
@@ -40,9 +42,12 @@ async def test_each_piece_of_python_runs(name: str, block: str, database_url: st
         llm = ScriptedLLM(model)
         given |= {"llm": llm, "agent": FunctionAgent(llm=llm)}
     code = compile(block, f"{name}/README.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    if "def clock(" in block:
+        model.call("clock", city="Lisbon")
     work = eval(code, given)
     if inspect.iscoroutine(work):
         await work
+    assert ("def clock(" in block) == ("clock 1 1.0 []" in capsys.readouterr().out)
     for made in [*given.values(), *given.get("memories", [])]:
         if not isinstance(made, type) and hasattr(made, "aclose") and type(made).__name__.startswith("ReMe"):
             await made.aclose()
