@@ -78,6 +78,7 @@ async def test_tools_have_proper_schemas_and_give_structured_results(session: Cl
     for tool in (await session.list_tools()).tools:
         assert tool.description
         assert tool.inputSchema["type"] == "object"
+        assert "config" not in tool.inputSchema["properties"], "a model need not read what only its host would set"
         assert tool.outputSchema is not None
         assert set(tool.outputSchema["properties"]) == {"answer", "messages", "success", "metadata"}
 
@@ -87,6 +88,11 @@ async def test_an_error_tells_the_model_what_to_do(session: ClientSession) -> No
         ("retrieve_task_memory", {"query": 5}, "query: "),
         ("retrieve_task_memory", {}, "query: "),
         ("retrieve_task", {"query": "x"}, "there is no tool"),
+        (
+            "retrieve_task_memory",
+            {"query": "x", "config": {"llm.default.api_key": "x"}},
+            "config.llm.default.api_key: ",
+        ),
         ("react", {"query": "x"}, "llm.default.model_name"),
         ("vector_store", {"action": "dump", "path": "/etc"}, "path: "),
     ):
