@@ -16,6 +16,7 @@ from rich.text import Text
 from reme_core.cli import output
 from reme_core.cli.session import Session, with_session
 from reme_core.errors import InputError, ReMeError
+from reme_core.extras import needing
 
 if TYPE_CHECKING:
     from reme_core import AsyncReMe, Settings
@@ -73,9 +74,10 @@ class Terminal:
 
     async def talk(self) -> None:
         """Read and answer until /exit or the end of the input."""
-        from prompt_toolkit import PromptSession
-        from prompt_toolkit.completion import WordCompleter
-        from prompt_toolkit.history import FileHistory
+        with needing("chat"):
+            from prompt_toolkit import PromptSession
+            from prompt_toolkit.completion import WordCompleter
+            from prompt_toolkit.history import FileHistory
 
         folder = self.reme.settings.data_dir
         folder.mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from reme_core._version import __version__
 from reme_core.app import AsyncReMe
 from reme_core.errors import ConfigurationError
+from reme_core.extras import needing
 from reme_core.models.registry import embedder, why_offline
 from reme_core.server.auth import ApiKeys
 from reme_core.settings import Settings
@@ -63,7 +64,8 @@ async def serve_mcp(settings: Settings) -> None:
     Raises:
         ReMeError: The database cannot be opened, a flow cannot be built, or the port is taken.
     """
-    from reme_core.server.mcp import create_mcp_app, run_stdio  # noqa: PLC0415 - the SDK is not needed for HTTP
+    with needing("mcp"):
+        from reme_core.server.mcp import create_mcp_app, run_stdio  # noqa: PLC0415 - the SDK is not needed for HTTP
 
     mcp = settings.mcp
     async with AsyncReMe(settings) as reme:

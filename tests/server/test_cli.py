@@ -291,3 +291,16 @@ def test_a_database_of_a_newer_release_is_not_told_to_upgrade(configured: str, r
     with psycopg.connect(configured, autocommit=True) as connection:
         connection.execute("update reme.alembic_version set version_num = '9999'")
     assert "A newer release of reme-core made it" in reme("db", "status", code=4)
+
+
+@pytest.mark.parametrize(
+    ("command", "package", "extra"),
+    [("serve", "fastapi", "server,mcp"), ("mcp", "mcp", "mcp"), ("chat", "prompt_toolkit", "chat")],
+)
+@pytest.mark.usefixtures("configured")
+def test_a_missing_extra_is_named(command: str, package: str, extra: str) -> None:
+    code = f"import sys; sys.modules['{package}'] = None; from reme_core.cli import main; main(['{command}'])"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert f'pip install "reme-core[{extra}]"' in ended.stderr
+    assert "Traceback" not in ended.stderr
