@@ -6,7 +6,6 @@ the event loop it answers to, and once used cannot be copied or pickled. A list 
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any, NamedTuple
 
 from llama_index.core.llms import ChatMessage
@@ -33,7 +32,7 @@ class ConversationStore(AsyncDBChatStore):
     """
 
     _kept: dict[str, list[_Kept]] = PrivateAttr(default_factory=dict)
-    _numbers: count[int] = PrivateAttr(default_factory=lambda: count(1))
+    _put: int = PrivateAttr(default=0)  # messages, so far
 
     @classmethod
     def class_name(cls) -> str:
@@ -63,8 +62,9 @@ class ConversationStore(AsyncDBChatStore):
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
     ) -> None:
         """Append messages."""
-        new = [_Kept(next(self._numbers), status, message.model_dump(mode="json")) for message in messages]
-        self._kept.setdefault(key, []).extend(new)
+        for message in messages:
+            self._put += 1
+            self._kept.setdefault(key, []).append(_Kept(self._put, status, message.model_dump(mode="json")))
 
     async def set_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
