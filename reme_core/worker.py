@@ -106,6 +106,7 @@ class Worker:
         return {task for task in tasks if task is not None and not task.done() and task.get_loop() is here}
 
     async def _keep_working(self) -> None:
+        task = asyncio.current_task()
         away, pause = False, _FIRST_PAUSE_SECONDS
         while not self._stopping.is_set():
             begun, lost = time.monotonic(), "it closed the connection"
@@ -118,6 +119,8 @@ class Worker:
                 lost = str(error)
             if self._stopping.is_set():
                 return
+            if task is not None and task.cancelling():  # what breaks off under a cancellation may hide it
+                raise asyncio.CancelledError
             if time.monotonic() - begun > _SETTLED_SECONDS:
                 away, pause = False, _FIRST_PAUSE_SECONDS
             if not away:
