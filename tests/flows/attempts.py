@@ -69,13 +69,13 @@ def lesson(when_to_use: str, experience: str, **more: Any) -> Json:
 
 
 _OPS = {
-    "success_extraction": ("This attempt succeeded", "这次尝试成功了"),
-    "failure_extraction": ("This attempt did not succeed", "这次尝试没有成功"),
+    "success_extraction": ("You study work of AI agents that succeeded", "你研究智能体成功完成的工作"),
+    "failure_extraction": ("You study work of AI agents that failed", "你研究智能体失败的工作"),
     "comparison_soft": ("Two attempts at the same task", "同一任务的两次尝试"),
     "comparison_hard": ("Two similar stretches of work", "两个相似的片段"),
     "validation": ("Lessons drawn from finished work", "从完成的工作中得出的经验"),
     "segmentation": ("Divide it where one sub-task", "请在一个子任务结束"),
-    "simple_summary": ("An attempt at a task; it", "对一个任务的一次尝试"),
+    "simple_summary": ("what an AI agent's finished work teaches", "你记下智能体完成的工作给人的启示"),
     "simple_comparative": ("attempts at the same task, each with its score", "次尝试，各附得分"),
     "build_query": ("Write one query", "请写一条"),
     "rewrite": ("Write the briefing", "请写出说明"),

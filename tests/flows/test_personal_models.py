@@ -22,9 +22,9 @@ Flow = Any
 
 _ASKS = {
     "info_filter": ("Give every message a score", "给每条消息打分"),
-    "get_observation_with_time": ("They speak of times", "其中提到了时间"),
-    "get_observation": ("Write down every lasting statement", "每一条长期有效的陈述"),
-    "contra_repeat": ("For each pair of a new statement", "对每一对新旧陈述"),
+    "get_observation_with_time": ("They speak of times", "话里提到了时间"),
+    "get_observation": ("You note what people say about themselves.", "你记下人们关于自己说的话。"),
+    "contra_repeat": ("Below each new statement", "每条新陈述"),
     "get_reflection_subject": ("Sides of this person", "已经写过的方面"),
     "update_insight": ("The side:", "方面："),
     "extract_time": ("The question:", "问题是："),
@@ -32,7 +32,7 @@ _ASKS = {
 
 
 def op_of(body: Json) -> str:
-    text = body["messages"][1]["content"]
+    text = "\n".join(message["content"] for message in body["messages"])
     return next(name for name, marks in _ASKS.items() if any(mark in text for mark in marks))
 
 
@@ -90,14 +90,23 @@ async def test_the_filter_sees_people_only_and_drops_low_scores(reme_with_chat: 
     loopback.chat(
         answering(info_filter=scores, get_observation={"observations": [observed("The user likes tea", [1])]})
     )
-    long = "I like tea. " + "x" * 150 + " MIDDLE " + "y" * 150
-    await summarise(reme_with_chat, turn("What is tea?"), turn("ASSISTANT", role="assistant"), turn(long))
+    long = "For me it has been tea, always tea. " + "x" * 150 + " MIDDLE " + "y" * 150
+    await summarise(
+        reme_with_chat,
+        turn("Tea grows in China."),
+        turn("ASSISTANT", role="assistant"),
+        turn(long),
+        turn("What is tea?"),
+        turn("Hello! Thank you."),
+        turn("I like jam."),
+    )
     asked = {op_of(b): b["messages"][1]["content"] for b in loopback.bodies("/chat/completions")}
-    assert "ASSISTANT" not in asked["info_filter"]
-    assert "MIDDLE" not in asked["info_filter"]
-    assert "What is tea" not in asked["get_observation"]
+    assert "[2] For me" in asked["info_filter"] and "MIDDLE" not in asked["info_filter"]
+    for by_rule in ("ASSISTANT", "What is tea", "Hello", "jam"):
+        assert by_rule not in asked["info_filter"], "the model is asked only where rules can't tell"
+    assert "grows in China" not in asked["get_observation"]
     assert "MIDDLE" in asked["get_observation"]
-    assert await contents(reme_with_chat) == ["The user likes tea"]
+    assert await contents(reme_with_chat) == ["The user likes jam", "The user likes tea"]
 
 
 async def test_what_the_evidence_does_not_bear_out_is_refused(reme_with_chat: AsyncReMe, loopback: Loopback) -> None:
@@ -170,6 +179,18 @@ async def test_the_rules_fill_in_what_the_model_overlooks_and_count_a_message_on
     }
 
 
+async def test_of_two_things_in_one_statement_each_is_remembered_on_its_own(
+    reme_with_chat: AsyncReMe, loopback: Loopback
+) -> None:
+    both = observed("The user's name is Ada and lives in Bern", [1], attribute="name", value="Ada")
+    loopback.chat(answering(get_observation={"observations": [both]}))
+    await summarise(reme_with_chat, turn("My name is Ada and I live in Bern."))
+    assert await contents(reme_with_chat) == ["The user lives in Bern", "The user's name is Ada"]
+    loopback.chat(answering(get_observation={"observations": [observed("The user moved to Rome", [1])]}))
+    await summarise(reme_with_chat, turn("I moved to Rome.", "2024-06-01"))
+    assert not any("Bern" in content for content in await contents(reme_with_chat))
+
+
 async def test_a_slot_whose_value_nobody_said_closes_nothing(reme_with_chat: AsyncReMe, loopback: Loopback) -> None:
     loopback.chat(answering())
     await summarise(reme_with_chat, turn("I live in Bern."))
@@ -177,6 +198,32 @@ async def test_a_slot_whose_value_nobody_said_closes_nothing(reme_with_chat: Asy
     loopback.chat(answering(get_observation={"observations": [guess]}))
     await summarise(reme_with_chat, turn("I enjoy very long walks.", "2024-06-01"))
     assert "The user lives in Bern" in await contents(reme_with_chat)
+
+
+async def test_a_slot_of_somebody_else_or_of_a_visit_closes_nothing(
+    reme_with_chat: AsyncReMe, loopback: Loopback
+) -> None:
+    loopback.chat(answering())
+    await summarise(reme_with_chat, turn("I live in Bern."))
+    sister = observed("The user's sister lives in Vienna", [1], attribute="home", value="Vienna")
+    visit = observed("The user visited Krakow yesterday", [1], attribute="home", value="Krakow")
+    ended = observed("The user lives in Bern with Rex", [1], attribute="home", value="Bern", ended=True)
+    for told, seen in (
+        ("My sister is at home in Vienna, where she lives.", sister),
+        ("I visited Krakow yesterday.", visit),
+        ("Home in Bern is where Rex lives with me.", ended),
+    ):
+        loopback.chat(
+            answering(
+                info_filter={"scores": [{"number": 1, "score": 3}]},
+                get_observation={"observations": [seen]},
+                get_observation_with_time={"observations": [seen]},
+            )
+        )
+        await summarise(reme_with_chat, turn(told, "2024-06-01"))
+    assert any(content.startswith("The user lives in Bern") for content in await contents(reme_with_chat))
+    homes = await reme_with_chat.memories.list("w", Filters(metadata={"slot": "home"}))
+    assert [m.metadata["value"] for m in homes if m.metadata.get("holds", True)] == ["Bern"]
 
 
 async def test_the_model_is_not_believed_where_slots_speak_against_it(
@@ -247,4 +294,4 @@ def test_every_personal_prompt_is_there_in_both_languages(name: str, language: A
     assert op_of({"messages": [system, user]}) == name
     assert "VALUE" in user["content"]
     assert "$" not in system["content"] + user["content"]
-    assert "JSON" in user["content"]
+    assert "JSON" in system["content"] + user["content"]

@@ -19,6 +19,9 @@ SINGLE: Final = frozenset(
 """Slots with one value at a time, besides `favourite:…` and `own:…`; of others ("allergy:peanuts") many hold."""
 _SINGLE_FAMILIES: Final = ("favourite:", "own:", "relation:")
 
+TIMELESS: Final = frozenset({"name", "origin", "birthday", "age"})
+"""Slots of which a year or a day belongs to the fact; it doesn't say since when the fact holds."""
+
 _PROFILE: Final = frozenset(
     {"name", "home", "origin", "employer", "job", "birthday", "age", "marital", "diet", "school"}
 )

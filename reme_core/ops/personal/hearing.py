@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from reme_core.models import ChatModel
 from reme_core.ops.deps import Deps
 from reme_core.ops.identity import identified, stable_id
-from reme_core.ops.personal.reality import unreal
+from reme_core.ops.personal.reality import may_tell, unreal
 from reme_core.ops.personal.statements import by_rules
 from reme_core.ops.registry import op
 from reme_core.ops.state import SummaryState
@@ -61,9 +61,9 @@ async def info_filter(
     """Keep the messages in which people say something about themselves.
 
     Only what people said counts, and neither system prompts nor notes from memory nor the assistant's words do.
-    Fiction, role play, jokes and pasted text go by rule, and what the offline rules can read is kept. Of the rest a
-    chat model scores every message: 0 nothing about the person, 1 fiction or hypothesis, 2 general or to be inferred, 3
-    explicit and important.
+    Fiction, role play, jokes and pasted text go by rule, and so do greetings, questions and suppositions; what the
+    offline rules can read is kept. The rest a chat model scores: 0 nothing about the person, 1 fiction or hypothesis, 2
+    general or to be inferred, 3 explicit and important.
 
     Args:
         state: Reads `waiting` and `context`.
@@ -75,10 +75,16 @@ async def info_filter(
     reasons = unreal(together)
     new = {message.message_id for message in state.waiting}
     state.taken_back = [m.message_id for m in state.context if reasons.get(m.message_id) == "joke"]
-    heard = [m for m in together if m.message_id in new and m.role == "user" and m.message_id not in reasons]
-    if deps.chat is not None and heard:
-        passed = [await _scored(heard[at : at + _BATCH], deps, deps.chat, keep_characters) for at in _steps(heard)]
-        heard = [m for batch in passed for m, score in batch if score in preserved_scores or _readable(m)]
+    real = [m for m in together if m.message_id in new and m.role == "user" and m.message_id not in reasons]
+    heard = [m for m in real if may_tell(m)]
+    if deps.chat is not None:
+        # What the rules can read says something for certain, so the model is asked only about the rest.
+        doubtful = [m for m in heard if not _readable(m)]
+        dropped = set()
+        for at in range(0, len(doubtful), _BATCH):
+            scored = await _scored(doubtful[at : at + _BATCH], deps, deps.chat, keep_characters)
+            dropped |= {m.message_id for m, score in scored if score not in preserved_scores}
+        heard = [m for m in heard if m.message_id not in dropped]
     state.heard = heard
     state.report["heard"] = len(heard)
 
@@ -116,7 +122,3 @@ def _readable(message: Message) -> bool:
 def _shortened(text: str, keep: int) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 2 * keep else f"{line[:keep]} … {line[-keep:]}"
-
-
-def _steps(messages: Sequence[Message]) -> range:
-    return range(0, len(messages), _BATCH)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal
 
-from reme_core.ops.personal.claims import TASTE, Slot, is_single, slot_of
-from reme_core.schema import Memory, Source, Status
+from reme_core.ops.personal.claims import TASTE, TIMELESS, Slot, is_single, slot_of
+from reme_core.schema import Kind, Memory, Source, Status
 from reme_core.store.change import Change, Close
 from reme_core.text.terms import terms
 
@@ -163,6 +163,20 @@ def relate(new: _Entry, old: _Entry) -> Relation:
         if by_slot is not None:
             return by_slot
     return _relate_words(new, old)
+
+
+def undecided(new: Memory, old: Memory) -> bool:
+    """Whether a model may say what a statement is to an older one: rules see no relation, and none rule it out."""
+    newer, older = _entry(new, stored=False), _entry(old, stored=True)
+    if relate(newer, older) != "none" or {newer.slot.name, older.slot.name} & TIMELESS:
+        return False
+    if (newer.memory.kind == Kind.INSTRUCTION) != (older.memory.kind == Kind.INSTRUCTION):
+        return False
+    return any(_believed(relation, newer, older) != "none" for relation in _BELIEVABLE)
+
+
+_BELIEVABLE: Final[tuple[Relation, ...]] = ("same", "contradicts")
+"""One relation of each sort that `_believed` tells apart."""
 
 
 def _relate_words(new: _Entry, old: _Entry) -> Relation:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from reme_core.models import ChatModel
 from reme_core.ops.deps import Deps
 from reme_core.ops.personal.claims import slot_of
-from reme_core.ops.personal.ledger import Relation
+from reme_core.ops.personal.ledger import Relation, undecided
 from reme_core.ops.transcript import language
 from reme_core.prompts import prompt
 from reme_core.schema import PERSONAL_KINDS, Kind, Memory, Message
@@ -65,7 +65,7 @@ class _Judgements(BaseModel):
 async def judge(
     pairs: Mapping[str, Sequence[Memory]], news: Mapping[str, Memory], deps: Deps, chat: ChatModel
 ) -> dict[tuple[str, str], Relation]:
-    """Ask the model what newer statements are to older ones.
+    """Ask the model what newer statements are to older ones, where rules leave that open.
 
     Args:
         pairs: By the id of a newer statement, the older ones that it may repeat or contradict, nearest first.
@@ -76,14 +76,15 @@ async def judge(
     Returns:
         Relations other than `none`, by the ids of the newer and the older statement.
     """
-    asked = [memory_id for memory_id, olds in pairs.items() if olds]
+    open_pairs = {key: [old for old in olds if undecided(news[key], old)][:_JUDGED] for key, olds in pairs.items()}
+    asked = [memory_id for memory_id, olds in open_pairs.items() if olds]
     judged: dict[tuple[str, str], Relation] = {}
     for at in range(0, len(asked), _QUESTIONS):
         numbered: list[tuple[str, str]] = []
         lines = []
         for number, memory_id in enumerate(asked[at : at + _QUESTIONS], 1):
             lines.append(f"{_dated(news[memory_id], f'New {number}')}")
-            for old in pairs[memory_id][:_JUDGED]:
+            for old in open_pairs[memory_id]:
                 numbered.append((memory_id, old.memory_id))
                 lines.append(f"  {_dated(old, f'Old {len(numbered)}')}")
         spoken = [Message(content=news[memory_id].content) for memory_id in asked]

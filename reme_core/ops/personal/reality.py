@@ -65,11 +65,15 @@ def unreal(messages: Sequence[Message]) -> dict[str, str]:
 
 
 def sentences(message: Message) -> list[Sentence]:
-    """The sentences of a message, without code, quotations of others and embedded lines."""
+    """The sentences of a message, without code, quotations of others, embedded lines and mere pleasantries."""
     text = _CODE.sub(" ", plain(message.content))
     lines = [line for line in text.splitlines() if not line.lstrip().startswith((">", "|", "#"))]
     parts = [part.strip() for line in lines for whole in _ENDS.split(line) for part in _QUESTION_STARTS.split(whole)]
-    return [Sentence(message, part) for part in parts if part and not _OWNED_UP.match(part)]
+    return [
+        Sentence(message, part)
+        for part in parts
+        if re.search(r"\w", _PLEASANTRIES.sub("", part)) and not _OWNED_UP.match(part)
+    ]
 
 
 def states(sentence: str) -> bool:
@@ -79,6 +83,15 @@ def states(sentence: str) -> bool:
     (True, False, False)
     """
     return not (_ASKS.search(sentence) or _SUPPOSES.search(sentence) or _REPORTS.search(sentence) or _quotes(sentence))
+
+
+def may_tell(message: Message) -> bool:
+    """Whether any sentence of a message states something, or asks for something, as lasting wishes may do.
+
+    >>> may_tell(Message(content="Who wrote Peer Gynt?")), may_tell(Message(content="Could you be brief from now on?"))
+    (False, True)
+    """
+    return any(states(sentence.text) or _REQUESTS.search(sentence.text) for sentence in sentences(message))
 
 
 def plain(text: str) -> str:
@@ -139,6 +152,14 @@ _OWNED_UP: Final = _any(
     r"(?:kidding|joking|jk|a joke|messing with you|pulling your leg)\b",
     r"^\W*(?:不是|不|没有|好吧|哈+)?[，,\s]*(?:我|刚才)?(?:是|在|只是|跟你)?(?:开(?:个)?玩笑|骗你|逗你|说笑|瞎说)",
 )
+_PLEASANTRIES: Final = re.compile(
+    r"\b(?:hi|hello|hey|hiya|there|good (?:morning|afternoon|evening|day|night)|(?:good)?bye|see you|take care|cheers|thx"
+    r"|thank(?:s|(?: you)?(?: (?:so|very) much| a lot)?)|(?:you're )?welcome|please|ok(?:ay)?|great|cool|nice|perfect|sure"
+    r"|yes|no|again|happy (?:new year|easter|holidays|birthday)|merry christmas)\b"
+    r"|早上好|[上中下]午好|晚上好|新年好|[你您]们?好|早安|晚安|再见|拜拜|谢谢[你您]?们?|多谢|感谢|辛苦了|(?:新年|圣诞|生日)快乐|不客气"
+    r"|太好了|好的|是的|嗯|啊|呀|啦",
+    re.IGNORECASE,
+)
 _PLAY_BEGINS: Final = _any(
     r"\brole-?play|\blet'?s (?:pretend|play (?:a game|make-believe|that|pretend))|\bpretend (?:that |to be |you|I|we)",
     r"\b(?:I'll|I will|you'll|you will|I'm going to) (?:be|play) (?:a|an|the|as|your|my) [^.]{0,40}?\b(?:and|while|,)"
@@ -169,6 +190,7 @@ _ASKS: Final = re.compile(
     r"|would|will|should|shall|has|have you|am I)\b(?!\s+a\b)|是不是|有没有|会不会|能不能|要不要|是否",
     re.IGNORECASE,
 )
+_REQUESTS: Final = re.compile(r"\b(?:(?:can|could|would|will) you|please)\b|请|能否|能不能|可不?可以", re.IGNORECASE)
 _SUPPOSES: Final = re.compile(
     r"\b(?:[Ii]f|[Uu]nless|[Ii]magine|[Ss]uppos\w+|[Ww]hat if|would(?:n't)?|could|might|may|[Mm]aybe|[Pp]erhaps|[Pp]robably"
     r"|[Pp]ossibly|wish(?:es|ed)?|[Hh]op(?:e|es|ing)|[Pp]retend\w*|[Hh]ypothetically|almost|nearly|[Dd]ream\w*|'d|think about"

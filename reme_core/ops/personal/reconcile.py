@@ -17,8 +17,10 @@ from reme_core.store.change import Change
 from reme_core.store.messages import unsummarised
 
 _ATTEMPTS = 8
-_BESIDE = 3
-"""Earlier drafts of the same conversation that a draft is compared with by the model."""
+_STORED = 2
+"""Stored statements that a draft is compared with by the model."""
+_BESIDE = 1
+"""Earlier drafts of the same conversation that it is compared with: what a model says twice lies nearest."""
 
 
 @op(
@@ -75,7 +77,7 @@ async def _decided(
     judged: dict[tuple[str, str], Relation] = {}
     if deps.chat is not None and drafts:
         pairs = {
-            d.memory_id: [*near[d.memory_id][:_BESIDE], *_before(place, drafts, chosen)]
+            d.memory_id: [*near[d.memory_id][:_STORED], *_before(place, drafts, chosen)]
             for place, d in enumerate(drafts)
         }
         judged = await judge(pairs, {d.memory_id: d for d in drafts}, deps, deps.chat)

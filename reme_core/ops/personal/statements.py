@@ -10,7 +10,7 @@ from datetime import datetime
 from reme_core.ops.drafts import RULES
 from reme_core.ops.identity import stable_id
 from reme_core.ops.personal import chinese, english, english_wishes, reality
-from reme_core.ops.personal.claims import TASTE, Claim, marks
+from reme_core.ops.personal.claims import TASTE, TIMELESS, Claim, marks
 from reme_core.ops.transcript import condense
 from reme_core.schema import Kind, Memory, Message, Source, TimeRange
 from reme_core.text.terms import language_of, terms
@@ -20,9 +20,6 @@ MAX_QUOTE = 300
 _MAX_KEYWORDS = 8
 _LONGEST = 1_000
 """Characters of a statement; what is longer is no single statement."""
-
-# A year of birth or a time of day belongs to the fact; it doesn't say since when the fact holds.
-_TIMELESS = frozenset({"birthday", "age", "name", "origin"})
 
 
 def by_rules(message: Message, *, subject: str, person: str, timezone: str) -> list[Memory]:
@@ -61,7 +58,7 @@ def statement(
     observed = max(message.sent_at for message in evidence)
     when = claim.when or TimeRange()
     # States that something later may end hold from when they were said; tastes and undated events just were said then.
-    ends_some_day = bool(claim.slot) and claim.slot != TASTE and claim.slot not in _TIMELESS
+    ends_some_day = bool(claim.slot) and claim.slot != TASTE and claim.slot not in TIMELESS
     quote = condense(claim.quote, MAX_QUOTE)
     return Memory(
         memory_id=stable_id("personal", subject, claim.content, evidence[0].message_id),
@@ -115,8 +112,8 @@ def _remembered(claim: Claim, sentence: reality.Sentence, subject: str, *, alone
     # A time in another clause may belong to another claim; where there is but one claim, it belongs to that.
     mentions = said_when(sentence.text if alone else claim.quote, message.sent_at, timezone)
     past = [m for m in mentions if m.range.start is None or m.range.start <= message.sent_at]
-    named = past[0].range if past and claim.slot not in _TIMELESS and (claim.slot != TASTE or not claim.holds) else None
-    quoted = claim.kind == Kind.INSTRUCTION or claim.slot in _TIMELESS
+    named = past[0].range if past and claim.slot not in TIMELESS and (claim.slot != TASTE or not claim.holds) else None
+    quoted = claim.kind == Kind.INSTRUCTION or claim.slot in TIMELESS
     content = claim.content if quoted else dated(claim.content, mentions)
     value = _undated(claim.value, mentions) if claim.slot == TASTE and not claim.holds else claim.value
     told = replace(claim, content=content, value=value, quote=sentence.text, when=named)

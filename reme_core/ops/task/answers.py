@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from reme_core.ops.drafts import draft
 from reme_core.schema import Memory, Message, Trajectory
@@ -30,6 +30,10 @@ class Lesson(BaseModel):
 class Lessons(BaseModel):
     """What a model learned from one or two attempts."""
 
+    # Asked for, but not insisted on: whoever says first why an attempt ended so draws better lessons from it.
+    model_config = ConfigDict(json_schema_extra={"required": ["why", "lessons"]})
+
+    why: str = Field("", description="Why it ended as it did, in one sentence")
     lessons: list[Lesson] = Field(description="One to three lessons; none if there is nothing to learn")
 
 

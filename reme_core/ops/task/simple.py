@@ -16,7 +16,7 @@ from reme_core.ops.task.contrast import contrast
 from reme_core.ops.task.lessons import what_failed, what_was_overcome, what_worked
 from reme_core.ops.task.pieces import is_scored, pieces
 from reme_core.ops.transcript import MAX_TRANSCRIPT, language, transcript
-from reme_core.prompts import phrase, prompt
+from reme_core.prompts import Language, phrase, prompt
 from reme_core.schema import Memory, Trajectory
 from reme_core.text.fence import fenced
 
@@ -63,13 +63,19 @@ async def _by_model(piece: Segment, deps: Deps, chat: ChatModel, success_thresho
     request = prompt(
         "simple_summary",
         speech,
-        outcome=phrase("outcome_good" if trajectory.score >= success_threshold else "outcome_bad", speech),
-        score=f"{trajectory.score:g}" if is_scored(trajectory) else phrase("no_score", speech),
+        outcome=_outcome(trajectory, success_threshold, speech),
         attempt=fenced(transcript(piece.messages), "attempt"),
         most=most,
     )
     answer = await chat.structured(request, Lessons, purpose="simple_summary")
     return drafts_of(answer, piece.messages, [trajectory], author=chat.name, most=most)
+
+
+def _outcome(trajectory: Trajectory, success_threshold: float, speech: Language) -> str:
+    if not is_scored(trajectory):
+        return phrase("outcome_open", speech)
+    name = "outcome_good" if trajectory.score >= success_threshold else "outcome_bad"
+    return phrase(name, speech, score=f"{trajectory.score:g}")
 
 
 async def _compare_by_model(attempts: Sequence[Trajectory], deps: Deps, chat: ChatModel, most: int) -> list[Memory]:
