@@ -140,10 +140,14 @@ def _open(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.touch(mode=0o600)  # what was said is nobody else's business
     file = sqlite3.connect(path, timeout=_BUSY_SECONDS)
-    file.execute("pragma synchronous = full")
-    file.execute(
-        "create table if not exists turn (entry_id text unique not null, workspace text, messages text, calls text)"
-    )
+    try:
+        file.execute("pragma synchronous = full")
+        file.execute(
+            "create table if not exists turn (entry_id text unique not null, workspace text, messages text, calls text)"
+        )
+    except BaseException:
+        file.close()
+        raise
     return file
 
 

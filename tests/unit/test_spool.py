@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -104,7 +105,7 @@ def test_it_is_bounded_and_gives_up_the_oldest(tmp_path: Path, caplog: pytest.Lo
     assert texts(Spool(spool.path)) == ["2", "3", "4"]
     assert "gave up the oldest" in caplog.text
     assert spool.path is not None
-    with sqlite3.connect(spool.path) as file:
+    with closing(sqlite3.connect(spool.path)) as file, file:
         assert file.execute("select count(*) from turn").fetchone() == (3,)
     file.close()
 
