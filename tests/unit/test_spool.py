@@ -107,7 +107,6 @@ def test_it_is_bounded_and_gives_up_the_oldest(tmp_path: Path, caplog: pytest.Lo
     assert spool.path is not None
     with closing(sqlite3.connect(spool.path)) as file, file:
         assert file.execute("select count(*) from turn").fetchone() == (3,)
-    file.close()
 
 
 def test_any_message_becomes_one_that_can_be_stored() -> None:
