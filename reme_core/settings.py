@@ -132,6 +132,7 @@ class WorkerSettings(Section):
     after_seconds: float = 30.0
     concurrency: int = 4
     max_attempts: int = 8
+    """How often a job that failed is tried again before it is given up."""
     stop_seconds: float = 20.0
     """How long a job may go on when its worker is asked to stop."""
     reflect_every_hours: float = 24.0

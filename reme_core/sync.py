@@ -71,6 +71,7 @@ class BlockingWorkspaces(_Facade):
     load = blocking(Workspaces.load)
     dump = blocking(Workspaces.dump)
     copy = blocking(Workspaces.copy)
+    schedule = blocking(Workspaces.schedule)
     clear = blocking(Workspaces.clear)
     reembed = blocking(Workspaces.reembed)
     drop_old_vectors = blocking(Workspaces.drop_old_vectors)

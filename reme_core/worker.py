@@ -26,6 +26,20 @@ from reme_core.store.translate import translated
 
 log = logging.getLogger(__name__)
 
+
+class _InWords(logging.Filter):
+    """An error of ours says what was wrong and what to do; where it came up in the code helps nobody at a worker."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, ReMeError):
+            record.msg, record.args = f"{record.getMessage()}: {error}", ()
+            record.exc_info = record.exc_text = None
+        return True
+
+
+logging.getLogger("procrastinate.worker").addFilter(_InWords())
+
 QUEUE = "reme"
 _UPKEEP_SECONDS = 30.0  # how often a worker looks for stalled jobs, and for what is due
 _POLL_SECONDS = 2.0  # a job whose time comes, or is moved, announces itself to nobody

@@ -105,6 +105,24 @@ def retry(session: Session, job_ids: Annotated[list[int], typer.Argument(metavar
 
 @app.command()
 @with_session
+def schedule(
+    session: Session,
+    workspace: Annotated[str, typer.Option("--workspace", "-w", help="Which workspace.")],
+    reflect_every: Annotated[
+        float | None,
+        typer.Option(metavar="HOURS", min=0, help="0 is never; default: as worker.reflect_every_hours says."),
+    ] = None,
+) -> None:
+    """Say how often memories of a workspace are reflected upon: insights, contradictions and repetitions over time."""
+    with session.opened() as reme:
+        reme.workspaces.schedule(workspace, reflect_every_hours=reflect_every)
+        hours = reme.settings.worker.reflect_every_hours if reflect_every is None else reflect_every
+    often = f"every {hours:g} hours" if hours else "never"
+    session.show({"workspace": workspace, "reflect_every_hours": hours}, f"'{workspace}' is reflected upon {often}.")
+
+
+@app.command()
+@with_session
 def run(session: Session, workspace: Workspace = None) -> None:
     """Do now what waits, and return when it is done."""
     with session.opened() as reme:

@@ -194,6 +194,22 @@ class Workspaces:
         self._serving.forget(workspace)
         return removed
 
+    async def schedule(self, workspace: str, *, reflect_every_hours: float | None) -> None:
+        """Say how often this workspace is reflected upon, whatever the others do.
+
+        Args:
+            workspace: Which.
+            reflect_every_hours: Hours between two reflections; 0 is never, None as often as the settings say
+                (`worker.reflect_every_hours`).
+
+        Raises:
+            InputError: The hours are negative, or no number.
+        """
+        if reflect_every_hours is not None and not 0 <= reflect_every_hours < float("inf"):
+            raise InputError(f"reflect_every_hours has to be 0 (never) or more, not {reflect_every_hours}")
+        values = {"workspace": workspace, "hours": reflect_every_hours}
+        await self._database.execute(workspace, _SQL["schedule"], values)
+
     async def reembed(
         self, workspace: str, embedder: Embedder | None = None, *, on_progress: Progress | None = None
     ) -> int:

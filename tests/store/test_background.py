@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import subprocess
@@ -10,12 +11,13 @@ import sys
 import textwrap
 import time
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from reme_core import AsyncReMe, Message, Settings
-from reme_core.errors import ModelUnavailableError, NotFoundError
+from reme_core.errors import InputError, ModelUnavailableError, NotFoundError
 from reme_core.store.messages import unsummarised
 
 
@@ -204,3 +206,39 @@ async def test_a_job_whose_worker_was_killed_runs_again(
     await reme.background.drain()
     assert summaries.seen == [["do not lose me"]]
     assert [job.status for job in await reme.background.jobs()] == ["succeeded"]
+
+
+async def test_a_workspace_is_reflected_upon_by_its_own_schedule(reme: AsyncReMe) -> None:
+    for workspace in ("often", "never", "usual"):
+        await reme.memories.add(workspace, "The user likes tea.")
+    await reme.workspaces.schedule("often", reflect_every_hours=1)
+    await reme.workspaces.schedule("never", reflect_every_hours=0)
+
+    async def due(hours: int) -> set[str]:
+        """What is queued when the workspaces are so many hours old."""
+        await reme.database.execute_anywhere(
+            "update reme.workspace set created_at = now() - %s", [timedelta(hours=hours)]
+        )
+        await reme.background._keep_up()
+        return {job.workspace for job in await reme.background.jobs(statuses=["todo"]) if job.task == "reflect"}
+
+    assert await due(2) == {"often"}
+    assert await due(25) == {"often", "usual"}
+    await reme.background.drain()
+    await reme.background._keep_up()  # nothing was learned since
+    assert {job.status for job in await reme.background.jobs()} == {"succeeded"}
+    await reme.workspaces.schedule("never", reflect_every_hours=None)
+    assert await due(25) == {"never"}
+    with pytest.raises(InputError, match="0 \\(never\\) or more"):
+        await reme.workspaces.schedule("often", reflect_every_hours=-1)
+
+
+async def test_a_job_that_failed_is_told_in_one_line(
+    reme: AsyncReMe, summaries: Summaries, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "procrastinate.worker")
+    summaries.failing = True
+    await reme.record("w", turns("hi"))
+    await reme.background.drain()
+    assert [r.getMessage() for r in caplog.records if r.getMessage().endswith("the model is down")]
+    assert [r.getMessage() for r in caplog.records if r.exc_info] == []

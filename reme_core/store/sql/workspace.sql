@@ -57,6 +57,12 @@ delete from reme.memory where workspace_id = %(workspace)s and memory_id = any(%
 -- name: lock_journal
 select pg_advisory_xact_lock(hashtextextended('reme.journal ' || %(workspace)s, 0))
 
+-- name: schedule
+insert into reme.workspace (workspace_id, settings)
+values (%(workspace)s, jsonb_strip_nulls(jsonb_build_object('reflect_every_hours', %(hours)s::float8)))
+on conflict (workspace_id) do update
+set settings = (workspace.settings - 'reflect_every_hours') || excluded.settings
+
 -- name: drop_workspace
 with counted as (select count(*) as memories from reme.memory where workspace_id = %(workspace)s),
 dropped as (delete from reme.workspace where workspace_id = %(workspace)s)
