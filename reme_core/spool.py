@@ -141,6 +141,8 @@ def _open(path: Path) -> sqlite3.Connection:
     path.touch(mode=0o600)  # what was said is nobody else's business
     file = sqlite3.connect(path, timeout=_BUSY_SECONDS)
     try:
+        # A turn waits for this file: to delete the journal takes far longer.
+        file.execute("pragma journal_mode = truncate")
         file.execute("pragma synchronous = full")
         file.execute(
             "create table if not exists turn (entry_id text unique not null, workspace text, messages text, calls text)"
