@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self
 
 from reme_core.errors import FlowError, InputError
-from reme_core.flow.build import Beside, Flow, Plan, Step, Then, checked
+from reme_core.flow.build import Beside, Flow, Plan, Step, Then, checked, steps_of
 from reme_core.ops import registry
 from reme_core.ops.registry import Op, Parameter
 from reme_core.settings import OpSettings, Settings
@@ -34,8 +34,8 @@ _SHAPES: Final[dict[Any, dict[str, Any]]] = {
     bool: {"type": "boolean"},
     int: {"type": "integer", "minimum": 0, "maximum": MOST},
     float: {"type": "number", "minimum": -FARTHEST, "maximum": FARTHEST},
-    types.NoneType: {"type": "null"},
 }
+_NULL: Final = {"type": "null"}
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ class Overrides:
             raise InputError('config: give an object, such as {"op.rerank.params.top_k": 5}')
         language, ops = "", dict[str, OpSettings]()
         for path, value in _leaves(config):
+            if value is None:  # as everywhere, the same as not given
+                continue
             try:
                 match path:
                     case ("language",):
@@ -92,18 +94,19 @@ class Overrides:
         return plan if own is None else _adjusted(plan, own)
 
 
-def json_schema() -> dict[str, Any]:
-    """What a `config` may hold, for OpenAPI: every key with dots that takes a number or a switch, and the languages."""
-    languages = {"enum": ["auto", "en", "zh"]}
-    properties: dict[str, Any] = {"language": languages}
-    for op in registry.all_ops():
+def json_schema(flow: Flow | None = None) -> dict[str, Any]:
+    """What a `config` may hold, for OpenAPI: the languages, and every key with dots that takes a number or a switch.
+
+    Args:
+        flow: Leave out what has no effect on this one.
+    """
+    properties: dict[str, Any] = {"language": {"enum": ["auto", "en", "zh", None]}}
+    for op in registry.all_ops() if flow is None else [step.op for step in steps_of(flow.plan)]:
         for parameter in op.parameters.values():
             shapes = [_SHAPES[part] for part in _alternatives(parameter.annotation) if part in _SHAPES]
             if shapes:
-                properties[f"op.{op.name}.params.{parameter.name}"] = (
-                    {"anyOf": shapes} if len(shapes) > 1 else shapes[0]
-                )
-    return {"type": "object", "properties": properties, "additionalProperties": False}
+                properties[f"op.{op.name}.params.{parameter.name}"] = {"anyOf": [*shapes, _NULL]}
+    return {"type": "object", "properties": properties, "additionalProperties": _NULL}
 
 
 def _alternatives(annotation: Any) -> tuple[Any, ...]:

@@ -256,7 +256,6 @@ def _tool(flow: Flow, model: type[FlowRequest]) -> types.Tool:
     takes = model.model_json_schema()
     if "config" not in flow.input_schema:  # it is taken, but a model that reads the tools has better things to read
         takes["properties"].pop("config")
-        takes["$defs"].pop("RequestConfig")
     return types.Tool(
         name=flow.name,
         description=flow.description,

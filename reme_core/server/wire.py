@@ -169,10 +169,11 @@ class MemoryRef(_Wire):
     memory_id: str = Field(min_length=1, validation_alias=AliasChoices("memory_id", "experience_id"))
 
 
-class RequestConfig(_Wire):
-    """What one request may set otherwise than the service; see `Overrides`, which reads it."""
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]}
 
-    model_config = ConfigDict(json_schema_extra=lambda schema: schema.update(json_schema()))
+
+_CONFIG: Final[Any] = Field(None, description=f"For this request alone; it may set {MAY_SET}.")
 
 
 class FlowRequest(_Wire):
@@ -182,7 +183,7 @@ class FlowRequest(_Wire):
     messages: list[MessageIn] = Field(default_factory=list)
     workspace_id: WorkspaceId = DEFAULT_WORKSPACE
     metadata: dict[str, Any] = Field(default_factory=dict)
-    config: RequestConfig | None = Field(None, description=f"For this request alone; it may set {MAY_SET}.")
+    config: Annotated[dict[str, Any] | None, WithJsonSchema(_or_null(json_schema()))] = _CONFIG
 
 
 _ASKS: Final[dict[str, Any]] = {
@@ -253,6 +254,8 @@ def request_model(flow: Flow) -> type[FlowRequest]:
     fields: dict[str, Any] = {}
     for name, schema in flow.input_schema.items():
         fields[name] = _field(name, schema if isinstance(schema, Mapping) else {"type": schema})
+    if "config" not in fields:
+        fields["config"] = (Annotated[dict[str, Any] | None, WithJsonSchema(_or_null(json_schema(flow)))], _CONFIG)
     if "top_k" not in fields and issubclass(flow.state, RetrievalState):
         fields["top_k"] = (TopK, 3)
     title = "".join(part.capitalize() for part in flow.name.split("_"))

@@ -129,8 +129,8 @@ def test_every_key_that_is_documented_can_be_set() -> None:
     assert "op.recall.params.kind" not in documented
     values = {"boolean": True, "integer": MOST, "number": -0.5, "null": None}
     for key, shape in documented.items():
-        for one in shape.get("anyOf", [shape]):
-            Overrides.of({key: values[one["type"]] if "type" in one else one["enum"][0]}, made())
+        for value in shape["enum"] if "enum" in shape else [values[one["type"]] for one in shape["anyOf"]]:
+            Overrides.of({key: value}, made())
 
 
 def test_an_object_without_end_is_refused_as_any_other() -> None:
