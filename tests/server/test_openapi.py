@@ -14,7 +14,10 @@ from tests.server.conftest import Process
 
 EXAMPLES = 5
 """Requests made up for each endpoint; more find more, and take longer."""
-ALIKE = "^/(summary_task_memory_.*|retrieve_task_memory_simple|consolidate|reflect|read_message|summarizer|retriever|agent)$"
+ALIKE = (
+    "^/(summary_task_memory_.*|retrieve_task_memory_simple|consolidate|reflect|read_message"
+    "|summarizer|retriever|agent)$"
+)
 """Endpoints that take the same as another one; left out unless REME_TEST_ALL_ENDPOINTS is set."""
 
 
