@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from reme_core.ops.personal.claims import SINGLE, TASTE, slot_of
+from reme_core.ops.personal.claims import SINGLE, TASTE
 from reme_core.schema import Memory
 from reme_core.text.terms import language_of, terms
 
@@ -35,6 +35,8 @@ def slot_for(attribute: str, value: str, content: str, spoken: str, *, person: s
         return name
     if _OTHERS.match(content.removeprefix(person)):
         return ""
+    if name == "home" and language_of(spoken) in ("en", "zh") and not _LIVING.search(spoken):
+        return ""  # a visit
     if name in SINGLE or (name == TASTE and value.strip()):
         return name
     return f"allergy:{value.strip().lower()}" if name.startswith("allergy") and value.strip() else ""
@@ -52,8 +54,8 @@ def has_ended(told: bool, spoken: str) -> bool:
 def in_slot(memory: Memory, read: Sequence[Memory]) -> Memory | None:
     """A model's statement in the slot of the claim that rules read in the same words, so that what ends it is noticed.
 
-    Nothing is given, and what the rules read stands alone, where the statement holds claims about several things, of
-    which no part could be closed when it ceases to hold, and where it takes a part of a claim for something else.
+    Nothing is given, and what the rules read stands alone, where the statement only says a part of that, where it takes
+    a part of it for something else, and where it holds claims about several things, of which none could be closed.
 
     Args:
         memory: The model's statement.
@@ -61,26 +63,50 @@ def in_slot(memory: Memory, read: Sequence[Memory]) -> Memory | None:
     """
     sources = {source.id for source in memory.sources}
     near = [m for m in read if sources & {source.id for source in m.sources}]
+    twin = next((m for m in near if _plain(m.content) == _plain(memory.content)), None)
+    if twin is None and any(_is_part(memory.content, m.content) for m in near):
+        return None
     claims = {m.metadata["slot"]: m for m in near if m.metadata.get("slot")}
-    said = set(terms(memory.content))
-    held = [m for m in claims.values() if (value := slot_of(m.metadata).value) and value <= said]
+    held = [twin] if twin else [m for m in claims.values() if _says(memory.content, str(m.metadata.get("value", "")))]
     if len(held) > 1:
         return None
     if held:
         taken = ("kind", "importance", "valid_from", "valid_until", "metadata")
         return memory.model_copy(update={name: getattr(held[0], name) for name in taken})
-    own = slot_of(memory.metadata)
-    if own.value and own.name not in claims and any(own.value <= set(terms(m.content)) for m in near):
+    name, value = (str(memory.metadata.get(key, "")) for key in ("slot", "value"))
+    if name not in ("", *claims) and any(_says(m.content, value) for m in near):
         return None
     return memory
 
 
+def _is_part(less: str, more: str) -> bool:
+    # Without what both begin with, the person: "the user died" is a part of "the user's dog died".
+    shared = next((place for place, pair in enumerate(zip(less, more, strict=False)) if len(set(pair)) > 1), len(less))
+    return set(terms(less[shared:])) < set(terms(more[shared:]))
+
+
+def _says(content: str, value: str) -> bool:
+    """Whether a statement holds a value; words of scripts without spaces are not told apart by their neighbours."""
+    wanted = set(terms(value))
+    return bool(wanted) and (wanted <= set(terms(content)) or (language_of(value) in _UNSPACED and value in content))
+
+
+def _plain(content: str) -> str:
+    return re.sub(r"\W+", " ", content).casefold().strip()
+
+
+_UNSPACED: Final = ("zh", "ja")
 _OTHERS: Final = re.compile(
     r"(?:'s|’s)\s+(?:\w+\s+){0,2}?(?:(?:step|grand)?(?:sister|brother|mother|father|son|daughter|parent|child)|mom|mum|dad"
     r"|children|kid|wife|husband|partner|spouse|girlfriend|boyfriend|fianc[eé]e?|friend|boss|manager|colleague|coworker"
     r"|roommate|flatmate|neighbou?r|cousin|uncle|aunt|niece|nephew|family|teacher|doctor|dog|cat|pet|rabbit|parrot)s?\b"
     r"|的?(?:妻子|老婆|丈夫|老公|[男女]朋?友|[儿孙]子|女儿|孩子|宝宝|[姐妹哥弟爸妈]{1,2}|[父母]亲|父母|[爷奶]{2}|外[公婆]|叔叔|阿姨|舅舅|姑姑"
     r"|表[姐妹哥弟]|朋友|闺蜜|同事|同学|室友|邻居|老板|上司|老师|医生|[小]?[猫狗]|兔子|鹦鹉)"
+)
+_LIVING: Final = re.compile(
+    r"\b(?:liv(?:e|es|ed|ing)|home|house|flat|apartment|mov(?:e|ed|ing)|settled?|based|resid\w+|rent\w*|place|relocat\w+)\b"
+    r"|[住搬租家]|公寓|房子|定居",
+    re.IGNORECASE,
 )
 _ENDINGS: Final = re.compile(
     r"\b(?:no|not|never|none|nor|without|stop\w*|quit\w*|g(?:ave|iven|iving) up|hate\w*|dislike\w*|left|leav\w+|lost"
