@@ -273,6 +273,28 @@ async def test_insights_are_formed_updated_and_grounded(reme_with_chat: AsyncReM
     assert (await reme_with_chat.memories.get("w", insight.memory_id)).status == "active", "ungrounded, so refused"
 
 
+async def test_no_pair_is_put_to_the_model_by_two_reflections(reme_with_chat: AsyncReMe, loopback: Loopback) -> None:
+    def asked() -> list[str]:
+        bodies = loopback.bodies("/chat/completions")
+        return [b["messages"][1]["content"] for b in bodies if op_of(b) == "contra_repeat"]
+
+    told = [
+        Memory(content=f"The user {does} the music of Bach every evening", kind=Kind.OBSERVATION)
+        for does in ("hums", "plays", "hears")
+    ]
+    await reme_with_chat.memories.add("w", told)
+    loopback.chat(answering())
+    await reme_with_chat.execute("reflect", workspace_id="w")
+    assert len(asked()) == 1
+    await reme_with_chat.execute("reflect", workspace_id="w")
+    assert len(asked()) == 1
+    new = Memory(content="The user records the music of Bach every evening", kind=Kind.OBSERVATION)
+    await reme_with_chat.memories.add("w", new)
+    await reme_with_chat.execute("reflect", workspace_id="w")
+    assert len(asked()) == 2
+    assert asked()[1].count("New ") == 1
+
+
 async def test_the_model_places_only_times_that_the_rules_cannot(
     reme_with_chat: AsyncReMe, loopback: Loopback, flow: Flow
 ) -> None:

@@ -20,13 +20,15 @@ from reme_core.store.filters import Filters
 
 MOST = 400
 """Memories that one reflection looks at, the newest; what is older has been looked at before."""
+_COMPARED = "compared"
+"""Marks statements that a model has been asked about, so that no pair is put to it twice."""
 
 
 @op(uses={"user_name"}, writes={"memories", "closing", "update_result"})
 async def long_contra_repeat(state: SummaryState, deps: Deps, *, similarity: float = 0.5, neighbours: int = 3) -> None:
     """Close what was contradicted or repeated over the months, however far apart it was said.
 
-    Rules look at all pairs; the model, where one is set, at each statement's nearest older ones.
+    Rules look at all pairs; the model, where one is set, at each statement's nearest older ones, once.
 
     Args:
         state: Reads `user_name`.
@@ -41,12 +43,15 @@ async def long_contra_repeat(state: SummaryState, deps: Deps, *, similarity: flo
     if len(stored) < 2:
         return
     ledger = Ledger(stored)
+    fresh: list[str] = []
     if deps.chat is None:
         ledger.revisit()
     else:
+        fresh = [m.memory_id for m in stored if not m.metadata.get(_COMPARED)]
         ledger.revisit(await _judged(stored, similarity, neighbours, state.workspace_id, deps, deps.chat))
     change = ledger.change(decided_after=version)
-    if change.close or change.restate:
+    change.annotate = {memory_id: {_COMPARED: True} for memory_id in fresh}
+    if change.close or change.restate or change.annotate:
         await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="contradicted or repeated")
     tell(state, change)
 
@@ -121,8 +126,13 @@ async def _judged(
     embedder = await deps.serving.embedder(workspace)
     vectors = await embedder.embed([m.content for m in ordered], "passage")
     likeness = np.tril(vectors @ vectors.T, -1)
+    seen = {m.memory_id for m in ordered if m.metadata.get(_COMPARED)}
     pairs = {
-        newer.memory_id: [ordered[i] for i in np.argsort(-row)[:neighbours] if row[i] >= similarity]
+        newer.memory_id: [
+            ordered[i]
+            for i in np.argsort(-row)[:neighbours]
+            if row[i] >= similarity and not {newer.memory_id, ordered[i].memory_id} <= seen
+        ]
         for newer, row in zip(ordered, likeness, strict=True)
     }
     return await judge(pairs, {m.memory_id: m for m in ordered}, deps, chat)
