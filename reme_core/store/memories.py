@@ -144,6 +144,8 @@ class Memories:
         return [rows.to_memory(workspace, row, sources.get(row[0], ())) for row in found]
 
     async def _sources(self, workspace: str, ids: Sequence[str]) -> dict[str, Sequence[Source]]:
+        if not ids:
+            return {}
         found = await self._database.fetch(workspace, _SQL["sources"], {"workspace": workspace, "ids": list(ids)})
         sources: dict[str, builtins.list[Source]] = {}
         for memory_id, kind, source_id, quote in found:
