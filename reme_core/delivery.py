@@ -171,6 +171,7 @@ class Delivery:
                 self._spool,
                 str(error) or "no answer in time",
             )
+        await asyncio.to_thread(self._spool.close)
         self._closed = True
 
     async def _keep(self) -> None:

@@ -8,13 +8,15 @@ is delivered twice is stored once, a message by its id and a call by its hash.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
+import os
 import sqlite3
 import threading
-from collections.abc import Collection, Sequence
-from contextlib import closing
+import weakref
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -32,6 +34,8 @@ log = logging.getLogger(__name__)
 MOST_WAITING: Final = 10_000
 """Turns that wait at the most; then the oldest are given up, with a warning."""
 _BUSY_SECONDS: Final = 10.0  # how long another process may hold the file
+
+_of_parents: list[sqlite3.Connection] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class Spool:
         self._looked = path is None
         self._memory = threading.Lock()  # held for moments, since the event loop waits for it
         self._file = threading.Lock()  # held while the disk works
+        self._open: _File | None = None
 
     def __str__(self) -> str:
         return str(self.path) if self.path is not None else "the memory of this process"
@@ -86,7 +91,7 @@ class Spool:
             if self.path is None or not new:
                 return
             try:
-                with closing(_open(self.path)) as file, file:
+                with self._opened(self.path) as file:
                     file.executemany("insert or ignore into turn values (?, ?, ?, ?)", [_row(entry) for entry in new])
                     file.execute("delete from turn where rowid <= (select max(rowid) from turn) - ?", (self._most,))
             except (OSError, sqlite3.Error) as error:
@@ -119,16 +124,39 @@ class Spool:
             if self.path is None or not kept:
                 return
             try:
-                with closing(_open(self.path)) as file, file:
+                with self._opened(self.path) as file:
                     file.executemany("delete from turn where entry_id = ?", kept)
             except (OSError, sqlite3.Error) as error:
                 log.warning("cannot take delivered turns out of %s: %s", self.path, error)
+
+    def close(self) -> None:
+        """Close the file; whatever comes next opens it again."""
+        with self._file:
+            self._drop()
+
+    @contextlib.contextmanager
+    def _opened(self, path: Path) -> Iterator[sqlite3.Connection]:
+        """The file, in a transaction; opened anew where it was taken away or belongs to the process that forked."""
+        if self._open is not None and (self._open.process, self._open.place) != (os.getpid(), _place(path)):
+            self._drop()
+        try:
+            self._open = self._open or _File(path)
+            with self._open.connection as file:
+                yield file
+        except (OSError, sqlite3.Error):
+            self._drop()
+            raise
+
+    def _drop(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
 
     def _read(self) -> dict[str, Entry]:
         if self.path is None or not self.path.exists():
             return {}
         try:
-            with closing(_open(self.path)) as file:
+            with self._opened(self.path) as file:
                 rows = file.execute("select entry_id, workspace, messages, calls from turn order by rowid").fetchall()
             return {row[0]: _entry(*row) for row in rows}
         except (OSError, sqlite3.Error, ValueError) as error:
@@ -136,21 +164,36 @@ class Spool:
             return {}
 
 
-def _open(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.touch(mode=0o600)  # what was said is nobody else's business
-    file = sqlite3.connect(path, timeout=_BUSY_SECONDS)
-    try:
-        # A turn waits for this file: to delete the journal takes far longer.
-        file.execute("pragma journal_mode = truncate")
-        file.execute("pragma synchronous = full")
-        file.execute(
+class _File:
+    """The open file. It stays open, since to open it anew for each turn takes three writes to the medium for one."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.touch(mode=0o600)  # what was said is nobody else's business
+        self.connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
+        self.process, self.place = os.getpid(), _place(path)
+        self.close = weakref.finalize(self, _close, self.process, self.connection)
+        with contextlib.suppress(sqlite3.OperationalError):  # some network drives cannot; then it takes longer
+            self.connection.execute("pragma journal_mode = wal")
+        self.connection.execute("pragma synchronous = full")
+        self.connection.execute(
             "create table if not exists turn (entry_id text unique not null, workspace text, messages text, calls text)"
         )
-    except BaseException:
-        file.close()
-        raise
-    return file
+
+
+def _place(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return (0, 0)
+    return found.st_dev, found.st_ino
+
+
+def _close(process: int, connection: sqlite3.Connection) -> None:
+    if process == os.getpid():
+        connection.close()
+    else:  # SQLite must not be closed by a forked child, and the collector would do it
+        _of_parents.append(connection)
 
 
 def _row(entry: Entry) -> tuple[str, str, str, str]:

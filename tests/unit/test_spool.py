@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import sqlite3
 import stat
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 from reme_core.schema import Message, ToolCall
 from reme_core.spool import Entry, Spool, storable
+from reme_core.tool_call import ToolCallResult
 
 
 def entry(text: str, workspace: str = "alice") -> Entry:
@@ -125,3 +128,60 @@ def test_any_message_becomes_one_that_can_be_stored() -> None:
     assert sorted(stored.metadata["of"]) == [1, 2]
     assert stored.message_id == message.message_id
     assert stored.sent_at == message.sent_at
+
+
+def test_a_file_that_is_taken_away_is_made_again(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "x.sqlite3")
+    spool.put(entry("one"))
+    spool.keep()
+    for left in tmp_path.iterdir():
+        left.unlink()
+    spool.put(entry("two"))
+    spool.keep()
+    assert texts(Spool(spool.path)) == ["two"]
+
+
+def test_a_closed_spool_opens_again_and_leaves_one_file(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "x.sqlite3")
+    spool.put(entry("one"))
+    spool.keep()
+    spool.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["x.sqlite3"]
+    spool.put(entry("two"))
+    spool.keep()
+    assert texts(Spool(spool.path)) == ["one", "two"]
+
+
+FORKED = """
+import os, sys
+from pathlib import Path
+from reme_core.schema import Message
+from reme_core.spool import Entry, Spool
+
+spool = Spool(Path(sys.argv[1]))
+for name in ("before", "parent's"):
+    spool.put(Entry("alice", [Message(content=name)]))
+    spool.keep()
+    if name == "before" and os.fork() == 0:
+        spool.put(Entry("alice", [Message(content="child's")]))
+        spool.keep()
+        sys.exit(0)
+os.wait()
+"""
+
+
+def test_a_forked_child_opens_the_file_for_itself(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite3"
+    command = [sys.executable, "-c", FORKED, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert sorted(texts(Spool(path))) == ["before", "child's", "parent's"]
+
+
+def test_calls_of_tools_wait_as_messages_do(tmp_path: Path) -> None:
+    call = ToolCallResult(tool_name="clock", input={"city": "Lisbon"}, output="noon", success=True, time_cost=0.5)
+    spool = Spool(tmp_path / "x.sqlite3")
+    spool.put(Entry("alice", calls=[call]))
+    spool.keep()
+    [found] = Spool(spool.path).waiting()
+    assert (found.messages, found.calls) == ([], [call])
