@@ -19,7 +19,7 @@ from reme_core.app import AsyncReMe
 from reme_core.flow.build import Flow
 from reme_core.flow.catalog import Catalog
 from reme_core.ops.state import RetrievalState
-from reme_core.server import errors, experience_maker, v1
+from reme_core.server import errors, experience_maker, inspector, v1
 from reme_core.server.errors import ALWAYS, documented
 from reme_core.server.guard import Guard
 from reme_core.server.metrics import Metrics
@@ -92,6 +92,7 @@ def create_app(source: AsyncReMe | Settings | None = None) -> FastAPI:
     app.include_router(flows)
     app.include_router(v1.router())
     app.include_router(experience_maker.router())
+    app.include_router(inspector.router())
     return app
 
 

@@ -46,6 +46,7 @@ async def serve_http(settings: Settings) -> None:
         rows = [
             ("listens", f"http://{_host(http.host)}:{http.port}"),
             ("docs", f"http://{_host(http.host)}:{http.port}/docs"),
+            ("inspector", f"http://{_host(http.host)}:{http.port}/inspector"),
         ]
         await _listen(
             reme,

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Path, Query
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from reme_core.episodes import CurvePoint
 from reme_core.errors import InputError, NotFoundError
 from reme_core.schema import HistoryEntry, Kind, Memory, Message, Recollection, Status, TimeRange
 from reme_core.server.errors import ALWAYS, documented
@@ -165,6 +166,12 @@ class Jobs(BaseModel):
     jobs: list[JobOut]
 
 
+class Curve(BaseModel):
+    """How attempts at tasks went, by task and attempt."""
+
+    points: list[CurvePoint]
+
+
 def router() -> APIRouter:
     """The endpoints below `/v1`."""
     # Paths are written out below one router, and not nested: metrics are counted by the pattern of the innermost.
@@ -220,6 +227,17 @@ def _reading(routes: APIRouter) -> None:
         """Every change of one memory, the oldest first."""
         access.check(workspace_id)
         return await service.reme.memories.history(workspace_id, memory_id)
+
+    @routes.get("/{workspace_id}/curve")
+    async def curve(
+        workspace_id: PathWorkspace,
+        service: TheService,
+        access: TheAccess,
+        task_id: Annotated[PlainText | None, Query(description="Only this task.")] = None,
+    ) -> Curve:
+        """The learning curve of each task: its scores, and their means so far and over the last ten."""
+        access.check(workspace_id)
+        return Curve(points=await service.reme.episodes.curve(workspace_id, task_id))
 
     @routes.get("/{workspace_id}/jobs")
     async def list_jobs(
