@@ -194,8 +194,9 @@ def _believed(relation: Relation, new: _Entry, old: _Entry) -> Relation:
     if new.slot.name and old.slot.name and new.slot.name != old.slot.name:
         return "none"
     if relation == "contradicts":
-        both_like = new.slot.name == TASTE == old.slot.name and new.slot.holds == old.slot.holds
-        return "none" if both_like or (new.slot.event and old.slot.event) else relation
+        # Which tastes speak against each other the rules know: "no coffee" ends no evening run.
+        both_tastes = new.slot.name == TASTE == old.slot.name
+        return "none" if both_tastes or (new.slot.event and old.slot.event) else relation
     same_sense = new.negative == old.negative and new.numbers == old.numbers and _same_time(new, old)
     return relation if same_sense else "none"
 

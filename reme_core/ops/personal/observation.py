@@ -13,7 +13,7 @@ from reme_core.ops.personal.claims import SINGLE, TIMELESS, Claim, kind_of
 from reme_core.ops.personal.grounding import unsupported
 from reme_core.ops.personal.reality import Sentence, sentences, states
 from reme_core.ops.personal.statements import by_rules, dated, person_of, said_when, statement, subject_of
-from reme_core.ops.personal.trust import has_ended, in_slot, slot_for
+from reme_core.ops.personal.trust import has_ended, in_slot, slot_for, stands_alone
 from reme_core.ops.registry import op
 from reme_core.ops.state import SummaryState
 from reme_core.ops.transcript import language
@@ -127,7 +127,7 @@ def _checked(
     grounds = [spoken[number - 1] for number in dict.fromkeys(seen.evidence) if 0 < number <= len(spoken)]
     evidence = list({sentence.message.message_id: sentence.message for sentence in grounds}.values())
     content = seen.content.strip().rstrip(".。!！")
-    if not content or content.endswith(("?", "？")) or unsupported(content, evidence, person=person, timezone=zone):
+    if not stands_alone(content) or unsupported(content, evidence, person=person, timezone=zone):
         return None
     said = " ".join(message.content for message in evidence)
     attribute = slot_for(seen.attribute, seen.value, content, said, person=person)

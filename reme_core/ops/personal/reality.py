@@ -138,6 +138,7 @@ _FICTION: Final = _any(
     rf"\b(?:{_WORKS_OF}|chapter|scene) (?:goes|begins|starts|opens)\b",
     r"\b(?:my|the|our) (?:\w+ )?(?:character|protagonist|narrator|hero|heroine|villain|alter ego|avatar)\b",
     r"\bonce upon a time\b|\bfiction(?:al)?\b|\bmake-believe\b|\b(?:chapter|scene) (?:\d+|one|two)\s*[:.]",
+    r"^\W*(?:just )?(?:imagine|suppose|picture this)(?: that)?,? (?:I|we|you)\b|^\W*(?:想象一下|设想一下)",
     r"\bI dream(?:ed|t)\b|\bin character\b|\b(?:act|speak|talk) as if\b",
     r"(?:我的?|这部?|那部?|在|某)?(?:小说|故事|剧本|游戏|梦|电影|漫画|诗|歌词|话剧)(?:里|中|当中)",
     r"主人公|主角|男主|女主|反派|虚构|(?:我|昨晚|昨天)?(?:做梦|梦见|梦到)|从前有|第[一二三四五六七八九十\d]+章",
