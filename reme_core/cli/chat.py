@@ -19,7 +19,7 @@ from reme_core.errors import InputError, ReMeError
 from reme_core.extras import needing
 
 if TYPE_CHECKING:
-    from reme_core import AsyncReMe, Settings
+    from reme_core import AsyncReMe
     from reme_core.chat import Chat
     from reme_core.schema import Memory
     from reme_core.store.filters import Filters
@@ -42,21 +42,26 @@ def chat(
     ] = None,
 ) -> None:
     """Talk with the memory of a workspace. /help lists what can be done besides."""
-    asyncio.run(_run(session.settings, workspace, name, system_prompt, question))
+    if session.options.as_json and question is None:
+        raise InputError('a conversation in the terminal is no JSON; give the question: reme chat --json "…"')
+    asyncio.run(_run(session, workspace, name, system_prompt, question))
 
 
-async def _run(settings: Settings, workspace: str, name: str, system_prompt: str, question: str | None) -> None:
+async def _run(session: Session, workspace: str, name: str, system_prompt: str, question: str | None) -> None:
     from reme_core import AsyncReMe
     from reme_core.chat import Chat
 
-    async with AsyncReMe(settings) as reme:
+    async with AsyncReMe(session.settings) as reme:
         conversation = Chat(reme, workspace)
         terminal = Terminal(reme, conversation, name, system_prompt)
         try:
-            if question is not None:
-                await terminal.say(question)
-            else:
+            if question is None:
                 await terminal.talk()
+            elif session.options.as_json:
+                found = await conversation.chat_with_memory(question, role_name=name, system_prompt=system_prompt)
+                session.show({"answer": found.answer, "memories": found.memories})
+            else:
+                await terminal.carry_out(question)
         finally:
             await conversation.aclose()
 
@@ -98,14 +103,22 @@ class Terminal:
                 await self.say(typed)
 
     async def say(self, typed: str) -> None:
-        """Carry out a command, or answer."""
+        """Carry out a command, or answer; a failure is told, and the conversation goes on."""
         try:
-            if typed.startswith("/"):
-                await self._command(typed[1:])
-            else:
-                await self._answer(typed)
+            await self.carry_out(typed)
         except ReMeError as error:
             output.complain(str(error), code=error.code, as_json=False)
+
+    async def carry_out(self, typed: str) -> None:
+        """Carry out a command, or answer.
+
+        Raises:
+            ReMeError: It failed; the message says why.
+        """
+        if typed.startswith("/"):
+            await self._command(typed[1:])
+        else:
+            await self._answer(typed)
 
     async def _answer(self, query: str) -> None:
         pieces = self.chat.stream(query, role_name=self._name, system_prompt=self._system_prompt)

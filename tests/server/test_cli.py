@@ -304,3 +304,18 @@ def test_a_missing_extra_is_named(command: str, package: str, extra: str) -> Non
     assert ended.returncode == 2
     assert f'pip install "reme-core[{extra}]"' in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.usefixtures("configured")
+def test_a_single_question_is_answered_as_json_and_a_failure_ends_with_its_code(reme: Reme) -> None:
+    reme("add", "I live in Porto", "-w", "alice")
+    answered = reme.json("chat", "Where do I live?", "-w", "alice")
+    assert "No chat model is set" in answered["answer"]
+    assert [memory["content"] for memory in answered["memories"]] == ["I live in Porto"]
+    reme("chat", "--json", "-w", "alice", code=2)
+    assert "give the question" in reme.err
+    reme("chat", "/nonsense", "-w", "alice", code=2)
+    unreachable = [
+        f"--set=llm.default.{s}" for s in ("model_name=m", "base_url=http://127.0.0.1:1/v1", "max_retries=0")
+    ]
+    reme("chat", "Where do I live?", "-w", "alice", *unreachable, code=5)
