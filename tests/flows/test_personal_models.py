@@ -86,7 +86,7 @@ async def test_the_coffee_example_with_a_model(reme_with_chat: AsyncReMe, loopba
 
 
 async def test_the_filter_sees_people_only_and_drops_low_scores(reme_with_chat: AsyncReMe, loopback: Loopback) -> None:
-    scores = {"scores": [{"number": 1, "score": 0}, {"number": 2, "score": 3}]}
+    scores = {"scores": [{"number": n, "score": 3 if n == 2 else 0} for n in (1, 2, 3, 4)]}
     loopback.chat(
         answering(info_filter=scores, get_observation={"observations": [observed("The user likes tea", [1])]})
     )
@@ -96,6 +96,8 @@ async def test_the_filter_sees_people_only_and_drops_low_scores(reme_with_chat: 
         turn("Tea grows in China."),
         turn("ASSISTANT", role="assistant"),
         turn(long),
+        turn("Rice grows there, too."),
+        turn("It rains a lot in the south."),
         turn("What is tea?"),
         turn("Hello! Thank you."),
         turn("I like jam."),
@@ -107,6 +109,11 @@ async def test_the_filter_sees_people_only_and_drops_low_scores(reme_with_chat: 
     assert "grows in China" not in asked["get_observation"]
     assert "MIDDLE" in asked["get_observation"]
     assert await contents(reme_with_chat) == ["The user likes jam", "The user likes tea"]
+    loopback.reset()
+    loopback.chat(answering(info_filter=scores))
+    await summarise(reme_with_chat, turn("Coffee grows in Brazil."))
+    asked = {op_of(b): b["messages"][1]["content"] for b in loopback.bodies("/chat/completions")}
+    assert "info_filter" not in asked and "Brazil" in asked["get_observation"], "a few messages are read at once"
 
 
 async def test_what_the_evidence_does_not_bear_out_is_refused(reme_with_chat: AsyncReMe, loopback: Loopback) -> None:

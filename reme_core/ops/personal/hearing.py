@@ -56,7 +56,12 @@ class _Scores(BaseModel):
 
 @op(reads={"waiting"}, uses={"context"}, writes={"heard", "taken_back"})
 async def info_filter(
-    state: SummaryState, deps: Deps, *, preserved_scores: tuple[int, ...] = (2, 3), keep_characters: int = 100
+    state: SummaryState,
+    deps: Deps,
+    *,
+    preserved_scores: tuple[int, ...] = (2, 3),
+    keep_characters: int = 100,
+    least_asked: int = 4,
 ) -> None:
     """Keep the messages in which people say something about themselves.
 
@@ -70,6 +75,8 @@ async def info_filter(
         deps: Uses `chat`.
         preserved_scores: The scores that are kept.
         keep_characters: How much of the beginning and of the end of a message is shown to the model.
+        least_asked: From how many messages on the model is asked. A few are all read by what comes next, which costs
+            less than to ask which of them are worth it, and small models judge the worth of a single message badly.
     """
     together = said([*state.context, *state.waiting])
     reasons = unreal(together)
@@ -77,9 +84,9 @@ async def info_filter(
     state.taken_back = [m.message_id for m in state.context if reasons.get(m.message_id) == "joke"]
     real = [m for m in together if m.message_id in new and m.role == "user" and m.message_id not in reasons]
     heard = [m for m in real if may_tell(m)]
-    if deps.chat is not None:
-        # What the rules can read says something for certain, so the model is asked only about the rest.
-        doubtful = [m for m in heard if not _readable(m)]
+    # What the rules can read says something for certain, so the model is asked only about the rest.
+    doubtful = [m for m in heard if not _readable(m)] if deps.chat is not None else []
+    if deps.chat is not None and len(doubtful) >= least_asked:
         dropped = set()
         for at in range(0, len(doubtful), _BATCH):
             scored = await _scored(doubtful[at : at + _BATCH], deps, deps.chat, keep_characters)
