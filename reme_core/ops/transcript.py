@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from reme_core.prompts import Language
@@ -77,6 +78,18 @@ def language(setting: str, messages: Sequence[Message]) -> Language:
 
 def _line(message: Message) -> str:
     speaker = f"{message.role} ({message.author})" if message.author else message.role
-    calls = "".join(f"\n  call {call.name}({call.arguments})" for call in message.tool_calls)
+    calls = "".join(f"\n  call {call.name}({_given(call.arguments)})" for call in message.tool_calls)
     text = f"{speaker}: {message.content.strip()}{calls}"
     return text if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE * 2 // 3]} … {text[-MAX_MESSAGE // 3 :]}"
+
+
+def _given(arguments: str) -> str:
+    """Arguments as `name='value'`: small models that quote JSON within their own JSON forget to escape it."""
+    try:
+        values = json.loads(arguments or "{}")
+    except ValueError:
+        return arguments
+    if not isinstance(values, dict):
+        return arguments
+    told = {name: f"'{v}'" if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for name, v in values.items()}
+    return ", ".join(f"{name}={value}" for name, value in told.items())

@@ -62,8 +62,13 @@ def test_one_message_beyond_the_budget_is_still_shown() -> None:
 
 
 def test_tool_calls_stand_in_the_transcript() -> None:
-    call = Message.model_validate({"role": "assistant", "tool_calls": [{"name": "find", "arguments": '{"q": 1}'}]})
-    assert 'call find({"q": 1})' in transcript([call])
+    def told(arguments: str) -> str:
+        calls = [{"name": "find", "arguments": arguments}]
+        return transcript([Message.model_validate({"role": "assistant", "tool_calls": calls})])
+
+    assert "call find(q=1, city='Łódź', tags=[\"a\"])" in told('{"q": 1, "city": "Łódź", "tags": ["a"]}')
+    assert "call find(q: 1)" in told("q: 1")
+    assert "call find()" in told("")
 
 
 @pytest.mark.parametrize(
