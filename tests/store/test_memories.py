@@ -234,11 +234,11 @@ async def test_a_forgotten_where_leaks_nothing(words: AsyncReMe) -> None:
         if of_tenant:
             seen = await words.database.fetch("alice", f"select distinct workspace_id from reme.{name}")
             assert seen in ([], [("alice",)]), name
-            assert await words.database.fetch("nobody", f"select from reme.{name}") == []
+            assert await words.database.fetch("nobody", f"select 1 from reme.{name}") == []
     with_rows = [
         name
         for name, _, of_tenant in tables
-        if of_tenant and await words.database.fetch("bob", f"select from reme.{name}")
+        if of_tenant and await words.database.fetch("bob", f"select 1 from reme.{name}")
     ]
     assert {"memory", "message", "posting", "embedding", "retrieval", "retrieval_hit", "memory_history"} <= set(
         with_rows
