@@ -2,7 +2,7 @@
 
     python -m benchmarks.ingest --memories 20000
 
-`rows_per_s`: `memories.add` in batches of 1,000 with the vectors given, everything included: history, sources, both
+`rows_per_s`: `memories.add` in batches of 5,000 with the vectors given, everything included: history, sources, both
 legs of recall. `copy_rows_per_s`: COPY of the same texts and vectors into a bare table, the fastest that Postgres does.
 `add_ms`: a single memory with its vector given.
 """
@@ -23,7 +23,7 @@ from reme_core import AsyncReMe, Memory
 from reme_core.store import hnsw
 
 DIMENSIONS = 384
-BATCH = 1_000
+BATCH = 5_000
 
 
 async def through_api(reme: AsyncReMe, memories: list[Memory], vectors: synthetic.Vectors) -> float:

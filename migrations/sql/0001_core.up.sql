@@ -307,7 +307,7 @@ create table reme.posting (
     document_id  bigint not null
 );
 create index posting_best on reme.posting (workspace_id, corpus, term, impact desc) include (document_id);
-create index posting_document on reme.posting (workspace_id, document_id);
+create index posting_document on reme.posting (document_id);  -- a number of one workspace only
 comment on table reme.posting is 'The lexical leg: which document holds which term, with its BM25 impact computed at write time (neighbours included).';
 comment on column reme.posting.workspace_id is 'The tenant it belongs to.';
 comment on column reme.posting.corpus is 'memory or message: the collection whose statistics count.';

@@ -7,10 +7,13 @@ Extraction and reconciliation decide *what* shall change and say so in a `Change
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +35,7 @@ _INSERT = f"with {_SQL['insert_memories']}, {index.POST} select memory_id from a
 # How much a term counts by where it stands; keywords and subjects are chosen words, so they say more than prose.
 _WHEN_TO_USE_WEIGHT, _CONTENT_WEIGHT, _KEYWORD_WEIGHT, _SUBJECT_WEIGHT = 1.5, 1.0, 1.0, 0.5
 
-_PIECE = 250  # memories inserted by one statement
+_FIRST, _PIECE = 50, 250  # memories inserted by one statement
 _ALONE = 20  # memories that are put together faster than a thread takes over
 
 
@@ -87,6 +90,9 @@ def weigh(memory: Memory) -> Counter[str]:
     )
 
 
+_TEXTS = ("memory_id", "content", "when_to_use", "subject", "author")
+
+
 def check(memories: Sequence[Memory]) -> None:
     """Refuse memories that cannot be stored, before anything is embedded or written.
 
@@ -98,10 +104,13 @@ def check(memories: Sequence[Memory]) -> None:
             raise InputError(f"memory '{memory.memory_id}' has no text; give it a content")
         if memory.kind == Kind.CONVERSATION:
             raise InputError("kind 'conversation' is for raw messages; record them with record(messages)")
-        for name in ("memory_id", "content", "when_to_use", "subject", "author"):
-            rows.check_text(f"{name} of memory '{memory.memory_id!r}'", getattr(memory, name))
-        rest = [memory.score, memory.keywords, memory.metadata, [(s.id, s.quote) for s in memory.sources]]
-        rows.check_json(f"score, keywords, metadata or a source of memory '{memory.memory_id!r}'", rest)
+        texts = (memory.memory_id, memory.content, memory.when_to_use, memory.subject, memory.author)
+        if not rows.storable("".join(texts)):
+            for name, text in zip(_TEXTS, texts, strict=True):
+                rows.check_text(f"{name} of memory '{memory.memory_id!r}'", text)
+        if memory.keywords or memory.metadata or memory.sources or not math.isfinite(memory.score):
+            rest = [memory.score, memory.keywords, memory.metadata, [(s.id, s.quote) for s in memory.sources]]
+            rows.check_json(f"score, keywords, metadata or a source of memory '{memory.memory_id!r}'", rest)
     if len({m.memory_id for m in memories}) < len(memories):
         raise InputError("two memories of one call have the same memory_id; give each its own")
 
@@ -157,29 +166,7 @@ async def _add(
         raise _conflict(workspace, "what a memory rests on is not there, or was erased meanwhile", gone)
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Some of the memories to insert, as the values of the statements that do it."""
-
-    rows: list[dict[str, Any]]
-    sources: list[dict[str, Any]]
-    described: list[tuple[int, str, bool]]
-    vectors: Vectors
-    counts: list[Counter[str]]
-    postings: dict[str, Any]
-
-    @classmethod
-    def of(cls, workspace: str, numbered: Sequence[tuple[Memory, int]], vectors: Vectors, mean_length: float) -> _Piece:
-        counts = [weigh(memory) for memory, _ in numbered]
-        documents = [index.Document(number, count) for (_, number), count in zip(numbered, counts, strict=True)]
-        return cls(
-            rows=[rows.from_memory(workspace, memory, number) for memory, number in numbered],
-            sources=_evidence(workspace, {memory.memory_id: memory.sources for memory, _ in numbered}),
-            described=[_described(memory, number) for memory, number in numbered],
-            vectors=vectors,
-            counts=counts,
-            postings=index.postings(workspace, "memory", documents, mean_length),
-        )  # fmt: skip
+_Piece = tuple[list[str], dict[str, Any]]  # the ids of some memories, and the values of `_INSERT` for them
 
 
 async def insert(
@@ -195,33 +182,52 @@ async def insert(
     Returns:
         The ids that were there already; when there are any, the transaction must be rolled back.
     """
-    numbered = list(zip(memories, state.document_ids, strict=True))
-    loop = asyncio.get_running_loop()
-
-    def prepare(start: int) -> _Piece:
-        end = start + _PIECE
-        return _Piece.of(workspace, numbered[start:end], vectors[start:end], state.mean_length)
-
-    added: list[Counter[str]] = []
-    missing: list[str] = []
-    ahead = None if len(numbered) < _ALONE else loop.run_in_executor(None, prepare, 0)
     await index.bind(conn, workspace, vectors, state, model=model)
-    for start in range(0, len(numbered), _PIECE):
-        # While Postgres takes one piece in, the next one is stemmed and put together in a thread.
-        piece = await ahead if ahead else prepare(start)
-        more = start + _PIECE < len(numbered)
-        ahead = loop.run_in_executor(None, prepare, start + _PIECE) if more else None
-        added.extend(piece.counts)
-        values = {
-            "rows": Jsonb(piece.rows),
-            "sources": Jsonb(piece.sources),
-            **index.vector_values(workspace, piece.described, piece.vectors, model=model, hnsw=state.hnsw),
-            **index.posting_values(piece.postings, added=() if more else added),
-        }
-        inserted = await conn.execute(_INSERT, values)
-        there = {row[0] for row in await inserted.fetchall()}
-        missing.extend(row["memory_id"] for row in piece.rows if row["memory_id"] not in there)
+    missing: list[str] = []
+    pieces = _pieces(workspace, memories, vectors, state, model)
+    async for ids, values in _ahead(pieces, in_thread=len(memories) > _ALONE):
+        there = {row[0] for row in await (await conn.execute(_INSERT, values)).fetchall()}
+        missing.extend(memory_id for memory_id in ids if memory_id not in there)
     return missing
+
+
+async def _ahead(pieces: Iterator[_Piece], *, in_thread: bool) -> AsyncIterator[_Piece]:
+    """Each piece; many are put together in a thread, the next one while Postgres takes this one in."""
+    if not in_thread:
+        for piece in pieces:
+            yield piece
+        return
+    loop = asyncio.get_running_loop()
+    coming = loop.run_in_executor(None, next, pieces, None)
+    while following := await coming:
+        coming = loop.run_in_executor(None, next, pieces, None)
+        yield following
+
+
+def _pieces(
+    workspace: str, memories: Sequence[Memory], vectors: Vectors, state: index.IndexState, model: str
+) -> Iterator[_Piece]:
+    """Memories as the values of `_INSERT`, piece by piece; the last brings the statistics of all."""
+    added: list[Counter[str]] = []
+    # The first is small, so that Postgres soon has something to do.
+    bounds = [0, *range(min(_FIRST, len(memories)), len(memories), _PIECE), len(memories)]
+    for start, end in pairwise(bounds):
+        part, numbers = memories[start:end], state.document_ids[start:end]
+        counts = [weigh(memory) for memory in part]
+        added.extend(counts)
+        documents = [index.Document(number, count) for number, count in zip(numbers, counts, strict=True)]
+        described = [_described(memory, number) for memory, number in zip(part, numbers, strict=True)]
+        found = index.postings(workspace, "memory", documents, state.mean_length)
+        stored = [rows.from_memory(workspace, memory, number) for memory, number in zip(part, numbers, strict=True)]
+        yield (
+            [memory.memory_id for memory in part],
+            {
+                "rows": json.dumps(stored),
+                "sources": json.dumps(_evidence(workspace, {memory.memory_id: memory.sources for memory in part})),
+                **index.vector_values(workspace, described, vectors[start:end], model=model, hnsw=state.hnsw),
+                **index.posting_values(found, added=added if end == len(memories) else ()),
+            },
+        )
 
 
 async def reindex(

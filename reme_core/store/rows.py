@@ -69,6 +69,11 @@ def to_message(row: Sequence[Any]) -> Message:
     return Message.model_construct(**values)
 
 
+def storable(text: str) -> bool:
+    """Whether Postgres can hold a text, told quickly: `False` wants a closer look by `check_text`."""
+    return "\x00" not in text and text.isprintable()
+
+
 def check_text(name: str, text: str) -> None:
     """Refuse what Postgres cannot hold.
 

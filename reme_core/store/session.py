@@ -11,6 +11,7 @@ import psycopg
 from pgvector.psycopg import register_vector
 from psycopg import AsyncClientCursor, AsyncConnection
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import ExecStatus
 from psycopg_pool import AsyncConnectionPool
 
 from reme_core.errors import SchemaError
@@ -111,7 +112,8 @@ async def run(connection: Connection, settings: Mapping[str, str], sql: str, par
         await connection.execute(_set_local(len(settings)), _flat(settings))
         await cursor.execute(sql, params)
     # Asking the cursor for its description would build an object for each column.
-    return await cursor.fetchall() if cursor.pgresult is not None and cursor.pgresult.nfields else []
+    answered = cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
+    return await cursor.fetchall() if answered else []
 
 
 def _flat(settings: Mapping[str, str]) -> list[str]:

@@ -111,8 +111,8 @@ def terms(text: str, language: str | None = None) -> list[str]:
     """
     tokens = _TOKEN.findall(unicodedata.normalize("NFKC", text))
     speech = language.lower()[:2] if language else _detect(text, tokens)
-    found = [term for token in tokens for term in _analyse(token, speech, keep_stops=False)]
-    return found or [term for token in tokens for term in _analyse(token, speech, keep_stops=True)]
+    found = [term for token in tokens for term in _analyse(token, speech, False)]
+    return found or [term for token in tokens for term in _analyse(token, speech, True)]
 
 
 def language_of(text: str) -> str:
@@ -167,7 +167,7 @@ def _detect(text: str, tokens: list[str]) -> str:
 
 
 @lru_cache(maxsize=200_000)
-def _analyse(token: str, language: str, *, keep_stops: bool) -> tuple[str, ...]:
+def _analyse(token: str, language: str, keep_stops: bool, /) -> tuple[str, ...]:
     """The terms of one token; cached, because the vocabulary of a memory is small against its texts."""
     if _UNSPACED_START.match(token):
         return _bigrams(token, keep_stops=keep_stops)

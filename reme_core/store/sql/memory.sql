@@ -32,7 +32,7 @@ added as (
     select workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords,
            importance, score, status, superseded_by, observed_at, valid_during, expired_at, created_at,
            updated_at, author, seen_count, freq, utility, metadata
-    from jsonb_populate_recordset(null::reme.memory, %(rows)s)
+    from jsonb_populate_recordset(null::reme.memory, %(rows)s::jsonb)
     on conflict (workspace_id, memory_id) do nothing
     returning memory_id
 ),
@@ -45,7 +45,7 @@ embedded as (
 evidenced as (
     insert into reme.memory_source (workspace_id, memory_id, source_kind, source_id, quote)
     select workspace_id, memory_id, source_kind, source_id, quote
-    from jsonb_populate_recordset(null::reme.memory_source, %(sources)s)
+    from jsonb_populate_recordset(null::reme.memory_source, %(sources)s::jsonb)
     on conflict do nothing
 )
 
