@@ -78,7 +78,7 @@ _OPS = {
     "simple_summary": ("what an AI agent's finished work teaches", "你记下智能体完成的工作给人的启示"),
     "simple_comparative": ("attempts at the same task, each with its score", "次尝试，各附得分"),
     "build_query": ("Write one query", "请写一条"),
-    "rewrite": ("Write the briefing", "请写出说明"),
+    "rewrite": ("You brief an agent", "你在智能体开始工作之前"),
     "rerank": ("Order the numbered documents", "Order the numbered documents"),
     "react": ("search_memory", "search_memory"),
 }

@@ -65,7 +65,7 @@ async def distil(
     except ModelError as error:
         log.warning("the chat model did not distil rules from episodes, their summaries serve instead: %s", error)
         return Distilled(by_rules, "rules", str(error))
-    stated = [" ".join(rule.split()) for rule in answer.rules if rule.strip()]
+    stated = list(dict.fromkeys(" ".join(rule.split()) for rule in answer.rules if rule.strip()))
     return Distilled([f"[CONSOLIDATED] {rule}" for rule in stated[:MAX_RULES]], chat.name)
 
 

@@ -7,12 +7,12 @@ from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from reme_core.models import ChatModel
 from reme_core.ops.deps import Deps
 from reme_core.ops.personal.claims import slot_of
-from reme_core.ops.personal.ledger import Relation, undecided
+from reme_core.ops.personal.relations import Relation, undecided
 from reme_core.ops.transcript import language
 from reme_core.prompts import prompt
 from reme_core.schema import PERSONAL_KINDS, Kind, Memory, Message
@@ -55,7 +55,11 @@ async def around(workspace: str, drafts: Sequence[Memory], vectors: Vectors, dep
 class _Judgement(BaseModel):
     new: int = Field(description="The number of the newer statement")
     old: int = Field(description="The number of the older statement")
+    # Asked for, but not insisted on: whoever names first what a pair is about judges it better.
+    about: str = Field("", description="What both speak of, in one to three words")
     relation: Literal["same", "contained", "fuller", "contradicts", "none"]
+
+    model_config = ConfigDict(json_schema_extra={"required": ["new", "old", "about", "relation"]})
 
 
 class _Judgements(BaseModel):

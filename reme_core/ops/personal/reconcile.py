@@ -8,8 +8,9 @@ import numpy as np
 
 from reme_core.errors import ConflictError
 from reme_core.ops.deps import Deps
-from reme_core.ops.personal.ledger import Ledger, Relation
+from reme_core.ops.personal.ledger import Ledger
 from reme_core.ops.personal.neighbours import Vectors, around, judge
+from reme_core.ops.personal.relations import Relation
 from reme_core.ops.registry import op
 from reme_core.ops.state import SummaryState, UpdateResult
 from reme_core.schema import Memory, Status
