@@ -7,7 +7,8 @@ import importlib.util
 import logging
 import socket
 import sys
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 import uvicorn
@@ -42,7 +43,7 @@ async def serve_http(settings: Settings) -> None:
     from reme_core.server.http import create_app  # noqa: PLC0415 - FastAPI is not needed for MCP
 
     http = settings.http
-    async with AsyncReMe(settings) as reme:
+    async with _working(settings) as reme:
         rows = [
             ("listens", f"http://{_host(http.host)}:{http.port}"),
             ("docs", f"http://{_host(http.host)}:{http.port}/docs"),
@@ -59,6 +60,15 @@ async def serve_http(settings: Settings) -> None:
         )
 
 
+@asynccontextmanager
+async def _working(settings: Settings) -> AsyncIterator[AsyncReMe]:
+    """An open ReMe whose worker begins at once: what a service before this one left waits for nobody to record."""
+    async with AsyncReMe(settings) as reme:
+        if settings.worker.embedded:
+            reme.background.start()
+        yield reme
+
+
 async def serve_mcp(settings: Settings) -> None:
     """Run the MCP service, by the transport that is set, until it is stopped.
 
@@ -69,7 +79,7 @@ async def serve_mcp(settings: Settings) -> None:
         from reme_core.server.mcp import create_mcp_app, run_stdio  # noqa: PLC0415 - the SDK is not needed for HTTP
 
     mcp = settings.mcp
-    async with AsyncReMe(settings) as reme:
+    async with _working(settings) as reme:
         if mcp.transport == "stdio":
             await announce(reme, [("listens", "MCP on stdin and stdout")])
             await run_stdio(reme)

@@ -1,0 +1,32 @@
+"""What a running service does besides answering."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+
+from reme_core import AsyncReMe, Message, Settings
+from reme_core.settings import WorkerSettings
+from tests.server.conftest import Process
+
+
+async def test_what_an_earlier_service_left_is_done_although_nobody_records(
+    start: Callable[..., Process], own_data_dir: Path, free_port: int
+) -> None:
+    worker = WorkerSettings(embedded=False, after_turns=1)
+    async with AsyncReMe(Settings(data_dir=own_data_dir, worker=worker)) as reme:
+        await reme.record("w", [Message(content="My name is Lena and I live in Hamburg.", session_id="s")])
+        assert [job.status for job in await reme.background.jobs("w")] == ["todo"]
+
+    process = start("backend=http", f"http.port={free_port}")
+    await asyncio.to_thread(process.wait_until_healthy)
+    until = time.monotonic() + 60
+    async with httpx.AsyncClient(base_url=process.url) as client:
+        while not (kept := (await client.get("/v1/workspaces/w/memories")).json()["memories"]):
+            assert time.monotonic() < until, process.said
+            await asyncio.sleep(0.2)
+    assert any("Hamburg" in memory["content"] for memory in kept)
