@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from reme_core.errors import ModelAnswerError
 from reme_core.models import ChatModel
@@ -24,7 +24,11 @@ _AT_ONCE = 8  # lessons a prompt: more, and small models lose count
 
 
 class _Verdict(BaseModel):
+    # Asked for, but not insisted on: whoever says first what the passages show judges more strictly.
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema.update(required=list(schema["properties"])))
+
     number: int
+    reason: str = ""
     actionability: float = 0.0
     accuracy: float = 0.0
     relevance: float = 0.0
@@ -32,7 +36,6 @@ class _Verdict(BaseModel):
     uniqueness: float = 0.0
     is_valid: bool
     score: float = Field(description="0 to 1")
-    reason: str = ""
 
 
 class _Verdicts(BaseModel):
