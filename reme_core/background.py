@@ -75,7 +75,7 @@ class Background:
         self._reflect = reflect
         self._app = App(connector=PsycopgConnector())
         self._worker = Worker(database, self._app, settings, now_and_then=self._keep_up)
-        # Pauses of 4, 16, 64 … seconds: eight tries span about a day.
+        # Pauses of 4, 16, 64 … seconds: eight further tries span about a day.
         again = RetryStrategy(max_attempts=settings.max_attempts, exponential_wait=4)
         self._summarising = self._app.task(name="reme.summarise", queue=QUEUE, retry=again, pass_context=True)(
             self._run_summary
