@@ -70,7 +70,8 @@ class Search:
             raise InputError(f"limit must be between 1 and {MAX_HITS}, not {limit}")
         served = await self._serving.of(workspace)
         with working_for(workspace):
-            vector = await self._vector(query, served, embedding, names_count=Kind.CONVERSATION not in filters.kinds)
+            said = Kind.CONVERSATION in filters.kinds
+            vector = await self._vector(workspace, query, served, embedding, names_count=not said)
         question = Question(workspace, query, vector, served.embedder.name, limit)
         begun = time.perf_counter()
         hits = await self._find(question, filters, plan, served)
@@ -96,12 +97,12 @@ class Search:
         return await search(self._database, question, filters, plan)
 
     async def _vector(
-        self, query: str, served: Served, given: Vector | None, *, names_count: bool
+        self, workspace: str, query: str, served: Served, given: Vector | None, *, names_count: bool
     ) -> npt.NDArray[np.float32]:
         if given is not None:
             vectors = self._serving.given(np.atleast_2d(np.asarray(given, dtype=np.float32)), 1, served.embedder)
         else:
-            asked = query if names_count else unnamed(query, served.authors)
+            asked = query if names_count else unnamed(query, await self._serving.authors(workspace))
             vectors = await served.embedder.embed([asked], "query")
         return np.asarray(vectors[0])
 

@@ -36,8 +36,6 @@ class Served:
 
     embedder: Embedder
     hnsw: bool = False
-    authors: tuple[str, ...] = ()
-    """Names under which its messages were said, the first twenty."""
 
 
 class Serving:
@@ -51,6 +49,7 @@ class Serving:
         self._on_call = on_call
         self._embedders: dict[str, Embedder] = {}
         self._known: dict[str, tuple[float, Served]] = {}
+        self._authors: dict[str, tuple[float, tuple[str, ...]]] = {}
         self.default = default
 
     async def of(self, workspace: str) -> Served:
@@ -63,10 +62,20 @@ class Serving:
         if served is not None and time.monotonic() < until:
             return served
         rows = await self._database.fetch(workspace, _SQL["served"], {"workspace": workspace})
-        model, hnsw, authors = rows[0] if rows else (None, False, [])
-        served = Served(self._named(workspace, model), hnsw, tuple(authors))
+        model, hnsw = rows[0] if rows else (None, False)
+        served = Served(self._named(workspace, model), hnsw)
         self._known[workspace] = (time.monotonic() + _REMEMBERED_SECONDS, served)
         return served
+
+    async def authors(self, workspace: str) -> Sequence[str]:
+        """Names under which the workspace's messages were said, the first twenty."""
+        until, authors = self._authors.get(workspace, (0.0, ()))
+        if time.monotonic() < until:
+            return authors
+        rows = await self._database.fetch(workspace, _SQL["authors"], {"workspace": workspace})
+        names = tuple(row[0] for row in rows)
+        self._authors[workspace] = (time.monotonic() + _REMEMBERED_SECONDS, names)
+        return names
 
     async def embedder(self, workspace: str) -> Embedder:
         """The embedder whose vectors the workspace holds; see `of`."""
@@ -92,6 +101,7 @@ class Serving:
     def forget(self, workspace: str) -> None:
         """Look again at the next use: the workspace was cleared, moved or indexed."""
         self._known.pop(workspace, None)
+        self._authors.pop(workspace, None)
 
     def given(
         self, vectors: Sequence[Sequence[float]] | npt.NDArray[np.float32], count: int, embedder: Embedder

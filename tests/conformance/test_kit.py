@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import json
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -25,7 +26,9 @@ from reme_core.testing import (
     clock,
     validate,
 )
+from reme_core.testing.model import Reply
 from reme_core.turn import TurnMemory
+from reme_core.turn_calls import finished, watched
 
 
 class PlainConversation(Conversation):
@@ -88,7 +91,17 @@ class PlainConversation(Conversation):
             if not reply.tool:
                 return reply.text
             assert reply.tool == "clock"
-            self.history.append(Message(role="tool", content=clock()))
+            self.history.append(Message(role="tool", content=self._call(reply, question)))
+
+    def _call(self, reply: Reply, question: Message) -> str:
+        if self.fault == "hides tool calls":
+            return clock(**json.loads(reply.arguments))
+        with watched(self.turn, reply.tool, reply.arguments, question.message_id) as running:
+            told = clock(**json.loads(reply.arguments))
+            running.gave(told, success=True)
+        if self.fault == "counts tool calls again":
+            self.turn.record_calls([finished(reply.tool, reply.arguments, told, True, new_id())])
+        return told
 
     async def _record(self, question: Message, reply: Message) -> None:
         new = [question, reply]
@@ -161,6 +174,8 @@ FAULTS = {
     "loses the trace": Rule.TRACING,
     "holds a span": Rule.TRACING,
     "hides tokens": Rule.TOKENS,
+    "hides tool calls": Rule.TOOLS,
+    "counts tool calls again": Rule.TOOLS,
 }
 
 

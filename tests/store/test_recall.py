@@ -225,6 +225,19 @@ async def test_several_may_bring_workspaces_into_the_index_at_once(reme: AsyncRe
     assert {row[0] for row in await reme.database.execute_anywhere("select hnsw from reme.workspace")} == {True}
 
 
+async def test_a_writer_and_a_workspace_that_joins_the_index_do_not_wait_for_each_other(reme: AsyncReMe) -> None:
+    reme.settings.recall.exact_below = 1_000_000
+    await load(reme, 600)
+    touch = "update reme.embedding set live = live where document_id = (select {}(document_id) from reme.embedding)"
+    async with reme.database.writing("w") as conn:
+        await conn.execute(touch.format("max"))
+        joining = asyncio.create_task(hnsw.ensure(reme.database, "w", exact_below=500))
+        await asyncio.sleep(0.5)
+        await conn.execute(touch.format("min"))
+    assert await joining
+    assert await reme.database.fetch("w", "select bool_and(hnsw) from reme.embedding") == [(True,)]
+
+
 async def test_small_tenants_beside_a_large_one_get_all_their_rows(reme: AsyncReMe) -> None:
     reme.settings.recall.exact_below = 1_000_000
     await load(reme, 1_500, "large")

@@ -7,6 +7,20 @@ where w.workspace_id = %(workspace)s and not w.hnsw
       >= %(exact_below)s
 
 -- name: take_part
+with part as (
+    select document_id from reme.embedding
+    where workspace_id = %(workspace)s and model = %(model)s and document_id > %(after)s
+    order by document_id
+    limit %(limit)s
+),
+taken as (
+    update reme.embedding e set hnsw = true
+    from part
+    where e.workspace_id = %(workspace)s and e.model = %(model)s and e.document_id = part.document_id and not e.hnsw
+)
+select max(document_id) from part
+
+-- name: take_rest
 update reme.embedding set hnsw = true
 where workspace_id = %(workspace)s and model = %(model)s and not hnsw
 

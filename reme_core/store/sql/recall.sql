@@ -116,12 +116,13 @@ cross join lateral (
 ) then_known
 
 -- name: served
+select embedding_model, hnsw from reme.workspace where workspace_id = %(workspace)s
+
+-- name: authors
 with recursive author as (
     (select min(author) as name from reme.message where workspace_id = %(workspace)s and author <> '')
     union all
     select (select min(m.author) from reme.message m where m.workspace_id = %(workspace)s and m.author > author.name)
     from author where author.name is not null
 )
-select w.embedding_model, w.hnsw, array(select name from author where name is not null limit 20)
-from reme.workspace w
-where w.workspace_id = %(workspace)s
+select name from author where name is not null limit 20
