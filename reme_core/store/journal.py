@@ -137,8 +137,16 @@ def _entry(recollection: Recollection) -> Row:
         "retrieval_id": recollection.retrieval_id,
         "query": _clean(recollection.query),
         "hits": [
-            hit.parts.model_dump(include={"vector", "lexical", "time", "type", "final"})
-            | {"rank": hit.rank, "memory_id": hit.memory.memory_id, "kind": str(hit.memory.kind)}
+            {
+                "rank": hit.rank,
+                "memory_id": hit.memory.memory_id,
+                "kind": str(hit.memory.kind),
+                "vector": hit.parts.vector,
+                "lexical": hit.parts.lexical,
+                "time": hit.parts.time,
+                "type": hit.parts.type,
+                "final": hit.parts.final,
+            }
             for hit in recollection.hits
         ],
     }
