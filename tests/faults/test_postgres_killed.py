@@ -16,9 +16,10 @@ import pytest
 
 from reme_core.errors import DatabaseUnavailableError
 from reme_core.settings import Settings
-from reme_core.store import keeper, migrate
+from reme_core.store import migrate
 from reme_core.store.database import Database
 from reme_core.store.embedded import EmbeddedServer
+from tests.faults.servers import server_pid, wait_until_gone
 
 ADD = "insert into workspace (workspace_id) values (%s)"
 
@@ -81,19 +82,6 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.wait()
     assert process.stdout is not None
     process.stdout.close()
-
-
-def server_pid(data_dir: Path) -> int:
-    pid = keeper.server_pid(data_dir / "postgres")
-    assert pid is not None
-    return pid
-
-
-def wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + 20
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline, f"process {pid} is still running"
-        time.sleep(0.05)
 
 
 def keeper_pid(pid: int) -> int:

@@ -13,15 +13,14 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from pydantic import SecretStr
 
 from reme_core import AsyncReMe, Message, Settings
 from reme_core.errors import DatabaseUnavailableError
-from reme_core.store import keeper
 from reme_core.store.embedded import EmbeddedServer
 from reme_core.store.messages import unsummarised
+from tests.faults.servers import server_pid, wait_until_gone
 
 PROMPTLY = 8.0  # seconds, on a machine that has other things to do; unhurried, it takes the pool's 15 or the job's 600
 
@@ -71,20 +70,11 @@ def settings(server: EmbeddedServer, tmp_path: Path) -> Settings:
     return settings
 
 
-def server_pid(data_dir: Path) -> int:
-    pid = keeper.server_pid(data_dir / "postgres")
-    assert pid is not None
-    return pid
-
-
 def strike(data_dir: Path) -> None:
     """kill -9 the postmaster, and wait until it is gone."""
     pid = server_pid(data_dir)
     os.kill(pid, signal.SIGKILL)
-    deadline = time.monotonic() + 20
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until_gone(pid)
 
 
 async def record_elsewhere(settings: Settings, content: str) -> None:

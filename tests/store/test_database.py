@@ -150,6 +150,7 @@ async def test_a_server_that_went_away_is_named(
     async with await Database.open(settings) as database:
         await database.fetch("w", "select 1")
         with psycopg.connect(server_url, autocommit=True) as admin:
+            admin.execute(f"alter database {name} allow_connections false")  # nobody comes back before it has gone
             admin.execute("select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = %s", [name])
             admin.execute(f"alter database {name} rename to {name}_gone")
             try:
@@ -157,6 +158,7 @@ async def test_a_server_that_went_away_is_named(
                     await database.fetch("w", "select 1")
             finally:
                 admin.execute(f"alter database {name}_gone rename to {name}")
+                admin.execute(f"alter database {name} allow_connections true")
 
 
 @pytest.mark.timeout(30)
