@@ -1,8 +1,8 @@
 """What makes memory quick and complete to search, done in the background of a process while it goes on.
 
 Messages that were recorded get their vectors, in rounds: whoever comes while one runs waits for one more. A workspace
-that has become large is brought into the HNSW index, once nobody adds to it for a moment. Nothing is lost with the
-process: what is missing is made at the next opportunity.
+that has become large is brought into the HNSW index, and postings that were written bit by bit are merged, once nobody
+adds to it for a moment. Nothing is lost with the process: what is missing is made at the next opportunity.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from reme_core.settings import RecallSettings
-from reme_core.store import hnsw
+from reme_core.store import hnsw, postings
 from reme_core.store.database import Database
 from reme_core.store.journal import working_for
 from reme_core.store.messages import embed_waiting
@@ -22,7 +22,8 @@ from reme_core.store.serving import Serving
 
 log = logging.getLogger(__name__)
 
-_QUIET_SECONDS = 2.0  # without an addition, until a workspace that has become large is brought into its index
+_QUIET_SECONDS = 2.0  # without an addition, until a workspace's index is seen to
+_MOST_SECONDS = 60.0  # until it is, where additions never stop
 
 
 class Indexing:
@@ -53,9 +54,10 @@ class Indexing:
                 await self._serving.with_embedder(
                     workspace, lambda embedder: embed_waiting(database, workspace, embedder)
                 )
+            await postings.merge(database, workspace)
 
         def done(finished: asyncio.Task[Any]) -> None:
-            if self._embedding[workspace] is finished:  # else there is a later one
+            if self._embedding.get(workspace) is finished:  # else there is a later one, or all were cancelled
                 del self._embedding[workspace]
 
         task = self._embedding[workspace] = self._spawn(embed(), f"embedding messages of workspace '{workspace}'")
@@ -68,18 +70,20 @@ class Indexing:
             await asyncio.wait([task])
 
     def grown(self, workspace: str) -> None:
-        """Bring a workspace that has become large into the index, once nobody adds to it for a moment."""
+        """See to the index of a workspace that has grown, once nobody adds to it for a moment."""
         growing = workspace in self._grown
         self._grown[workspace] = time.monotonic()
         if not growing:
-            self._spawn(self._bring_in(workspace), f"indexing workspace '{workspace}'")
+            self._spawn(self._see_to(workspace), f"indexing workspace '{workspace}'")
 
-    async def _bring_in(self, workspace: str) -> None:
+    async def _see_to(self, workspace: str) -> None:
         try:
             # In the index an insert takes many times as long, so that a bulk of them is let through first.
-            while (waited := time.monotonic() - self._grown[workspace]) < _QUIET_SECONDS:  # noqa: ASYNC110
-                await asyncio.sleep(_QUIET_SECONDS - waited)
+            last = time.monotonic() + _MOST_SECONDS
+            while (until := min(self._grown[workspace] + _QUIET_SECONDS, last)) > time.monotonic():  # noqa: ASYNC110
+                await asyncio.sleep(until - time.monotonic())
             await hnsw.ensure(self._database, workspace, exact_below=self._settings.exact_below)
+            await postings.merge(self._database, workspace)
             self._serving.forget(workspace)
         finally:
             del self._grown[workspace]

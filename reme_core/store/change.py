@@ -23,19 +23,20 @@ from psycopg.types.json import Jsonb
 
 from reme_core.errors import ConflictError, InputError
 from reme_core.schema import Kind, Memory, Source
-from reme_core.store import index, rows
+from reme_core.store import index, postings, rows
 from reme_core.store.sql import load
 
 Vectors = npt.NDArray[np.float32]
 
 _SQL = load("memory.sql")
 # One statement for memories with all that makes them findable: each further one would be a round trip.
-_INSERT = f"with {_SQL['insert_memories']}, {index.POST} select memory_id from added"
+_INSERT = f"with {_SQL['insert_memories']}, {postings.POST} select memory_id from added"
 
 # How much a term counts by where it stands; keywords and subjects are chosen words, so they say more than prose.
 _WHEN_TO_USE_WEIGHT, _CONTENT_WEIGHT, _KEYWORD_WEIGHT, _SUBJECT_WEIGHT = 1.5, 1.0, 1.0, 0.5
 
 _FIRST, _PIECE = 50, 250  # memories inserted by one statement
+_POSTED = 5_000  # memories whose postings are written together: the more, the fewer segments
 _ALONE = 20  # memories that are put together faster than a thread takes over
 
 
@@ -80,7 +81,7 @@ def searched_text(memory: Memory) -> str:
 
 def weigh(memory: Memory) -> Counter[str]:
     """The terms by which the lexical leg finds a memory, each with its weight."""
-    return index.weigh(
+    return postings.weigh(
         [
             (memory.when_to_use, _WHEN_TO_USE_WEIGHT),
             (memory.content, _CONTENT_WEIGHT),
@@ -115,11 +116,13 @@ def check(memories: Sequence[Memory]) -> None:
         raise InputError("two memories of one call have the same memory_id; give each its own")
 
 
-async def apply(conn: AsyncConnection[Any], workspace: str, change: Change, vectors: Vectors, *, model: str) -> int:
+async def apply(
+    conn: AsyncConnection[Any], workspace: str, change: Change, vectors: Vectors, *, model: str
+) -> index.IndexState:
     """Carry out a change inside the caller's `Database.writing`; `vectors` belong to `change.add`, row by row.
 
     Returns:
-        How many memories have vectors that are scanned exactly: 0 where the workspace is in the HNSW index.
+        The state of the index that the change found.
 
     Raises:
         ConflictError: An added id exists already, a closed or restated memory is not there, the messages were
@@ -147,7 +150,7 @@ async def apply(conn: AsyncConnection[Any], workspace: str, change: Change, vect
         notes = [{"memory_id": memory_id, "metadata": dict(note)} for memory_id, note in change.annotate.items()]
         ids = list(change.annotate)
         await _expect(conn, workspace, "annotate_memories", ids, "no memory has the id", rows=Jsonb(notes))
-    return 0 if state.hnsw else state.documents + len(change.add)
+    return state
 
 
 async def _add(
@@ -207,17 +210,16 @@ async def _ahead(pieces: Iterator[_Piece], *, in_thread: bool) -> AsyncIterator[
 def _pieces(
     workspace: str, memories: Sequence[Memory], vectors: Vectors, state: index.IndexState, model: str
 ) -> Iterator[_Piece]:
-    """Memories as the values of `_INSERT`, piece by piece; the last brings the statistics of all."""
-    added: list[Counter[str]] = []
+    """Memories as the values of `_INSERT`, piece by piece; some bring the postings of those before them as well."""
+    unposted: list[Counter[str]] = []
     # The first is small, so that Postgres soon has something to do.
     bounds = [0, *range(min(_FIRST, len(memories)), len(memories), _PIECE), len(memories)]
     for start, end in pairwise(bounds):
         part, numbers = memories[start:end], state.document_ids[start:end]
-        counts = [weigh(memory) for memory in part]
-        added.extend(counts)
-        documents = [index.Document(number, count) for number, count in zip(numbers, counts, strict=True)]
+        unposted.extend(weigh(memory) for memory in part)
+        posted = unposted if end == len(memories) or len(unposted) >= _POSTED else []
+        documents = map(postings.Document, state.document_ids[end - len(posted) : end], posted)
         described = [_described(memory, number) for memory, number in zip(part, numbers, strict=True)]
-        found = index.postings(workspace, "memory", documents, state.mean_length)
         stored = [rows.from_memory(workspace, memory, number) for memory, number in zip(part, numbers, strict=True)]
         yield (
             [memory.memory_id for memory in part],
@@ -225,9 +227,12 @@ def _pieces(
                 "rows": json.dumps(stored),
                 "sources": json.dumps(_evidence(workspace, {memory.memory_id: memory.sources for memory in part})),
                 **index.vector_values(workspace, described, vectors[start:end], model=model, hnsw=state.hnsw),
-                **index.posting_values(found, added=added if end == len(memories) else ()),
+                **postings.postings(workspace, "memory", documents, state.mean_length),
+                **postings.count(added=posted),
             },
         )
+        if posted:
+            unposted = []
 
 
 async def reindex(
@@ -241,15 +246,16 @@ async def reindex(
     model: str,
 ) -> None:
     """Make a changed memory findable by its new words and its new vector, shape (1, width)."""
-    counts = weigh(after)
-    found = index.postings(workspace, "memory", [index.Document(document_id, counts)], state.mean_length)
+    removed, added = weigh(before), weigh(after)
     await index.bind(conn, workspace, vector, state, model=model)
     async with conn.pipeline():
-        await index.remove(conn, workspace, [document_id])
+        await postings.remove(conn, workspace, [document_id], among=("memory", removed))
+        await index.remove_vectors(conn, workspace, [document_id])
         await index.write_vectors(
             conn, workspace, [_described(after, document_id)], vector, model=model, hnsw=state.hnsw
         )
-        await index.write_postings(conn, found, added=[counts], removed=[weigh(before)])
+        document = postings.Document(document_id, added)
+        await postings.write(conn, workspace, "memory", [document], state.mean_length, added=[added], removed=[removed])
 
 
 def _described(memory: Memory, number: int) -> tuple[int, str, bool]:

@@ -23,7 +23,7 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 
 from reme_core.schema import Memory
-from reme_core.store import change, index
+from reme_core.store import change, index, postings
 from reme_core.store.database import Database
 from reme_core.store.messages import rewrite
 from reme_core.store.sql import load
@@ -115,23 +115,20 @@ async def _carry_out(conn: AsyncConnection[Any], workspace: str, doom: _Doom) ->
     }
     blank = [message_id for message_id, content in rewritten.items() if not content.strip()]
     numbers = [number for number, _ in doom.memories.values()]
-    held = await index.held_terms(conn, workspace, numbers)
-    held += await rewrite(conn, workspace, rewritten)
-    await index.remove(conn, workspace, numbers)
+    await rewrite(conn, workspace, rewritten)
+    await index.remove_vectors(conn, workspace, numbers)
+    await postings.remove(conn, workspace, numbers)
     gone = [change.weigh(memory) for _, memory in doom.memories.values()]
-    await index.write_postings(conn, index.postings(workspace, "memory", (), 1.0), removed=gone)
+    await postings.write(conn, workspace, "memory", (), 1.0, removed=gone)
     values = {
         "workspace": workspace,
         "doomed": doom.ids,
         "messages": blank,
         "escaped": [json.dumps(w, ensure_ascii=False)[1:-1].lower() for w in wordings if _is_telling(w)],
-        "corpora": [corpus for corpus, _ in held],
-        "terms": [term for _, term in held],
         **_patterns(wordings | said),
     }
     for statement in ("drop_history", "drop_retrievals", "drop_memories", "forget_answers", "forget_quotes"):
         await conn.execute(_SQL[statement], values)
-    await conn.execute(_SQL["forget_terms"], values)
     await _sweep(conn, workspace, [w for w in wordings if _is_telling(w)])
     await conn.execute(_SQL["mark"], values)
 

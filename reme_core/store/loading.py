@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from string import Template
 from typing import IO, Any, BinaryIO
@@ -22,7 +22,7 @@ from psycopg import AsyncConnection
 from reme_core.errors import LibraryError
 from reme_core.models import Embedder
 from reme_core.schema import Memory
-from reme_core.store import change, index, rows
+from reme_core.store import change, index, postings, rows
 from reme_core.store.database import Database
 from reme_core.store.libraries import bad_line, read_lines
 from reme_core.store.sql import load
@@ -111,7 +111,7 @@ async def _drop_memories(conn: AsyncConnection[Any], workspace: str) -> None:
     async with conn.pipeline():
         # Rows that are not yet in an index are inserted many times faster; the workspace joins it afterwards.
         await conn.execute(_SQL["scan_exactly"], values)
-        for part in ("memories", "memory_vectors", "memory_postings", "memory_terms", "memory_statistic"):
+        for part in ("memories", "memory_vectors", "memory_postings", "memory_statistic"):
             await conn.execute(_SQL[f"drop_{part}"], values)
 
 
@@ -119,9 +119,11 @@ async def _drop_same(conn: AsyncConnection[Any], workspace: str, ids: Sequence[s
     values = {"workspace": workspace, "ids": list(ids)}
     found = await (await conn.execute(_SAME_IDS, values)).fetchall()
     if found:
-        await index.remove(conn, workspace, [row[0] for row in found])
+        numbers = [row[0] for row in found]
         gone = [change.weigh(rows.to_memory(workspace, row[1:])) for row in found]
-        await index.write_postings(conn, index.postings(workspace, "memory", (), 1.0), removed=gone)
+        await index.remove_vectors(conn, workspace, numbers)
+        await postings.remove(conn, workspace, numbers, among=("memory", set(chain.from_iterable(gone))))
+        await postings.write(conn, workspace, "memory", (), 1.0, removed=gone)
         await conn.execute(_SQL["drop_same_ids"], values)
 
 

@@ -17,7 +17,7 @@ from reme_core.models import Embedder
 from reme_core.schema import Evidence, HistoryEntry, Kind, Memory, Source
 from reme_core.schema import now as present
 from reme_core.store import change as changes
-from reme_core.store import index, rows
+from reme_core.store import index, postings, rows
 from reme_core.store.change import Change, Close
 from reme_core.store.database import Database
 from reme_core.store.erasure import erase_memories
@@ -44,7 +44,7 @@ class Memories:
     """The memories of all workspaces; every method names the one it works in."""
 
     def __init__(self, database: Database, serving: Serving, *, on_growth: Callable[[str], None] | None = None) -> None:
-        """Say where memories are; `on_growth` is told of a workspace that has become large enough for an index."""
+        """Say where memories are; `on_growth` is told of a workspace whose index wants to be seen to."""
         self._database = database
         self._serving = serving
         self._on_growth = on_growth
@@ -99,7 +99,7 @@ class Memories:
         changes.check(change.add)
         expected = (await self._serving.embedder(workspace)).name
 
-        async def carry_out(embedder: Embedder) -> int:
+        async def carry_out(embedder: Embedder) -> index.IndexState:
             if embeddings is None:
                 texts = [changes.searched_text(m) for m in change.add]
                 vectors = await embedder.embed(texts, "passage") if texts else np.empty((0, 1), np.float32)
@@ -113,9 +113,13 @@ class Memories:
             async with self._database.writing(workspace, actor=actor, reason=reason) as conn:
                 return await changes.apply(conn, workspace, change, vectors, model=embedder.name)
 
-        scanned = await self._serving.with_embedder(workspace, carry_out)
-        if change.add and scanned >= self._database.settings.recall.exact_below and self._on_growth is not None:
+        found = await self._serving.with_embedder(workspace, carry_out)
+        if change.add and self._on_growth is not None and self._wants_upkeep(found, len(change.add)):
             self._on_growth(workspace)
+
+    def _wants_upkeep(self, found: index.IndexState, added: int) -> bool:
+        scanned = 0 if found.hnsw else found.documents + added
+        return scanned >= self._database.settings.recall.exact_below or found.loose >= postings.MERGE_AFTER
 
     async def get(self, workspace: str, memory_id: str) -> Memory:
         """One memory with its sources.

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import calendar
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from psycopg import AsyncConnection
@@ -20,7 +21,7 @@ from psycopg.types.json import Jsonb
 
 from reme_core.models import Embedder
 from reme_core.schema import Message
-from reme_core.store import index, rows
+from reme_core.store import index, postings, rows
 from reme_core.store.database import Database
 from reme_core.store.sql import load
 from reme_core.text.terms import language_of
@@ -54,7 +55,7 @@ class _Turn:
         """Its own terms. System prompts and what tools gave back have none: nobody said them."""
         if self.role in ("system", "tool") or not self.content.strip():
             return Counter()
-        return index.weigh(
+        return postings.weigh(
             [(self.content[:_LONGEST], 1.0), (self.author, 1.0), (_day(self.sent_at, self.content), 1.0)]
         )
 
@@ -147,9 +148,11 @@ async def _index_new(
     ends = {turn.session_id: turn.position for turn in tails}  # tails come in order, so the last one stays
     reached = [t for t in tails if t.position > ends[t.session_id] - len(LENT_BY_NEXT)]
     around, stale = [*tails, *turns], {t.document_id for t in reached}
+    known = set(chain.from_iterable(counts[turn.document_id] for turn in tails))
     async with conn.pipeline():
         own = [counts[turn.document_id] for turn in turns]
-        await index_turns(conn, workspace, around, counts, [*reached, *turns], stale, state, added=own)
+        await postings.remove(conn, workspace, stale, among=("message", known))
+        await index_turns(conn, workspace, around, counts, [*reached, *turns], state, added=own)
 
 
 def _row(workspace: str, message: Message, turn: _Turn, counts: Counter[str]) -> dict[str, Any]:
@@ -170,15 +173,14 @@ async def index_turns(
     around: Sequence[_Turn],
     counts: Mapping[int, Counter[str]],
     written: Sequence[_Turn],
-    stale: Collection[int],
     state: index.IndexState,
     *,
     added: Sequence[Counter[str]],
     removed: Sequence[Counter[str]] = (),
 ) -> None:
-    """Write what each of `written` is found by; `around` are they and their neighbours, `stale` the indexed ones.
+    """Write what each of `written` is found by; `around` are they and their neighbours.
 
-    `added` and `removed` are for the statistics; see `index.write_postings`.
+    `added` and `removed` are for the statistics; see `postings.write`.
     """
     places = {(turn.session_id, turn.position): turn.document_id for turn in around}
     documents = []
@@ -190,19 +192,18 @@ async def index_turns(
             neighbour = places.get((turn.session_id, turn.position + offset))
             for term, count in counts.get(neighbour or 0, {}).items():
                 lent[term] += weight * count  # type: ignore[assignment]  # weights are fractions
-        documents.append(index.Document(turn.document_id, counts[turn.document_id] + lent))
-    found = index.postings(workspace, "message", documents, state.mean_length)
-    await index.write_postings(conn, found, stale=stale, added=added, removed=removed)
+        own = counts[turn.document_id]
+        documents.append(postings.Document(turn.document_id, own + lent, lent.keys() - own.keys()))
+    await postings.write(conn, workspace, "message", documents, state.mean_length, added=added, removed=removed)
 
 
-async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[str, str]) -> list[tuple[str, str]]:
+async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[str, str]) -> None:
     """Give messages other words, by message id, inside the caller's transaction; no words at all empties them.
 
-    The neighbours to which they lent their terms are indexed anew. Returns the terms, as `(corpus, term)`, that these
-    and the messages themselves were found by before.
+    The neighbours to which they lent their terms are indexed anew.
     """
     if not contents:
-        return []
+        return
     state = await index.begin(conn, workspace, "message", count=0)
     values = {"workspace": workspace, "ids": list(contents), "window": _WINDOW}
     found = await (await conn.execute(_SQL["session_window"], values)).fetchall()
@@ -218,8 +219,6 @@ async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[
     counts |= {document_id: turn.counts() for document_id, turn in changed.items()}
     reached = {(t.session_id, t.position - offset) for t in changed.values() for offset in (0, *_LENDING)}
     written = [turn for turn in around if (turn.session_id, turn.position) in reached]
-    documents = [turn.document_id for turn in written]
-    held = await index.held_terms(conn, workspace, documents)
     await conn.execute(
         _SQL["rewrite_messages"],
         {
@@ -229,10 +228,10 @@ async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[
             "terms": [len(counts[document_id]) for document_id in changed],
         },
     )
-    await index.remove(conn, workspace, list(changed))
+    await index.remove_vectors(conn, workspace, changed)
+    await postings.remove(conn, workspace, [turn.document_id for turn in written])
     added = [counts[document_id] for document_id in changed]
-    await index_turns(conn, workspace, around, counts, written, documents, state, added=added, removed=before)
-    return held
+    await index_turns(conn, workspace, around, counts, written, state, added=added, removed=before)
 
 
 def _reworded(turn: _Turn, content: str) -> _Turn:

@@ -13,12 +13,12 @@ from psycopg.adapt import Buffer, Dumper
 from psycopg.pq import Format
 
 # numpy's type → Postgres' element type, its array type, and the bytes of an element behind its length
-_TYPES: Final = {"f4": (700, 1021, ">f4"), "i8": (20, 1016, ">i8")}
+_TYPES: Final = {"f4": (700, 1021, ">f4"), "i8": (20, 1016, ">i8"), "b1": (16, 1000, "b1")}
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A `real[]` (float32) or `bigint[]` (int64) of one dimension, as a binary parameter (`%(name)b`)."""
+    """A `real[]` (float32), `bigint[]` (int64) or `boolean[]` of one dimension, as a binary parameter (`%(name)b`)."""
 
     values: npt.NDArray[Any]
 

@@ -22,7 +22,7 @@ from reme_core.schema import Hit, Kind, Memory, Parts, TimeRange
 from reme_core.store import rows
 from reme_core.store.database import Database
 from reme_core.store.filters import Filters
-from reme_core.store.index import Corpus
+from reme_core.store.postings import Corpus
 from reme_core.store.sql import load
 from reme_core.text.terms import terms
 
@@ -58,7 +58,8 @@ class Plan:
     boost: TimeRange | None = None
     """A time that the query speaks of; memories that meet it count `TIME_BOOST` times."""
     postings_per_term: int = 5_000
-    """The best postings read for one term: agrees with full BM25 on .99 of the top ten at 10,000 documents."""
+    """Postings of one term after which no further segment is read: agrees with full BM25 on .99 of the top ten at
+    10,000 documents."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from psycopg import AsyncConnection, sql
 from reme_core.errors import ConflictError, InputError, NotFoundError
 from reme_core.models import Embedder
 from reme_core.schema import Source, new_id
-from reme_core.store import hnsw, rows
+from reme_core.store import hnsw, postings, rows
 from reme_core.store.database import Database, check_workspace
 from reme_core.store.libraries import library_path, to_line
 from reme_core.store.loading import load_library
@@ -37,7 +37,7 @@ _NOT_COPIED: Final = {
     "workspace",  # has a row of its own
     "retrieval", "retrieval_hit", "model_call", "job_error",  # tell what was done with the original
 }  # fmt: skip
-_WITHOUT_WORKSPACE_KEY: Final = ("embedding", "posting", "term_statistic", "corpus_statistic", "model_call")
+_WITHOUT_WORKSPACE_KEY: Final = ("embedding", "posting", "corpus_statistic", "model_call")
 """Tables whose rows do not go with their workspace by themselves."""
 
 
@@ -128,7 +128,7 @@ class Workspaces:
                 self._database, workspace, path, embedder, replace=replace, on_progress=on_progress
             ),
         )
-        await self._index_if_large(workspace)
+        await self._see_to_index(workspace)
         return loaded
 
     async def dump(self, workspace: str, path: Path | str) -> int:
@@ -184,7 +184,7 @@ class Workspaces:
                 await _clear(conn, target)
             copied = await _copy(conn, source, target)
         self._serving.forget(target)
-        await self._index_if_large(target)
+        await self._see_to_index(target)
         return copied
 
     async def clear(self, workspace: str) -> int:
@@ -234,8 +234,9 @@ class Workspaces:
         """
         return await drop_old_vectors(self._database, workspace)
 
-    async def _index_if_large(self, workspace: str) -> None:
+    async def _see_to_index(self, workspace: str) -> None:
         await hnsw.ensure(self._database, workspace, exact_below=self._database.settings.recall.exact_below)
+        await postings.merge(self._database, workspace)
         self._serving.forget(workspace)
 
 

@@ -8,6 +8,9 @@ from reme_core.store import change, rows
 from reme_core.store.database import Database
 from reme_core.store.messages import _Turn
 
+POSTINGS = "posting cross join lateral unnest(documents, impacts) as held (document_id, impact)"
+"""For a FROM: every posting of every segment."""
+
 Statistics = dict[str, tuple[int, int, dict[str, int]]]
 """By corpus: documents, terms all together, and how many documents hold each term."""
 
@@ -20,9 +23,11 @@ async def statistics(database: Database, workspace: str) -> Statistics:
     ):
         found[corpus] = (documents, terms, {})
     for corpus, term, documents in await database.fetch(
-        workspace, "select corpus, term, documents from term_statistic"
+        workspace,
+        "select corpus, term, sum(cardinality(documents)) filter (where not lent) from posting group by corpus, term",
     ):
-        found[corpus][2][term] = documents
+        if documents is not None:  # else no document holds it itself
+            found[corpus][2][term] = int(documents)
     return found
 
 
@@ -51,13 +56,20 @@ async def consistent(database: Database, workspace: str) -> bool:
     assert await statistics(database, workspace) == await recounted(database, workspace)
     posted = await database.fetch(
         workspace,
-        "select term, count(distinct document_id), count(*) from posting where corpus = 'memory' group by term",
+        f"select term, count(distinct document_id), count(*) from {POSTINGS} where corpus = 'memory' group by term",
     )
     held = (await recounted(database, workspace))["memory"][2]
     assert {term: documents for term, documents, _ in posted} == held == {term: n for term, _, n in posted}
+    misfiled = await database.fetch(
+        workspace,
+        "select term from posting where cardinality(documents) <> cardinality(impacts) or cardinality(documents) > 512"
+        " or best <> impacts[1] or best <> (select max(impact) from unnest(impacts) as impact)"
+        " or newest <> (select max(document_id) from unnest(documents) as document_id)",
+    )
+    assert misfiled == []
     orphans = await database.fetch(
         workspace,
-        "select document_id from (select document_id from posting union select document_id from embedding) d"
+        f"select document_id from (select document_id from {POSTINGS} union select document_id from embedding) d"
         " where document_id not in (select document_id from memory union select document_id from message)",
     )
     assert orphans == []

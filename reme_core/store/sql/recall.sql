@@ -12,26 +12,27 @@ with vector_leg as materialized (
     order by ${embedding} <#> ${query}
     limit ${depth}
 ),
-query_term as materialized (
-    -- In float8: as numeric, which 0.5 is by itself, each posting would be multiplied in decimal.
-    select asked.term,
-           ln(1 + (greatest(c.documents - s.documents, 0) + 0.5::float8) / (s.documents + 0.5::float8)) as idf
-    from unnest(%(terms)s::text[]) as asked (term)
-    join reme.term_statistic s
-        on s.workspace_id = %(workspace)s and s.corpus = %(corpus)s and s.term = asked.term
-    join reme.corpus_statistic c
-        on c.workspace_id = %(workspace)s and c.corpus = %(corpus)s
+segment as materialized (
+    -- How many documents hold a term is told by all its segments, of which the best are read.
+    select found.documents, found.impacts,
+           -- In float8: as numeric, which 0.5 is by itself, each posting would be multiplied in decimal.
+           ln(1 + (greatest(c.documents - found.holding, 0) + 0.5::float8) / (found.holding + 0.5::float8)) as idf
+    from reme.corpus_statistic c
+    cross join unnest(%(terms)s::text[]) as asked (term)
+    cross join lateral (
+        select p.documents, p.impacts,
+               coalesce(sum(cardinality(p.documents)) filter (where not p.lent) over (), 0) as holding,
+               sum(cardinality(p.documents)) over (order by p.best desc rows unbounded preceding)
+               - cardinality(p.documents) as better
+        from reme.posting p
+        where p.workspace_id = %(workspace)s and p.corpus = %(corpus)s and p.term = asked.term
+    ) found
+    where c.workspace_id = %(workspace)s and c.corpus = %(corpus)s and found.better < ${per_term}
 ),
 matched as materialized (
-    select best.document_id, sum(best.impact * query_term.idf) as score
-    from query_term cross join lateral (
-        select p.document_id, p.impact
-        from reme.posting p
-        where p.workspace_id = %(workspace)s and p.corpus = %(corpus)s and p.term = query_term.term
-        order by p.impact desc
-        limit ${per_term}
-    ) best
-    group by best.document_id
+    select held.document_id, sum(held.impact * segment.idf) as score
+    from segment cross join lateral unnest(segment.documents, segment.impacts) as held (document_id, impact)
+    group by held.document_id
 ),
 lexical_leg as materialized (
     select matched.document_id, matched.score, -(e.embedding <#> %(vector)b::halfvec) as similarity

@@ -38,9 +38,6 @@ delete from reme.embedding where workspace_id = %(workspace)s and kind <> 'conve
 -- name: drop_memory_postings
 delete from reme.posting where workspace_id = %(workspace)s and corpus = 'memory'
 
--- name: drop_memory_terms
-delete from reme.term_statistic where workspace_id = %(workspace)s and corpus = 'memory'
-
 -- name: drop_memory_statistic
 delete from reme.corpus_statistic where workspace_id = %(workspace)s and corpus = 'memory'
 

@@ -1,0 +1,195 @@
+"""The lexical leg's index: which documents hold a term, and how much the term says of each, by BM25.
+
+A posting's *impact* is the BM25 weight of a term in a document, without the inverse document frequency, which recall
+multiplies in at query time. Impacts are computed here, at write time, so that recall only adds them up.
+Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), for the formula and for adding
+up weighted fields before it saturates (BM25F).
+
+Postings stand in *segments*: a row lists documents that hold a term, the best first. A write adds segments and changes
+none, whatever is there already; `merge` joins those that have gathered, size by size, as a log-structured merge tree
+does (O'Neil et al., 1996). How many documents hold a term is read off its segments.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
+from string import Template
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from psycopg import AsyncConnection
+
+from reme_core.store.database import Database
+from reme_core.store.numbers import Numbers
+from reme_core.store.sql import load
+from reme_core.text.terms import terms
+
+Corpus = Literal["memory", "message"]
+
+K1, B = 1.2, 0.5  # within the range that Robertson & Zaragoza recommend; flat around it in benchmarks/locomo.py
+
+SEGMENT = 512
+"""Postings of a full segment: with twelve bytes each, its row still fits a page."""
+MERGE_AFTER = 4_096
+"""Segments written until they are worth merging: those of some 200 memories that come one by one."""
+_GATHERED = 4  # segments of like size that are joined
+_TERMS = 100  # terms merged while the workspace's writers wait: some hundredths of a second
+
+_SQL = load("postings.sql")
+
+POST = _SQL["post"]
+"""Parts of a statement that write postings and statistics, with the values of `postings` and `count`."""
+_WRITE = f"with {POST} select"
+_REMOVE = Template(_SQL["remove"])
+_REMOVE_ANYWHERE = _REMOVE.substitute(among="")
+_REMOVE_FROM_TERMS = _REMOVE.substitute(among="and p.corpus = %(corpus)s and p.term = any(%(terms)s)")
+
+
+def weigh(fields: Iterable[tuple[str, float]]) -> Counter[str]:
+    """Count the terms of several fields, each by its weight: `[(text, weight), …]`."""
+    counts: Counter[str] = Counter()
+    for text, weight in fields:
+        for term, count in Counter(terms(text)).items() if text else ():
+            counts[term] += weight * count  # type: ignore[assignment]  # a Counter of weights: floats count as well
+    return counts
+
+
+def impacts(
+    counts: npt.NDArray[np.float64], lengths: npt.NDArray[np.float64], mean_length: float
+) -> npt.NDArray[np.float32]:
+    """BM25 weights of terms, without their inverse document frequency, by their counts in documents of these lengths.
+
+    >>> impacts(np.array([1.0, 3.0]), np.array([1.0, 5.0]), mean_length=1.0).round(2).tolist()
+    [1.0, 1.0]
+    """
+    return (counts * (K1 + 1) / (counts + K1 * (1 - B + B * lengths / mean_length))).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A memory or a message, as the index sees it: its number, and the terms by which it is found."""
+
+    document_id: int
+    counts: Counter[str]
+    lent: Collection[str] = field(default=())
+    """Those of the terms that it has only from its neighbours."""
+
+
+def postings(workspace: str, corpus: Corpus, documents: Iterable[Document], mean_length: float) -> dict[str, Any]:
+    """What documents are found by, as segments, which are values of `POST`; long lists are prepared in a thread."""
+    words: list[str] = []
+    counts: list[float] = []
+    lent: list[bool] = []
+    sizes, lengths, numbers = [], [], []
+    for document in documents:
+        words.extend(document.counts)
+        counts.extend(document.counts.values())
+        lent.extend([term in document.lent for term in document.counts])
+        sizes.append(len(document.counts))
+        lengths.append(sum(document.counts.values()))
+        numbers.append(document.document_id)
+    ranks = {word: rank for rank, word in enumerate(sorted(set(words)))}
+    # Segments of one term side by side, since neighbours in the index are written together.
+    keys = 2 * np.fromiter(map(ranks.__getitem__, words), np.int64, len(words)) + np.array(lent, np.int64)
+    weights = impacts(np.array(counts), np.repeat(np.array(lengths, np.float64), sizes), mean_length)
+    order = np.lexsort((-weights, keys))
+    keys, weights = keys[order], weights[order]
+    held = np.repeat(np.array(numbers, np.int64), sizes)[order]
+    starts = np.array(_starts(keys), np.int64)
+    return {
+        "workspace": workspace,
+        "corpus": corpus,
+        # Arrays of a hundred thousand texts take psycopg longer to write, one by one, than Postgres to read.
+        "terms": " ".join([words[place] for place in order[starts]]),
+        "lent": Numbers(keys[starts] % 2 == 1),
+        "starts": Numbers(starts + 1),
+        "ends": Numbers(np.append(starts, len(keys))[1:]),
+        "newest": Numbers(np.maximum.reduceat(held, starts) if len(starts) else held),
+        "impacts": Numbers(weights),
+        "documents": Numbers(held),
+    }
+
+
+def _starts(keys: npt.NDArray[np.int64]) -> list[int]:
+    """Where in sorted keys a segment begins: with each key, and again wherever one is full."""
+    if not len(keys):
+        return []
+    bounds = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
+    return list(chain.from_iterable(range(start, end, SEGMENT) for start, end in pairwise(bounds)))
+
+
+def count(*, added: Sequence[Counter[str]] = (), removed: Sequence[Counter[str]] = ()) -> dict[str, int]:
+    """How the size of a corpus changes by documents with these terms of their own, as values of `POST`."""
+    return {
+        "more": len(added) - len(removed),
+        "length": sum(round(sum(c.values())) for c in added) - sum(round(sum(c.values())) for c in removed),
+    }
+
+
+async def write(
+    conn: AsyncConnection[Any],
+    workspace: str,
+    corpus: Corpus,
+    documents: Iterable[Document],
+    mean_length: float,
+    *,
+    added: Sequence[Counter[str]] = (),
+    removed: Sequence[Counter[str]] = (),
+) -> None:
+    """Write what documents are found by and keep the statistics.
+
+    Args:
+        conn: A connection in whose transaction the workspace's turn is held.
+        workspace: Where.
+        corpus: Which collection.
+        documents: Those that are not in the index, or not any more.
+        mean_length: The corpus' mean, see `index.begin`.
+        added: The own terms of documents that came, those of their neighbours not among them.
+        removed: The own terms of documents that went.
+    """
+    values = postings(workspace, corpus, documents, mean_length) | count(added=added, removed=removed)
+    await conn.execute(_WRITE, values)
+
+
+async def remove(
+    conn: AsyncConnection[Any],
+    workspace: str,
+    document_ids: Collection[int],
+    *,
+    among: tuple[Corpus, Collection[str]] | None = None,
+) -> None:
+    """Take documents out of the index; `write` keeps the statistics.
+
+    Args:
+        conn: A connection in whose transaction the workspace's turn is held.
+        workspace: Where.
+        document_ids: Which.
+        among: The corpus, and at least the terms that they are found by. Without it all segments of the workspace are
+            looked through, so that none is missed that an earlier release took for a term of theirs.
+    """
+    if not document_ids:
+        return
+    values = {
+        "workspace": workspace,
+        "documents": Numbers(np.array(sorted(document_ids), np.int64)),
+        "oldest": min(document_ids),
+    }
+    if among is None:
+        await conn.execute(_REMOVE_ANYWHERE, values)
+    else:
+        await conn.execute(_REMOVE_FROM_TERMS, values | {"corpus": among[0], "terms": list(among[1])})
+
+
+async def merge(database: Database, workspace: str) -> None:
+    """Join segments of like size, where enough were written since it was last done; reading and writing go on."""
+    for (corpus,) in await database.fetch(workspace, _SQL["due"], {"workspace": workspace, "enough": MERGE_AFTER}):
+        values = {"workspace": workspace, "corpus": corpus, "gathered": _GATHERED, "full": SEGMENT}
+        await database.execute(workspace, _SQL["begin_merge"], values)
+        crowded = [term for (term,) in await database.fetch(workspace, _SQL["crowded"], values)]
+        for start in range(0, len(crowded), _TERMS):
+            async with database.writing(workspace) as conn:
+                await conn.execute(_SQL["merge"], values | {"terms": crowded[start : start + _TERMS]})
