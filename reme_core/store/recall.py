@@ -17,8 +17,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from pgvector import HalfVector
+from pydantic import TypeAdapter
 
-from reme_core.schema import Hit, Kind, Memory, Parts, TimeRange
+from reme_core.schema import Hit, Kind, TimeRange
 from reme_core.store import rows
 from reme_core.store.database import Database
 from reme_core.store.filters import Filters
@@ -87,11 +88,18 @@ async def _run(database: Database, question: Question, filters: Filters, plan: P
     statement, values = prepare(question, filters, plan, corpus)
     search = _INDEX_SETTINGS if plan.hnsw_dimensions else _SETTINGS
     found = await database.fetch(question.workspace, statement, values, settings=search)
-    build = rows.to_memory if corpus == "memory" else _as_memory
-    return [
-        Hit(rank=rank, memory=build(question.workspace, row[8:]), parts=_parts(row))
-        for rank, row in enumerate(found, 1)
-    ]
+    values_of = rows.memory_values if corpus == "memory" else _as_memory
+    # Validated all at once: each by itself would take half as long again.
+    return _HITS.validate_python(
+        [
+            {
+                "rank": rank,
+                "memory": values_of(question.workspace, row[len(_PARTS) :]),
+                "parts": dict(zip(_PARTS, row, strict=False)),
+            }
+            for rank, row in enumerate(found, 1)
+        ]
+    )
 
 
 def prepare(question: Question, filters: Filters, plan: Plan, corpus: Corpus = "memory") -> tuple[str, dict[str, Any]]:
@@ -138,29 +146,23 @@ def query_terms(query: str) -> list[str]:
 
 
 _PARTS = ("similarity", "vector", "lexical", "session", "speaker", "time", "type", "final")
+_HITS = TypeAdapter(list[Hit])
 
 
-def _parts(row: Sequence[Any]) -> Parts:
-    return Parts(**dict(zip(_PARTS, row, strict=False)))
-
-
-def _as_memory(workspace: str, row: Sequence[Any]) -> Memory:
+def _as_memory(workspace: str, row: Sequence[Any]) -> dict[str, Any]:
     message = rows.to_message(row)
-    # To leave fields to `model_construct` takes a hundred times as long: it inspects each factory of a default anew.
-    return Memory.model_validate(
-        {
-            "workspace_id": workspace,
-            "memory_id": message.message_id,
-            "kind": Kind.CONVERSATION,
-            "subject": message.session_id,
-            "content": message.content,
-            "author": message.author or message.role,
-            "observed_at": message.sent_at,
-            "created_at": message.sent_at,
-            "updated_at": message.sent_at,
-            "metadata": message.metadata,
-        }
-    )
+    return {
+        "workspace_id": workspace,
+        "memory_id": message.message_id,
+        "kind": Kind.CONVERSATION,
+        "subject": message.session_id,
+        "content": message.content,
+        "author": message.author or message.role,
+        "observed_at": message.sent_at,
+        "created_at": message.sent_at,
+        "updated_at": message.sent_at,
+        "metadata": message.metadata,
+    }
 
 
 @dataclass(frozen=True, slots=True)

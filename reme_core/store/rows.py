@@ -32,13 +32,19 @@ def select(columns: Sequence[str], alias: str) -> str:
     return ", ".join(f"{alias}.{column}" for column in columns)
 
 
-def to_memory(workspace: str, row: Sequence[Any], sources: Sequence[Source] = ()) -> Memory:
-    """A memory from a row of `COLUMNS`."""
+def memory_values(workspace: str, row: Sequence[Any]) -> dict[str, Any]:
+    """A row of `COLUMNS` as what `Memory` is validated from."""
     values = dict(zip(COLUMNS, row, strict=False))
     during = values.pop("valid_during")
     if during:
         values["valid_from"], values["valid_until"] = during.lower, during.upper
-    return Memory.model_validate(values | {"workspace_id": workspace, "sources": sources})
+    values["workspace_id"] = workspace
+    return values
+
+
+def to_memory(workspace: str, row: Sequence[Any], sources: Sequence[Source] = ()) -> Memory:
+    """A memory from a row of `COLUMNS`."""
+    return Memory.model_validate(memory_values(workspace, row) | {"sources": sources})
 
 
 def from_memory(workspace: str, memory: Memory, document_id: int) -> dict[str, Any]:

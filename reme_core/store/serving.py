@@ -117,10 +117,10 @@ class Serving:
         width = embedder.dimensions
         if width and array.shape[1] != width:
             raise InputError(f"'{embedder.name}' has {width} dimensions; the embeddings given have {array.shape[1]}")
-        norms = np.linalg.norm(array, axis=1, keepdims=True)
-        if not np.all(np.isfinite(norms)) or np.any(norms == 0):
+        squares = np.einsum("ij,ij->i", array, array)
+        if not (np.isfinite(squares).all() and squares.all()):
             raise InputError("an embedding is all zeros or not finite; embed the text again")
-        return np.asarray(array / norms, dtype=np.float32)
+        return np.asarray(array / np.sqrt(squares)[:, None], dtype=np.float32)
 
     def _named(self, workspace: str, name: str | None) -> Embedder:
         if name is None or name == self.default.name:
