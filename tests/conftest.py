@@ -26,6 +26,11 @@ from reme_core.store.translate import normalise_url
 from tests.loopback import loopback, loopback_server  # noqa: F401  (fixtures)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that take long, so that at the end no process waits for another that has one of them."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(autouse=True)
 def no_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Keep the developer's own database, keys and data out of the tests."""
