@@ -15,7 +15,7 @@ demo: $(VENV)/.demo  ## see memory at work, on an embedded Postgres
 	@$(BIN)/reme demo
 
 test: $(VENV)/.dev  ## run all tests
-	@$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(TESTS)
+	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(TESTS)
 
 lint: $(VENV)/.dev  ## look for mistakes and for untidy format
 	@$(BIN)/ruff check .

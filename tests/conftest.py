@@ -25,6 +25,19 @@ from reme_core.store.embedded import EmbeddedServer, stop_embedded
 from reme_core.store.translate import normalise_url
 from tests.loopback import loopback, loopback_server  # noqa: F401  (fixtures)
 
+# Hundreds of processes are started here; what the first has compiled, the others need not.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One process more than processors: a third of the time a test waits, for Postgres, a process or an installer."""
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests that take long, so that at the end no process waits for another that has one of them."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
 
 @pytest.fixture(autouse=True)
 def no_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

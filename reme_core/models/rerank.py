@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, Field
 
 from reme_core.errors import ModelAnswerError
 from reme_core.models.base import ChatModel, OnCall, reported
-from reme_core.models.endpoint import Endpoint
+
+if TYPE_CHECKING:  # it brings the `openai` SDK, whose import takes longer than all else that an offline start needs
+    from reme_core.models.endpoint import Endpoint
 
 _CHAT_CHARACTERS: Final = 1_000
 """What a chat model is shown of one document."""

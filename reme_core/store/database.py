@@ -20,6 +20,7 @@ from psycopg_pool import PoolTimeout
 
 from reme_core.errors import DatabaseError, InputError
 from reme_core.settings import Settings
+from reme_core.store.connect import RESTART_SECONDS
 from reme_core.store.embedded import EmbeddedServer
 from reme_core.store.pool import Pool
 from reme_core.store.session import Connection, Params, Row, Session, begin, check_if_idle, configure, prepare, run
@@ -28,7 +29,7 @@ from reme_core.store.translate import masked, normalise_url, translated
 ALL_WORKSPACES = "*"
 """What the policies take for "every workspace"; no workspace can be named so."""
 
-_POOL_SECONDS = 15.0  # for a connection, a restart of the server included
+_POOL_SECONDS = RESTART_SECONDS  # for a connection, a restart of the server included
 _MAX_IDLE_SECONDS = 300.0
 _MAX_LIFETIME_SECONDS = 3600.0
 _WORKSPACE_LENGTH = 200

@@ -17,13 +17,12 @@ from psycopg import errors as pg
 
 from reme_core.errors import SchemaError
 from reme_core.store import queue_schema
+from reme_core.store.connect import Connection, connect
 from reme_core.store.translate import masked, translated
 
 _LOCK = 0x72656D65  # "reme": the key of the advisory lock under which migrations run
 _OLDEST_POSTGRES = 15
 _OLDEST_PGVECTOR = (0, 8)
-
-Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 @cache
@@ -46,7 +45,7 @@ def status(url: str) -> tuple[str | None, str]:
     Raises:
         DatabaseUnavailableError: There is no connection; the message says why.
     """
-    with translated(url), psycopg.connect(url, autocommit=True) as connection:
+    with translated(url), connect(url, autocommit=True) as connection:
         return current_version(connection), versions()[-1]
 
 
@@ -135,7 +134,7 @@ def _locked(url: str) -> Iterator[tuple[Any, Connection]]:
 
     engine = create_engine(
         "postgresql+psycopg://",
-        creator=lambda: psycopg.connect(url, application_name="reme-core migrate"),
+        creator=lambda: connect(url, application_name="reme-core migrate"),
         poolclass=NullPool,
     )
     with translated(url), _failing_clearly(url):

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-import psycopg
 from pgvector.psycopg import register_vector
 from psycopg import AsyncClientCursor, AsyncConnection
 from psycopg.conninfo import conninfo_to_dict
@@ -16,6 +15,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from reme_core.errors import SchemaError
 from reme_core.store import migrate
+from reme_core.store.connect import connect
 from reme_core.store.translate import masked
 
 Row = tuple[Any, ...]
@@ -51,7 +51,7 @@ def prepare(url: str, embedded: bool) -> Session:
         "application_name": asked.get("application_name") or "reme-core",
         "connect_timeout": asked.get("connect_timeout") or 10,
     }
-    with psycopg.connect(url, autocommit=True, **arguments) as connection:
+    with connect(url, autocommit=True, **arguments) as connection:
         if embedded and migrate.current_version(connection) != migrate.versions()[-1]:
             migrate.upgrade(url)
         migrate.require_current(connection, url)

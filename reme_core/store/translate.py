@@ -36,6 +36,8 @@ _CONNECTING: tuple[tuple[str, str, str], ...] = (
     ("connection slots", "the server at {where} has no connection left", "raise its max_connections, or pool less"),
     ("timeout expired", "no answer from {where}", "check the address, the network and the firewall"),
     ("starting up", "the server at {where} is starting", "try again in a moment"),
+    ("not yet accepting connections", "the server at {where} is starting", "try again in a moment"),
+    ("in recovery mode", "the server at {where} is starting", "try again in a moment"),
     ("shutting down", "the server at {where} is shutting down", "start it again"),
     ("does not exist", "the database or the user of {where} does not exist", "create it, or correct DATABASE_URL"),
 )

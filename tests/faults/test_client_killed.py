@@ -95,6 +95,7 @@ async def test_a_killed_load_leaves_the_old_memories_or_all_the_new(
     assert await consistent(words.database, "w")
 
 
+@pytest.mark.long
 async def test_a_killed_move_serves_on_and_is_taken_up_again(
     words: AsyncReMe, settings: Settings, loopback: Loopback
 ) -> None:

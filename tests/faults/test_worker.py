@@ -91,6 +91,7 @@ async def until(happened: Callable[[], Any], seconds: float = 60) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.long
 async def test_a_worker_takes_up_its_work_when_the_database_is_back(
     settings: Settings, server: EmbeddedServer, own_data_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -53,6 +53,7 @@ async def stored(reme: AsyncReMe) -> list[Any]:
     return await reme.database.fetch("alice", "select role, content from reme.message order by document_id")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["static_control", "both"])
 async def test_the_rules_are_kept(database_url: str, mode: str) -> None:
     report = await validate(AgentScopeDriver(mode), database_url=database_url)
@@ -206,6 +207,7 @@ async def test_what_another_process_was_told_is_known_here(
 # --- version 1, in an environment of its own --------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_the_rules_are_kept_with_version_1(
     python_with_version_1: str,  # noqa: F811

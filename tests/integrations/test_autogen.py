@@ -57,6 +57,7 @@ async def stored(reme: AsyncReMe, columns: str = "role, content") -> list[Any]:
     return await reme.database.fetch("alice", f"select {columns} from reme.message order by document_id")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["agent", "memory", "context"])
 async def test_the_rules_are_kept(database_url: str, how: str) -> None:
     report = await validate(AutoGenDriver(how), database_url=database_url)

@@ -8,6 +8,7 @@ from reme_core.testing import validate
 from tests.integrations.langchain_driver import LangChainDriver
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("checkpointed", [True, False])
 async def test_keeps_the_rules(database_url: str, checkpointed: bool) -> None:
     report = await validate(LangChainDriver(checkpointed=checkpointed), database_url=database_url)

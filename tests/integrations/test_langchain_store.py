@@ -173,6 +173,7 @@ async def store(settings: Settings) -> AsyncIterator[ReMeStore]:
         yield opened
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_answers_as_the_in_memory_store_over_ten_thousand_operations(
     settings: Settings, monkeypatch: pytest.MonkeyPatch

@@ -13,6 +13,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", list(InsertMethod))
 async def test_keeps_the_rules(database_url: str, place: InsertMethod) -> None:
     report = await validate(LlamaIndexDriver(insert_method=place), database_url=database_url)

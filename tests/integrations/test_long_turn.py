@@ -32,6 +32,7 @@ def conversation() -> list[Message]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("known_by", ["their ids", "their words"])
 async def test_three_hundred_turns_neither_hide_the_rest_nor_make_a_recall_larger(
     reme: AsyncReMe, known_by: str

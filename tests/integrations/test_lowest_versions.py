@@ -22,6 +22,7 @@ HERE = Path(__file__).parent
 READMES = HERE.parents[1] / "integrations"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_each_adapter_works_with_the_lowest_versions(
     python_with_lowest_versions: str,  # noqa: F811

@@ -21,6 +21,7 @@ ALIKE = (
 """Endpoints that take the same as another one; left out unless REME_TEST_ALL_ENDPOINTS is set."""
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_no_5xx_and_no_undocumented_response(start: Callable[..., Process], free_port: int, tmp_path: Path) -> None:
     process = start("backend=http", f"http.port={free_port}", "worker.embedded=false")

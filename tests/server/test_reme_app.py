@@ -74,6 +74,7 @@ def test_one_line_makes_reme_ai_ours(line: str) -> None:
     assert done.stdout.strip() == "reme_core.compat.reme_app"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_agentscope_1s_own_reme_classes_run(
     python_with_version_1: str,  # noqa: F811 - the fixture

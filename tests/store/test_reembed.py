@@ -163,6 +163,7 @@ async def test_a_model_that_cannot_be_reached_is_named(words: AsyncReMe, setting
             await local.recall("w", "anything")
 
 
+@pytest.mark.long
 async def test_writers_all_the_while_lose_nothing(
     words: AsyncReMe, with_model: Callable[[str], Settings], loopback: Loopback
 ) -> None:
