@@ -227,6 +227,7 @@ class _Running:
         self._process = os.getpid()
         self._thread = ExitStack()
         self._portal = self._thread.enter_context(start_blocking_portal(name="reme"))
+        self._ident = self._portal.call(threading.get_ident)
         self._reme = AsyncReMe(settings)
         try:
             self.wait(AsyncReMe.open)
@@ -245,6 +246,12 @@ class _Running:
     def stop(self) -> None:
         if self._process != os.getpid():
             return
+        if threading.get_ident() == self._ident:  # the garbage collector found it here; no thread awaits its own end
+            threading.Thread(target=self._end, name="reme-end").start()
+        else:
+            self._end()
+
+    def _end(self) -> None:
         try:
             self.wait(AsyncReMe.aclose)
         finally:

@@ -159,6 +159,22 @@ def failure(data_dir: Path, message: str) -> DatabaseError:
     return DatabaseError(_with_advice(f"{message} (data directory {data_dir})", tail))
 
 
+def log_size(data_dir: Path) -> int:
+    """How long the server's log is now."""
+    log = data_dir / "postgres.log"
+    return log.stat().st_size if log.exists() else 0
+
+
+def kept_by_leftovers(data_dir: Path, log_before: int) -> bool:
+    """Whether a start failed, to the log after `log_before`, since processes of a killed server still run.
+
+    They end with their statement, and then the next start succeeds.
+    """
+    with (data_dir / "postgres.log").open("rb") as log:
+        log.seek(log_before if log_before <= log_size(data_dir) else 0)  # a long one is put aside at a start
+        return b"pre-existing shared memory block" in log.read()
+
+
 def _with_advice(message: str, output: str) -> str:
     if "No space left on device" in output:
         message += "; the disk is full: make room and try again"

@@ -33,7 +33,17 @@ from psycopg.conninfo import make_conninfo
 from reme_core.errors import DatabaseError
 from reme_core.settings import Settings
 from reme_core.store import keeper
-from reme_core.store.cluster import SOCKET_NAME, SUPERUSER, environment, failure, initialise, launch_plan, socket_dir
+from reme_core.store.cluster import (
+    SOCKET_NAME,
+    SUPERUSER,
+    environment,
+    failure,
+    initialise,
+    kept_by_leftovers,
+    launch_plan,
+    log_size,
+    socket_dir,
+)
 from reme_core.store.translate import translated
 
 if sys.platform != "win32":
@@ -106,13 +116,15 @@ class EmbeddedServer:
         with _held(self.data_dir / "postgres.start"):
             initialise(self.data_dir)
             deadline = time.monotonic() + START_SECONDS
-            launched = False
+            launched, log_before = False, 0
             while time.monotonic() < deadline:
                 running = _answers(self.data_dir)
                 lock = _keeper_lock(self.data_dir)
                 if lock is not None:  # no keeper: none was there yet, or it has ended together with its server
-                    if launched and not running:
+                    if launched and not running and not kept_by_leftovers(self.data_dir, log_before):
+                        os.close(lock)
                         raise failure(self.data_dir, "the embedded Postgres did not start")
+                    log_before = log_size(self.data_dir)
                     _launch_keeper(self.data_dir, lock, adopt=running, linger_seconds=linger_seconds)
                     launched = True
                 if running:
@@ -194,10 +206,10 @@ def _answers(data_dir: Path) -> bool:
 
 def _launch_keeper(data_dir: Path, keeper_lock: int, *, adopt: bool, linger_seconds: float) -> None:
     """Start a keeper, which takes over `keeper_lock`; it starts the server, unless it is to `adopt` a running one."""
-    plan = launch_plan(data_dir) | {"linger_seconds": linger_seconds}
-    if adopt:
-        plan["command"] = []
     try:
+        plan = launch_plan(data_dir) | {"linger_seconds": linger_seconds}
+        if adopt:
+            plan["command"] = []
         subprocess.run(
             [sys.executable, "-I", "-S", keeper.__file__, json.dumps(plan)],
             pass_fds=[keeper_lock],

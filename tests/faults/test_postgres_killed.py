@@ -14,11 +14,11 @@ import psutil
 import psycopg
 import pytest
 
-from reme_core.errors import DatabaseUnavailableError
+from reme_core.errors import DatabaseError, DatabaseUnavailableError
 from reme_core.settings import Settings
 from reme_core.store import migrate
 from reme_core.store.database import Database
-from reme_core.store.embedded import EmbeddedServer
+from reme_core.store.embedded import EmbeddedServer, stop_embedded
 from tests.faults.servers import server_pid, wait_until_gone
 
 ADD = "insert into workspace (workspace_id) values (%s)"
@@ -201,6 +201,44 @@ def test_nothing_is_left_running_after_the_server_was_killed(own_data_dir: Path)
     wait_until_gone(watcher)
     server.ensure_running()
     assert server_pid(own_data_dir) != pid
+    server.release()
+
+
+async def test_a_killed_server_comes_back_when_its_last_process_has_ended(own_data_dir: Path) -> None:
+    server = await asyncio.to_thread(EmbeddedServer.acquire, own_data_dir)
+    with psycopg.connect(server.url) as connection:
+        backend = connection.info.backend_pid
+        os.kill(backend, signal.SIGSTOP)  # as one in a long statement, it does not see that the server is gone
+        pid = server_pid(own_data_dir)
+        os.kill(pid, signal.SIGKILL)
+        await asyncio.to_thread(wait_until_gone, pid)
+        starting = asyncio.create_task(asyncio.to_thread(server.ensure_running))
+        log = own_data_dir / "postgres.log"
+        try:
+            async with asyncio.timeout(60):
+                while "pre-existing shared memory block" not in log.read_text():
+                    await asyncio.sleep(0.02)
+            await asyncio.sleep(0.2)
+            assert not starting.done()
+        finally:
+            os.kill(backend, signal.SIGCONT)
+        await starting
+    assert server_pid(own_data_dir) != pid
+    server.release()
+
+
+def test_a_start_that_failed_does_not_stand_in_the_way_of_the_next(own_data_dir: Path) -> None:
+    EmbeddedServer.acquire(own_data_dir, linger_seconds=0).release()
+    stop_embedded(own_data_dir)
+    settings = own_data_dir / "postgres" / "postgresql.conf"
+    good = settings.read_text()
+    settings.write_text(good + "shared_buffers = none\n")
+    with pytest.raises(DatabaseError, match="did not start"):
+        EmbeddedServer.acquire(own_data_dir)
+    settings.write_text(good)
+    server = EmbeddedServer.acquire(own_data_dir)
+    with psycopg.connect(server.url) as connection:
+        assert connection.execute("select 1").fetchone() == (1,)
     server.release()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import subprocess
@@ -84,6 +85,17 @@ def test_the_parts_keep_it_open_by_themselves(settings: Settings) -> None:
     assert ReMe(settings).memories.add("alice", "One line is enough.")
     memories = ReMe(settings).memories
     assert len(memories.list("alice")) == 1
+
+
+def test_one_that_is_collected_in_its_own_thread_ends_as_well(settings: Settings) -> None:
+    reme = ReMe(settings).open()
+    reme.itself = reme  # type: ignore[attr-defined]  # so that it takes the garbage collector, which any thread may run
+    portal, threads = reme._background.running()._portal, [t for t in threading.enumerate() if t.name == "reme"]
+    assert len(threads) == 1
+    del reme
+    portal.call(gc.collect)
+    threads[0].join(60)
+    assert not threads[0].is_alive()
 
 
 def test_after_closing_it_says_so_and_its_thread_is_gone(settings: Settings) -> None:

