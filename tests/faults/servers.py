@@ -18,6 +18,11 @@ def server_pid(data_dir: Path) -> int:
     return pid
 
 
+def another_runs(data_dir: Path, pid: int) -> bool:
+    """Whether another server has taken the place of `pid`; while it does so, the file with its number may be away."""
+    return keeper.server_pid(data_dir / "postgres") not in (None, pid)
+
+
 def wait_until_gone(pid: int) -> None:
     """Wait until a process that was killed has ended."""
     deadline = time.monotonic() + 20

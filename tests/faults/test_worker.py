@@ -20,7 +20,7 @@ from reme_core import AsyncReMe, Message, Settings
 from reme_core.errors import DatabaseUnavailableError
 from reme_core.store.embedded import EmbeddedServer
 from reme_core.store.messages import unsummarised
-from tests.faults.servers import server_pid, wait_until_gone
+from tests.faults.servers import another_runs, server_pid, wait_until_gone
 
 PROMPTLY = 8.0  # seconds, on a machine that has other things to do; unhurried, it takes the pool's 15 or the job's 600
 
@@ -121,7 +121,7 @@ async def test_a_worker_of_the_embedded_server_takes_up_its_work_again(
         await asyncio.sleep(1)
         before = server_pid(own_data_dir)
         await asyncio.to_thread(strike, own_data_dir)
-        await until(lambda: server_pid(own_data_dir) != before)  # the worker itself has it started
+        await until(lambda: another_runs(own_data_dir, before))  # the worker itself has it started
         await asyncio.to_thread(server.ensure_running)
         await record_elsewhere(settings, "after")
         await until(lambda: summaries.seen == {"after"})

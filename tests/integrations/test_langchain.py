@@ -38,14 +38,25 @@ class Context:
 
 class TestRetriever(RetrieversIntegrationTests):
     @pytest.fixture(autouse=True)
-    def _remembering(self, settings: Settings) -> None:
+    def _remembering(self, settings: Settings) -> Iterator[None]:
         self.settings = settings
+        self.made: list[ReMeRetriever] = []
         with ReMe(settings) as reme:
             reme.memories.add("alice", [f"Rex the dog likes toy number {number}." for number in range(6)])
+        yield
+        for retriever in self.made:  # else each waits at the very end, for a database that is gone by then
+            retriever.close()
 
     @property
     def retriever_constructor(self) -> type[BaseRetriever]:
-        return ReMeRetriever
+        made = self.made
+
+        class Noted(ReMeRetriever):
+            def __init__(self, *args: Any, **options: Any) -> None:
+                super().__init__(*args, **options)
+                made.append(self)
+
+        return Noted
 
     @property
     def retriever_constructor_params(self) -> dict[str, Any]:
