@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -106,6 +107,25 @@ def own_data_dir() -> Iterator[Path]:
     yield folder
     stop_embedded(folder)
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def migrated_cluster() -> Iterator[Path]:
+    """The files of an embedded server that has our schema and does not run."""
+    folder = Path(tempfile.mkdtemp(prefix="reme-", dir="/tmp"))
+    server = EmbeddedServer.acquire(folder, linger_seconds=0)
+    migrate.upgrade(server.url)
+    stop_embedded(folder)
+    server.release()
+    yield folder / "postgres"
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def migrated_data_dir(own_data_dir: Path, migrated_cluster: Path) -> Path:
+    """The same as `own_data_dir`, where all has been made already: copied, in a tenth of the time."""
+    subprocess.run(["cp", "-a", migrated_cluster, own_data_dir], check=True)  # who owns it included
+    return own_data_dir
 
 
 @pytest.fixture

@@ -97,14 +97,14 @@ async def workspaces(database: Database) -> set[str]:
         return {row[0] for row in await (await connection.execute("select workspace_id from workspace")).fetchall()}
 
 
-async def test_a_killed_server_comes_back_with_all_that_was_acknowledged(own_data_dir: Path) -> None:
-    async with await Database.open(Settings(data_dir=own_data_dir)) as database:
+async def test_a_killed_server_comes_back_with_all_that_was_acknowledged(migrated_data_dir: Path) -> None:
+    async with await Database.open(Settings(data_dir=migrated_data_dir)) as database:
         for number in range(20):
             await database.execute(f"kept{number}", ADD, [f"kept{number}"])
         with pytest.raises(DatabaseUnavailableError):
             async with database.transaction("half") as connection:
                 await connection.execute(ADD, ["half"])
-                os.kill(server_pid(own_data_dir), signal.SIGKILL)
+                os.kill(server_pid(migrated_data_dir), signal.SIGKILL)
                 await asyncio.sleep(0.2)
                 await connection.execute("select 1")
 
@@ -113,8 +113,8 @@ async def test_a_killed_server_comes_back_with_all_that_was_acknowledged(own_dat
         await database.execute("after", ADD, ["after"])
 
 
-async def test_a_server_killed_under_load_keeps_what_it_acknowledged(own_data_dir: Path) -> None:
-    async with await Database.open(Settings(data_dir=own_data_dir)) as database:
+async def test_a_server_killed_under_load_keeps_what_it_acknowledged(migrated_data_dir: Path) -> None:
+    async with await Database.open(Settings(data_dir=migrated_data_dir)) as database:
         acknowledged: set[str] = set()
         unclear: set[str] = set()
         under_way = asyncio.Event()
@@ -133,7 +133,7 @@ async def test_a_server_killed_under_load_keeps_what_it_acknowledged(own_data_di
 
         async def strike() -> None:
             await under_way.wait()
-            os.kill(server_pid(own_data_dir), signal.SIGKILL)
+            os.kill(server_pid(migrated_data_dir), signal.SIGKILL)
 
         await asyncio.gather(*(write(worker) for worker in range(4)), strike())
         stored = await workspaces(database)
@@ -141,8 +141,8 @@ async def test_a_server_killed_under_load_keeps_what_it_acknowledged(own_data_di
     assert len(acknowledged) > 700  # it came back while they were writing
 
 
-async def test_a_killed_backend_is_replaced(own_data_dir: Path) -> None:
-    async with await Database.open(Settings(data_dir=own_data_dir)) as database:
+async def test_a_killed_backend_is_replaced(migrated_data_dir: Path) -> None:
+    async with await Database.open(Settings(data_dir=migrated_data_dir)) as database:
         await database.execute("kept", ADD, ["kept"])
         [(backend,)] = await database.fetch("kept", "select pg_backend_pid()")
         os.kill(backend, signal.SIGKILL)  # upon which the server restarts all its sessions
@@ -151,40 +151,40 @@ async def test_a_killed_backend_is_replaced(own_data_dir: Path) -> None:
         await database.execute("after", ADD, ["after"])
 
 
-async def test_a_client_killed_in_a_transaction_leaves_nothing_half(own_data_dir: Path) -> None:
-    client = start(WRITE_AND_STALL, own_data_dir)
+async def test_a_client_killed_in_a_transaction_leaves_nothing_half(migrated_data_dir: Path) -> None:
+    client = start(WRITE_AND_STALL, migrated_data_dir)
     acknowledged = [read_line(client) for _ in range(20)]
     assert read_line(client) == "in the middle"
     kill(client)
-    async with await Database.open(Settings(data_dir=own_data_dir)) as database:
+    async with await Database.open(Settings(data_dir=migrated_data_dir)) as database:
         assert await workspaces(database) == set(acknowledged)
         await asyncio.wait_for(database.execute("half", ADD, ["half"]), 5)  # its locks are gone as well
 
 
-def test_a_killed_client_neither_stops_the_server_under_others_nor_keeps_it_for_ever(own_data_dir: Path) -> None:
-    first, second = start(HOLD, own_data_dir, 0), start(HOLD, own_data_dir, 0)
+def test_a_killed_client_neither_stops_the_server_under_others_nor_keeps_it_for_ever(migrated_data_dir: Path) -> None:
+    first, second = start(HOLD, migrated_data_dir, 0), start(HOLD, migrated_data_dir, 0)
     url = read_line(first)
     assert read_line(second) == url
-    pid = server_pid(own_data_dir)
+    pid = server_pid(migrated_data_dir)
 
     kill(first)
     time.sleep(0.5)
     with psycopg.connect(url) as connection:
         assert connection.execute("select 1").fetchone() == (1,)
-    assert server_pid(own_data_dir) == pid
+    assert server_pid(migrated_data_dir) == pid
 
     kill(second)
     wait_until_gone(pid)
 
 
-def test_a_killed_keeper_is_replaced_by_the_next_user(own_data_dir: Path) -> None:
-    first = EmbeddedServer.acquire(own_data_dir, linger_seconds=0)
-    pid = server_pid(own_data_dir)
+def test_a_killed_keeper_is_replaced_by_the_next_user(migrated_data_dir: Path) -> None:
+    first = EmbeddedServer.acquire(migrated_data_dir, linger_seconds=0)
+    pid = server_pid(migrated_data_dir)
     os.kill(keeper_pid(pid), signal.SIGKILL)
     time.sleep(0.2)
 
-    second = EmbeddedServer.acquire(own_data_dir, linger_seconds=0)
-    assert server_pid(own_data_dir) == pid
+    second = EmbeddedServer.acquire(migrated_data_dir, linger_seconds=0)
+    assert server_pid(migrated_data_dir) == pid
     first.release()
     time.sleep(0.3)
     with psycopg.connect(second.url) as connection:
@@ -193,27 +193,27 @@ def test_a_killed_keeper_is_replaced_by_the_next_user(own_data_dir: Path) -> Non
     wait_until_gone(pid)
 
 
-def test_nothing_is_left_running_after_the_server_was_killed(own_data_dir: Path) -> None:
-    server = EmbeddedServer.acquire(own_data_dir)
-    pid = server_pid(own_data_dir)
+def test_nothing_is_left_running_after_the_server_was_killed(migrated_data_dir: Path) -> None:
+    server = EmbeddedServer.acquire(migrated_data_dir)
+    pid = server_pid(migrated_data_dir)
     watcher = keeper_pid(pid)
     os.kill(pid, signal.SIGKILL)
     wait_until_gone(watcher)
     server.ensure_running()
-    assert server_pid(own_data_dir) != pid
+    assert server_pid(migrated_data_dir) != pid
     server.release()
 
 
-async def test_a_killed_server_comes_back_when_its_last_process_has_ended(own_data_dir: Path) -> None:
-    server = await asyncio.to_thread(EmbeddedServer.acquire, own_data_dir)
+async def test_a_killed_server_comes_back_when_its_last_process_has_ended(migrated_data_dir: Path) -> None:
+    server = await asyncio.to_thread(EmbeddedServer.acquire, migrated_data_dir)
     with psycopg.connect(server.url) as connection:
         backend = connection.info.backend_pid
         os.kill(backend, signal.SIGSTOP)  # as one in a long statement, it does not see that the server is gone
-        pid = server_pid(own_data_dir)
+        pid = server_pid(migrated_data_dir)
         os.kill(pid, signal.SIGKILL)
         await asyncio.to_thread(wait_until_gone, pid)
         starting = asyncio.create_task(asyncio.to_thread(server.ensure_running))
-        log = own_data_dir / "postgres.log"
+        log = migrated_data_dir / "postgres.log"
         try:
             async with asyncio.timeout(60):
                 while "pre-existing shared memory block" not in log.read_text():
@@ -223,7 +223,7 @@ async def test_a_killed_server_comes_back_when_its_last_process_has_ended(own_da
         finally:
             os.kill(backend, signal.SIGCONT)
         await starting
-    assert server_pid(own_data_dir) != pid
+    assert server_pid(migrated_data_dir) != pid
     server.release()
 
 

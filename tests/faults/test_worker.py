@@ -54,10 +54,9 @@ class Summaries:
 
 
 @pytest.fixture
-async def server(own_data_dir: Path) -> AsyncIterator[EmbeddedServer]:
+async def server(migrated_data_dir: Path) -> AsyncIterator[EmbeddedServer]:
     """A server of the test's own, that nobody starts again but the test."""
-    server = await asyncio.to_thread(EmbeddedServer.acquire, own_data_dir)
-    await (await AsyncReMe(data_dir=own_data_dir).open()).aclose()  # makes the schema
+    server = await asyncio.to_thread(EmbeddedServer.acquire, migrated_data_dir)
     yield server
     server.release()
 
@@ -93,14 +92,14 @@ async def until(happened: Callable[[], Any], seconds: float = 60) -> None:
 
 @pytest.mark.long
 async def test_a_worker_takes_up_its_work_when_the_database_is_back(
-    settings: Settings, server: EmbeddedServer, own_data_dir: Path, caplog: pytest.LogCaptureFixture
+    settings: Settings, server: EmbeddedServer, migrated_data_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with AsyncReMe(settings) as reme:
         summaries = Summaries(reme)
         await reme.record("w", [Message(content="before", session_id="before")])
         await until(lambda: summaries.seen == {"before"})
         with caplog.at_level(logging.WARNING, "reme_core.worker"):
-            await asyncio.to_thread(strike, own_data_dir)
+            await asyncio.to_thread(strike, migrated_data_dir)
             await until(lambda: "background work waits" in caplog.text)
             await asyncio.sleep(3)  # for another attempt or two
         assert caplog.text.count("background work waits for the database") == 1
@@ -113,22 +112,22 @@ async def test_a_worker_takes_up_its_work_when_the_database_is_back(
 
 
 async def test_a_worker_of_the_embedded_server_takes_up_its_work_again(
-    settings: Settings, server: EmbeddedServer, own_data_dir: Path
+    settings: Settings, server: EmbeddedServer, migrated_data_dir: Path
 ) -> None:
-    async with AsyncReMe(settings.model_copy(update={"database_url": None, "data_dir": own_data_dir})) as reme:
+    async with AsyncReMe(settings.model_copy(update={"database_url": None, "data_dir": migrated_data_dir})) as reme:
         summaries = Summaries(reme)
         reme.background.start()
         await asyncio.sleep(1)
-        before = server_pid(own_data_dir)
-        await asyncio.to_thread(strike, own_data_dir)
-        await until(lambda: another_runs(own_data_dir, before))  # the worker itself has it started
+        before = server_pid(migrated_data_dir)
+        await asyncio.to_thread(strike, migrated_data_dir)
+        await until(lambda: another_runs(migrated_data_dir, before))  # the worker itself has it started
         await asyncio.to_thread(server.ensure_running)
         await record_elsewhere(settings, "after")
         await until(lambda: summaries.seen == {"after"})
 
 
 async def test_a_job_that_an_outage_broke_off_runs_again(
-    settings: Settings, server: EmbeddedServer, own_data_dir: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, server: EmbeddedServer, migrated_data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("reme_core.worker._STALLED_SECONDS", 0.0)
     monkeypatch.setattr("reme_core.worker._UPKEEP_SECONDS", 0.5)
@@ -143,7 +142,7 @@ async def test_a_job_that_an_outage_broke_off_runs_again(
         reme.background._summarise = hang
         await reme.record("w", [Message(content="do not lose me")])
         await asyncio.wait_for(under_way.wait(), 30)
-        await asyncio.to_thread(strike, own_data_dir)
+        await asyncio.to_thread(strike, migrated_data_dir)
         reme.background._summarise = summaries
         await asyncio.to_thread(server.ensure_running)
         await until(lambda: summaries.seen == {"do not lose me"})
@@ -162,13 +161,15 @@ async def test_a_worker_that_is_only_starting_ends_at_once(settings: Settings, a
 
 
 @pytest.mark.parametrize("after", [0.0, 2.0])
-async def test_a_worker_ends_in_the_middle_of_an_outage(settings: Settings, own_data_dir: Path, after: float) -> None:
+async def test_a_worker_ends_in_the_middle_of_an_outage(
+    settings: Settings, migrated_data_dir: Path, after: float
+) -> None:
     reme = await AsyncReMe(settings).open()
     summaries = Summaries(reme)
     await reme.record("w", [Message(content="before")])
     await until(lambda: summaries.seen)
     await reme.recall("w", "before")  # leaves log entries to be written
-    await asyncio.to_thread(strike, own_data_dir)
+    await asyncio.to_thread(strike, migrated_data_dir)
     await asyncio.sleep(after)
     begun = time.monotonic()
     await reme.aclose()
@@ -178,7 +179,7 @@ async def test_a_worker_ends_in_the_middle_of_an_outage(settings: Settings, own_
 
 @pytest.mark.parametrize("away", [False, True])
 async def test_a_worker_ends_in_the_middle_of_a_job_which_runs_again(
-    settings: Settings, server: EmbeddedServer, own_data_dir: Path, away: bool
+    settings: Settings, server: EmbeddedServer, migrated_data_dir: Path, away: bool
 ) -> None:
     settings.worker.stop_seconds = 1
     reme, under_way = await AsyncReMe(settings).open(), asyncio.Event()
@@ -191,7 +192,7 @@ async def test_a_worker_ends_in_the_middle_of_a_job_which_runs_again(
     await reme.record("w", [Message(content="do not lose me")])
     await asyncio.wait_for(under_way.wait(), 30)
     if away:
-        await asyncio.to_thread(strike, own_data_dir)
+        await asyncio.to_thread(strike, migrated_data_dir)
     begun = time.monotonic()
     await reme.aclose()
     assert time.monotonic() - begun < PROMPTLY
@@ -204,10 +205,10 @@ async def test_a_worker_ends_in_the_middle_of_a_job_which_runs_again(
         assert job.status == ("doing" if away else "todo")  # left by a dead worker, or given back
 
 
-async def test_who_waits_for_work_in_an_outage_is_told(settings: Settings, own_data_dir: Path) -> None:
+async def test_who_waits_for_work_in_an_outage_is_told(settings: Settings, migrated_data_dir: Path) -> None:
     settings.worker.embedded = False
     async with AsyncReMe(settings) as reme:
         await reme.record("w", [Message(content="before")])
-        await asyncio.to_thread(strike, own_data_dir)
+        await asyncio.to_thread(strike, migrated_data_dir)
         with pytest.raises(DatabaseUnavailableError):
             await reme.background._worker.work_off()
