@@ -11,14 +11,16 @@ import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
 
+from reme_core.models import local
 from reme_core.settings import Settings
 from reme_core.store import migrate
 from reme_core.store.database import Database
@@ -28,6 +30,8 @@ from tests.loopback import loopback, loopback_server  # noqa: F401  (fixtures)
 
 # Hundreds of processes are started here; what the first has compiled, the others need not.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Several processes embed at once, and threads of one would only wait for those of another.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -47,6 +51,22 @@ def no_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if name.startswith(("REME_", "FLOW_", "OPENAI_", "DASHSCOPE_")) or name == "DATABASE_URL":
             monkeypatch.delenv(name)
     monkeypatch.setenv("REME_HOME", str(tmp_path / "reme-home"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def told_once() -> Iterator[Callable[..., local.Vectors]]:
+    """Have the offline model embed a text once: hundreds of tests tell it the same few stories. Gives the real way."""
+    embed, known = local._encode, dict[tuple[str, bool, str], local.Vectors]()
+
+    def recalled(engine: str, texts: list[str], is_query: bool) -> local.Vectors:
+        new = [text for text in dict.fromkeys(texts) if (engine, is_query, text) not in known]
+        if new:
+            known.update(zip([(engine, is_query, text) for text in new], embed(engine, new, is_query), strict=True))
+        return np.stack([known[engine, is_query, text] for text in texts])
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(local, "_encode", recalled)
+        yield embed
 
 
 @pytest.fixture(scope="session")

