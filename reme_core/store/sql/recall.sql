@@ -37,8 +37,11 @@ matched as materialized (
 lexical_leg as materialized (
     select matched.document_id, matched.score, -(e.embedding <#> %(vector)b::halfvec) as similarity
     from (select * from matched order by score desc, document_id offset 0) matched
-    ${outer} join reme.embedding e
-        on e.workspace_id = %(workspace)s and e.model = %(model)s and e.document_id = matched.document_id
+    ${outer} join lateral (
+        select e.* from reme.embedding e
+        where e.workspace_id = %(workspace)s and e.model = %(model)s and e.document_id = matched.document_id
+        limit 1
+    ) e on true
     ${join_matched}
     where true ${matched_conditions}
     order by matched.score desc, matched.document_id
@@ -69,7 +72,7 @@ best as (
     limit %(limit)s
 )
 select best.similarity, best.vector, best.lexical, 0, 0, best.time, best.type, best.final, ${columns}
-from best join reme.memory m on m.workspace_id = %(workspace)s and m.document_id = best.document_id ${join_history}
+from best ${join_best} ${join_history}
 order by best.final desc, best.document_id
 
 -- name: messages
@@ -82,7 +85,7 @@ judged as materialized (
                 then 1.0 else 0 end as speaker,
            case when right(rtrim(m.content), 1) in ('?', '？') then -%(question_malus)s else 0 end
            + %(length_bonus)s * m.terms / (m.terms + 20.0) as prior
-    from scaled s join reme.message m on m.workspace_id = %(workspace)s and m.document_id = s.document_id
+    from scaled s ${join_judged}
 ),
 ranked as materialized (
     select *, coalesce(max(own) over (partition by session_id) / nullif(max(own) over (), 0), 0) as session
@@ -95,7 +98,7 @@ best as (
     limit %(limit)s
 )
 select best.similarity, best.vector, best.lexical, best.session, best.speaker, 1, 1, best.final, ${columns}
-from best join reme.message m on m.workspace_id = %(workspace)s and m.document_id = best.document_id
+from best ${join_best}
 order by best.final desc, best.document_id
 
 -- name: convex
