@@ -23,7 +23,7 @@ from reme_core.store.serving import Serving
 log = logging.getLogger(__name__)
 
 _QUIET_SECONDS = 2.0  # without an addition, until a workspace's index is seen to
-_MOST_SECONDS = 60.0  # until it is, where additions never stop
+_MOST_SECONDS = 300.0  # until it is, where additions never stop: longer than most bulk loads take
 
 
 class Indexing:

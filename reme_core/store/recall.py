@@ -211,7 +211,7 @@ class _Shape:
 
 @lru_cache(maxsize=256)
 def _statement(shape: _Shape) -> str:
-    own_row = f"join reme.{shape.corpus} m on m.workspace_id = %(workspace)s and m.document_id = {{}}.document_id"
+    own_row = f"join reme.{shape.corpus} m on m.workspace_id = %(workspace)s and m.document_id = e.document_id"
     # A limit makes the planner look each row up by its key, also where it takes the table for empty: before the first
     # ANALYZE it would rather read the whole workspace, and keep to that plan.
     looked_up = (
@@ -234,7 +234,7 @@ def _statement(shape: _Shape) -> str:
         "embedding": f"(e.embedding{cast})" if cast else "e.embedding",
         "query": f"%(vector)b::halfvec{cast.removeprefix('::halfvec')}",
         "model": quoted(shape.model) if shape.model else "%(model)s",
-        "join": own_row.format("e") if on_row else "",
+        "join": own_row if on_row else "",
         "conditions": "".join(on_index + on_row),
         "outer": "left" if outer else "",
         "join_matched": looked_up.format("matched") if on_row else "",
