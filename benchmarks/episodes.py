@@ -11,7 +11,7 @@ import random
 import time
 
 from benchmarks.common import fresh_reme, percentiles, report
-from reme_core.experience import Episode, MistakeCard
+from reme_core.episodes.rules import Episode, MistakeCard
 
 WORKSPACE = "bench"
 ROUNDS = 400

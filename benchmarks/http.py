@@ -30,7 +30,7 @@ from benchmarks import synthetic
 from benchmarks.common import fresh_reme, percentiles, report
 from reme_core import Kind, Memory
 from reme_core.settings import EmbeddingSettings
-from reme_core.store import hnsw
+from reme_core.store.index import hnsw
 
 DIMENSIONS = 1024
 MODEL = "benchmark-embedding"

@@ -19,14 +19,15 @@ from rich.progress import track
 
 from benchmarks import synthetic
 from benchmarks.common import fresh_reme, percentiles, report
-from reme_core import AsyncReMe, Memory
-from reme_core.store import hnsw
+from reme_core import Memory
+from reme_core.engine import Engine
+from reme_core.store.index import hnsw
 
 DIMENSIONS = 384
 BATCH = 5_000
 
 
-async def through_api(reme: AsyncReMe, memories: list[Memory], vectors: synthetic.Vectors) -> float:
+async def through_api(reme: Engine, memories: list[Memory], vectors: synthetic.Vectors) -> float:
     """Seconds for all of them, in batches."""
     begun = time.perf_counter()
     for start in track(range(0, len(memories), BATCH), "Adding", console=Console(stderr=True)):
@@ -35,7 +36,7 @@ async def through_api(reme: AsyncReMe, memories: list[Memory], vectors: syntheti
     return time.perf_counter() - begun
 
 
-async def by_copy(reme: AsyncReMe, memories: list[Memory], vectors: synthetic.Vectors) -> float:
+async def by_copy(reme: Engine, memories: list[Memory], vectors: synthetic.Vectors) -> float:
     """Seconds for the same rows, copied into a table that has a key and nothing else."""
     async with reme.database.owner_connection() as connection:
         await connection.execute("create table public.bare (id text primary key, content text, embedding halfvec)")
@@ -47,7 +48,7 @@ async def by_copy(reme: AsyncReMe, memories: list[Memory], vectors: synthetic.Ve
         return time.perf_counter() - begun
 
 
-async def one_by_one(reme: AsyncReMe, memories: list[Memory], vectors: synthetic.Vectors) -> list[float]:
+async def one_by_one(reme: Engine, memories: list[Memory], vectors: synthetic.Vectors) -> list[float]:
     """Seconds of each single add."""
     seconds = []
     for n, (memory, vector) in enumerate(zip(memories, vectors, strict=True)):

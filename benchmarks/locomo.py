@@ -24,8 +24,9 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.common import DATA, fresh_reme, percentiles, report
-from reme_core import AsyncReMe, Message
-from reme_core.store import recall
+from reme_core import Message
+from reme_core.engine import Engine
+from reme_core.store import recall_sql
 
 CATEGORIES = {1: "multi_hop", 2: "temporal", 3: "open_domain", 4: "single_hop"}
 DEPTHS = (5, 10, 20)
@@ -71,7 +72,7 @@ def judge(found: list[str], evidence: set[str]) -> Scores:
     return scores | {"hit@10": float(any(r <= 10 for r in ranks)), "mrr": 1 / ranks[0] if ranks else 0.0}
 
 
-async def ask_all(reme: AsyncReMe, asked: dict[str, list[tuple[str, str, set[str]]]]) -> tuple[Any, list[float]]:
+async def ask_all(reme: Engine, asked: dict[str, list[tuple[str, str, set[str]]]]) -> tuple[Any, list[float]]:
     """Scores by category (and `overall`), and the seconds each recall took, embedding included."""
     scores: dict[str, list[Scores]] = defaultdict(list)
     seconds = []
@@ -106,14 +107,14 @@ async def run(path: Path) -> None:
             turns += len(messages)
             asked[workspace] = questions_of(sample)
         both, seconds = await ask_all(reme, asked)
-        alpha = recall.ALPHA
+        alpha = recall_sql.ALPHA
         try:
-            recall.ALPHA = 1.0
+            recall_sql.ALPHA = 1.0
             vector, _ = await ask_all(reme, asked)
-            recall.ALPHA = 0.0
+            recall_sql.ALPHA = 0.0
             lexical, _ = await ask_all(reme, asked)
         finally:
-            recall.ALPHA = alpha
+            recall_sql.ALPHA = alpha
 
     table = Table("", *both["overall"], title=f"{len(seconds)} questions, {turns} turns, {len(samples)} conversations")
     rows = {"both legs": both["overall"], "vector only": vector["overall"], "lexical only": lexical["overall"]}

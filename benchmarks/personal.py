@@ -1,214 +1,276 @@
-"""How well personal memory is kept over a year: 60 facts that must be current, superseded or absent at given moments.
+"""How well personal memory holds in real conversations: facts kept, what changed, what is false, questions answered.
 
-    python -m benchmarks.personal                                       # the offline rules
-    python -m benchmarks.personal --llm http://127.0.0.1:8000/v1        # a chat model as well
+    python -m benchmarks.personal                                     # without a model, on the people of the project
+    python -m benchmarks.personal --llm oracle                        # a perfect reader: all that is around the model
+    python -m benchmarks.personal --llm http://127.0.0.1:8000/v1      # a chat model
+    python -m benchmarks.personal --people FOLDER                     # other people
 
-The year (`personal_year.yaml`) has moves, changed jobs, retracted preferences, fiction, jokes, role play, pasted text
-and what assistants say. Every conversation is summarised on its day, and the facts are looked up in the database. The
-last line is a JSON object.
+Every session is summarised when it ends, and every question is asked at its moment. Intervals are 95 % by bootstrap
+over people. The last line is a JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import re
-import tempfile
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
+import numpy as np
 from pydantic import SecretStr
 
-from reme_core.app import AsyncReMe
-from reme_core.ops.personal.retrieval import TYPE_WEIGHTS
-from reme_core.schema import Memory, Status
-from reme_core.settings import ChatSettings, Settings, WorkerSettings
+from benchmarks.common import fresh_reme, report
+from benchmarks.oracle import Oracle
+from benchmarks.people import DATA, Fact, Person, Query, read_people, says
+from reme_core.engine import Engine
+from reme_core.models.base import Vectors
+from reme_core.models.local import LocalEmbedder
+from reme_core.settings import ChatSettings, OpSettings, WorkerSettings
 from reme_core.store.filters import Filters
-from reme_core.text.timex import find_times
+from reme_core.text.terms import terms
+from reme_core.types import Memory, Message, Status
 
-YEAR = Path(__file__).with_name("personal_year.yaml")
-
-
-@dataclass(frozen=True)
-class Check:
-    """One fact that must be in one state at one moment."""
-
-    day: date
-    state: str
-    fact: str
-    patterns: tuple[str, ...]
-
-    def found_in(self, memories: Sequence[Memory]) -> str:
-        """The state that the memories give to the fact."""
-        saying = [m for m in memories if self._says(m.content)]
-        if any(m.status == Status.ACTIVE for m in saying):
-            return "current"
-        return "superseded" if saying else "absent"
-
-    def _says(self, content: str) -> bool:
-        wanted = [p for p in self.patterns if not p.startswith("!")]
-        unwanted = [p.removeprefix("!") for p in self.patterns if p.startswith("!")]
-        if any(re.search(pattern, content, re.IGNORECASE) for pattern in unwanted):
-            return False
-        return all(re.search(pattern, content, re.IGNORECASE) for pattern in wanted)
+TOP_K = 5
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a check."""
+@dataclass(slots=True)
+class Tally:
+    """What one person's conversations came to: counts of right ones and of all, by measure."""
 
-    person: str
-    check: Check
-    got: str
+    counts: dict[str, list[int]] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    calls: list[int] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
 
-    @property
-    def right(self) -> bool:
-        return self.got == self.check.state
-
-    @property
-    def false_fact(self) -> bool:
-        """Something counts as true that isn't: worse than something forgotten."""
-        return self.got == "current" and self.check.state != "current"
-
-
-def the_year() -> list[dict[str, Any]]:
-    """The scripted year of every person."""
-    people: list[dict[str, Any]] = yaml.safe_load(YEAR.read_text(encoding="utf-8"))
-    return people
+    def add(self, measure: str, right: bool, note: str = "") -> None:
+        """Count one case; `note` says what went wrong."""
+        got = self.counts.setdefault(measure, [0, 0])
+        got[0] += right
+        got[1] += 1
+        if note and not right:
+            self.wrong.append(f"{measure}: {note}")
 
 
-def checks_of(person: dict[str, Any]) -> list[Check]:
-    """The facts to look up, in order of time."""
-    return [Check(day, state, str(fact), tuple(map(str, patterns))) for day, state, fact, *patterns in person["checks"]]
+class Run:
+    """One person's conversations, from the first session to the last question."""
 
+    def __init__(self, reme: Engine, person: Person) -> None:
+        self._reme, self._person = reme, person
+        self._tally = Tally()
+        self._reads = reme.chat is not None
+        self._raw = RawMessages()
 
-def messages_of(session: dict[str, Any]) -> list[dict[str, Any]]:
-    """The messages of one conversation in ReMe's wire form."""
-    start = datetime(session["day"].year, session["day"].month, session["day"].day, 9, tzinfo=UTC)
-    roles = {"u": "user", "a": "assistant"}
-    return [
-        {
-            "role": roles[turn.partition(":")[0]],
-            "content": turn.partition(":")[2].strip(),
-            "time_created": (start + timedelta(minutes=number)).strftime("%Y-%m-%d %H:%M:%S"),
-        }
-        for number, turn in enumerate(session["turns"])
-    ]
+    async def tally(self) -> Tally:
+        """Let the conversations pass, look at every moment, and count."""
+        moments: list[tuple[datetime, Callable[[], Any]]] = []
+        moments += [(c.at, lambda c=c: self._check(c.fact, c.state, c.at)) for c in self._person.checks]
+        moments += [(q.at, lambda q=q: self._ask(q)) for q in self._person.queries]
+        moments.sort(key=lambda moment: moment[0])
+        for session in self._person.sessions:
+            while moments and moments[0][0] < session[0].sent_at:
+                await moments.pop(0)[1]()
+            await self._summarise(session)
+        for _, look in moments:
+            await look()
+        await self._closing()
+        return self._tally
 
-
-async def live(reme: AsyncReMe, person: dict[str, Any], workspace: str) -> list[Outcome]:
-    """Let a person's year pass, and look their facts up on the days given."""
-    outcomes = []
-    waiting = checks_of(person)
-    for session in person["sessions"]:
-        outcomes += await _due(reme, person, workspace, [c for c in waiting if c.day < session["day"]])
-        waiting = [c for c in waiting if c.day >= session["day"]]
-        await reme.execute(
-            "summary_personal_memory", workspace_id=workspace, trajectories=[{"messages": messages_of(session)}]
+    async def _summarise(self, session: Sequence[Message]) -> None:
+        before = await self._spent()
+        messages = [m.model_dump(mode="json") for m in session]
+        response = await self._reme.execute(
+            "summary_personal_memory", workspace_id=self._person.name, trajectories=[{"messages": messages}]
         )
-    return outcomes + await _due(reme, person, workspace, waiting)
+        for refused in response.metadata.get("refused", ()):
+            self._tally.wrong.append(f"refused: {refused['reason']}: {refused['operation']}")
+        after = await self._spent()
+        self._tally.calls.append(after[0] - before[0])
+        self._tally.tokens.append(after[1] - before[1])
+        await self._raw.hear(session)
+
+    async def _spent(self) -> tuple[int, int]:
+        """Calls of the chat model and their tokens so far."""
+        await self._reme.log_writer.flush()
+        found = await self._reme.database.fetch(
+            self._person.name,
+            "select count(*), coalesce(sum(prompt_tokens + completion_tokens), 0) from reme.model_call"
+            " where workspace_id = %(workspace)s and purpose not like 'embed%%'",
+            {"workspace": self._person.name},
+        )
+        return int(found[0][0]), int(found[0][1])
+
+    async def _memories(self) -> list[Memory]:
+        return await self._reme.memories.list(self._person.name, Filters(status=None), limit=1_000)
+
+    def _holding(self, fact: Fact, memories: Sequence[Memory]) -> list[Memory]:
+        """The memories that hold a fact: by evidence, and where they were read, by what they say as well."""
+        resting = [m for m in memories if {s.id for s in m.sources} & set(fact.evidence)]
+        return [m for m in resting if not self._reads or fact.said_in(m.content)]
+
+    async def _check(self, fact_id: str, wanted: str, at: datetime) -> None:
+        fact = self._person.facts[fact_id]
+        holding = self._holding(fact, await self._memories())
+        current = any(_holds(memory, at) for memory in holding)
+        known = any(m.status != Status.DELETED and "forgotten" not in m.metadata for m in holding)
+        got = "current" if current else "ended" if known else "absent"
+        if fact.how == "retracted" and got == "ended":
+            got = wanted if wanted == "absent" else got  # kept as history, and not held as true
+        if self._reads:
+            self._tally.add("right at a moment", got == wanted, f"{at:%Y-%m-%d} {fact.statement}: {got}, not {wanted}")
+            if wanted != "current":
+                self._tally.add("outdated held current", got == "current")
+        elif wanted == "absent" and fact.how == "forgotten":
+            self._tally.add("forgotten when asked to", got == "absent", f"{fact.statement}: {got}")
+
+    async def _ask(self, query: Query) -> None:
+        facts = [self._person.facts[fact] for fact in query.facts]
+        request = {"workspace_id": self._person.name, "query": query.text, "top_k": TOP_K, "now": query.at.isoformat()}
+        known = {m.memory_id: m for m in await self._memories()}
+        response = await self._reme.execute("retrieve_personal_memory", **request)
+        ids = [hit["memory_id"] for hit in response.metadata["memory_list"]]
+        ids += [standing["memory_id"] for standing in response.metadata["profile"]]
+        memories = [known[i] for i in ids if i in known]
+        told = {i for i in ids if i not in known}
+        by_memories = [bool(self._holding(fact, memories)) for fact in facts]
+        by_note = [held or bool(told & set(fact.evidence)) for held, fact in zip(by_memories, facts, strict=True)]
+        self._tally.add("question answered by the note", all(by_note), query.text)
+        self._tally.add("question answered by memories alone", all(by_memories))
+        for name, found in (
+            ("baseline: messages by cosine", await self._raw.by_cosine(query.text, TOP_K)),
+            ("baseline: messages by BM25", self._raw.by_bm25(query.text, TOP_K)),
+            ("baseline: nothing", set[str]()),
+        ):
+            self._tally.add(name, all(found & set(fact.evidence) for fact in facts))
+
+    async def _closing(self) -> None:
+        memories = await self._memories()
+        for fact in self._person.facts.values():
+            holding = self._holding(fact, memories)
+            if fact.how != "forgotten" or not self._reads:
+                self._tally.add("fact kept", bool(holding), fact.statement)
+            if self._reads and fact.how and fact.how != "elapsed" and holding:
+                ended = not any(m.status == Status.ACTIVE for m in holding)
+                self._tally.add("change ended", ended, fact.statement)
+        for message_id, false_says in self._person.never.items():
+            resting = [m for m in memories if message_id in {s.id for s in m.sources}]
+            if self._reads and false_says:
+                resting = [m for m in resting if says(false_says, m.content)]
+            self._tally.add("remembered what says nothing", bool(resting))
+        quoted = {source.id for memory in memories for source in memory.sources}
+        for message in self._person.messages:
+            if message.role == "user":
+                self._tally.add("messages kept", message.message_id in quoted)
 
 
-async def _due(reme: AsyncReMe, person: dict[str, Any], workspace: str, checks: Sequence[Check]) -> list[Outcome]:
-    if not checks:
-        return []
-    memories = await reme.memories.list(workspace, Filters(status=None), limit=1_000)
-    return [Outcome(person["person"], check, check.found_in(memories)) for check in checks]
+def _holds(memory: Memory, at: datetime) -> bool:
+    return memory.status == Status.ACTIVE and (memory.valid_until is None or memory.valid_until > at)
 
 
-async def recalled(reme: AsyncReMe, person: dict[str, Any], workspace: str, *, top_k: int = 10) -> dict[str, float]:
-    """How high answers to the closing questions stand (mean reciprocal rank), by what recall is told beside them."""
-    now = datetime(2024, 12, 20, 12, tzinfo=UTC)
-    ranks = dict.fromkeys(RECALLS, 0.0)
-    for query, pattern in person["questions"]:
-        mentions = find_times(query, now=now)
-        boost = next((m.range for m in mentions if m.range.start), None)
-        for name, (weights, boosted) in RECALLS.items():
-            found = await reme.recall(
-                workspace, query, kind="personal", limit=top_k, type_weights=weights, boost=boost if boosted else None
-            )
-            right = (hit.rank for hit in found.hits if re.search(pattern, hit.content, re.IGNORECASE))
-            ranks[name] += 1 / next(right, 1_000)
-    return {name: total / len(person["questions"]) for name, total in ranks.items()}
+class RawMessages:
+    """What a search of people's messages alone finds, as a baseline."""
+
+    def __init__(self) -> None:
+        self._embedder = LocalEmbedder()
+        self._ids: list[str] = []
+        self._vectors: list[Vectors] = []
+        self._terms: list[list[str]] = []
+
+    async def hear(self, session: Sequence[Message]) -> None:
+        """Take in what people say in a session."""
+        told = [m for m in session if m.role == "user"]
+        self._ids += [m.message_id for m in told]
+        self._vectors.append(await self._embedder.embed([m.content for m in told], "passage"))
+        self._terms += [terms(m.content) for m in told]
+
+    async def by_cosine(self, query: str, top_k: int) -> set[str]:
+        """The messages nearest in meaning."""
+        scores = np.vstack(self._vectors) @ (await self._embedder.embed([query], "query"))[0]
+        return self._best(scores, top_k)
+
+    def by_bm25(self, query: str, top_k: int) -> set[str]:
+        """The messages nearest in words (k1 1.2, b 0.75)."""
+        mean = sum(map(len, self._terms)) / len(self._terms)
+        scores = np.zeros(len(self._ids))
+        for term in set(terms(query)):
+            holding = sum(term in own for own in self._terms)
+            idf = np.log(1 + (len(self._ids) - holding + 0.5) / (holding + 0.5))
+            counts = np.array([own.count(term) for own in self._terms])
+            lengths = np.array([len(own) for own in self._terms])
+            scores += idf * counts * 2.2 / (counts + 1.2 * (0.25 + 0.75 * lengths / mean))
+        return self._best(scores, top_k)
+
+    def _best(self, scores: Vectors, top_k: int) -> set[str]:
+        return {self._ids[place] for place in np.argsort(-scores)[:top_k] if scores[place] > 0}
 
 
-RECALLS: dict[str, tuple[dict[str, float], bool]] = {
-    "plain": ({}, False),
-    "time": ({}, True),
-    "types": (TYPE_WEIGHTS, False),
-    "types and time": (TYPE_WEIGHTS, True),
-}
+def interval(tallies: Sequence[Tally], measure: str) -> tuple[float, float, float] | None:
+    """The share of right ones over all people, and its 95 % interval by bootstrap over people."""
+    pairs = np.array([tally.counts.get(measure, [0, 0]) for tally in tallies])
+    if not pairs[:, 1].sum():
+        return None
+    draws = np.random.default_rng(0).integers(0, len(pairs), (2_000, len(pairs)))
+    sums = pairs[draws].sum(axis=1)
+    shares = sums[sums[:, 1] > 0]
+    low, high = np.percentile(shares[:, 0] / shares[:, 1], [2.5, 97.5])
+    return float(pairs[:, 0].sum() / pairs[:, 1].sum()), float(low), float(high)
 
 
-async def measure(reme: AsyncReMe, name: str, *, show: bool) -> dict[str, Any]:
-    """One year for everybody; prints a table and gives the counts."""
-    begun = time.perf_counter()
-    outcomes: list[Outcome] = []
-    shares: list[dict[str, float]] = []
-    for person in the_year():
-        workspace = f"{name} {person['language']}"
-        outcomes += await live(reme, person, workspace)
-        await reme.execute("reflect", workspace_id=workspace)
-        shares.append(await recalled(reme, person, workspace))
-        if show:
-            for memory in reversed(await reme.memories.list(workspace, Filters(status=None), limit=1_000)):
-                print(f"  {memory.status:10} {memory.kind:11} {memory.observed_at:%Y-%m-%d}  {memory.content}")
-    seconds = time.perf_counter() - begun
-    print(f"\n{name}")
-    for o in outcomes:
-        verdict = "ok" if o.right else "FALSE" if o.false_fact else "missed"
-        print(f"  {o.check.day}  {o.check.state:10}  {o.got:10}  {verdict:6}  {o.check.fact}")
-    right = sum(o.right for o in outcomes)
-    false = sum(o.false_fact for o in outcomes)
-    print(f"  {right} of {len(outcomes)} right, {false} false facts, {seconds:.1f} s")
-    means = {recall: round(sum(share[recall] for share in shares) / len(shares), 3) for recall in RECALLS}
-    print("  mean reciprocal rank of answers: " + ", ".join(f"{recall} {share}" for recall, share in means.items()))
-    return {
-        "reciprocal_rank": means,
-        "facts": len(outcomes),
-        "right": right,
-        "share_right": round(right / len(outcomes), 3),
-        "false_facts": false,
-        "seconds": round(seconds, 1),
-        "wrong": [f"{o.check.day} {o.check.fact}: {o.got}" for o in outcomes if not o.right],
-    }
+def table(tallies: Sequence[Tally]) -> dict[str, Any]:
+    """Print a line a measure, and give the figures."""
+    figures: dict[str, Any] = {}
+    for measure in dict.fromkeys(name for tally in tallies for name in tally.counts):
+        found = interval(tallies, measure)
+        if found is not None:
+            share, low, high = found
+            right = sum(tally.counts.get(measure, [0, 0])[0] for tally in tallies)
+            cases = sum(tally.counts.get(measure, [0, 0])[1] for tally in tallies)
+            print(f"  {measure:38} {share:6.1%}  ({low:.1%} to {high:.1%})  {right} of {cases}")
+            figures[measure] = {"share": round(share, 3), "low": round(low, 3), "high": round(high, 3), "of": cases}
+    for name in ("calls", "tokens"):
+        spent = [n for tally in tallies for n in getattr(tally, name)]
+        print(f"  {name} of the model a session: median {np.median(spent):g}, most {max(spent)}")
+        figures[name] = {"median": float(np.median(spent)), "most": max(spent)}
+    return figures
 
 
 async def main(arguments: argparse.Namespace) -> None:
-    """Measure the rules, and the model where one is named."""
-    runs: dict[str, dict[str, ChatSettings]] = {"rules": {}}
-    if arguments.llm:
-        model = ChatSettings(
-            backend="openai",
-            base_url=arguments.llm,
-            model_name=arguments.model,
-            api_key=SecretStr("none"),
-            timeout_seconds=arguments.timeout,
+    """Let everybody's conversations pass, and print the table."""
+    people = read_people(arguments.people)
+    with Oracle(people) if arguments.llm == "oracle" else nullcontext() as oracle:
+        url = oracle.url if oracle else arguments.llm
+        chat = ChatSettings(
+            base_url=url, model_name=arguments.model, api_key=SecretStr("none"), timeout_seconds=arguments.timeout,
             max_concurrency=1,
-        )
-        runs[arguments.model] = {"default": model}
-    if arguments.only_model:
-        runs.pop("rules")
-    found = {}
-    with tempfile.TemporaryDirectory(prefix="reme-", dir="/tmp") as folder:
-        for name, llm in runs.items():
-            settings = Settings(data_dir=Path(folder), llm=llm, worker=WorkerSettings(embedded=False))
-            async with AsyncReMe(settings) as reme:
-                found[name] = await measure(reme, name, show=arguments.show)
-    print(json.dumps({"benchmark": "personal", **found}, ensure_ascii=False))
+        )  # fmt: skip
+        settings: dict[str, Any] = {"worker": WorkerSettings(embedded=False)}
+        if url != "none":
+            settings["llm"] = {"default": chat}
+        if arguments.small:
+            settings["op"] = {"read_conversation": OpSettings.model_validate({"small": True})}
+        async with fresh_reme(**settings) as reme:
+            tallies = [await Run(reme, person).tally() for person in people]
+    if arguments.wrong:
+        for person, tally in zip(people, tallies, strict=True):
+            print(person.name, *tally.wrong, sep="\n    ")
+    print(f"\n{len(people)} people, {sum(len(p.facts) for p in people)} facts, model: {arguments.llm}")
+    report(benchmark="personal", llm=arguments.llm, people=[p.name for p in people], **table(tallies))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments, which `reme eval personal` takes as well."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--people", type=Path, default=DATA / "dev", help="a folder of people's files")
+    made.add_argument("--llm", default="none", help="none, oracle, or the URL of an OpenAI-compatible endpoint")
+    made.add_argument("--model", default="default", help="the model's name there")
+    made.add_argument("--small", action="store_true", help="the smaller schema, for models of few billion parameters")
+    made.add_argument("--timeout", type=float, default=600, help="seconds to wait for one answer")
+    made.add_argument("--wrong", action="store_true", help="print what went wrong")
+    return made
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--llm", help="an OpenAI-compatible endpoint, such as http://127.0.0.1:8000/v1")
-    parser.add_argument("--model", default="default", help="the model's name there")
-    parser.add_argument("--timeout", type=float, default=600, help="seconds to wait for one answer")
-    parser.add_argument("--only-model", action="store_true", help="leave the rules out")
-    parser.add_argument("--show", action="store_true", help="print every memory that was made")
-    asyncio.run(main(parser.parse_args()))
+    asyncio.run(main(parser().parse_args()))

@@ -25,8 +25,9 @@ from rich.progress import track
 from benchmarks import synthetic
 from benchmarks.common import fresh_reme, percentiles, report
 from reme_core import AsyncReMe
-from reme_core.store import hnsw, postings, recall
+from reme_core.store import recall_sql
 from reme_core.store.filters import Filters
+from reme_core.store.index import hnsw, postings
 
 Vector = npt.NDArray[np.float32]
 DIMENSIONS = 384
@@ -76,9 +77,9 @@ async def bound_model(reme: AsyncReMe, workspace: str) -> str:
 
 def by_hand(width: int | None, model: str, workspace: str, query: str, vector: Vector) -> tuple[str, dict[str, Any]]:
     """The hybrid statement with its values, as somebody would write it who needs nothing else."""
-    question = recall.Question(workspace, query, vector, model, LIMIT)
-    plan = recall.Plan(hnsw_dimensions=width)
-    return recall.prepare(question, Filters(), plan)
+    question = recall_sql.Question(workspace, query, vector, model, LIMIT)
+    plan = recall_sql.Plan(hnsw_dimensions=width)
+    return recall_sql.prepare(question, Filters(), plan)
 
 
 def vector_leg(width: int | None, model: str, workspace: str, vector: Vector) -> tuple[str, tuple[Any, ...]]:
@@ -150,9 +151,9 @@ async def agree(reme: AsyncReMe, asked: list[tuple[str, str, Vector]]) -> float:
     shares = []
     for name, query, vector in asked:
         found = await reme.recall(name, query, embedding=vector, limit=LIMIT)
-        question = recall.Question(name, query, vector, await bound_model(reme, name), LIMIT)
-        exact = await recall.recall_memories(
-            reme.database, question, Filters(), recall.Plan(postings_per_term=10_000_000)
+        question = recall_sql.Question(name, query, vector, await bound_model(reme, name), LIMIT)
+        exact = await recall_sql.recall_memories(
+            reme.database, question, Filters(), recall_sql.Plan(postings_per_term=10_000_000)
         )
         right = {hit.memory.memory_id for hit in exact}
         shares.append(len(right & {hit.memory.memory_id for hit in found.hits}) / len(right))

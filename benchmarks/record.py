@@ -20,7 +20,8 @@ from rich.console import Console
 from benchmarks import synthetic
 from benchmarks.common import fresh_reme, percentiles, report
 from benchmarks.recall import DIMENSIONS, load
-from reme_core import AsyncReMe, Message
+from reme_core import Message
+from reme_core.engine import Engine
 
 SESSIONS = 10
 PAUSE_SECONDS = 0.05
@@ -35,7 +36,7 @@ SAID = (
 )
 
 
-async def recording(reme: AsyncReMe, workspace: str, calls: int) -> list[float]:
+async def recording(reme: Engine, workspace: str, calls: int) -> list[float]:
     """Seconds of each call of `record`, after a tenth of them for warming up."""
     seconds, sentence = [], itertools.cycle(SAID)
     for number in range(-calls // 10, calls):
@@ -51,7 +52,7 @@ async def recording(reme: AsyncReMe, workspace: str, calls: int) -> list[float]:
     return seconds
 
 
-async def retrieving(reme: AsyncReMe, memories: int, calls: int) -> list[float]:
+async def retrieving(reme: Engine, memories: int, calls: int) -> list[float]:
     """Seconds of each retrieval; the queries were asked once before, so that their vectors are at hand."""
     ((workspace, (known, vectors)),) = (await load(reme, memories, 1)).items()
     queries = [query for query, _ in synthetic.queries(known, vectors, QUERIES)]

@@ -28,8 +28,9 @@ import matplotlib.pyplot as plt
 from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 from pydantic import BaseModel, SecretStr
 
-from reme_core import AsyncReMe, Settings
-from reme_core.experience import Episode, MistakeCard
+from reme_core import Settings
+from reme_core.engine import Engine
+from reme_core.episodes.rules import Episode, MistakeCard
 from reme_core.models import ChatModel
 from reme_core.settings import ChatSettings
 
@@ -95,7 +96,7 @@ class ModelAgent:
             f'You stood on: {walked}. You are on the last of these. Which way now? Answer with JSON: {{"move": "down"}}'
         )
         messages = [{"role": "system", "content": f"{note}\n\n{system}".strip()}, {"role": "user", "content": user}]
-        return (await self._chat.structured(messages, Move, purpose="frozenlake")).move
+        return (await self._chat.complete_as(messages, Move, purpose="frozenlake")).move
 
 
 async def play(agent: Agent, seed: int, attempt: int, note: str) -> Episode:
@@ -139,7 +140,7 @@ def told(attempt: int, trip: Trip, score: float, *, fell: bool) -> Episode:
     )
 
 
-async def arm(reme: AsyncReMe, agent: Agent, workspace: str, maps: int, attempts: int, *, memory: bool) -> None:
+async def arm(reme: Engine, agent: Agent, workspace: str, maps: int, attempts: int, *, memory: bool) -> None:
     """Try all lakes again and again; each round is recorded as one batch."""
     for attempt in range(attempts):
 
@@ -158,7 +159,7 @@ def interval(passed: int, tried: int) -> tuple[float, float]:
     return middle - half, middle + half
 
 
-async def scores(reme: AsyncReMe, workspace: str, attempts: int) -> list[list[float]]:
+async def scores(reme: Engine, workspace: str, attempts: int) -> list[list[float]]:
     """The scores of all lakes, by attempt, as the view `learning_curve` has them."""
     points = await reme.episodes.curve(workspace)
     return [[point.score for point in points if point.attempt == attempt + 1] for attempt in range(attempts)]
@@ -192,7 +193,7 @@ async def main(options: argparse.Namespace) -> bool:
     with tempfile.TemporaryDirectory(prefix="lake-") as folder:
         model = ChatSettings(model_name=options.model, base_url=options.base_url, api_key=SecretStr(options.api_key))
         llm = {"default": model} if options.agent == "llm" else {}
-        async with AsyncReMe(Settings(data_dir=Path(folder), llm=llm)) as reme:
+        async with Engine(Settings(data_dir=Path(folder), llm=llm)) as reme:
             agent: Agent = ModelAgent(reme.chat) if reme.chat is not None else RuleAgent()
             curves = {}
             for name, memory in (("memory off", False), ("memory on", True)):

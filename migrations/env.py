@@ -1,4 +1,4 @@
-"""Run by Alembic for every migration; the connection comes from `reme_core.store.migrate`, under its lock."""
+"""Run by Alembic for every migration; the connection comes from `reme_core.postgres.migrate`, under its lock."""
 
 from alembic import context
 

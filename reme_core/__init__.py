@@ -11,40 +11,49 @@ from typing import TYPE_CHECKING, Any
 from reme_core._version import __version__
 
 if TYPE_CHECKING:
-    from reme_core.app import AsyncReMe
+    from reme_core.client import AsyncReMe
+    from reme_core.episodes.rules import Episode, MistakeCard
     from reme_core.errors import ReMeError
-    from reme_core.experience import Episode, MistakeCard
-    from reme_core.schema import Hit, Kind, Memory, Message, Recollection, Status, TimeRange, Trajectory
     from reme_core.settings import Settings
+    from reme_core.store.items import Item, Items, ItemWrite, NamespacePattern
     from reme_core.sync import ReMe
-    from reme_core.tool_call import ToolCallResult
+    from reme_core.tools.types import ToolCallResult
+    from reme_core.types import Hit, Kind, Memory, Message, Recollection, Status, TimeRange, Trajectory
 
 _HOMES = {
-    "AsyncReMe": "reme_core.app",
-    "Episode": "reme_core.experience",
-    "Hit": "reme_core.schema",
-    "Kind": "reme_core.schema",
-    "Memory": "reme_core.schema",
-    "Message": "reme_core.schema",
-    "MistakeCard": "reme_core.experience",
+    "AsyncReMe": "reme_core.client",
+    "Episode": "reme_core.episodes.rules",
+    "Hit": "reme_core.types",
+    "Item": "reme_core.store.items",
+    "ItemWrite": "reme_core.store.items",
+    "Items": "reme_core.store.items",
+    "Kind": "reme_core.types",
+    "Memory": "reme_core.types",
+    "Message": "reme_core.types",
+    "MistakeCard": "reme_core.episodes.rules",
+    "NamespacePattern": "reme_core.store.items",
     "ReMe": "reme_core.sync",
     "ReMeError": "reme_core.errors",
-    "Recollection": "reme_core.schema",
+    "Recollection": "reme_core.types",
     "Settings": "reme_core.settings",
-    "Status": "reme_core.schema",
-    "TimeRange": "reme_core.schema",
-    "ToolCallResult": "reme_core.tool_call",
-    "Trajectory": "reme_core.schema",
+    "Status": "reme_core.types",
+    "TimeRange": "reme_core.types",
+    "ToolCallResult": "reme_core.tools.types",
+    "Trajectory": "reme_core.types",
 }
 
 __all__ = [
     "AsyncReMe",
     "Episode",
     "Hit",
+    "Item",
+    "ItemWrite",
+    "Items",
     "Kind",
     "Memory",
     "Message",
     "MistakeCard",
+    "NamespacePattern",
     "ReMe",
     "ReMeError",
     "Recollection",

@@ -1,7 +1,7 @@
-"""A conversation with memory: retrieve before each answer, record after it, and know what shaped it.
+"""A conversation with memory: it recalls before each answer and records after it.
 
-`Chat` is what `reme chat` talks to, and a small adapter of its own: the memory of a turn is `reme_core.turn`, the
-answer is the configured chat model's. Without a model it says so plainly, and shows what it remembers.
+`Chat` stands behind `reme chat`. The configured chat model answers; if there is none, the answer says so and lists what
+was recalled.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from reme_core.app import AsyncReMe
+from reme_core.client import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.errors import InputError
 from reme_core.prompts import Language, phrase
-from reme_core.schema import Memory, Message, new_id
-from reme_core.text.budget import count_tokens
+from reme_core.prompts.budget import count_tokens
 from reme_core.text.terms import language_of
-from reme_core.turn import Note, TurnMemory
+from reme_core.turn.memory import Note, TurnMemory
+from reme_core.types import Memory, Message, new_id
 
 HISTORY_TOKENS = 2_000
-"""How much of the running conversation `history_message_strategy="auto"` shows the model."""
+"""How much of the conversation the model sees by `history_message_strategy="auto"`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +28,10 @@ class ChatAnswer:
     """An answer, and what it rests on.
 
     Attributes:
-        answer: What was said.
-        memories: The memories and earlier messages that the model was shown, standing ones first.
-        note: The note they were shown in, with the scores of its hits.
-        prompt: The messages that the model was given, system prompt included; empty where no model is set.
+        answer: The text of the answer.
+        memories: The memories and earlier messages in the prompt, standing instructions and the profile first.
+        note: The note that contained them, with the scores of its hits.
+        prompt: The messages that the model got, system prompt included; empty if no model is configured.
     """
 
     answer: str
@@ -48,13 +49,13 @@ class Chat:
     ```
 
     Attributes:
-        history: What was said in it so far.
+        history: Its messages so far.
         last: The last answer; None before the first.
     """
 
     def __init__(
         self,
-        reme: AsyncReMe,
+        reme: Engine,
         workspace: str,
         *,
         session_id: str = "",
@@ -62,27 +63,33 @@ class Chat:
         top_k: int = 5,
         token_budget: int = 800,
     ) -> None:
-        """Begin, or take up, a conversation.
+        """Begin a conversation, or continue one.
 
         Args:
-            reme: An open memory.
-            workspace: Whose memory it is.
-            session_id: Names the conversation; default is a new one.
+            reme: An engine that is open in the running event loop.
+            workspace: Whose memory to use.
+            session_id: The id of the conversation; empty begins a new one.
             kinds: What to recall, as `TurnMemory` takes it.
-            top_k: Memories, and as many earlier messages, that an answer may rest on.
-            token_budget: Tokens that they may take in the prompt.
+            top_k: How many memories, and how many earlier messages, to recall at most.
+            token_budget: The tokens that they may take in the prompt.
         """
         self._reme = reme
         self.workspace = workspace
         self.session_id = session_id or new_id()
         self._turn = TurnMemory(
-            reme, workspace, kinds=kinds, top_k=top_k, token_budget=token_budget, write="awaited", on_error="raise"
+            AsyncReMe.of(reme),
+            workspace,
+            kinds=kinds,
+            top_k=top_k,
+            token_budget=token_budget,
+            write="awaited",
+            on_error="raise",
         )
         self.history: list[Message] = []
         self.last: ChatAnswer | None = None
 
     async def chat_with_memory(self, query: str, **options: Any) -> ChatAnswer:
-        """Answer with what is remembered; the options are those of `stream`."""
+        """Answer as `stream` does, whose options it takes, but in one piece."""
         async for _ in self.stream(query, **options):
             pass
         assert self.last is not None
@@ -99,38 +106,38 @@ class Chat:
         history_message_strategy: Literal["auto"] | int | None = "auto",
         remember_response: bool = True,
     ) -> AsyncIterator[str]:
-        """Answer piece by piece; `last` holds the whole of it afterwards.
+        """Answer piece by piece; afterwards, `last` is the whole answer.
 
         Args:
-            query: What the human says.
-            role_name: Who the human is, where the memory holds several people.
-            system_prompt: What the model is told to be; default is a helpful assistant.
-            memory_prompt: What to say before the note of memories; default says that they are memories.
-            temporary_memories: Facts for this answer alone; they are shown and not kept.
-            history_message_strategy: How much of this conversation the model sees: as much as fits into 2,000 tokens
-                (`auto`), its last so many messages, or nothing (None).
-            remember_response: Whether the answer is kept as part of the conversation. What the human says always is;
-                what stands in for an answer where no model is set never is.
+            query: What the user says.
+            role_name: The user's name, if several people share the memory.
+            system_prompt: Instructions to the model; empty takes those of a helpful assistant.
+            memory_prompt: What introduces the note of memories; empty takes a sentence that explains it.
+            temporary_memories: Facts for this answer only; the model sees them, but they are not stored.
+            history_message_strategy: How much of this conversation the model sees: what fits into 2,000 tokens
+                (`auto`), that many of the last messages (a number), or nothing (None).
+            remember_response: Whether to store the answer. What the user says is always stored; the answer that says
+                that no model is configured never is.
 
         Raises:
             InputError: The query is empty.
-            ModelError: The model failed; what the human said is kept.
+            ModelError: The model failed; what the user said is stored all the same.
         """
         if not query.strip():
             raise InputError("there is nothing to answer; say something")
         asked = Message(role="user", content=query, author=role_name, session_id=self.session_id)
-        shown = self._shown(history_message_strategy)
+        shown = self._visible_history(history_message_strategy)
         note = await self._turn.begin([*shown, asked])
         self.history.append(asked)
         prompt: list[Message] = []
         answer = ""
         try:
             if self._reme.chat is None:
-                remember_response = False  # what stands in for an answer would be recalled as if it were one
-                answer = _without_model(query, note, temporary_memories)
+                remember_response = False  # stored, it would be recalled as if somebody had said it
+                answer = _answer_without_model(query, note, temporary_memories)
                 yield answer
             else:
-                system = _system(query, system_prompt, memory_prompt, note, temporary_memories)
+                system = _system_message(query, system_prompt, memory_prompt, note, temporary_memories)
                 prompt = [Message(role="system", content=system), *shown, asked]
                 async for piece in self._reme.chat.stream(prompt, purpose="chat"):
                     answer += piece
@@ -145,14 +152,14 @@ class Chat:
         self.last = ChatAnswer(answer, memories, note, tuple(prompt))
 
     def clear(self) -> None:
-        """Forget what was said here, for the model's eyes; the memory keeps it. A new conversation begins."""
+        """Begin a new conversation. What was said in this one stays in memory."""
         self.history, self.last, self.session_id = [], None, new_id()
 
     async def aclose(self) -> None:
-        """Deliver what waits. The memory stays open."""
+        """Store the messages that are still to be stored. The engine stays open."""
         await self._turn.aclose()
 
-    def _shown(self, strategy: Literal["auto"] | int | None) -> list[Message]:
+    def _visible_history(self, strategy: Literal["auto"] | int | None) -> list[Message]:
         if strategy is None:
             return []
         if strategy != "auto":
@@ -167,7 +174,7 @@ class Chat:
         return shown
 
 
-def _system(query: str, system_prompt: str, memory_prompt: str, note: Note, temporary: Sequence[str]) -> str:
+def _system_message(query: str, system_prompt: str, memory_prompt: str, note: Note, temporary: Sequence[str]) -> str:
     language = _language(query)
     parts = [system_prompt or phrase("chat_system", language)]
     if note or temporary:
@@ -179,7 +186,7 @@ def _system(query: str, system_prompt: str, memory_prompt: str, note: Note, temp
     return "\n\n".join(parts)
 
 
-def _without_model(query: str, note: Note, temporary: Sequence[str]) -> str:
+def _answer_without_model(query: str, note: Note, temporary: Sequence[str]) -> str:
     language = _language(query)
     known = [*temporary, *(m.content for m in note.standing), *(hit.content for hit in note.hits)]
     lines = [phrase("chat_offline", language)]

@@ -1,8 +1,9 @@
-"""`AsyncReMe`: memory for agents. It opens the store and the models, and is what everything else is built on."""
+"""`Engine`: the open memory itself: the store, the models, the flows and the background work, put together."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -11,45 +12,46 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from reme_core.background import Background
-from reme_core.episodes import Episodes
+from reme_core.episodes.api import Episodes
 from reme_core.errors import ReMeError
-from reme_core.flow.catalog import Catalog
-from reme_core.flow.execute import Flows, Response
-from reme_core.indexing import Indexing
+from reme_core.flows.catalog import Catalog
+from reme_core.flows.deps import Deps
+from reme_core.flows.execute import Flows, Response
+from reme_core.jobs.queue import Background
 from reme_core.models import ChatModel, Reranker
 from reme_core.models.registry import chat_models, embedder, reranker
-from reme_core.ops.deps import Deps
-from reme_core.ops.personal.profile import Profile, get_profile
-from reme_core.schema import Kind, Message, Recollection, Status, TimeRange
-from reme_core.search import Search, checked_kinds, checked_status, checked_weights
+from reme_core.personal.profile import Profile, get_profile
+from reme_core.postgres.database import Database
 from reme_core.settings import Settings
-from reme_core.store.database import Database
 from reme_core.store.erasure import erase_messages
 from reme_core.store.filters import Filters
-from reme_core.store.journal import Journal
+from reme_core.store.index.embedders import WorkspaceModels
+from reme_core.store.index.upkeep import Indexing
+from reme_core.store.items import Items
+from reme_core.store.logs import LogWriter
 from reme_core.store.memories import Memories
-from reme_core.store.messages import record
-from reme_core.store.recall import Plan
-from reme_core.store.serving import Serving
+from reme_core.store.messages import conversation, record
+from reme_core.store.recall import Recall
+from reme_core.store.recall_sql import Plan
 from reme_core.store.workspaces import Workspaces
-from reme_core.tools import Tools
+from reme_core.tools.api import Tools
+from reme_core.types import Message, Recollection, Status, TimeRange
 
 _ANSWER_SECONDS = 2.0  # within which a database that is there answers, when all is to be closed
 _LAST_SECONDS = 30.0  # for what is to be finished then
 
 
-class AsyncReMe:
-    """Long-term memory on Postgres.
+def settings_with(settings: Settings | None, overrides: Mapping[str, Any]) -> Settings:
+    """The settings given, else those of the environment, with single ones set otherwise."""
+    base = settings if settings is not None else Settings.load()
+    return base.model_copy(update=Settings(**overrides).model_dump(include=set(overrides)))
 
-    Open it once a process and event loop, and close it:
 
-    ```python
-    async with AsyncReMe() as reme:
-        await reme.memories.add("alice", "She drinks her coffee black.")
-        recollection = await reme.recall("alice", "How does she like her coffee?")
-        print(recollection.hits[0].content)
-    ```
+class Engine:
+    """An open memory. It belongs to the event loop that it is opened in.
+
+    Services, which own their loop, work with it directly. Applications use `AsyncReMe` or `ReMe`, whose engine runs in
+    a loop of the library's own.
 
     Attributes:
         memories: Adding, reading, changing, deleting and explaining single memories.
@@ -57,11 +59,11 @@ class AsyncReMe:
         workspaces: Listing, loading, dumping, copying, clearing and moving whole workspaces.
         episodes: Scored attempts, and what they taught.
         tools: Calls of tools, and guidance for the next ones.
+        items: JSON values that programs put and get under a key of their own.
         settings: What it was opened with.
         flows: The flows there are; `execute` runs one.
         chat: The chat model, or None where the offline rules serve.
         reranker: The reranker, or None.
-        loop: The event loop it was opened in and belongs to; None while it is not open.
     """
 
     def __init__(self, settings: Settings | None = None, **overrides: Any) -> None:
@@ -72,46 +74,56 @@ class AsyncReMe:
                 nothing set, the embedded Postgres and the offline embedding model serve.
             overrides: Single settings, such as `database_url="postgresql://…"` or `data_dir=path`.
         """
-        base = settings if settings is not None else Settings.load()
-        self.settings = base.model_copy(update=Settings(**overrides).model_dump(include=set(overrides)))
+        self.settings = settings_with(settings, overrides)
         self.memories: Memories
         self.workspaces: Workspaces
         self.episodes: Episodes
         self.tools: Tools
+        self.items: Items
         self.flows: Flows
         self.chat: ChatModel | None = None
         self.reranker: Reranker | None = None
-        self.loop: asyncio.AbstractEventLoop | None = None
         self._database: Database | None = None
 
     async def open(self) -> Self:
         """Connect, starting the embedded server where no database is named.
 
         Raises:
+            ConfigurationError: The settings name an op, a parameter or a model that there is not.
             DatabaseUnavailableError: No connection to the named database.
             SchemaError: It is not at this version's schema, or lacks pgvector.
         """
         if self._database is None:
-            catalog = Catalog(self.settings)  # first: a mistake in the settings shows before anything is open
+            # First, so that a mistake in the settings shows before anything is open; in a thread, since it imports the
+            # ops, for which the event loop would stand still.
+            catalog = await asyncio.to_thread(Catalog, self.settings)
             database = await Database.open(self.settings)
-            self.journal = Journal(database, log_retrievals=self.settings.recall.log)
-            noted = self.journal.called
-            self._serving = Serving(database, self.settings, embedder(self.settings, on_call=noted), on_call=noted)
+            self.log_writer = LogWriter(database, log_retrievals=self.settings.recall.log)
+            noted = self.log_writer.log_call
+            self._workspace_models = WorkspaceModels(
+                database, self.settings, embedder(self.settings, on_call=noted), on_call=noted
+            )
             self._chats = chat_models(self.settings, on_call=noted)
             self.chat = self._chats.get("default")
             self.reranker = reranker(self.settings, on_call=noted)
-            self._search = Search(database, self._serving, self.journal)
-            self._indexing = Indexing(database, self._serving, self.settings.recall)
-            self.memories = Memories(database, self._serving, on_growth=self._indexing.grown)
-            self.workspaces = Workspaces(database, self._serving)
+            self._indexing = Indexing(database, self._workspace_models, self.settings.recall)
+            self._recall = Recall(
+                database, self._workspace_models, self._indexing, self.log_writer, self.settings.recall
+            )
+            self.memories = Memories(database, self._workspace_models, on_growth=self._indexing.schedule_upkeep)
+            self.workspaces = Workspaces(database, self._workspace_models)
             self.flows = Flows(catalog, self._surroundings(database))
             self.background = Background(
-                database, self.settings.worker, summarise=self._summarise, reflect=self.reflect
+                database,
+                self.settings.worker,
+                summarise=self._summarise,
+                reflect=self.reflect,
+                has_chat=self.chat is not None,
             )
             self.tools = Tools(database, self.execute)
+            self.items = Items(database)
             self.episodes = Episodes(database, self.settings, self.chat, self._indexing.embed_soon, self.execute)
             self._database = database
-            self.loop = asyncio.get_running_loop()
         return self
 
     async def aclose(self) -> None:
@@ -119,14 +131,13 @@ class AsyncReMe:
         database, self._database = self._database, None
         if database is None:
             return
-        here, self.loop = self.loop is asyncio.get_running_loop(), None
-        # What a database that is away, or whose event loop has ended, does not take any more need not be waited for.
-        patience = _LAST_SECONDS if here and await database.answers(within=_ANSWER_SECONDS) else 0
+        # What a database that is away does not take any more need not be waited for.
+        patience = _LAST_SECONDS if await database.answers(within=_ANSWER_SECONDS) else 0
         try:
             await self.background.aclose(self.settings.worker.stop_seconds + 1 if patience else 0)
             await self._indexing.aclose(patience)
-            await self.journal.aclose(patience)
-            await self._serving.aclose()
+            await self.log_writer.aclose(patience)
+            await self._workspace_models.aclose()
             for model in (*self._chats.values(), self.reranker):
                 if model is not None:
                     await model.aclose()
@@ -142,6 +153,11 @@ class AsyncReMe:
         await self.aclose()
 
     @property
+    def is_open(self) -> bool:
+        """Whether it was opened and not closed since."""
+        return self._database is not None
+
+    @property
     def database(self) -> Database:
         """The open database.
 
@@ -149,7 +165,7 @@ class AsyncReMe:
             ReMeError: It is not open.
         """
         if self._database is None:
-            raise ReMeError("this ReMe is not open: use `async with AsyncReMe() as reme`, or await reme.open()")
+            raise ReMeError("this engine is not open: use `async with Engine() as engine`, or await engine.open()")
         return self._database
 
     def _surroundings(self, database: Database) -> Deps:
@@ -157,9 +173,9 @@ class AsyncReMe:
             database,
             self.memories,
             self.workspaces,
-            self.recall,
-            self._serving,
-            self.journal,
+            self._recall,
+            self._workspace_models,
+            self.log_writer,
             self.settings,
             self._chats,
             self.chat,
@@ -239,14 +255,15 @@ class AsyncReMe:
             InputError: The query is empty, or a filter does not fit.
             EmbeddingModelError: The workspace's vectors are of a model that cannot be reached from here.
         """
-        filters = Filters(
-            checked_kinds(kind), subject, checked_status(status), known, happened, as_of, held_at, metadata or {},
-            min_score, author, session_id, without=without,
+        return await self._recall(
+            workspace, query,
+            Filters.of(
+                kind=kind, subject=subject, status=status, known=known, happened=happened, as_of=as_of, held_at=held_at,
+                metadata=metadata, min_score=min_score, author=author, session_id=session_id, without=without,
+            ),
+            Plan.of(fusion=fusion, type_weights=type_weights, boost=boost),
+            limit=limit, embedding=embedding, flow=flow,
         )  # fmt: skip
-        plan = Plan(fusion or self.settings.recall.fusion, None, checked_weights(type_weights), boost)
-        if Kind.CONVERSATION in filters.kinds:
-            await self._indexing.embedded(workspace)
-        return await self._search.recall(workspace, query, filters, plan, limit=limit, embedding=embedding, flow=flow)
 
     async def record(self, workspace: str, messages: Sequence[Message], *, wait: bool = False) -> list[Message]:
         """Take in what was said, durably; a message whose id is known already is passed over.
@@ -272,6 +289,10 @@ class AsyncReMe:
         if wait:
             await task
         return fresh
+
+    async def messages(self, workspace: str, session_id: str) -> list[Message]:
+        """The messages of one conversation as they were recorded, in order; erased ones are left out."""
+        return await conversation(self.database, workspace, session_id)
 
     async def erase_messages(self, workspace: str, message_ids: Sequence[str]) -> int:
         """Take out of the database what messages said, and every memory that rests on one of them.
@@ -306,8 +327,9 @@ class AsyncReMe:
         """Make memories, now, of every conversation that waits for it, and return when that is done."""
         await self.background.drain(workspace)
 
-    async def _summarise(self, workspace: str, session_id: str) -> None:
-        await self.execute("summary_personal_memory", workspace_id=workspace, session_id=session_id)
+    async def _summarise(self, workspace: str, session_id: str | None) -> Mapping[str, int]:
+        made = await self.execute("summary_personal_memory", workspace_id=workspace, session_id=session_id)
+        return Counter(refused["reason"] for refused in made.metadata.get("refused", ()))
 
     async def reflect(self, workspace: str) -> Response:
         """Make higher memories: form and update insights, close contradictions and repetitions."""

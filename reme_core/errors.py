@@ -1,20 +1,24 @@
-"""What can go wrong, as one small tree. Every message says what was wrong and what to do about it.
+"""The errors of ReMe core. Each message says what was wrong and what to do about it.
 
-Catch `ReMeError` for everything that is ours; each class also carries a stable machine-readable `code`, which the
-HTTP service puts into its error bodies.
+All derive from `ReMeError`. Each class has a `code` for programs, which does not change; the HTTP service puts it into
+the bodies of its errors.
 """
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
 
 class ReMeError(Exception):
-    """Anything ReMe core raises on purpose."""
+    """Any error that ReMe core raises on purpose."""
 
     code = "reme_error"
 
 
 class InputError(ReMeError, ValueError):
-    """What the caller gave cannot be taken as it is; nothing was stored."""
+    """A value that the caller gave does not fit; nothing was stored."""
 
     code = "invalid_input"
 
@@ -26,7 +30,7 @@ class NotFoundError(ReMeError, LookupError):
 
 
 class ConflictError(ReMeError):
-    """The change collides with one that was made meanwhile, or with an id that holds something else."""
+    """Somebody else made another change meanwhile, or the id already belongs to something else."""
 
     code = "conflict"
 
@@ -38,9 +42,11 @@ class ConfigurationError(ReMeError, ValueError):
 
 
 class LibraryError(InputError):
-    """A JSONL library has a line that cannot be read; the whole file was left out.
+    """A JSONL library has a line that cannot be read; nothing of the file was loaded.
 
-    `line` is its 1-based number, `path` the file.
+    Attributes:
+        path: The file.
+        line: The number of the line, from 1.
     """
 
     code = "invalid_library"
@@ -52,7 +58,7 @@ class LibraryError(InputError):
 
 
 class DatabaseError(ReMeError):
-    """Postgres could not be reached, or is not fit for use."""
+    """Postgres could not be reached, or cannot be used as it is."""
 
     code = "database"
 
@@ -82,7 +88,7 @@ class ModelUnavailableError(ModelError):
 
 
 class ModelAnswerError(ModelError):
-    """The model answered, but not in the form asked for; `raw` holds its text."""
+    """The model answered in another form than it was asked for; `raw` is its answer."""
 
     code = "model_answer"
 
@@ -92,12 +98,43 @@ class ModelAnswerError(ModelError):
 
 
 class EmbeddingModelError(ModelError):
-    """The workspace's vectors were made by another embedding model than the one at hand."""
+    """The vectors of the workspace were made by another embedding model than the one that is set."""
 
     code = "embedding_model"
 
 
 class FlowError(ReMeError, ValueError):
-    """A flow cannot be built: bad grammar, an unknown op, a missing input, or two parallel writers of one field."""
+    """A flow cannot be built: its grammar is wrong, an op is unknown, an input is missing, or branches collide."""
 
     code = "flow"
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """End a message about an unknown name: with the nearest known one, or with `otherwise` if none is near.
+
+    >>> did_you_mean("recal", ["recall", "rerank"], "there is none")
+    "did you mean 'recall'?"
+    """
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"did you mean '{near[0]}'?" if near else otherwise
+
+
+@contextmanager
+def require_extra(extra: str) -> Iterator[None]:
+    """Import packages of an extra within this block.
+
+    Raises:
+        ConfigurationError: A package is not installed.
+
+    Example:
+        >>> with require_extra("server"):
+        ...     import no_such_package
+        Traceback (most recent call last):
+        reme_core.errors.ConfigurationError: no_such_package is not installed; run `pip install "reme-core[server]"`
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("reme_core"):
+            raise
+        raise ConfigurationError(f'{error.name} is not installed; run `pip install "reme-core[{extra}]"`') from error

@@ -1,4 +1,4 @@
-"""Ids that follow from what they name, so that what is posted twice is recognised."""
+"""Ids that are made from what they name, so that something sent twice has the same id twice."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import hashlib
 import json
 from collections.abc import Iterable
 
-from reme_core.schema import Message, Trajectory
+from reme_core.types import Message, Trajectory
 
 
 def stable_id(*parts: object) -> str:
-    """An id made from its parts: 32 hexadecimal digits, the same wherever and whenever it is made.
+    """32 hexadecimal digits made from the parts; equal parts give equal ids, at all times and on all machines.
 
     >>> stable_id("a", 1) == stable_id("a", 1) != stable_id("a1")
     True
@@ -19,11 +19,14 @@ def stable_id(*parts: object) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def identified(messages: Iterable[Message], context: str = "") -> list[Message]:
-    """The messages, each with an id: its own, or one made from its words, its place and what went before.
+def with_ids(messages: Iterable[Message], context: str = "") -> list[Message]:
+    """The messages, each with its own id, or with one made from its words and the messages before it.
 
-    A client that names none would otherwise look, on its second post of one conversation, as if it had another.
+    Args:
+        messages: A conversation.
+        context: What else tells this conversation from others with equal words.
     """
+    # So a conversation that a client sends again, without ids and with more messages, is known up to the new ones.
     known: list[Message] = []
     before = context
     for message in messages:

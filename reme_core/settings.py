@@ -1,6 +1,7 @@
-"""Typed settings: defaults < YAML < environment (and `.env`) < `a.b=c` overrides.
+"""All settings with their types and defaults, and how they are read.
 
-The sections keep the names that ReMe 0.1 used (`llm.default.model_name`, `http.port`, …), so its command lines work.
+A YAML file overrides defaults, the environment (and `.env`) overrides the file, and `section.key=value` overrides all.
+Sections have the names of ReMe 0.1 (`llm.default.model_name`, `http.port`, …), so its command lines work.
 """
 
 from __future__ import annotations
@@ -10,24 +11,26 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import platformdirs
 import yaml
 from dotenv import dotenv_values, find_dotenv
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from reme_core.errors import ConfigurationError
 
 
 class Section(BaseModel):
-    """A group of settings; a key it does not know is an error, not a silent nothing."""
+    """A group of settings. An unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, protected_namespaces=())
 
 
 class ModelSettings(Section):
-    """One model and where it is served. `backend` names the provider; without a URL and key none is contacted."""
+    """A model, and the provider that serves it (`backend`). Without a URL and without a key none is contacted."""
 
     backend: str = ""
     model_name: str = ""
@@ -40,31 +43,31 @@ class ModelSettings(Section):
 
 
 class ChatSettings(ModelSettings):
-    """A chat model: `openai` (any compatible endpoint) or `dashscope`; none set means the offline rules serve."""
+    """A chat model of `openai` (any compatible endpoint) or `dashscope`. Without one, rules do its work offline."""
 
 
 class EmbeddingSettings(ModelSettings):
-    """An embedding model: `openai`, `dashscope`, or `local` (offline)."""
+    """An embedding model of `openai` (any compatible endpoint), `dashscope`, or `local`, which works offline."""
 
     dimensions: int | None = None
-    """Sent to the endpoint only when set: some servers refuse the field."""
+    """Sent to the endpoint only if set, since some servers refuse the field."""
     batch_size: int = 0
-    """Texts a request; 0 takes the provider's own limit."""
+    """Texts in one request; 0 is the provider's limit."""
 
 
 class RerankSettings(ModelSettings):
-    """A reranker: `dashscope`, `cohere` (any `/rerank` endpoint of that form), or `chat`."""
+    """A reranker of `dashscope` or `cohere` (any `/rerank` endpoint of that form), or `chat`, the chat model."""
 
 
 class VectorStoreSettings(Section):
-    """Kept for the seeds' command lines: `local` (and `memory`) is the embedded Postgres, `postgres` the configured."""
+    """For command lines of ReMe 0.1: `local` and `memory` mean the embedded Postgres, `postgres` the `database_url`."""
 
     backend: Literal["local", "memory", "postgres", "pgvector"] = "local"
     params: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("backend", mode="before")
     @classmethod
-    def _is_postgres(cls, value: Any) -> Any:
+    def _refuse_other_stores(cls, value: Any) -> Any:
         if value in ("elasticsearch", "chroma", "qdrant", "local_file"):
             raise ValueError(
                 f"memories live in Postgres, not in {value}: say 'local' for the embedded one,"
@@ -74,16 +77,16 @@ class VectorStoreSettings(Section):
 
 
 class HttpSettings(Section):
-    """The HTTP service. It binds to loopback unless told otherwise."""
+    """The HTTP service. By default only programs on the same machine reach it."""
 
     host: str = "127.0.0.1"
     port: int = 8002
     limit_concurrency: int = 1000
     timeout_keep_alive: int = 60
     max_body_bytes: int = Field(32 * 2**20, ge=1)
-    """Larger requests are refused; a long trajectory takes about a megabyte."""
+    """Larger requests are refused; a long trajectory has about a megabyte."""
     timeout_seconds: float = Field(300.0, gt=0)
-    """A request that isn't answered by then is cancelled; summaries wait for chat models."""
+    """Requests that take longer are cancelled. Summaries take long, since they wait for chat models."""
 
 
 class McpSettings(Section):
@@ -95,7 +98,7 @@ class McpSettings(Section):
 
 
 class FlowSettings(Section):
-    """A flow: its expression in the `a >> (b | c)` grammar, and how it is described to callers."""
+    """A flow: its text, such as `a >> (b | c)`, and what its callers are told."""
 
     flow_content: str
     description: str = ""
@@ -104,7 +107,7 @@ class FlowSettings(Section):
 
 
 class OpSettings(Section):
-    """Overrides for one op: other parameters, or another model."""
+    """Settings of one op: parameters, a model and a language of its own; `backend` makes it another op's new name."""
 
     backend: str = ""
     params: dict[str, Any] = Field(default_factory=dict)
@@ -114,33 +117,33 @@ class OpSettings(Section):
 
 
 class RecallSettings(Section):
-    """How recall weighs and searches; the defaults are measured in `benchmarks/`."""
+    """How recall searches and weighs; the defaults come from measurements (`benchmarks/`)."""
 
     fusion: Literal["convex", "rrf"] = "convex"
     exact_below: int = 5_000
-    """Rows of one model in one workspace below which vectors are scanned exactly, without an HNSW index."""
+    """A workspace with fewer vectors has no HNSW index: a scan finds the nearest ones exactly."""
     log: bool = True
-    """Keep a log of what was recalled (tables `retrieval`, `retrieval_hit`)."""
+    """Log each recall in the tables `retrieval` and `retrieval_hit`."""
 
 
 class WorkerSettings(Section):
-    """Background work: when a conversation is summarised after the last turn, and how often a job is tried."""
+    """Jobs in the background: when a conversation is summarised, and how often a job is tried."""
 
     embedded: bool = True
-    """Work on jobs in every process that records messages; switch it off where `reme worker` runs."""
+    """Run jobs in each process that records messages; to be switched off where `reme worker` runs."""
     after_turns: int = 6
     after_seconds: float = 30.0
     concurrency: int = 4
     max_attempts: int = 8
-    """How often a job that failed is tried again before it is given up."""
+    """How often a job that fails is tried again."""
     stop_seconds: float = 20.0
-    """How long a job may go on when its worker is asked to stop."""
+    """How long a job may go on after its worker was asked to stop."""
     reflect_every_hours: float = 24.0
-    """How often a workspace's memories are reflected upon; 0 is never. A workspace's own settings may differ."""
+    """Time between reflections on the memories of a workspace, which may have a setting of its own; 0 is never."""
 
 
 class EpisodeSettings(Section):
-    """Cross-episode memory: which scores teach rules, and how often rules for all tasks are distilled."""
+    """Memory of episodes: which scores lead to rules, and after how many episodes rules for all tasks are made."""
 
     works_from: float = 0.85
     """Score from which the successes of an episode become rules of its task."""
@@ -150,22 +153,22 @@ class EpisodeSettings(Section):
 
 
 def default_data_dir() -> Path:
-    """Where the embedded Postgres and dumps live: `$REME_HOME`, or the user's data directory."""
+    """The folder of the embedded Postgres and of dumps: `$REME_HOME`, or the user's data directory."""
     return Path(os.environ.get("REME_HOME") or platformdirs.user_data_dir("reme-core", appauthor=False))
 
 
 class Settings(Section):
-    """Everything that can be set. Build one with `Settings.load`."""
+    """Everything that can be set. `Settings(…)` holds what it is given; `Settings.load` looks into all sources."""
 
     backend: Literal["http", "mcp", "cmd"] = "cmd"
     language: Literal["auto", "en", "zh", ""] = "auto"
-    """Language of prompts and rules; `auto` follows the input."""
+    """The language of prompts and rules; `auto` is the language of the input."""
     timezone: str = "UTC"
     database_url: SecretStr | None = None
-    """Any Postgres 15–18 with pgvector ≥ 0.8. Unset: the embedded server under `data_dir`."""
+    """A Postgres 15–18 with pgvector 0.8 or newer; default is the embedded server in `data_dir`."""
     data_dir: Path = Field(default_factory=default_data_dir)
     library_dirs: list[Path] = Field(default_factory=lambda: [Path("docs/library")])
-    """Folders that `load` and `dump` over HTTP and MCP may touch, besides `data_dir`."""
+    """Folders that `load` and `dump` may use over HTTP and MCP, besides `data_dir`."""
     pool_size: int = Field(8, ge=1)
     http: HttpSettings = Field(default_factory=HttpSettings)
     mcp: McpSettings = Field(default_factory=McpSettings)
@@ -186,26 +189,28 @@ class Settings(Section):
         config: str | Path | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> Settings:
-        """Read settings from all sources, the later winning.
+        """Read settings from all sources.
 
         Args:
-            overrides: `section.key=value` strings; leading dashes are allowed. `config=file.yaml` names a file.
-            config: A YAML file, which may name another by `import_config`.
-            environ: The environment to read; default is `.env` (searched upwards from here) below `os.environ`.
+            overrides: `section.key=value`, with or without leading dashes. `config=file.yaml` names a YAML file.
+            config: A YAML file. With `import_config` it names another one, which it overrides.
+            environ: The environment, with settings as `REME_SECTION__KEY`. Default is `os.environ`, and below it the
+                `.env` of this folder or of the nearest one above that has one.
 
         Raises:
-            ConfigurationError: A key is unknown (the nearest valid name is given) or a value does not fit.
+            ConfigurationError: A setting is unknown (the nearest name is given), or its value does not fit.
 
         Example:
-            >>> Settings.load("http.port=8010", environ={}).http.port
+            >>> Settings.load("http.port=8010", environ={"REME_HTTP__HOST": "0.0.0.0"}).http.port
             8010
         """
-        pairs = [_split(item) for item in overrides]
+        pairs = [_parse_assignment(item) for item in overrides]
         file = next((value for key, value in pairs if key == "config"), config)
-        tree = _read_yaml(Path(str(file))) if file else {}
         if environ is None:
+            # The real environment wins over `.env`, so that a value can be set for one run.
             environ = {**{k: v or "" for k, v in dotenv_values(find_dotenv(usecwd=True)).items()}, **os.environ}
-        _merge(tree, _from_environment(environ))
+        tree = _read_yaml(Path(str(file))) if file else {}
+        _merge(tree, _Environment(cls, environ)())
         for key, value in pairs:
             if key != "config":
                 _merge(tree, _nest(key.split("."), value))
@@ -215,15 +220,46 @@ class Settings(Section):
             raise ConfigurationError(_explain(error, cls)) from None
 
 
-def _split(item: str) -> tuple[str, Any]:
+_OLD_NAMES = {
+    "DATABASE_URL": "REME_DATABASE_URL",
+    "FLOW_LLM_API_KEY": "REME_LLM__DEFAULT__API_KEY",
+    "FLOW_LLM_BASE_URL": "REME_LLM__DEFAULT__BASE_URL",
+    "FLOW_LLM_MODEL_NAME": "REME_LLM__DEFAULT__MODEL_NAME",
+    "FLOW_EMBEDDING_API_KEY": "REME_EMBEDDING_MODEL__DEFAULT__API_KEY",
+    "FLOW_EMBEDDING_BASE_URL": "REME_EMBEDDING_MODEL__DEFAULT__BASE_URL",
+    "FLOW_EMBEDDING_MODEL_NAME": "REME_EMBEDDING_MODEL__DEFAULT__MODEL_NAME",
+    "FLOW_RERANK_API_KEY": "REME_RERANK_MODEL__DEFAULT__API_KEY",
+    "FLOW_RERANK_BASE_URL": "REME_RERANK_MODEL__DEFAULT__BASE_URL",
+}
+"""Other names that environment variables may have, most of them ReMe 0.1's."""
+
+
+class _Environment(EnvSettingsSource):
+    """Reads settings from environment variables, lists and mappings as JSON."""
+
+    def __init__(self, settings: type[Settings], environ: Mapping[str, str]) -> None:
+        # Only its fields are asked for, so `Settings` need not be a `BaseSettings`, which always reads the environment.
+        super().__init__(cast("type[BaseSettings]", settings), env_prefix="REME_", env_nested_delimiter="__")
+        filled = {name: value for name, value in environ.items() if value}
+        renamed = {new: filled[old] for old, new in _OLD_NAMES.items() if old in filled}
+        self.env_vars = {name.lower(): value for name, value in {**renamed, **filled}.items()}
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        """Decode a list or a mapping; any other text stays as it is."""
+        # Before 2.13, pydantic-settings calls this also for an API key, which may consist of digits.
+        decoded = _parse_value(value)
+        return decoded if isinstance(decoded, list | dict) else value
+
+
+def _parse_assignment(item: str) -> tuple[str, Any]:
     key, equals, text = item.lstrip("-").partition("=")
     if not equals or not key:
         raise ConfigurationError(f"'{item}' is not of the form key=value; write for example http.port=8002")
-    return key.strip(), _value(text)
+    return key.strip(), _parse_value(text)
 
 
-def _value(text: str) -> Any:
-    """true/false, none/null, a number, JSON, else the string itself."""
+def _parse_value(text: str) -> Any:
+    """Read `true`, `false`, `none`, `null`, a number or other JSON; any other text stays as it is."""
     lowered = text.strip().lower()
     if lowered in ("true", "false"):
         return lowered == "true"
@@ -268,31 +304,6 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     return base
 
 
-_ENVIRONMENT = {
-    "DATABASE_URL": "database_url",
-    "REME_DATABASE_URL": "database_url",
-    "REME_LANGUAGE": "language",
-    "REME_TIMEZONE": "timezone",
-    "REME_DATA_DIR": "data_dir",
-    "FLOW_LLM_API_KEY": "llm.default.api_key",
-    "FLOW_LLM_BASE_URL": "llm.default.base_url",
-    "FLOW_LLM_MODEL_NAME": "llm.default.model_name",
-    "FLOW_EMBEDDING_API_KEY": "embedding_model.default.api_key",
-    "FLOW_EMBEDDING_BASE_URL": "embedding_model.default.base_url",
-    "FLOW_EMBEDDING_MODEL_NAME": "embedding_model.default.model_name",
-    "FLOW_RERANK_API_KEY": "rerank_model.default.api_key",
-    "FLOW_RERANK_BASE_URL": "rerank_model.default.base_url",
-}
-
-
-def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
-    for name, key in _ENVIRONMENT.items():
-        if environ.get(name):
-            _merge(tree, _nest(key.split("."), environ[name]))
-    return tree
-
-
 def _explain(error: ValidationError, model: type[BaseModel]) -> str:
     lines = []
     for problem in error.errors():
@@ -308,11 +319,11 @@ def _explain(error: ValidationError, model: type[BaseModel]) -> str:
 
 
 def _names_at(model: type[BaseModel], path: Iterable[str]) -> list[str]:
-    """The setting names that are valid below `path`."""
+    """The names of the settings below `path`."""
     for part in path:
         field = model.model_fields.get(part)
         if field is None:
-            continue  # the free name in `llm.<name>`; the model of its values is already at hand
+            continue  # in `llm.<name>` the name is free, and `model` is already that of its settings
         candidates = [field.annotation, *getattr(field.annotation, "__args__", ())]
         model = next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), model)
     return list(model.model_fields)

@@ -1,30 +1,24 @@
 """`ReMe`: the same memory for code that does not await.
 
-Nothing is implemented a second time. Each method runs the coroutine of `AsyncReMe` in one background thread with an
-event loop of its own, so it works in plain scripts, in threads, and where another loop is running (notebooks).
+Nothing is implemented a second time. Each method runs the coroutine of the engine in the library's own event loop and
+blocks until it is done, so it works in plain scripts, in threads, and where another loop is running (notebooks).
 """
 
 from __future__ import annotations
 
-import os
-import threading
-import weakref
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
-from contextlib import ExitStack
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from anyio.from_thread import start_blocking_portal
-
-from reme_core.app import AsyncReMe
-from reme_core.background import Background
-from reme_core.episodes import Episodes
-from reme_core.errors import ReMeError
+from reme_core.client import Connection, Facade
+from reme_core.engine import Engine, settings_with
+from reme_core.episodes.api import Episodes
+from reme_core.jobs.queue import Background
 from reme_core.settings import Settings
+from reme_core.store.items import Items
 from reme_core.store.memories import Memories
 from reme_core.store.workspaces import Workspaces
-from reme_core.tools import Tools
+from reme_core.tools.api import Tools
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,21 +28,13 @@ def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]) -> C
     """Make the blocking twin of a coroutine method, with its signature, types and docstring."""
 
     @wraps(method)
-    def twin(self: _Facade, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._background.wait(lambda reme: method(self._part(reme), *args, **kwargs))
+    def twin(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.connection.wait(lambda engine: method(self._part(engine), *args, **kwargs))
 
     return twin
 
 
-class _Facade:
-    """Forwards to one part of an `AsyncReMe`."""
-
-    def __init__(self, background: _Background, part: Callable[[AsyncReMe], Any]) -> None:
-        self._background = background
-        self._part = part
-
-
-class BlockingMemories(_Facade):
+class BlockingMemories(Facade):
     """The memories of all workspaces; every method names the one it works in."""
 
     add = blocking(Memories.add)
@@ -58,16 +44,16 @@ class BlockingMemories(_Facade):
     delete = blocking(Memories.delete)
     history = blocking(Memories.history)
     evidence = blocking(Memories.evidence)
-    resting_on = blocking(Memories.resting_on)
+    from_source = blocking(Memories.from_source)
     as_of = blocking(Memories.as_of)
 
 
-class BlockingWorkspaces(_Facade):
+class BlockingWorkspaces(Facade):
     """The workspaces of one database."""
 
     list = blocking(Workspaces.list)
     describe = blocking(Workspaces.describe)
-    spent = blocking(Workspaces.spent)
+    model_usage = blocking(Workspaces.model_usage)
     load = blocking(Workspaces.load)
     dump = blocking(Workspaces.dump)
     copy = blocking(Workspaces.copy)
@@ -77,7 +63,7 @@ class BlockingWorkspaces(_Facade):
     drop_old_vectors = blocking(Workspaces.drop_old_vectors)
 
 
-class BlockingEpisodes(_Facade):
+class BlockingEpisodes(Facade):
     """The episodes of all workspaces; every method names the one it works in."""
 
     record = blocking(Episodes.record)
@@ -93,7 +79,7 @@ class BlockingEpisodes(_Facade):
     dump = blocking(Episodes.dump)
 
 
-class BlockingTools(_Facade):
+class BlockingTools(Facade):
     """The tools of all workspaces; every method names the one it works in."""
 
     record = blocking(Tools.record)
@@ -102,7 +88,18 @@ class BlockingTools(_Facade):
     guidance = blocking(Tools.guidance)
 
 
-class BlockingBackground(_Facade):
+class BlockingItems(Facade):
+    """JSON values under keys, in all workspaces; every method names the one it works in."""
+
+    get = blocking(Items.get)
+    search = blocking(Items.search)
+    namespaces = blocking(Items.namespaces)
+    write = blocking(Items.write)
+    refresh = blocking(Items.refresh)
+    sweep = blocking(Items.sweep)
+
+
+class BlockingBackground(Facade):
     """The queue of background work."""
 
     jobs = blocking(Background.jobs)
@@ -111,7 +108,7 @@ class BlockingBackground(_Facade):
     drain = blocking(Background.drain)
 
 
-class ReMe(_Facade):
+class ReMe(Facade):
     """Long-term memory on Postgres, for code that does not await.
 
     ```python
@@ -128,6 +125,7 @@ class ReMe(_Facade):
         workspaces: Listing, loading, dumping, copying, clearing and moving whole workspaces.
         episodes: Scored attempts, and what they taught.
         tools: Calls of tools, and guidance for the next ones.
+        items: JSON values that programs put and get under a key of their own.
         background: The queue of background work.
         settings: What it was opened with.
     """
@@ -139,22 +137,24 @@ class ReMe(_Facade):
             settings: Everything that can be set; default is `Settings.load()`, which reads the environment.
             overrides: Single settings, such as `database_url="postgresql://…"` or `data_dir=path`.
         """
-        self.settings = AsyncReMe(settings, **overrides).settings
-        super().__init__(_Background(self.settings), lambda reme: reme)
-        self.memories = BlockingMemories(self._background, lambda reme: reme.memories)
-        self.workspaces = BlockingWorkspaces(self._background, lambda reme: reme.workspaces)
-        self.episodes = BlockingEpisodes(self._background, lambda reme: reme.episodes)
-        self.tools = BlockingTools(self._background, lambda reme: reme.tools)
-        self.background = BlockingBackground(self._background, lambda reme: reme.background)
+        super().__init__(Connection(settings_with(settings, overrides)))
+        self.settings = self.connection.settings
+        self.memories = BlockingMemories(self.connection, lambda engine: engine.memories)
+        self.workspaces = BlockingWorkspaces(self.connection, lambda engine: engine.workspaces)
+        self.episodes = BlockingEpisodes(self.connection, lambda engine: engine.episodes)
+        self.tools = BlockingTools(self.connection, lambda engine: engine.tools)
+        self.items = BlockingItems(self.connection, lambda engine: engine.items)
+        self.background = BlockingBackground(self.connection, lambda engine: engine.background)
 
-    recall = blocking(AsyncReMe.recall)
-    record = blocking(AsyncReMe.record)
-    erase_messages = blocking(AsyncReMe.erase_messages)
-    summarise = blocking(AsyncReMe.summarise)
-    reflect = blocking(AsyncReMe.reflect)
-    execute = blocking(AsyncReMe.execute)
-    retrieve = blocking(AsyncReMe.retrieve)
-    get_profile = blocking(AsyncReMe.get_profile)
+    recall = blocking(Engine.recall)
+    record = blocking(Engine.record)
+    messages = blocking(Engine.messages)
+    erase_messages = blocking(Engine.erase_messages)
+    summarise = blocking(Engine.summarise)
+    reflect = blocking(Engine.reflect)
+    execute = blocking(Engine.execute)
+    retrieve = blocking(Engine.retrieve)
+    get_profile = blocking(Engine.get_profile)
 
     def open(self) -> Self:
         """Connect now rather than at the first use.
@@ -163,109 +163,15 @@ class ReMe(_Facade):
             DatabaseUnavailableError: No connection to the named database.
             SchemaError: It is not at this version's schema, or lacks pgvector.
         """
-        self._background.running()
+        self.connection.portal.wait(self.connection.open())
         return self
 
     def close(self) -> None:
         """Finish what runs in the background, write the logs, and give all connections back. Closing twice is fine."""
-        self._background.close()
+        self.connection.portal.wait(self.connection.close())
 
     def __enter__(self) -> Self:
         return self.open()
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-class _Background:
-    """Opens an `AsyncReMe` in a thread when it is first needed, once for all facades that hold this.
-
-    It is not part of a reference cycle, so it goes when the last facade goes, and not in whichever thread the garbage
-    collector happens to run: from the loop's own thread nothing could wait for the loop.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._running: _Running | None = None
-        self._stop: Callable[[], object] = lambda: None
-        self._lock = threading.Lock()
-        self._closed = False
-        _everyone.add(self)
-
-    def running(self) -> _Running:
-        with self._lock:
-            if self._closed:
-                raise ReMeError("this ReMe has been closed; make a new one with ReMe()")
-            if self._running is None:
-                self._running = _Running(self._settings)
-                self._stop = weakref.finalize(self, self._running.stop)  # also runs when the interpreter exits
-            return self._running
-
-    def wait(self, work: Callable[[AsyncReMe], Coroutine[Any, Any, R]]) -> R:
-        return self.running().wait(work)
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-        self._stop()  # runs once, however often it is called
-
-    def forked(self) -> None:
-        """Start afresh in a forked child: the thread did not come along, and the connections are the parent's.
-
-        What the parent left is kept, unused: to clean it up would close the parent's connections under its feet.
-        """
-        self._lock = threading.Lock()
-        if self._running is not None:
-            _of_parents.append(self._running)
-            self._running, self._stop = None, lambda: None
-
-
-class _Running:
-    """An open `AsyncReMe`, and the thread whose event loop it belongs to."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._process = os.getpid()
-        self._thread = ExitStack()
-        self._portal = self._thread.enter_context(start_blocking_portal(name="reme"))
-        self._ident = self._portal.call(threading.get_ident)
-        self._reme = AsyncReMe(settings)
-        try:
-            self.wait(AsyncReMe.open)
-        except BaseException:
-            self._thread.close()
-            raise
-
-    def wait(self, work: Callable[[AsyncReMe], Coroutine[Any, Any, R]]) -> R:
-        future: Future[R] = self._portal.start_task_soon(work, self._reme)
-        try:
-            return future.result()
-        except BaseException:  # Ctrl-C above all: what nobody waits for any more is cancelled, and rolled back
-            future.cancel()
-            raise
-
-    def stop(self) -> None:
-        if self._process != os.getpid():
-            return
-        if threading.get_ident() == self._ident:  # the garbage collector found it here; no thread awaits its own end
-            threading.Thread(target=self._end, name="reme-end").start()
-        else:
-            self._end()
-
-    def _end(self) -> None:
-        try:
-            self.wait(AsyncReMe.aclose)
-        finally:
-            self._thread.close()
-
-
-_everyone: weakref.WeakSet[_Background] = weakref.WeakSet()
-_of_parents: list[_Running] = []
-
-
-def _after_fork() -> None:
-    for background in list(_everyone):
-        background.forked()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

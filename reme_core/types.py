@@ -1,12 +1,13 @@
-"""The words of this project as types: messages and trajectories go in, memories and recollections come out.
+"""The types of this project: messages and trajectories go in, memories and recollections come out.
 
-Times are aware `datetime`s throughout; a naive one is taken as UTC. Every identifier is a string of the caller's
-choosing or a fresh hexadecimal UUID.
+All times are `datetime`s with a time zone; one without is taken as UTC. An id is any string that the caller chooses, or
+a new hexadecimal UUID.
 """
 
 from __future__ import annotations
 
 import enum
+import json
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field,
 
 
 def new_id() -> str:
-    """A fresh identifier: 32 hexadecimal digits."""
+    """A new id: 32 hexadecimal digits."""
     return uuid.uuid4().hex
 
 
@@ -25,15 +26,15 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def _aware(moment: datetime) -> datetime:
+def _make_aware(moment: datetime) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-Moment = Annotated[datetime, AfterValidator(_aware)]
-"""A point in time; naive values are taken as UTC."""
+Moment = Annotated[datetime, AfterValidator(_make_aware)]
+"""A point in time; one without a time zone is taken as UTC."""
 
 Count = Annotated[int, Field(ge=-(2**31), lt=2**31)]
-"""A number that Postgres keeps as an integer; imported libraries have negative ones too."""
+"""A number that fits an integer of Postgres; in imported libraries it may be negative."""
 
 
 class Kind(enum.StrEnum):
@@ -44,7 +45,7 @@ class Kind(enum.StrEnum):
     INSIGHT = "insight"
     """What several observations say together."""
     CUSTOM = "custom"
-    """Told to us outright, by `add`."""
+    """Stated by a caller, with `add`."""
     INSTRUCTION = "instruction"
     """A standing wish about how to be answered; given with every retrieval."""
     PROFILE = "profile"
@@ -58,7 +59,7 @@ class Kind(enum.StrEnum):
     TOOL = "tool"
     """How a tool behaves, and how to call it."""
     CONVERSATION = "conversation"
-    """A raw message, recalled as it was said; never written as a memory."""
+    """A message as it was said; recall finds it, but it is not stored as a memory."""
 
 
 PERSONAL_KINDS = (Kind.OBSERVATION, Kind.INSIGHT, Kind.CUSTOM, Kind.INSTRUCTION, Kind.PROFILE)
@@ -67,15 +68,15 @@ TOOL_KINDS = (Kind.TOOL,)
 
 
 class Status(enum.StrEnum):
-    """Where a memory stands in its life."""
+    """Whether a memory is in use, and if not, why."""
 
     ACTIVE = "active"
     SUPERSEDED = "superseded"
     """Closed because a newer memory replaces it (`superseded_by`)."""
     EXPIRED = "expired"
-    """Closed without a successor: no longer true, or forgotten."""
+    """Closed without a successor, because it is no longer true or was forgotten."""
     DELETED = "deleted"
-    """Taken out by a user; kept for history until erased."""
+    """Deleted by a user; it stays in the history until it is erased."""
 
 
 class TimeRange(BaseModel):
@@ -87,13 +88,22 @@ class TimeRange(BaseModel):
     end: Moment | None = None
 
     @model_validator(mode="after")
-    def _ordered(self) -> TimeRange:
+    def _check_order(self) -> TimeRange:
         if self.start and self.end and self.start > self.end:
             raise ValueError(f"a time range cannot end ({self.end}) before it starts ({self.start})")
         return self
 
 
-class ToolCall(BaseModel):
+class _FromClient(BaseModel):
+    """What clients send, of which some send `null` for a field that they leave out."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, value: Any) -> Any:
+        return {key: own for key, own in value.items() if own is not None} if isinstance(value, dict) else value
+
+
+class ToolCall(_FromClient):
     """One call of a tool, as an assistant message carries it."""
 
     model_config = ConfigDict(extra="allow")
@@ -101,24 +111,30 @@ class ToolCall(BaseModel):
     id: str = ""
     name: str = ""
     arguments: str = ""
-    """The arguments as JSON text."""
+    """The arguments as JSON text; an object is written as such."""
     type: str = "function"
     index: int = 0
 
     @model_validator(mode="before")
     @classmethod
     def _flatten_openai(cls, value: Any) -> Any:
-        # OpenAI nests name and arguments below "function"; both forms are met in the wild.
+        # OpenAI puts name and arguments below "function"; clients send both forms.
         if isinstance(value, dict) and isinstance(value.get("function"), dict):
             return {**{k: v for k, v in value.items() if k != "function"}, **value["function"]}
         return value
 
+    @field_validator("arguments", mode="before")
+    @classmethod
+    def _write_as_json(cls, value: Any) -> Any:
+        return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
 
-class Message(BaseModel):
+
+class Message(_FromClient):
     """One turn of a conversation.
 
-    `message_id` makes recording idempotent: the same id in one workspace is stored once. `sent_at` is when it was
-    said (the seeds' `time_created` is read too); what was said last year is about last year.
+    A message is stored once in a workspace, however often it is recorded: `message_id` identifies it. `sent_at` (in
+    ReMe 0.1 `time_created`) is when it was said, which gives "yesterday" in it a meaning. If `content` comes in parts,
+    their text is kept.
     """
 
     model_config = ConfigDict(populate_by_name=True, extra="ignore")
@@ -126,28 +142,26 @@ class Message(BaseModel):
     role: Literal["user", "assistant", "system", "tool"] = "user"
     content: str = ""
     author: str = Field("", validation_alias=AliasChoices("author", "name"))
-    """Who speaks, where the role alone does not say it."""
+    """Who speaks, if the role does not say it."""
     message_id: str = Field(default_factory=new_id, min_length=1, validation_alias=AliasChoices("message_id", "id"))
     session_id: str = ""
-    """The conversation it belongs to; neighbouring turns of one session lend each other meaning in recall."""
+    """The conversation that it belongs to. Recall also finds a message by the words of its neighbours in it."""
     sent_at: Moment = Field(default_factory=now, validation_alias=AliasChoices("sent_at", "time_created"))
     reasoning_content: str = ""
     tool_calls: list[ToolCall] = Field(default_factory=list)
     tool_call_id: str = ""
     metadata: dict[str, Any] = Field(default_factory=dict)
 
-    @field_validator("content", "reasoning_content", "author", "tool_call_id", "session_id", mode="before")
+    @field_validator("content", mode="before")
     @classmethod
-    def _none_is_empty(cls, value: Any) -> Any:
-        return "" if value is None else value
-
-    @field_validator("tool_calls", "metadata", mode="before")
-    @classmethod
-    def _none_is_missing(cls, value: Any, info: Any) -> Any:
-        return ([] if info.field_name == "tool_calls" else {}) if value is None else value
+    def _join_parts(cls, value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        texts = [part.get("text") for part in value if isinstance(part, dict)]
+        return "\n".join(text for text in texts if isinstance(text, str))
 
 
-class Trajectory(BaseModel):
+class Trajectory(_FromClient):
     """One attempt at a task: its messages, and how well it went (`score`, 0 to 1)."""
 
     model_config = ConfigDict(extra="ignore")
@@ -166,18 +180,18 @@ class Source(BaseModel):
     kind: Literal["message", "episode", "memory"]
     id: str
     quote: str = ""
-    """The words it rests on, where one passage can be named."""
+    """The words that the memory rests on, if they are one passage."""
 
 
 class Evidence(BaseModel):
-    """What a memory rests on, in words: the message, episode or other memory that one of its sources names."""
+    """The text of a source of a memory: of the message, the episode or the other memory that it names."""
 
     kind: Literal["message", "episode", "memory"]
     id: str
     text: str
-    """The quoted words, or all of it where none are quoted; empty once it is gone."""
+    """The quoted words, or all of them if none are quoted; empty if the source is gone."""
     at: Moment | None
-    """When it was said, seen or done."""
+    """When it was said or done."""
     by: str
     """Who said it."""
 
@@ -185,8 +199,8 @@ class Evidence(BaseModel):
 class Memory(BaseModel):
     """One remembered statement.
 
-    Two time axes: `recorded_at`/`expired_at` say when we knew it, `valid_from`/`valid_until` when it holds in the
-    world. `observed_at` is when it was said or seen.
+    It has two time axes: `recorded_at` to `expired_at` is when we knew it, `valid_from` to `valid_until` when it is
+    true in the world. `observed_at` is when it was said or seen.
     """
 
     workspace_id: str = ""
@@ -195,12 +209,12 @@ class Memory(BaseModel):
     subject: str = ""
     """Whom or what it is about: a person's name, a task id, a tool's name."""
     when_to_use: str = ""
-    """The situation in which it helps (task and tool memories); what recall compares a query with."""
+    """The situation in which it helps (task and tool memories); recall compares queries with it."""
     content: str = ""
     keywords: list[str] = Field(default_factory=list)
     importance: float = Field(0.5, ge=0, le=1)
     score: float = 0.0
-    """How good it proved, as its maker judged it; recall never overwrites it."""
+    """How good it is, in the judgement of who made it; recall does not change it."""
     status: Status = Status.ACTIVE
     superseded_by: str | None = None
     observed_at: Moment | None = None
@@ -210,7 +224,7 @@ class Memory(BaseModel):
     """When the database came to know it; set by the database."""
     expired_at: Moment | None = None
     created_at: Moment = Field(default_factory=now)
-    """When its maker made it; keeps its value when a library is loaded."""
+    """When it was made; the same after it was dumped to a library and loaded."""
     updated_at: Moment = Field(default_factory=now)
     author: str = ""
     """Who made it: a model's name, `rules`, or a person."""
@@ -225,7 +239,7 @@ class Memory(BaseModel):
 
 
 class Parts(BaseModel):
-    """Why a hit stands where it stands. Every leg is scaled to 0…1 over the candidates of its query."""
+    """The parts of the score of a hit. Each leg is scaled to 0…1 over the candidates of the query."""
 
     vector: float = 0.0
     lexical: float = 0.0
@@ -235,11 +249,11 @@ class Parts(BaseModel):
     type: float = 1.0
     final: float = 0.0
     similarity: float | None = None
-    """The raw cosine similarity, -1…1, where the vector leg looked at it."""
+    """The cosine similarity, -1…1, if the vector leg looked at it."""
 
 
 class Hit(BaseModel):
-    """One recalled memory (or message), with its rank (from 1) and the parts of its score."""
+    """A recalled memory or message, with its rank (from 1) and the parts of its score."""
 
     rank: int
     memory: Memory
@@ -252,7 +266,7 @@ class Hit(BaseModel):
 
 
 class Recollection(BaseModel):
-    """What a recall found, best first. `retrieval_id` names it in the retrieval log."""
+    """What a recall found, best first; `retrieval_id` is its id in the log."""
 
     retrieval_id: str = Field(default_factory=new_id)
     workspace_id: str
@@ -272,7 +286,7 @@ class Recollection(BaseModel):
 
 
 class HistoryEntry(BaseModel):
-    """One change of one memory, as the database's trigger wrote it down."""
+    """One change of one memory, as a trigger of the database recorded it."""
 
     operation: Literal["insert", "update", "delete"]
     changed_at: Moment
@@ -283,10 +297,10 @@ class HistoryEntry(BaseModel):
 
 
 def kinds_of(kind: str | Sequence[str] | None) -> list[str]:
-    """Spell out a kind, a family of kinds (`personal`, `task`, `tool`), or several of either."""
+    """The kinds that are meant by a kind, by a family of kinds (`personal`, `task`, `tool`), or by several of these."""
     families = {"personal": PERSONAL_KINDS, "task": TASK_KINDS, "tool": TOOL_KINDS}
     if kind is None:
         return []
     names = [kind] if isinstance(kind, str) else list(kind)
-    # "task" is both a family and a kind; asked for by name, the family answers.
+    # "task" is a family and a kind; here it means the family.
     return [str(member) for name in names for member in families.get(str(name)) or (Kind(name),)]

@@ -21,11 +21,11 @@ from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
 
 from reme_core.models import local
+from reme_core.postgres import migrate
+from reme_core.postgres.database import Database
+from reme_core.postgres.embedded.server import EmbeddedServer, stop_embedded
+from reme_core.postgres.errors import normalise_url
 from reme_core.settings import Settings
-from reme_core.store import migrate
-from reme_core.store.database import Database
-from reme_core.store.embedded import EmbeddedServer, stop_embedded
-from reme_core.store.translate import normalise_url
 from tests.loopback import loopback, loopback_server  # noqa: F401  (fixtures)
 
 # Hundreds of processes are started here; what the first has compiled, the others need not.

@@ -31,8 +31,8 @@ FRAMEWORKS = ("autogen", "langchain", "llamaindex")
 @pytest.fixture(scope="session")
 def python_with_version_1() -> str:
     """The Python of an environment that has AgentScope 1."""
-    # What it needs of others, it does not say.
-    return made("agentscope-1", [f"agentscope=={lowest('agentscope')['agentscope']}", "mcp<2", "tqdm"])
+    # What it needs of others, it does not say: greenlet came with SQLAlchemy before 2.1.
+    return made("agentscope-1", [f"agentscope=={lowest('agentscope')['agentscope']}", "mcp<2", "tqdm", "greenlet"])
 
 
 @pytest.fixture(scope="session")

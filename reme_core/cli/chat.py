@@ -15,14 +15,13 @@ from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.session import Session, with_session
-from reme_core.errors import InputError, ReMeError
-from reme_core.extras import needing
+from reme_core.errors import InputError, ReMeError, require_extra
 
 if TYPE_CHECKING:
-    from reme_core import AsyncReMe
     from reme_core.chat import Chat
-    from reme_core.schema import Memory
+    from reme_core.engine import Engine
     from reme_core.store.filters import Filters
+    from reme_core.types import Memory
 
 app = typer.Typer()
 
@@ -48,10 +47,10 @@ def chat(
 
 
 async def _run(session: Session, workspace: str, name: str, system_prompt: str, question: str | None) -> None:
-    from reme_core import AsyncReMe
     from reme_core.chat import Chat
+    from reme_core.engine import Engine
 
-    async with AsyncReMe(session.settings) as reme:
+    async with Engine(session.settings) as reme:
         conversation = Chat(reme, workspace)
         terminal = Terminal(reme, conversation, name, system_prompt)
         try:
@@ -67,9 +66,9 @@ async def _run(session: Session, workspace: str, name: str, system_prompt: str, 
 
 
 class Terminal:
-    """A chat in the terminal: what is typed either goes to the model or, after a slash, is a command."""
+    """A chat in the terminal. A line that begins with a slash is a command; any other is answered."""
 
-    def __init__(self, reme: AsyncReMe, conversation: Chat, name: str, system_prompt: str) -> None:
+    def __init__(self, reme: Engine, conversation: Chat, name: str, system_prompt: str) -> None:
         self.reme = reme
         self.chat = conversation
         self.console = Console(highlight=False, markup=False)
@@ -79,7 +78,7 @@ class Terminal:
 
     async def talk(self) -> None:
         """Read and answer until /exit or the end of the input."""
-        with needing("chat"):
+        with require_extra("chat"):
             from prompt_toolkit import PromptSession
             from prompt_toolkit.completion import WordCompleter
             from prompt_toolkit.history import FileHistory
@@ -103,17 +102,17 @@ class Terminal:
                 await self.say(typed)
 
     async def say(self, typed: str) -> None:
-        """Carry out a command, or answer; a failure is told, and the conversation goes on."""
+        """Run a command, or answer; print an error if that fails."""
         try:
             await self.carry_out(typed)
         except ReMeError as error:
-            output.complain(str(error), code=error.code, as_json=False)
+            output.print_error(str(error), code=error.code, as_json=False)
 
     async def carry_out(self, typed: str) -> None:
-        """Carry out a command, or answer.
+        """Run a command, or answer.
 
         Raises:
-            ReMeError: It failed; the message says why.
+            ReMeError: It failed.
         """
         if typed.startswith("/"):
             await self._command(typed[1:])
@@ -134,7 +133,7 @@ class Terminal:
         command = COMMANDS.get(name)
         if command is None:
             raise InputError(f"there is no /{name}; /help lists what there is")
-        await command(self, _arguments(rest))
+        await command(self, _parse_arguments(rest))
 
     async def help(self, _: Arguments) -> None:
         """Lists what can be done."""
@@ -152,7 +151,7 @@ class Terminal:
         """Shows what a question recalls, and why: /retrieve "where do I live?"."""
         query = arguments.get("query") or arguments.get("content") or ""
         found = await self.reme.recall(self.chat.workspace, query, limit=_number(arguments.get("limit", "5")))
-        self.console.print(output.hits(found.hits, explain=True) if found else "Nothing.")
+        self.console.print(output.hits_table(found.hits, explain=True) if found else "Nothing.")
 
     async def add(self, arguments: Arguments) -> None:
         """Remembers a statement: /add "I am allergic to peanuts"."""
@@ -181,7 +180,7 @@ class Terminal:
 
     async def profile(self, _: Arguments) -> None:
         """Shows standing wishes and stable facts, which every answer is given."""
-        self._show(await self.reme.memories.list(self.chat.workspace, _standing()))
+        self._show(await self.reme.memories.list(self.chat.workspace, _profile_filters()))
 
     async def why(self, _: Arguments) -> None:
         """Shows which memories shaped the last answer."""
@@ -189,9 +188,9 @@ class Terminal:
             self.console.print("Nothing was answered yet." if self.chat.last is None else "No memory shaped it.")
             return
         for memory in self.chat.last.note.standing:
-            self.console.print(Text.assemble(("always ", "green"), output.said(memory)))
+            self.console.print(Text.assemble(("always ", "green"), output.memory_text(memory)))
         if self.chat.last.note.hits:
-            self.console.print(output.hits(self.chat.last.note.hits, explain=True))
+            self.console.print(output.hits_table(self.chat.last.note.hits, explain=True))
 
     async def consolidate(self, _: Arguments) -> None:
         """Makes memories now of what was said."""
@@ -227,15 +226,15 @@ class Terminal:
     def _show(self, memories: list[Memory]) -> None:
         table = output.table("ID", "KIND", "SAID", "CONTENT", wide="CONTENT")
         for memory in memories:
-            said = output.said(memory)
+            said = output.memory_text(memory)
             table.add_row(memory.memory_id[:_SHOWN_ID], memory.kind, output.day(memory.observed_at), said)
         self.console.print(table if memories else "Nothing is remembered yet.")
 
 
-def _arguments(text: str) -> Arguments:
-    """What follows a command: `content=…` as MemoryScope has it, or words, which are the content.
+def _parse_arguments(text: str) -> Arguments:
+    """The arguments of a command, by name: MemoryScope's `content=…` and the like; words without a name are `content`.
 
-    A quote opens a quotation only where a word begins, so that apostrophes are what they are.
+    A value may be quoted. A quote within a word is an apostrophe.
 
     Raises:
         InputError: A quotation does not end.
@@ -260,9 +259,9 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _standing() -> Filters:
-    from reme_core.schema import Kind
+def _profile_filters() -> Filters:
     from reme_core.store.filters import Filters
+    from reme_core.types import Kind
 
     return Filters(kinds=[Kind.INSTRUCTION, Kind.PROFILE])
 
@@ -298,4 +297,4 @@ COMMANDS: dict[str, Command] = _SHORT | {
     "reflect": Terminal.reflect,
     "reflect_and_reconsolidate": Terminal.reflect,
 }
-"""What can be typed after a slash: the short names, and MemoryScope's operations by theirs."""
+"""The commands by name: short names, and those of MemoryScope's operations."""

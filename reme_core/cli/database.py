@@ -22,7 +22,7 @@ def upgrade(session: Session) -> None:
 
     The embedded Postgres needs none of it: that one is brought up to date whenever it is opened.
     """
-    from reme_core.store import migrate
+    from reme_core.postgres import migrate
 
     url = _url(session.settings)
     before, newest = migrate.status(url)
@@ -35,15 +35,15 @@ def upgrade(session: Session) -> None:
 @with_session
 def status(session: Session) -> None:
     """Show which database is used, and its schema's version. Ends with 4 when that isn't this release's."""
-    from reme_core.store import migrate
-    from reme_core.store.translate import masked
+    from reme_core.postgres import migrate
+    from reme_core.postgres.errors import mask_password
 
     settings = session.settings
     embedded = settings.database_url is None
     url = _url(settings)
     version, newest = migrate.status(url)
     facts = {
-        "database": masked(url),
+        "database": mask_password(url),
         "embedded": embedded,
         "data_dir": settings.data_dir if embedded else None,
         "version": version,
@@ -56,7 +56,7 @@ def status(session: Session) -> None:
         shown.add_row(name.replace("_", " "), words[value] if isinstance(value, bool | None) else str(value))
     advice = "Run `reme db upgrade`."
     if version is not None and version not in migrate.versions():
-        advice = "A newer release of reme-core made it: run `pip install --upgrade reme-core`."
+        advice = f"It was {migrate.unknown_version_advice(version)}."
     session.show(facts, shown, *([] if version == newest else [advice]))
     if version != newest:
         raise typer.Exit(4)
@@ -77,10 +77,10 @@ def url(session: Session) -> None:
 
 
 def _url(settings: Settings) -> str:
-    """Where the database is; the embedded server is started, and brought up to date as whenever it is opened."""
-    from reme_core.store import migrate
-    from reme_core.store.embedded import embedded_url
-    from reme_core.store.translate import normalise_url
+    """The address of the database; an embedded server is started, and its schema upgraded."""
+    from reme_core.postgres import migrate
+    from reme_core.postgres.embedded.server import embedded_url
+    from reme_core.postgres.errors import normalise_url
 
     if settings.database_url is not None:
         return normalise_url(settings.database_url.get_secret_value())

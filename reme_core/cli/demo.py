@@ -21,7 +21,7 @@ from reme_core.cli.session import Session, with_session
 
 if TYPE_CHECKING:
     from reme_core import Settings
-    from reme_core.demo import Answer, Story
+    from reme_core.demo import Answer, DemoResult
 
 app = typer.Typer()
 
@@ -44,7 +44,7 @@ def demo(
     It runs offline, on the embedded Postgres and the embedding model that came with the installation, in the workspace
     'demo'; a database or a model that is configured is not touched.
     """
-    with _home(session, ephemeral) as settings, output.status("Remembering …", quiet=session.options.as_json):
+    with _demo_settings(session, ephemeral) as settings, output.spinner("Remembering …", quiet=session.options.as_json):
         story, url = asyncio.run(_tell(settings))
     plain = session.settings.database_url is None and not session.options.assignments and not session.options.config
     where = '"$(reme db url)"' if plain else shlex.quote(url)
@@ -53,10 +53,10 @@ def demo(
 
 
 @contextmanager
-def _home(session: Session, ephemeral: bool) -> Iterator[Settings]:
+def _demo_settings(session: Session, ephemeral: bool) -> Iterator[Settings]:
     """Settings that name an embedded Postgres and nothing else, whatever the environment says."""
     from reme_core import Settings
-    from reme_core.store.embedded import stop_embedded
+    from reme_core.postgres.embedded.server import stop_embedded
 
     if not ephemeral:
         yield Settings(data_dir=session.settings.data_dir)
@@ -66,28 +66,28 @@ def _home(session: Session, ephemeral: bool) -> Iterator[Settings]:
         yield Settings(data_dir=folder)
     finally:
         stop_embedded(folder)
-        shutil.rmtree(folder, ignore_errors=True)  # a file that its server still closes is no reason to fail
+        shutil.rmtree(folder, ignore_errors=True)  # the server may still be closing a file
 
 
-async def _tell(settings: Settings) -> tuple[Story, str]:
-    from reme_core import AsyncReMe
-    from reme_core.demo import tell
+async def _tell(settings: Settings) -> tuple[DemoResult, str]:
+    from reme_core.demo import run_demo
+    from reme_core.engine import Engine
 
-    async with AsyncReMe(settings) as reme:
-        return await tell(reme), reme.database.url
+    async with Engine(settings) as reme:
+        return await run_demo(reme), reme.database.url
 
 
 def _psql() -> str:
     """The user's own psql, or the one that came with the embedded server."""
-    from reme_core.store.cluster import postgres_binary
+    from reme_core.postgres.embedded.files import postgres_binary
 
     return "psql" if shutil.which("psql") else shlex.quote(str(postgres_binary("psql")))
 
 
-def _as_data(story: Story, command: str | None) -> dict[str, Any]:
-    def answered(answer: Answer) -> dict[str, Any]:
+def _as_data(story: DemoResult, command: str | None) -> dict[str, Any]:
+    def answer_data(answer: Answer) -> dict[str, Any]:
         hits = [
-            {"rank": h.rank, "memory_id": h.memory.memory_id, "text": output.said(h.memory), "parts": h.parts}
+            {"rank": h.rank, "memory_id": h.memory.memory_id, "text": output.memory_text(h.memory), "parts": h.parts}
             for h in answer.recollection.hits
         ]
         question = answer.question
@@ -102,26 +102,26 @@ def _as_data(story: Story, command: str | None) -> dict[str, Any]:
             for m in (*story.observations, *story.experience)
         ],
     }
-    return {"workspace": "demo", "stored": stored, "answers": [answered(a) for a in story.answers], "psql": command}
+    return {"workspace": "demo", "stored": stored, "answers": [answer_data(a) for a in story.answers], "psql": command}
 
 
-def _as_text(story: Story, command: str | None) -> list[RenderableType]:
-    lines: list[RenderableType] = ["", _heading("What was stored"), _conversation(story), _memories(story)]
-    lines.append(_heading("What is recalled, and why"))
+def _as_text(story: DemoResult, command: str | None) -> list[RenderableType]:
+    lines: list[RenderableType] = ["", _title("What was stored"), _conversation(story), _memories(story)]
+    lines.append(_title("What is recalled, and why"))
     for answer in story.answers:
-        lines += ["", _question(answer), output.hits(answer.recollection.hits, explain=True)]
+        lines += ["", _question(answer), output.hits_table(answer.recollection.hits, explain=True)]
     lines.append(_legend())
     if command:
-        lines += ["", _heading("Look for yourself"), Text("It is all in Postgres, the log of these recalls as well:\n")]
+        lines += ["", _title("Look for yourself"), Text("It is all in Postgres, the log of these recalls as well:\n")]
         lines.append(f"  {command}")
     return lines
 
 
-def _heading(text: str) -> Text:
+def _title(text: str) -> Text:
     return Text.assemble(("━━ ", "cyan"), (text, "bold cyan"), (" ━━", "cyan"))
 
 
-def _conversation(story: Story) -> Table:
+def _conversation(story: DemoResult) -> Table:
     sessions = len({message.session_id for message in story.messages})
     title = f"A conversation: {len(story.messages)} messages in {sessions} sessions"
     shown = output.table("when", "who", "said", title=title, wide="said")
@@ -131,13 +131,13 @@ def _conversation(story: Story) -> Table:
     return shown
 
 
-def _memories(story: Story) -> Table:
+def _memories(story: DemoResult) -> Table:
     title = f"Memories: {len(story.observations)} about people, {len(story.experience)} of experience with tasks"
     shown = output.table("kind", "remembered", title=title, wide="remembered")
     from reme_core.demo import SUPERSEDED
 
     for memory in (*story.observations, *story.experience):
-        text = _line(output.said(memory).replace("\n", " → "))
+        text = _line(output.memory_text(memory).replace("\n", " → "))
         if memory.memory_id == SUPERSEDED:
             text = Text.assemble(("superseded: ", "yellow"), (text.plain, "dim"), no_wrap=True, overflow="ellipsis")
         shown.add_row(str(memory.kind), text)

@@ -33,7 +33,7 @@ def curve(
     width: Annotated[int, typer.Option(min=10, max=200, help="Columns of the plot.")] = 60,
 ) -> None:
     """Draw the learning curve of each task: the mean of its last ten attempts, and the share of solved ones."""
-    with session.opened() as reme:
+    with session.open() as reme:
         points = reme.episodes.curve(workspace, task)
         rates = {n: reme.episodes.pass_at_k(workspace, n, solved_from=solved_from) for n in k}
     if not points:
@@ -66,7 +66,7 @@ def context(
     budget: Annotated[int | None, typer.Option(min=0, help="Tokens that the note may take.")] = None,
 ) -> None:
     """Print the note for the top of a system prompt, exactly as an agent is given it."""
-    with session.opened() as reme:
+    with session.open() as reme:
         note = reme.episodes.context(workspace, task, max_rules=max_rules, max_recent=max_recent, token_budget=budget)
     if session.options.as_json:
         session.show({"context": note})
@@ -78,7 +78,7 @@ def context(
 @with_session
 def summary(session: Session, workspace: Workspace) -> None:
     """Show what the episodes left behind, in numbers."""
-    with session.opened() as reme:
+    with session.open() as reme:
         counted = reme.episodes.summary(workspace)
     facts = output.table("what", "how many", right=("how many",))
     for name in ("total_episodes", "global_rules", "mistakes_stored", "mistake_cards_stored"):
@@ -100,7 +100,7 @@ def import_(
     workspace: Workspace,
 ) -> None:
     """Import an agent_memory.json. Nothing is imported from a broken file, or over episodes it does not know."""
-    with session.opened() as reme:
+    with session.open() as reme:
         count = reme.episodes.load(workspace, path)
         counted = reme.episodes.summary(workspace)
     data = {"imported": count, "total_episodes": counted["total_episodes"]}
@@ -118,6 +118,6 @@ def export(
     ] = False,
 ) -> None:
     """Export to an agent_memory.json, in one step: a reader sees the old file or the new one."""
-    with session.opened() as reme:
+    with session.open() as reme:
         count = reme.episodes.dump(workspace, path, bounded=bounded)
     session.show({"path": path, "episodes": count}, Text(f"wrote {count} episodes to {path}", "green"))

@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import Options, Session, exits, with_session
+from reme_core.cli.session import Options, Session, exit_on_error, with_session
 
 if TYPE_CHECKING:
-    from reme_core.flow.show import FlowDescription, OpDescription
+    from reme_core.flows.describe import FlowDescription, OpDescription
 
 app = typer.Typer(help="Flows and ops: what there is, and how a flow runs.", invoke_without_command=True)
 
@@ -25,14 +25,14 @@ def flows(
 ) -> None:
     """List all flows, those of the settings included, and all ops, with what they take."""
     if ctx.invoked_subcommand is None:
-        options = Options(as_json=as_json).over(ctx.obj or Options())
-        with exits(options):
+        options = Options(as_json=as_json).with_earlier(ctx.obj or Options())
+        with exit_on_error(options):
             _list(Session(options), ops_only=ops)
 
 
 def _list(session: Session, *, ops_only: bool) -> None:
-    from reme_core.flow.catalog import Catalog
-    from reme_core.flow.show import describe_flows, describe_ops
+    from reme_core.flows.catalog import Catalog
+    from reme_core.flows.describe import describe_flows, describe_ops
 
     ops = describe_ops()
     if ops_only:
@@ -70,9 +70,9 @@ def draw(
     mermaid: Annotated[bool, typer.Option("--mermaid", help="As a Mermaid chart instead of a tree.")] = False,
 ) -> None:
     """Draw one flow: what runs after what, and what side by side."""
-    from reme_core.flow.catalog import Catalog
-    from reme_core.flow.show import draw as tree
-    from reme_core.flow.show import mermaid as chart
+    from reme_core.flows.catalog import Catalog
+    from reme_core.flows.describe import draw as tree
+    from reme_core.flows.describe import mermaid as chart
 
     drawn = (chart if mermaid else tree)(Catalog(session.settings).get(name))
     session.show({"flow": name, "drawing": drawn}, drawn)

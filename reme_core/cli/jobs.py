@@ -37,18 +37,18 @@ def worker(
 
 
 async def _work(settings: Settings) -> None:
-    from reme_core import AsyncReMe
+    from reme_core.engine import Engine
 
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         reme.background.start()
         stopped = asyncio.Event()
         for signum in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(signum, stopped.set)
         waiting = asyncio.ensure_future(stopped.wait())
-        await asyncio.wait({waiting, reme.background.working}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({waiting, reme.background.task}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         if not stopped.is_set():
-            await reme.background.working  # it ended by itself: by an error, which is the command's
+            await reme.background.task  # it ended by itself: by an error, which is the command's
 
 
 @app.command("list")
@@ -60,10 +60,10 @@ def list_jobs(
     limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 50,
 ) -> None:
     """List jobs, newest first. `--status failed` shows those that were given up."""
-    with session.opened() as reme:
+    with session.open() as reme:
         jobs = reme.background.jobs(workspace, statuses=status, limit=limit)
     table = output.table(
-        "ID", "TASK", "STATUS", "WORKSPACE", "SESSION", "TRIES", "DUE", "LAST ERROR", right=["ID", "TRIES"]
+        "ID", "TASK", "STATUS", "WORKSPACE", "SESSION", "TRIES", "DUE", "NEEDS", "LAST ERROR", right=["ID", "TRIES"]
     )
     for job in jobs:
         table.add_row(
@@ -74,6 +74,7 @@ def list_jobs(
             job.session_id,
             str(job.attempts),
             output.moment(job.scheduled_at),
+            job.needs,
             "" if job.status == "succeeded" else job.error or "",
         )
     session.show(jobs, table if jobs else "No jobs.")
@@ -83,13 +84,14 @@ def list_jobs(
 @with_session
 def show(session: Session, job_id: Annotated[int, typer.Argument(metavar="ID")]) -> None:
     """Show one job, and what happened to it."""
-    with session.opened() as reme:
+    with session.open() as reme:
         job, events = reme.background.job(job_id)
     table = output.table("WHEN", "EVENT")
     for event, at in events:
         table.add_row(output.moment(at), event)
     about = f"job {job.id}: {job.task} of session '{job.session_id}' in workspace '{job.workspace}', {job.status}"
-    why = f"it failed: {job.error}" if job.error else "it never failed"
+    noted = "it reported" if job.status == "succeeded" else "it failed"
+    why = f"{noted}: {job.error}" if job.error else "it never failed"
     session.show({"job": job, "events": [{"event": e, "at": at} for e, at in events]}, about, why, table)
 
 
@@ -97,7 +99,7 @@ def show(session: Session, job_id: Annotated[int, typer.Argument(metavar="ID")])
 @with_session
 def retry(session: Session, job_ids: Annotated[list[int], typer.Argument(metavar="ID …")]) -> None:
     """Put jobs that were given up back into the queue."""
-    with session.opened() as reme:
+    with session.open() as reme:
         for job_id in job_ids:
             reme.background.retry(job_id)
     session.show({"retried": job_ids}, f"Back in the queue: {', '.join(map(str, job_ids))}")
@@ -114,7 +116,7 @@ def schedule(
     ] = None,
 ) -> None:
     """Say how often memories of a workspace are reflected upon: insights, contradictions and repetitions over time."""
-    with session.opened() as reme:
+    with session.open() as reme:
         reme.workspaces.schedule(workspace, reflect_every_hours=reflect_every)
         hours = reme.settings.worker.reflect_every_hours if reflect_every is None else reflect_every
     often = f"every {hours:g} hours" if hours else "never"
@@ -125,7 +127,7 @@ def schedule(
 @with_session
 def run(session: Session, workspace: Workspace = None) -> None:
     """Do now what waits, and return when it is done."""
-    with session.opened() as reme:
+    with session.open() as reme:
         reme.background.drain(workspace)
         left = reme.background.jobs(workspace, statuses=["todo", "failed"])
     session.show({"left": left}, f"Done; {len(left)} jobs are left." if left else "Done; nothing waits.")

@@ -25,7 +25,7 @@ Workspace = Annotated[
 @with_session
 def workspaces(session: Session) -> None:
     """List the workspaces, and what each of them holds."""
-    with session.opened() as reme:
+    with session.open() as reme:
         found = reme.workspaces.describe()
     numbers = ("memories", "closed", "messages", "episodes")
     shown = output.table("workspace", *numbers, "model", "since", right=numbers)
@@ -47,9 +47,9 @@ def load(
     ] = False,
 ) -> None:
     """Load memories from a library. All lines are taken or none: a bad one is named, and nothing is changed."""
-    with session.opened() as reme, session.progress("Embedding") as advance:
+    with session.open() as reme, session.progress("Embedding") as advance:
         loaded = reme.workspaces.load(workspace, path, replace=not keep, on_progress=advance)
-    session.show({"workspace": workspace, "loaded": loaded}, _done(f"loaded {loaded:,} memories into '{workspace}'"))
+    session.show({"workspace": workspace, "loaded": loaded}, _success(f"loaded {loaded:,} memories into '{workspace}'"))
 
 
 @app.command()
@@ -60,9 +60,9 @@ def dump(
     workspace: Workspace,
 ) -> None:
     """Write the memories of a workspace to a library."""
-    with session.opened() as reme, output.status("Writing …", quiet=session.options.as_json):
+    with session.open() as reme, output.spinner("Writing …", quiet=session.options.as_json):
         written = reme.workspaces.dump(workspace, path)
-    session.show({"workspace": workspace, "dumped": written}, _done(f"wrote {written:,} memories of '{workspace}'"))
+    session.show({"workspace": workspace, "dumped": written}, _success(f"wrote {written:,} memories of '{workspace}'"))
 
 
 @app.command()
@@ -74,9 +74,9 @@ def copy(
     replace: Annotated[bool, typer.Option("--replace", help="Clear the target first, if it holds anything.")] = False,
 ) -> None:
     """Make a twin of a workspace, with its messages, sources and history."""
-    with session.opened() as reme, output.status("Copying …", quiet=session.options.as_json):
+    with session.open() as reme, output.spinner("Copying …", quiet=session.options.as_json):
         copied = reme.workspaces.copy(source, target, replace=replace)
-    session.show({"source": source, "target": target, "copied": copied}, _done(f"copied {copied:,} memories"))
+    session.show({"source": source, "target": target, "copied": copied}, _success(f"copied {copied:,} memories"))
 
 
 @app.command()
@@ -87,13 +87,13 @@ def clear(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Remove a workspace with all that belongs to it: messages, history and logs as well. Final."""
-    with session.opened() as reme:
+    with session.open() as reme:
         if workspace not in reme.workspaces.list():
             raise NotFoundError(f"there is no workspace '{workspace}'; `reme workspaces` lists them")
-        if not (yes or _agreed(f"Remove all of workspace '{workspace}' for good?")):
+        if not (yes or _confirm(f"Remove all of workspace '{workspace}' for good?")):
             raise typer.Exit(1)
         removed = reme.workspaces.clear(workspace)
-    session.show({"workspace": workspace, "removed": removed}, _done(f"removed '{workspace}', {removed:,} memories"))
+    session.show({"workspace": workspace, "removed": removed}, _success(f"removed '{workspace}', {removed:,} memories"))
 
 
 @app.command()
@@ -109,19 +109,19 @@ def reembed(
 
     It may be interrupted: what has its new vector already keeps it.
     """
-    with session.opened() as reme:
+    with session.open() as reme:
         with session.progress("Embedding") as advance:
             made = reme.workspaces.reembed(workspace, on_progress=advance)
         dropped = reme.workspaces.drop_old_vectors(workspace) if drop_old else 0
     data = {"workspace": workspace, "embedded": made, "dropped": dropped}
-    session.show(data, _done(f"made {made:,} vectors, removed {dropped:,} old ones"))
+    session.show(data, _success(f"made {made:,} vectors, removed {dropped:,} old ones"))
 
 
-def _done(what: str) -> Text:
+def _success(what: str) -> Text:
     return Text(what, "green")
 
 
-def _agreed(question: str) -> bool:
+def _confirm(question: str) -> bool:
     if not sys.stdin.isatty():
         raise InputError("there is nobody to ask; say --yes")
     return typer.confirm(question, err=True)

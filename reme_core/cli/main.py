@@ -1,7 +1,7 @@
-"""The entry point: it joins the groups of commands, and passes the command lines of ReMe 0.1 on.
+"""The entry point: it joins the groups of commands, and hands command lines of ReMe 0.1 to `compat`.
 
-A group of commands is a module with a `typer.Typer` of its own, joined below. Modules are light to import: what opens
-the database or a model is imported when a command runs, so that `reme --help` answers at once.
+Each group is a module with a `typer.Typer`. These modules import the database and models only inside their commands, so
+that `reme --help` answers at once.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import typer
 
 import reme_core
-from reme_core.cli import chat, database, demo, episodes, flows, jobs, libraries, memories, serve
-from reme_core.cli.session import Session, remember, with_session
+from reme_core.cli import chat, database, demo, episodes, evaluation, flows, jobs, libraries, memories, serve
+from reme_core.cli.session import Session, keep_options, with_session
 
 _REME_0_1 = "reme_core.compat.command_line"
 _ASSIGNMENT = re.compile(r"(--?(?!(set|config)=))?[A-Za-z_][\w.]*=")  # --set=… and --config=… are options of ours
@@ -29,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.callback()(remember)
+app.callback()(keep_options)
 app.add_typer(memories.app)
 app.add_typer(libraries.app)
 app.add_typer(database.app, name="db")
@@ -40,6 +40,7 @@ app.add_typer(jobs.worker_app)
 app.add_typer(chat.app)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(flows.app, name="flows")
+app.add_typer(evaluation.app, name="eval")
 app.add_typer(episodes.app, name="episodes")
 
 
@@ -51,7 +52,7 @@ def version(session: Session) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line: `reme recall …`, or `reme backend=http http.port=8002` as ReMe 0.1 has it."""
+    """Run the command line: `reme recall …`, or ReMe 0.1's `reme backend=http http.port=8002`."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and _is_assignment(given[0]):
         importlib.import_module(_REME_0_1).main(given)
@@ -60,5 +61,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _is_assignment(argument: str) -> bool:
-    """Whether a command line begins as ReMe 0.1 had it: `key.path=value`, leading dashes allowed."""
+    """Whether it is a setting as ReMe 0.1 takes them: `key.path=value`, with or without leading dashes."""
     return _ASSIGNMENT.match(argument) is not None

@@ -16,7 +16,7 @@ from reme_core.cli.session import Session, with_session
 from reme_core.errors import InputError, NotFoundError
 
 if TYPE_CHECKING:
-    from reme_core.schema import Evidence, HistoryEntry, Memory, TimeRange
+    from reme_core.types import Evidence, HistoryEntry, Memory, TimeRange
 
 app = typer.Typer()
 
@@ -25,7 +25,7 @@ Workspace = Annotated[
 ]
 
 
-def _moment(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -51,10 +51,10 @@ def recall(
         str | None, typer.Option(help="Only what holds or was said then: 'May 2024', 'last week', '上个月'.")
     ] = None,
     as_of: Annotated[
-        datetime | None, typer.Option(parser=_moment, metavar="TIME", help="Only what was known at this moment.")
+        datetime | None, typer.Option(parser=_parse_time, metavar="TIME", help="Only what was known at this moment.")
     ] = None,
     held_at: Annotated[
-        datetime | None, typer.Option(parser=_moment, metavar="TIME", help="Only what holds at this moment.")
+        datetime | None, typer.Option(parser=_parse_time, metavar="TIME", help="Only what holds at this moment.")
     ] = None,
     subject: Annotated[str | None, typer.Option(help="Only what is about this.")] = None,
     author: Annotated[str | None, typer.Option(help="Only what this author made or said.")] = None,
@@ -64,7 +64,7 @@ def recall(
     closed: Annotated[bool, typer.Option("--closed", help="Superseded, expired and deleted ones as well.")] = False,
 ) -> None:
     """Find what is remembered, by meaning and by words."""
-    with session.opened() as reme:
+    with session.open() as reme:
         found = reme.recall(
             workspace,
             query,
@@ -72,16 +72,16 @@ def recall(
             limit=limit,
             subject=subject,
             status=None if closed else "active",
-            happened=_during(session, during) if during else None,
+            happened=_parse_period(session, during) if during else None,
             as_of=as_of,
             held_at=held_at,
-            metadata=_mapping(metadata) if metadata else None,
+            metadata=_parse_metadata(metadata) if metadata else None,
             min_score=min_score,
             author=author,
             session_id=conversation,
         )
     nothing = f"Nothing in workspace '{workspace}' answers that."
-    session.show(found, output.hits(found.hits, explain=explain) if found else Text(nothing, "dim"))
+    session.show(found, output.hits_table(found.hits, explain=explain) if found else Text(nothing, "dim"))
 
 
 @app.command()
@@ -98,15 +98,15 @@ def add(
     """Remember something."""
     from pydantic import ValidationError
 
-    from reme_core.schema import Memory
+    from reme_core.types import Memory
 
-    values = {"kind": kind, "subject": subject, "when_to_use": when_to_use, "metadata": _mapping(metadata)}
+    values = {"kind": kind, "subject": subject, "when_to_use": when_to_use, "metadata": _parse_metadata(metadata)}
     try:
         memories = [Memory.model_validate(values | {"content": content}) for content in text]
     except ValidationError as error:
         problem = error.errors()[0]
         raise InputError(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
-    with session.opened() as reme:
+    with session.open() as reme:
         added = reme.memories.add(workspace, memories, actor="command line")
     session.show(added, *(Text.assemble(("remembered ", "green"), (memory.memory_id, "bold")) for memory in added))
 
@@ -115,12 +115,12 @@ def add(
 @with_session
 def show(session: Session, memory_id: Annotated[str, typer.Argument(metavar="ID")], workspace: Workspace) -> None:
     """Show one memory: all that is known of it, the evidence it rests on, and its history."""
-    with session.opened() as reme:
+    with session.open() as reme:
         memory = reme.memories.get(workspace, memory_id)
         evidence = reme.memories.evidence(workspace, memory_id)
         history = reme.memories.history(workspace, memory_id)
     data = memory.model_dump(mode="json") | {"evidence": evidence, "history": history}
-    session.show(data, *_described(memory, evidence, history))
+    session.show(data, *_memory_details(memory, evidence, history))
 
 
 @app.command()
@@ -134,7 +134,7 @@ def delete(
     ] = False,
 ) -> None:
     """Take memories out of use; they stay in the history, unless erased."""
-    with session.opened() as reme:
+    with session.open() as reme:
         count = reme.memories.delete(
             workspace, memory_ids, erase=erase, actor="command line", reason="deleted by a user"
         )
@@ -145,9 +145,9 @@ def delete(
     session.show({done: count}, Text(f"{done} {count} of {len(memory_ids)}", "green"))
 
 
-def _during(session: Session, words: str) -> TimeRange:
-    from reme_core.schema import now
+def _parse_period(session: Session, words: str) -> TimeRange:
     from reme_core.text.timex import find_times
+    from reme_core.types import now
 
     found = [m for m in find_times(words, now=now(), timezone=session.settings.timezone) if not m.recurring]
     if len(found) != 1 or found[0].anchor:
@@ -155,7 +155,7 @@ def _during(session: Session, words: str) -> TimeRange:
     return found[0].range
 
 
-def _mapping(text: str) -> dict[str, Any]:
+def _parse_metadata(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -165,7 +165,7 @@ def _mapping(text: str) -> dict[str, Any]:
     return value
 
 
-def _described(memory: Memory, evidence: list[Evidence], history: list[HistoryEntry]) -> list[RenderableType]:
+def _memory_details(memory: Memory, evidence: list[Evidence], history: list[HistoryEntry]) -> list[RenderableType]:
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim")
     facts.add_column(overflow="fold")
@@ -196,19 +196,19 @@ def _described(memory: Memory, evidence: list[Evidence], history: list[HistoryEn
         said = Text.assemble((f"{memory.when_to_use}\n", "italic"), said)
     parts: list[RenderableType] = [Group(said, ""), facts]
     if evidence:
-        parts.append(_evidence(evidence))
-    parts.append(_history(history))
+        parts.append(_evidence_table(evidence))
+    parts.append(_history_table(history))
     return parts
 
 
-def _evidence(evidence: list[Evidence]) -> Table:
+def _evidence_table(evidence: list[Evidence]) -> Table:
     shown = output.table("when", "who", "said", "id", title="\nRests on", wide="said")
     for item in evidence:
         shown.add_row(output.moment(item.at), item.by, Text(item.text), Text(f"{item.kind} {item.id}", "dim"))
     return shown
 
 
-def _history(history: list[HistoryEntry]) -> Table:
+def _history_table(history: list[HistoryEntry]) -> Table:
     shown = output.table("when", "what", "by", "why", "change", title="\nHistory", wide="change")
     for entry in history:
         before, after = entry.before or {}, entry.after or {}

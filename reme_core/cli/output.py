@@ -1,4 +1,4 @@
-"""How answers look: tables and little bars in a terminal, plain text in a pipe, JSON where asked for.
+"""What commands print: tables and bars in a terminal, plain text in a pipe, JSON with `--json`.
 
 Answers go to stdout; progress, warnings and errors to stderr.
 """
@@ -18,36 +18,37 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from reme_core.schema import Hit, Memory
+    from reme_core.types import Hit, Memory
 
 PIPED_WIDTH = 160
-"""Columns where the output is no terminal, and so has no width."""
+"""The width of the output, in columns, where it is no terminal."""
 
 STATUS_STYLES = {"active": "green", "superseded": "yellow", "expired": "yellow", "deleted": "red"}
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def stdout() -> Console:
-    """Where answers go. A `[` in what is remembered stays one: styles are given as `Text`, never as markup."""
+    """The console for answers."""
+    # No markup: memories may contain `[bold]` and the like. Styles are given as `Text`.
     console = Console(highlight=False, markup=False)
     return console if console.is_terminal else Console(highlight=False, markup=False, width=PIPED_WIDTH)
 
 
 def stderr() -> Console:
-    """Where everything else goes."""
+    """The console for everything else."""
     return Console(stderr=True, highlight=False, markup=False)
 
 
 def print_json(data: Any) -> None:
-    """Print data, models and times included, as one JSON document."""
+    """Print data as one JSON document; it may contain models, dataclasses and times."""
     from pydantic_core import to_jsonable_python
 
     text = json.dumps(to_jsonable_python(data), ensure_ascii=False, indent=2)
     sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8") + "\n")
 
 
-def complain(message: str, *, code: str, as_json: bool) -> None:
-    """Say on stderr what went wrong."""
+def print_error(message: str, *, code: str, as_json: bool) -> None:
+    """Print an error to stderr."""
     if as_json:
         sys.stderr.write(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False) + "\n")
     else:
@@ -59,15 +60,18 @@ def print_traceback() -> None:
     stderr().print_exception(width=None)
 
 
-def status(what: str, *, quiet: bool) -> AbstractContextManager[object]:
-    """A spinner on stderr, where that is a terminal."""
+def spinner(what: str, *, quiet: bool) -> AbstractContextManager[object]:
+    """A context manager that shows a spinner on stderr, if that is a terminal."""
     console = stderr()
     return nullcontext() if quiet or not console.is_terminal else console.status(what)
 
 
 @contextmanager
 def progress(what: str, *, quiet: bool) -> Iterator[Callable[[int, int | None], None]]:
-    """A progress bar on stderr; yields what takes (done, total), total being None while it is not known."""
+    """Show a progress bar on stderr, if that is a terminal.
+
+    Yields a function that sets it to (done, total); total is None while it is unknown.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = stderr()
@@ -78,7 +82,7 @@ def progress(what: str, *, quiet: bool) -> Iterator[Callable[[int, int | None], 
 
 
 def table(*columns: str, title: str = "", right: Sequence[str] = (), wide: str = "") -> Table:
-    """An empty table; columns of numbers are set to the `right`, the `wide` one takes what room there is."""
+    """An empty table; the columns in `right` are aligned right, and the column `wide` takes the remaining width."""
     made = Table(
         box=box.SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", padding=(0, 1, 0, 0)
     )
@@ -90,7 +94,7 @@ def table(*columns: str, title: str = "", right: Sequence[str] = (), wide: str =
 
 
 def bar(value: float, *, of: float = 1.0, width: int = 5) -> Text:
-    """A value from 0 to `of` as a little bar with its number."""
+    """A value from 0 to `of` as a bar of `width` characters, followed by the number."""
     eighths = round(max(0.0, min(value / of, 1.0)) * width * 8) if of else 0
     blocks = "█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else "")
     return Text.assemble((blocks.ljust(width), "cyan"), (f"{' ' if width else ''}{value:.2f}", "" if value else "dim"))
@@ -102,17 +106,17 @@ def moment(value: datetime | None) -> str:
 
 
 def day(value: datetime | None) -> str:
-    """A day."""
+    """The day of a point in time, in UTC."""
     return value.strftime("%Y-%m-%d") if value else ""
 
 
-def said(memory: Memory) -> str:
-    """What a memory says, in one text: the situation first, where it has one."""
+def memory_text(memory: Memory) -> str:
+    """The text of a memory: when to use it, if it says so, and its content."""
     return "\n".join(text for text in (memory.when_to_use, memory.content) if text)
 
 
-def hits(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table:
-    """What was recalled, best first; with `explain`, what each leg gave to the score."""
+def hits_table(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table:
+    """A table of hits, best first; with `explain`, it has a column for each part of the score."""
     talk = any(hit.memory.kind == "conversation" for hit in found)
     legs = {"meaning": "vector", "words": "lexical"}
     # A bonus that is 0 for all of them explains nothing, nor does a factor that is 1.
@@ -124,16 +128,16 @@ def hits(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table:
     top = max((hit.parts.final for hit in found), default=1.0)
     for hit in found:
         memory = hit.memory
-        text = Text(said(memory))
+        text = Text(memory_text(memory))
         text.append(f"\n{'' if talk else memory.kind + ' '}{memory.memory_id}", "dim")
-        parts = [factor(getattr(hit.parts, leg), name, width) for name, leg in shown.items()]
+        parts = [score_part(getattr(hit.parts, leg), name, width) for name, leg in shown.items()]
         since = memory.observed_at or memory.valid_from or memory.created_at
         made.add_row(str(hit.rank), text, day(since), *parts, bar(hit.parts.final, of=top))
     return made
 
 
-def factor(value: float, name: str, width: int) -> Text:
-    """One part of a score: a bar for a share, `×2` for a factor."""
+def score_part(value: float, name: str, width: int) -> Text:
+    """One part of a score: a bar for what is added, `× 2` for what is multiplied."""
     if name in ("time", "type"):
         return Text(f"× {value:g}", "" if value != 1 else "dim")
     return bar(value, width=width)

@@ -1,4 +1,4 @@
-"""A line plot for the terminal: two by four dots a character, as Braille has them."""
+"""A line plot for the terminal, drawn in Braille: each character holds two by four dots."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 def line_plot(
     values: Sequence[float], *, width: int = 60, height: int = 10, low: float = 0.0, high: float = 1.0
 ) -> str:
-    """Draw values from left to right, with the axis at the left; beyond `low` and `high` they are cut.
+    """Draw values from left to right, with an axis at the left; values outside `low` to `high` are clipped.
 
     >>> print(line_plot([0, 0.5, 1], width=6, height=3))
     1.00 ┤    ⣠⠞
@@ -21,28 +21,28 @@ def line_plot(
     columns, rows = width * 2, height * 4
     before: int | None = None
     for column in range(columns if len(values) > 1 else min(len(values), 1)):
-        value = _at(values, column / max(columns - 1, 1))
+        value = _interpolate(values, column / max(columns - 1, 1))
         share = (min(max(value, low), high) - low) / (high - low)
         row = round((1 - share) * (rows - 1))
-        # A steep stretch is drawn as a stroke, so that the line holds together.
+        # Between two columns the line is drawn vertically, so that it has no gaps where it is steep.
         top, bottom = sorted((row, row if before is None else before))
         for dot in range(top, bottom + 1):
-            _set(cells, column, dot)
+            _set_dot(cells, column, dot)
         before = row
     axis = {0: f"{high:.2f} ┤", height - 1: f"{low:.2f} ┤"}
     blank = " " * (max(map(len, axis.values())) - 1) + "│"
     return "\n".join(axis.get(y, blank) + _braille(line) for y, line in enumerate(cells))
 
 
-def _at(values: Sequence[float], share: float) -> float:
-    """The value at a share of the way, between its two neighbours."""
+def _interpolate(values: Sequence[float], share: float) -> float:
+    """The value at a share (0 to 1) of the way, interpolated between its two neighbours."""
     place = share * (len(values) - 1)
     left = int(place)
     right = min(left + 1, len(values) - 1)
     return values[left] + (values[right] - values[left]) * (place - left)
 
 
-def _set(cells: list[list[int]], column: int, row: int) -> None:
+def _set_dot(cells: list[list[int]], column: int, row: int) -> None:
     cells[row // 4][column // 2] |= _DOTS[column % 2][row % 4]
 
 

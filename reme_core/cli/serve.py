@@ -89,7 +89,7 @@ def list_keys(session: Session) -> None:
     found = _ask(session, lambda keys: keys.list())
     shown = output.table("id", "label", "workspaces", "created", "state")
     for key in found:
-        state = "active" if key.active else "revoked" if key.revoked_at else "expired"
+        state = "active" if key.is_active else "revoked" if key.revoked_at else "expired"
         shown.add_row(key.key_id, key.label, ", ".join(key.workspaces or ["all"]), f"{key.created_at:%Y-%m-%d}", state)
     session.show([asdict(key) for key in found], shown)
 
@@ -113,8 +113,8 @@ def clear_keys(session: Session, yes: Annotated[bool, typer.Option("--yes", help
 
 
 def _ask(session: Session, question: Callable[[ApiKeys], Awaitable[Answer]]) -> Answer:
+    from reme_core.postgres.database import Database
     from reme_core.server.auth import ApiKeys
-    from reme_core.store.database import Database
 
     async def ask() -> Answer:
         async with await Database.open(session.settings) as database:

@@ -1,7 +1,7 @@
-"""What every command shares: the options that all of them take, opening the memory, and how a failure ends.
+"""What all commands share: common options, settings and the open memory, and exit codes.
 
-A command is a plain typer command below `@with_session`. Its first parameter, the `Session`, is filled in; the shared
-options (`--json`, `--set`, `--config`, `--debug`) are added to those it declares.
+A command is a typer command decorated with `@with_session`, which passes the `Session` as its first argument and adds
+the common options (`--json`, `--set`, `--config`, `--debug`) to those it declares.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ EXIT_CODES: tuple[tuple[type[ReMeError], int], ...] = (
     (FlowError, 2),
     (ReMeError, 1),
 )
-"""How the command ends for which error; the first that fits counts."""
+"""The exit code for each class of errors; the first class that an error belongs to counts."""
 
 INTERRUPTED = 130  # what shells give a program that Ctrl-C ended
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options that every command takes, before its name as well as after it."""
+    """The options that every command takes, both before and after its name."""
 
     as_json: bool = False
     assignments: tuple[str, ...] = ()
     config: Path | None = None
     debug: bool = False
 
-    def over(self, earlier: Options) -> Options:
-        """These options, with those given before the command's name below them."""
+    def with_earlier(self, earlier: Options) -> Options:
+        """These options merged with those before the command's name; where both set one, these win."""
         return Options(
             self.as_json or earlier.as_json,
             (*earlier.assignments, *self.assignments),
@@ -85,23 +85,23 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 
 class Session:
-    """What a command works with: its settings, the open memory, and where its answer goes."""
+    """What a command works with: its settings, the memory to open, and the form of its answer."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
 
     @property
     def settings(self) -> Settings:
-        """The settings of the environment, `--config` and `--set`, the later winning."""
+        """The settings of the environment, overridden by `--config`, overridden by `--set`."""
         return reme_core.Settings.load(*self.options.assignments, config=self.options.config)
 
-    def opened(self, settings: Settings | None = None) -> ReMe:
-        """The memory, open; use it in a `with` block."""
-        with output.status("Opening the database …", quiet=self.options.as_json):
+    def open(self, settings: Settings | None = None) -> ReMe:
+        """Open the memory; the caller closes it, by a `with` block."""
+        with output.spinner("Opening the database …", quiet=self.options.as_json):
             return reme_core.ReMe(settings or self.settings).open()
 
     def show(self, data: Any, *lines: RenderableType) -> None:
-        """Give the answer: `data` with `--json`, the lines for people otherwise; a plain string stays as it is."""
+        """Print the answer: `data` with `--json`, else the lines. Strings among these are not wrapped."""
         if self.options.as_json:
             output.print_json(data)
             return
@@ -110,19 +110,19 @@ class Session:
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[[int, int | None], None]]:
-        """A progress bar on stderr, where that is a terminal. Yields what takes (done, total or None)."""
+        """Show a progress bar, as `output.progress` does, but not with `--json`."""
         with output.progress(what, quiet=self.options.as_json) as advance:
             yield advance
 
 
 def with_session(command: Callable[Concatenate[Session, P], None]) -> Callable[..., None]:
-    """Turn a function of a session and its own options into one that typer can take as a command."""
+    """Make a typer command of a function that takes a `Session` and options of its own."""
 
     @wraps(command)
     def run(ctx: typer.Context, *args: Any, **values: Any) -> None:
         shared = {name: values.pop(name) for name in _SHARED_OPTIONS}
-        options = Options(**shared | {"assignments": tuple(shared["assignments"])}).over(ctx.obj or Options())
-        with exits(options):
+        options = Options(**shared | {"assignments": tuple(shared["assignments"])}).with_earlier(ctx.obj or Options())
+        with exit_on_error(options):
             command(Session(options), *args, **values)
 
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
@@ -133,36 +133,36 @@ def with_session(command: Callable[Concatenate[Session, P], None]) -> Callable[.
     return run
 
 
-def remember(
+def keep_options(
     ctx: typer.Context,
     as_json: AsJson = False,
     assignments: Assignments = [],  # noqa: B006 - typer wants a plain default, and copies it
     config: Config = None,
     debug: Debug = False,
 ) -> None:
-    """Keep the options that are given before the name of the command."""
+    """Keep the options before the command's name, for `with_session`."""
     ctx.obj = Options(as_json, tuple(assignments), config, debug)
 
 
 _SHARED_OPTIONS = {
     name: parameter.replace(
-        annotation=get_type_hints(remember, include_extras=True)[name], kind=inspect.Parameter.KEYWORD_ONLY
+        annotation=get_type_hints(keep_options, include_extras=True)[name], kind=inspect.Parameter.KEYWORD_ONLY
     )
-    for name, parameter in inspect.signature(remember).parameters.items()
+    for name, parameter in inspect.signature(keep_options).parameters.items()
     if name in {field.name for field in fields(Options)}
 }
 
 
 @contextmanager
-def exits(options: Options) -> Iterator[None]:
-    """End the program with a message and a code that means something, rather than with a traceback."""
+def exit_on_error(options: Options) -> Iterator[None]:
+    """End the program, after a `ReMeError` or Ctrl-C, with a message and an exit code in place of a traceback."""
     try:
         yield
     except KeyboardInterrupt:
-        output.complain("interrupted", code="interrupted", as_json=options.as_json)
+        output.print_error("interrupted", code="interrupted", as_json=options.as_json)
         raise typer.Exit(INTERRUPTED) from None
     except ReMeError as error:
         if options.debug:
             output.print_traceback()
-        output.complain(str(error), code=error.code, as_json=options.as_json)
+        output.print_error(str(error), code=error.code, as_json=options.as_json)
         raise typer.Exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind))) from None

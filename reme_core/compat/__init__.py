@@ -1,4 +1,4 @@
-"""The seeds' own interfaces: `ReMeApp` and the command line of ReMe 0.1, and the memory of an RL training helper."""
+"""The interfaces of earlier systems: `ReMeApp` and the command line of ReMe 0.1, and an RL training helper's memory."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import types
 
 
 def install() -> None:
-    """Let `from reme_ai import ReMeApp` find ours, in this process, whether or not a reme-ai is installed.
+    """Make `from reme_ai import ReMeApp` import ours, in this process, even if reme-ai is installed.
 
-    `import reme_core.compat.as_reme_ai` does the same in one line. It has to run before whatever imports `reme_ai`.
+    Call it before anything imports `reme_ai`. `import reme_core.compat.as_reme_ai` does the same in one line.
     """
     from reme_core.compat.command_line import main  # noqa: PLC0415 - `import reme_core.compat` stays light
     from reme_core.compat.reme_app import ReMeApp  # noqa: PLC0415

@@ -1,4 +1,4 @@
-r"""The cross-episode memory of an RL training helper, by its own seven functions.
+r"""The seven functions of an RL training helper's memory across episodes.
 
 ```python
 from reme_core.compat.agent_memory import build_memory_context, load_agent_memory, record_episode, save_agent_memory
@@ -9,15 +9,15 @@ memory = record_episode(memory, {"task_id": "restart_service", "score": 0.9, "st
 save_agent_memory(memory, "outputs/agent_memory.json")
 ```
 
-The dict is the caller's own: these functions read and change nothing else, and it is trimmed as the helper trims it.
-Where it lives between two runs is said by `path`, which is either
+The dict belongs to the caller: these functions change nothing else, and cut its lists to the helper's lengths. Between
+two runs it is stored at `path`, which is either
 
-- a file, in the helper's format, read strictly and written atomically; or
-- `reme://workspace`, a workspace of the configured Postgres (`Settings.load()`), where everything is kept that the dict
-  drops, every rollout can be queried by SQL, and many processes may share one memory. What is saved must continue what
-  is stored; where another process has recorded meanwhile, saving raises `ConflictError` and changes nothing.
+- a file in the helper's format, validated when it is read and written atomically; or
+- `reme://workspace`, a workspace of the configured Postgres (`Settings.load()`). It keeps what is cut from the dict,
+  every episode can be queried with SQL, and many processes may share one memory. What is saved must continue what is
+  stored; if another process has recorded in between, saving raises `ConflictError` and changes nothing.
 
-Processes that write at the same time better use `reme.episodes.record`, which counts in the database.
+Processes that write at the same time should use `reme.episodes.record`, which counts in the database.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ from typing import Any
 from anyio.from_thread import start_blocking_portal
 from pydantic import SecretStr
 
-from reme_core.errors import InputError
-from reme_core.experience import (
+from reme_core.episodes.consolidate import Attempt, DistilledRules, distil
+from reme_core.episodes.file import AgentMemory, empty_memory, read_memory, write_memory
+from reme_core.episodes.note import SHOWN_CARDS, SHOWN_MISTAKES, PastEpisodes, episode_note
+from reme_core.episodes.rules import (
     AVOID_BELOW,
     CONSOLIDATE_EVERY,
     MAX_CARD_TEXT,
@@ -40,19 +42,17 @@ from reme_core.experience import (
     MAX_TASK_RULES,
     UNKNOWN_TASK,
     WORKS_FROM,
+    count_card,
     high_score_rules,
     new_card,
     outcome_rules,
-    ranked_cards,
-    see_card,
+    rank_cards,
 )
+from reme_core.errors import InputError
 from reme_core.models.registry import chat_model
-from reme_core.ops.episode.consolidate import Attempt, Distilled, distil
-from reme_core.ops.episode.note import SHOWN_CARDS, SHOWN_MISTAKES, PastEpisodes, episode_note
-from reme_core.schema import now
 from reme_core.settings import ChatSettings, Settings
-from reme_core.store.agent_memory import AgentMemory, empty_memory, read_memory, write_memory
 from reme_core.sync import ReMe
+from reme_core.types import now
 
 __all__ = [
     "build_memory_context",
@@ -71,20 +71,20 @@ _WORKSPACE = "reme://"
 
 
 def new_agent_memory() -> AgentMemory:
-    """A memory of no episodes; nothing is read or written."""
+    """A memory without episodes; nothing is read or written."""
     return empty_memory()
 
 
 def load_agent_memory(path: str = DEFAULT_PATH) -> AgentMemory:
-    """Load a memory from a file or a workspace; where there is none yet, an empty one.
+    """Load a memory from a file or a workspace; if there is none yet, an empty one.
 
     Raises:
-        InputError: The file is there but cannot be read; for a broken one the message names the byte. The helper went
-            on with an empty memory in that case, and lost the file at the next save.
+        InputError: The file exists but cannot be read; if it is broken, the message names the byte.
     """
+    # The helper itself used an empty memory for a broken file, and overwrote the file at the next save.
     if path.startswith(_WORKSPACE):
         with ReMe() as reme:
-            return reme.episodes.as_memory(_workspace(path), bounded=True)
+            return reme.episodes.as_memory(_workspace_of(path), bounded=True)
     if not Path(path).exists():
         log.info("there is no memory at %s yet", path)
         return empty_memory()
@@ -92,15 +92,16 @@ def load_agent_memory(path: str = DEFAULT_PATH) -> AgentMemory:
 
 
 def save_agent_memory(memory: AgentMemory, path: str = DEFAULT_PATH) -> None:
-    """Save a memory to a file or a workspace; its log is cut to the last 100 episodes first, as in the helper.
+    """Save a memory to a file or a workspace, and cut its log to the last 100 episodes.
 
     Raises:
-        InputError: The memory holds what cannot be written.
-        ConflictError: The workspace holds episodes that the memory does not know.
+        InputError: The memory contains values that cannot be stored.
+        ConflictError: The workspace has episodes that the memory does not contain.
     """
     if path.startswith(_WORKSPACE):
+        # The workspace gets the whole log before it is cut: it keeps all episodes.
         with ReMe() as reme:
-            reme.episodes.continue_with(_workspace(path), memory)
+            reme.episodes.continue_with(_workspace_of(path), memory)
         memory["episode_log"] = memory["episode_log"][-MAX_LOG:]
     else:
         memory["episode_log"] = memory["episode_log"][-MAX_LOG:]
@@ -108,10 +109,10 @@ def save_agent_memory(memory: AgentMemory, path: str = DEFAULT_PATH) -> None:
 
 
 def record_episode(memory: AgentMemory, episode_data: dict[str, Any]) -> AgentMemory:
-    """Take in a finished episode.
+    """Add a finished episode to a memory.
 
     Args:
-        memory: What is known so far; it is changed.
+        memory: The memory so far; it is changed.
         episode_data: `task_id`, `score` (0 to 1), `steps`, `trajectory_summary`, `mistakes`, `successes` and
             `mistake_cards`, all of them optional.
 
@@ -133,13 +134,13 @@ def record_episode(memory: AgentMemory, episode_data: dict[str, Any]) -> AgentMe
     memory["total_episodes"] = memory.get("total_episodes", 0) + 1
     mistakes, successes = episode_data.get("mistakes", []), episode_data.get("successes", [])
     for name, found in (("mistakes", mistakes), ("successes", successes)):
-        _add_new(memory[name], [text for text in found if text])
+        _append_new(memory[name], [text for text in found if text])
     cards = memory.setdefault("mistake_cards", [])
     for card in episode_data.get("mistake_cards", []):
         if isinstance(card, dict):
-            see_card(cards, new_card(card, task_id, longest=MAX_CARD_TEXT), int(memory["total_episodes"]))
+            count_card(cards, new_card(card, task_id, longest=MAX_CARD_TEXT), int(memory["total_episodes"]))
     rules = memory["task_rules"].setdefault(task_id, [])
-    _add_new(rules, outcome_rules(score, mistakes, successes, works_from=WORKS_FROM, avoid_below=AVOID_BELOW))
+    _append_new(rules, outcome_rules(score, mistakes, successes, works_from=WORKS_FROM, avoid_below=AVOID_BELOW))
     memory["task_rules"][task_id] = rules[-MAX_TASK_RULES:]
     return memory
 
@@ -147,13 +148,13 @@ def record_episode(memory: AgentMemory, episode_data: dict[str, Any]) -> AgentMe
 def build_memory_context(
     memory: AgentMemory, task_id: str | None = None, max_rules: int = 5, max_recent: int = 3
 ) -> str:
-    """Write the note for the top of a system prompt; empty where nothing is known.
+    """Write the note for the top of a system prompt; empty if nothing is known.
 
     Args:
-        memory: What is known.
-        task_id: The task at hand; without one only what holds for all tasks is told.
-        max_rules: Rules of the task, and rules for all tasks, that are shown at most.
-        max_recent: Earlier episodes of the task that are shown at most.
+        memory: The memory.
+        task_id: The task at hand; without one the note has only what holds for all tasks.
+        max_rules: Maximum number of rules of the task, and of rules for all tasks.
+        max_recent: Maximum number of earlier episodes of the task.
     """
     scores = memory.get("score_history", {}).get(task_id, []) if task_id else []
     log_of_task = [entry for entry in memory.get("episode_log", []) if task_id and entry.get("task_id") == task_id]
@@ -163,7 +164,7 @@ def build_memory_context(
             task_rules=memory.get("task_rules", {}).get(task_id, [])[-max_rules:] if task_id else (),
             global_rules=memory.get("global_rules", [])[-max_rules:],
             mistakes=memory.get("mistakes", [])[-SHOWN_MISTAKES:],
-            cards=ranked_cards(memory.get("mistake_cards", []))[:SHOWN_CARDS],
+            cards=rank_cards(memory.get("mistake_cards", []))[:SHOWN_CARDS],
             recent=[(e["score"], e["steps"], e["summary"]) for e in log_of_task[-max_recent:]],
             mean=(sum(scores) / len(scores), len(scores)) if scores else None,
         )
@@ -173,9 +174,10 @@ def build_memory_context(
 def maybe_consolidate_memory(memory: AgentMemory, api_key: str | None = None, path: str = DEFAULT_PATH) -> AgentMemory:
     """Every 20 episodes distil rules for all tasks, and save the memory.
 
-    With `api_key` (or `GROQ_API_KEY` in the environment) the model behind `API_BASE_URL` does it; without one, or where
-    the model fails (which is logged as a warning), the summaries of the episodes that scored best serve.
+    With `api_key` (or `GROQ_API_KEY` in the environment) the model at `API_BASE_URL` makes the rules. Without a key, or
+    if the model fails (which is logged as a warning), the rules are the summaries of the episodes with high scores.
     """
+    # A text in `last_consolidated_at` (a date, say) gives no number of episodes, and counts as 0.
     total, last = memory.get("total_episodes", 0), memory.get("last_consolidated_at") or 0
     if total - (0 if isinstance(last, str) else last) < CONSOLIDATE_EVERY:
         return memory
@@ -183,7 +185,7 @@ def maybe_consolidate_memory(memory: AgentMemory, api_key: str | None = None, pa
         Attempt(entry.get("task_id"), entry.get("score", 0.0), entry.get("summary") or "")
         for entry in memory.get("episode_log", [])
     ]
-    made = _distilled(attempts, api_key or os.getenv("GROQ_API_KEY"))
+    made = _distil(attempts, api_key or os.getenv("GROQ_API_KEY"))
     combined = [*memory.get("global_rules", []), *made.rules]
     memory["global_rules"] = list(dict.fromkeys(combined))[-MAX_GLOBAL_RULES:]
     log.info("%d rules for all tasks, by %s", len(memory["global_rules"]), made.author)
@@ -193,7 +195,7 @@ def maybe_consolidate_memory(memory: AgentMemory, api_key: str | None = None, pa
 
 
 def memory_summary(memory: AgentMemory) -> dict[str, Any]:
-    """What the memory holds, in numbers: for a training log."""
+    """Numbers of episodes, rules, mistakes and cards, and mean scores by task, for a training log."""
     return {
         "total_episodes": memory.get("total_episodes", 0),
         "global_rules": len(memory.get("global_rules", [])),
@@ -206,7 +208,7 @@ def memory_summary(memory: AgentMemory) -> dict[str, Any]:
                 "task_id": card.get("task_id"),
                 "seen_count": card.get("seen_count", 0),
             }
-            for card in ranked_cards(memory.get("mistake_cards", []))[:5]
+            for card in rank_cards(memory.get("mistake_cards", []))[:5]
         ],
         "scores_by_task": {
             task: round(sum(scores) / len(scores), 3)
@@ -216,17 +218,17 @@ def memory_summary(memory: AgentMemory) -> dict[str, Any]:
     }
 
 
-def _add_new(known: list[str], found: list[str]) -> None:
+def _append_new(known: list[str], found: list[str]) -> None:
     for text in found:
         if text not in known:
             known.append(text)
 
 
-def _distilled(attempts: list[Attempt], api_key: str | None) -> Distilled:
+def _distil(attempts: list[Attempt], api_key: str | None) -> DistilledRules:
     if not api_key:
-        return Distilled(high_score_rules([(a.score, a.summary) for a in attempts]), "rules")
+        return DistilledRules(high_score_rules([(a.score, a.summary) for a in attempts]), "rules")
 
-    async def ask() -> Distilled:
+    async def ask() -> DistilledRules:
         url = os.getenv("API_BASE_URL", "https://api.groq.com/openai/v1")
         model = ChatSettings(
             backend="openai",
@@ -247,7 +249,7 @@ def _distilled(attempts: list[Attempt], api_key: str | None) -> Distilled:
         return portal.call(ask)
 
 
-def _workspace(path: str) -> str:
+def _workspace_of(path: str) -> str:
     name = path.removeprefix(_WORKSPACE)
     if not name:
         raise InputError(f"'{path}' names no workspace; write reme://my-workspace")

@@ -1,4 +1,4 @@
-"""Importing this module makes `from reme_ai import ReMeApp` find `reme_core`'s, in this process."""
+"""Importing this module makes `from reme_ai import ReMeApp` import that of `reme_core`, in this process."""
 
 from reme_core.compat import install
 

@@ -1,7 +1,7 @@
 """The command line of ReMe 0.1: `reme backend=http http.port=8002 llm.default.model_name=… language=zh`.
 
-Every argument is `section.key=value` (leading dashes allowed); `config=file.yaml` reads a file below them. The modern
-spelling is `reme serve` and `reme mcp`.
+Every argument is `section.key=value` (leading dashes allowed) and overrides the file of `config=file.yaml`. The present
+commands are `reme serve` and `reme mcp`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from reme_core.settings import Settings
 
 
 def settings_of(arguments: Sequence[str]) -> Settings:
-    """The settings that a command line of ReMe 0.1 asks for.
-
-    `config=default` named ReMe's own configuration; where there is no such file, our defaults are meant.
+    """The settings of a command line of ReMe 0.1.
 
     Raises:
-        ConfigurationError: A key is unknown (the nearest valid name is given), or a value does not fit.
+        ConfigurationError: A key is unknown (the nearest valid name is given), or a value is invalid.
     """
-    given = [argument for argument in arguments if not _names_the_default(argument)]
+    given = [argument for argument in arguments if not _is_default_config(argument)]
     return Settings.load(*given)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run the service that a command line asks for, until it is stopped; a mistake ends the program with code 2."""
+    """Run the service of a command line until it is stopped.
+
+    Ends the program with code 2 for invalid settings, 1 for other errors, 130 for Ctrl-C.
+    """
     try:
         serve(settings_of(arguments))
     except KeyboardInterrupt:
@@ -41,7 +42,7 @@ def serve(settings: Settings) -> None:
     """Run the service that `backend` names.
 
     Raises:
-        ConfigurationError: It names none that serves.
+        ConfigurationError: `backend` is `cmd`, which is no service.
         ReMeError: The service cannot start; the message says why.
     """
     if settings.backend == "cmd":
@@ -52,5 +53,6 @@ def serve(settings: Settings) -> None:
     run_until_stopped((serve_http if settings.backend == "http" else serve_mcp)(settings))
 
 
-def _names_the_default(argument: str) -> bool:
+def _is_default_config(argument: str) -> bool:
+    # `config=default` was ReMe's own configuration; without a file of that name our defaults take its place.
     return argument.lstrip("-") in ("config=default", "config=default.yaml") and not Path("default.yaml").exists()

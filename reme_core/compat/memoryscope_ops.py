@@ -5,27 +5,44 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from reme_core.errors import InputError, NotFoundError
-from reme_core.ops.deps import Deps
-from reme_core.ops.registry import op
-from reme_core.ops.state import SummaryState, UpdateResult
-from reme_core.schema import PERSONAL_KINDS, Kind, Memory, Status
+from reme_core.flows.deps import Deps
+from reme_core.flows.registry import op
+from reme_core.flows.state import SummaryState, UpdateResult
 from reme_core.store.filters import Filters
-from reme_core.store.messages import unsummarised
+from reme_core.store.messages import unsummarised_messages
+from reme_core.types import PERSONAL_KINDS, Kind, Memory, Status
 
 _PERSONAL = [str(kind) for kind in PERSONAL_KINDS]
 _MOST = 1_000
 
 
+class OperationState(SummaryState):
+    """One of MemoryScope's operations on what is known about people."""
+
+    user_name: str = "user"
+    """Whom a statement is about."""
+    session_id: str | None = None
+    """Of the messages that wait, only those of this conversation."""
+    memory_ids: list[str] = Field(default_factory=list)
+    memory_id: str = ""
+    content: str = ""
+    """A statement to remember, or the exact words of one to delete."""
+    limit: int = Field(_MOST, ge=1, le=_MOST)
+    include_expired: bool = False
+
+
 @op(uses={"session_id"}, writes={"report"})
-async def read_waiting(state: SummaryState, deps: Deps, *, limit: int = 500) -> None:
+async def read_waiting(state: OperationState, deps: Deps, *, limit: int = 500) -> None:
     """Give the messages that were recorded and that no memory was made of yet, oldest first."""
-    found = await unsummarised(deps.database, state.workspace_id, session_id=state.session_id, limit=limit)
+    found = await unsummarised_messages(deps.database, state.workspace_id, session_id=state.session_id, limit=limit)
     state.report["messages"] = [message.model_dump(mode="json") for message in found]
 
 
 @op(uses={"limit", "include_expired"}, writes={"memories"})
-async def list_personal(state: SummaryState, deps: Deps) -> None:
+async def list_personal(state: OperationState, deps: Deps) -> None:
     """List what is known about people, newest first; with `include_expired`, what was closed as well."""
     status = None if state.include_expired else Status.ACTIVE
     found = await deps.memories.list(state.workspace_id, Filters(kinds=_PERSONAL, status=status), limit=state.limit)
@@ -33,7 +50,7 @@ async def list_personal(state: SummaryState, deps: Deps) -> None:
 
 
 @op(reads={"content"}, uses={"user_name"}, writes={"memories", "update_result"})
-async def add_told(state: SummaryState, deps: Deps) -> None:
+async def add_told(state: OperationState, deps: Deps) -> None:
     """Remember a statement as it is given, as kind `custom`; one that is remembered word for word is not added again.
 
     Raises:
@@ -52,7 +69,7 @@ async def add_told(state: SummaryState, deps: Deps) -> None:
 
 
 @op(uses={"memory_ids", "memory_id", "content"}, writes={"update_result"})
-async def delete_told(state: SummaryState, deps: Deps) -> None:
+async def delete_told(state: OperationState, deps: Deps) -> None:
     """Delete memories by id (`memory_id`, `memory_ids`) or by their exact `content`; the history keeps them.
 
     Raises:
@@ -74,7 +91,7 @@ async def delete_told(state: SummaryState, deps: Deps) -> None:
 
 
 @op(writes={"update_result"})
-async def delete_all_personal(state: SummaryState, deps: Deps) -> None:
+async def delete_all_personal(state: OperationState, deps: Deps) -> None:
     """Delete everything that is known about people in a workspace; experience and messages stay, and the history."""
     deleted = 0
     while found := await deps.memories.list(state.workspace_id, Filters(kinds=_PERSONAL), limit=_MOST):

@@ -8,7 +8,7 @@ async with ReMeApp("vector_store.default.backend=local") as app:
     print(result["answer"])
 ```
 
-Code that says `from reme_ai import ReMeApp` gets it too, once `reme_core.compat.install()` was called.
+After `reme_core.compat.install()`, `from reme_ai import ReMeApp` imports it too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar
 
 from pydantic import SecretStr
 
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.errors import ReMeError
 from reme_core.settings import ChatSettings, EmbeddingSettings, ModelSettings, Settings
 
@@ -38,10 +38,10 @@ class ReMeApp:
         embedding_api_key: The key of `embedding_model.default`.
         embedding_api_base: Its base URL.
         config_path: A YAML file with settings.
-        kwargs: What ReMe 0.1 took besides (`parser` …) has no meaning here; it is left alone, and the log says so.
+        kwargs: Other arguments of ReMe 0.1 (`parser` …); they are ignored with a warning in the log.
 
     Raises:
-        ConfigurationError: A setting is unknown (the nearest valid name is given), or a value does not fit.
+        ConfigurationError: A setting is unknown (the nearest valid name is given), or a value is invalid.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class ReMeApp:
         chat = settings.llm.get("default") or ChatSettings()
         embedding = settings.embedding_model.get("default") or EmbeddingSettings()
         if llm_api_key or llm_api_base:
-            settings.llm["default"] = _reached(chat, llm_api_base, llm_api_key)
+            settings.llm["default"] = _with_endpoint(chat, llm_api_base, llm_api_key)
         if embedding_api_key or embedding_api_base:
-            settings.embedding_model["default"] = _reached(embedding, embedding_api_base, embedding_api_key)
+            settings.embedding_model["default"] = _with_endpoint(embedding, embedding_api_base, embedding_api_key)
         self.settings = settings
-        self._reme: AsyncReMe | None = None
+        self._reme: Engine | None = None
 
     async def __aenter__(self) -> Self:
         return await self.async_start()
@@ -78,13 +78,13 @@ class ReMeApp:
         await self.async_stop()
 
     async def async_start(self) -> Self:
-        """Open the memory."""
+        """Open the database and the models; does nothing if they are open."""
         if self._reme is None:
-            self._reme = await AsyncReMe(self.settings).open()
+            self._reme = await Engine(self.settings).open()
         return self
 
     async def async_stop(self) -> None:
-        """Close it."""
+        """Close the database and the models."""
         reme, self._reme = self._reme, None
         if reme is not None:
             await reme.aclose()
@@ -94,7 +94,7 @@ class ReMeApp:
 
         Args:
             name: Its name, such as `summary_personal_memory`.
-            kwargs: What it takes: `workspace_id`, `query`, `trajectories` … None counts as not given.
+            kwargs: Its inputs: `workspace_id`, `query`, `trajectories` … None counts as not given.
 
         Returns:
             `{"answer": str, "messages": list, "success": True, "metadata": dict}`.
@@ -108,6 +108,6 @@ class ReMeApp:
         return (await self._reme.execute(name, **request)).model_dump(mode="json")
 
 
-def _reached(section: Model, base_url: str | None, api_key: str | None) -> Model:
+def _with_endpoint(section: Model, base_url: str | None, api_key: str | None) -> Model:
     changes: dict[str, Any] = {"base_url": base_url or section.base_url}
     return section.model_copy(update=changes | ({"api_key": SecretStr(api_key)} if api_key else {}))

@@ -1,6 +1,6 @@
-"""A demonstration: a bilingual conversation, what there is to remember of it, and a library of experience.
+"""A demonstration: a conversation in two languages, the memories made of it, and a library of experience.
 
-The words are our own. The same three questions are asked of it each time, and the same memories answer.
+Three fixed questions are asked; the answers are the same memories each time.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from reme_core.app import AsyncReMe
-from reme_core.schema import Memory, Message, Recollection, TimeRange
+from reme_core.engine import Engine
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
 from reme_core.text.timex import find_times
+from reme_core.types import Memory, Message, Recollection, TimeRange
 
 WORKSPACE = "demo"
 SUPERSEDED, SUCCESSOR = "demo-espresso", "demo-green-tea"
 HITS = 3
 """How many memories each question is answered with."""
 
-_ASKED_AT = datetime(2024, 9, 15, tzinfo=UTC)  # "today" of the story, so that the answers do not change with the date
+_ASKED_AT = datetime(2024, 9, 15, tzinfo=UTC)  # "today" of the questions, so that answers do not change with the date
 
 M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, and where to look for its answer."""
+    """A question, and the kind of memory that answers it."""
 
     text: str
     kind: str
     remark: str
-    """What it shows."""
+    """What it demonstrates."""
 
     @property
     def time(self) -> TimeRange | None:
-        """The time that it speaks of, if it speaks of one."""
+        """The time that the text mentions, if any."""
         mentions = find_times(self.text, now=_ASKED_AT)
         return mentions[0].range if mentions else None
 
@@ -56,15 +56,15 @@ QUESTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question with what was recalled for it."""
+    """A question, and what was recalled for it."""
 
     question: Question
     recollection: Recollection
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """All that the demonstration put in and got back."""
+class DemoResult:
+    """What the demonstration stored, and the answers that it got."""
 
     messages: Sequence[Message]
     observations: Sequence[Memory]
@@ -72,16 +72,16 @@ class Story:
     answers: Sequence[Answer]
 
 
-async def tell(reme: AsyncReMe) -> Story:
+async def run_demo(reme: Engine) -> DemoResult:
     """Store the conversation, the observations and the library in the workspace `demo`, and ask the questions.
 
-    What is there already is left as it is, so that telling it twice gives the same.
+    What is stored already stays as it is, so a second run gives the same result.
     """
-    messages = _read("conversation.jsonl", Message)
-    observations = _read("observations.jsonl", Memory)
-    experience = _read("experience.jsonl", Memory)
+    messages = _read_lines("conversation.jsonl", Message)
+    observations = _read_lines("observations.jsonl", Memory)
+    experience = _read_lines("experience.jsonl", Memory)
     await reme.record(WORKSPACE, messages, wait=True)
-    await _remember(reme, [*observations, *experience])
+    await _store_memories(reme, [*observations, *experience])
     answers = [
         Answer(
             question,
@@ -91,10 +91,10 @@ async def tell(reme: AsyncReMe) -> Story:
         )
         for question in QUESTIONS
     ]
-    return Story(messages, observations, experience, answers)
+    return DemoResult(messages, observations, experience, answers)
 
 
-async def _remember(reme: AsyncReMe, memories: Sequence[Memory]) -> None:
+async def _store_memories(reme: Engine, memories: Sequence[Memory]) -> None:
     ids = [memory.memory_id for memory in memories]
     known = {m.memory_id for m in await reme.memories.list(WORKSPACE, Filters(ids=ids, status=None), limit=len(ids))}
     new = [memory for memory in memories if memory.memory_id not in known]
@@ -104,6 +104,6 @@ async def _remember(reme: AsyncReMe, memories: Sequence[Memory]) -> None:
     await reme.memories.apply(WORKSPACE, change, actor="demo", reason="she said so")
 
 
-def _read(name: str, model: type[M]) -> list[M]:
+def _read_lines(name: str, model: type[M]) -> list[M]:
     lines = files(__name__).joinpath(name).read_text(encoding="utf-8").splitlines()
     return [model.model_validate_json(line) for line in lines]

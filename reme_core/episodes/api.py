@@ -1,4 +1,4 @@
-"""Memory across episodes: scored attempts go in; a note for the next attempt, rules and learning curves come out."""
+"""Memory across episodes: record scored attempts; get a note for the next attempt, rules and learning curves."""
 
 from __future__ import annotations
 
@@ -9,50 +9,49 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
+from reme_core.episodes import file_sync, store
+from reme_core.episodes.consolidate import Attempt, distil
+from reme_core.episodes.file import AgentMemory, read_memory, write_memory
+from reme_core.episodes.note import MAX_SUMMARY, SHOWN_CARDS, SHOWN_MISTAKES, PastEpisodes, episode_note
+from reme_core.episodes.rules import MAX_CARD_TEXT, MAX_LOG, Episode
 from reme_core.errors import InputError
-from reme_core.experience import MAX_CARD_TEXT, MAX_LOG, Episode
+from reme_core.ids import stable_id, with_ids
 from reme_core.models import ChatModel
-from reme_core.ops.episode.consolidate import Attempt, distil
-from reme_core.ops.episode.note import MAX_SUMMARY, SHOWN_CARDS, SHOWN_MISTAKES, PastEpisodes, episode_note
-from reme_core.ops.identity import identified, stable_id
-from reme_core.schema import Message
+from reme_core.postgres.database import Database
 from reme_core.settings import Settings
-from reme_core.store import episode_file
-from reme_core.store import episodes as store
-from reme_core.store.agent_memory import AgentMemory, read_memory, write_memory
-from reme_core.store.database import Database
-from reme_core.store.journal import working_for
+from reme_core.store.logs import logging_for_workspace
 from reme_core.store.messages import record as record_messages
 from reme_core.store.sql import load
+from reme_core.types import Message
 
 _SQL = load("episode.sql")
 _MARK_SUMMARISED = load("memory.sql")["mark_summarised"]
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """What became of a batch of episodes."""
+class RecordedEpisodes:
+    """The result of recording a batch of episodes."""
 
     episodes: list[Episode]
     """Those that were new, with their numbers."""
     known: list[str]
-    """Ids of those that were recorded before, and were passed over."""
+    """Ids of those that had been recorded before, and were skipped."""
     lessons: list[dict[str, Any]] = field(default_factory=list)
-    """Task memories that were made of the new ones, with `learn`."""
+    """Task memories that were made from the new ones, with `learn`."""
 
 
 @dataclass(frozen=True)
 class Consolidation:
-    """What a consolidation did."""
+    """The result of a consolidation."""
 
     due: bool
-    """Whether enough episodes had come since the last one; if not, nothing was done."""
+    """Whether enough episodes had been recorded since the last one; if not, nothing was done."""
     rules: list[str] = field(default_factory=list)
-    """The rules for all tasks that it gave."""
+    """The rules for all tasks that were made."""
     author: str = ""
-    """The model, or `rules`."""
+    """The model's name, or `rules`."""
     error: str = ""
-    """Why the model did not serve, where one is set and failed; the rules are then made of the best summaries."""
+    """Why the model failed, if it did; the rules are then made from the summaries of good episodes."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class PassRate:
-    """How a task fares in groups of k attempts; `rate` is None where there is no full group."""
+    """The share of a task's groups of k attempts that are passed; `rate` is None if there is no full group."""
 
     task_id: str
     attempts: int
@@ -83,11 +82,11 @@ class Episodes:
     """The episodes of all workspaces; every method names the one it works in.
 
     Args:
-        database: Where they are kept.
+        database: The database that they are stored in.
         settings: Thresholds, language.
-        chat: The chat model that consolidates, if one is set.
-        embed: Has messages of a workspace embedded in the background.
-        execute: Runs a flow, as `AsyncReMe.execute` does.
+        chat: The chat model for consolidation, if one is set.
+        embed: Starts embedding the messages of a workspace in the background.
+        execute: Runs a flow, as `Engine.execute` does.
     """
 
     def __init__(
@@ -104,8 +103,10 @@ class Episodes:
         self._embed = embed
         self._execute = execute
 
-    async def record(self, workspace: str, episode: Episode | Mapping[str, Any], *, learn: bool = False) -> Recorded:
-        """Take in one finished attempt; see `record_many`."""
+    async def record(
+        self, workspace: str, episode: Episode | Mapping[str, Any], *, learn: bool = False
+    ) -> RecordedEpisodes:
+        """Record one finished attempt; see `record_many`."""
         return await self.record_many(workspace, [episode], learn=learn)
 
     async def record_many(
@@ -115,23 +116,21 @@ class Episodes:
         *,
         learn: bool = False,
         seed: int | str | None = None,
-    ) -> Recorded:
-        """Take in finished attempts, in the order given: all of them, or none.
+    ) -> RecordedEpisodes:
+        """Record finished attempts, in the order given: all of them, or none.
 
-        Scores, rules, mistakes and cards are counted in the transaction that stores the episodes, under a lock that
-        is held for a few milliseconds, so that any number of writers lose and double nothing. An episode whose id is
-        known is passed over.
+        Scores, rules, mistakes and cards are counted in the transaction that stores the episodes, so they are right
+        with any number of writers. An episode whose id is known is skipped.
 
         Args:
-            workspace: Where; it is made on first use.
-            episodes: What happened, as `Episode` or as a dict of its fields (the helper's names are read too).
-            learn: Make task memories of the new ones that carry messages, too (flow `summary_task_memory`), so that
-                one call feeds both memories.
-            seed: Names the batch: episodes without an id get one made of the seed and their place, so that the same
-                batch recorded twice counts once, and two runs leave equal rows.
+            workspace: The workspace; it is created on first use.
+            episodes: As `Episode` or as a dict of its fields, also under the helper's names.
+            learn: Also make task memories from new episodes that have messages (flow `summary_task_memory`).
+            seed: Identifies the batch: an episode without an id gets one made from the seed and its place in the batch,
+                so that a batch recorded twice is counted once, and two runs give equal rows.
 
         Raises:
-            InputError: One is malformed or holds what Postgres cannot store; none was taken.
+            InputError: One is malformed or contains text that Postgres cannot store; none was stored.
 
         Example:
             ```python
@@ -142,13 +141,13 @@ class Episodes:
             print(await reme.episodes.context("trainer", "restart"))
             ```
         """
-        given = [self._taken(episode, seed, place) for place, episode in enumerate(episodes)]
-        store.check(given)
-        await self._keep(workspace, [message for episode in given for message in episode.messages])
-        fresh = await store.record(self._database, workspace, given, self._settings.episodes)
+        batch = [self._prepare(episode, seed, place) for place, episode in enumerate(episodes)]
+        store.check_storable(batch)
+        await self._store_messages(workspace, [message for episode in batch for message in episode.messages])
+        fresh = await store.record(self._database, workspace, batch, self._settings.episodes)
         new = {episode.episode_id for episode in fresh}
-        known = list(dict.fromkeys(e.episode_id for e in given if e.episode_id not in new))
-        return Recorded(fresh, known, await self._learned(workspace, fresh) if learn else [])
+        known = list(dict.fromkeys(e.episode_id for e in batch if e.episode_id not in new))
+        return RecordedEpisodes(fresh, known, await self._learn(workspace, fresh) if learn else [])
 
     async def context(
         self,
@@ -159,15 +158,15 @@ class Episodes:
         max_recent: int = 3,
         token_budget: int | None = None,
     ) -> str:
-        """Write the note for the top of a system prompt; empty where nothing is known. One statement, no model.
+        """Write the note for the top of a system prompt; empty if nothing is known. One SQL statement, no model.
 
         Args:
-            workspace: Whose episodes.
-            task_id: The task at hand; without one only what holds for all tasks is told.
-            max_rules: Rules of the task, and rules for all tasks, that are shown at most; the newest.
-            max_recent: Earlier episodes of the task that are shown at most.
-            token_budget: How many tokens it may take (estimated by `reme_core.text.budget.count_tokens`); what says
-                the least for its length is left out first.
+            workspace: The workspace.
+            task_id: The task at hand; without one the note has only what holds for all tasks.
+            max_rules: Maximum number of rules of the task, and of rules for all tasks; the newest.
+            max_recent: Maximum number of earlier episodes of the task.
+            token_budget: Maximum number of tokens (estimated by `reme_core.prompts.budget.count_tokens`); what is the
+                least useful for its length is left out first.
 
         Raises:
             InputError: A limit is negative.
@@ -192,7 +191,7 @@ class Episodes:
         return episode_note(past, "zh" if self._settings.language == "zh" else "en", token_budget=token_budget)
 
     async def summary(self, workspace: str) -> dict[str, Any]:
-        """What the episodes left behind, in numbers: those of the helper's `memory_summary`, over all that is kept."""
+        """Numbers of episodes, rules, mistakes and cards, and mean scores by task, as the helper's `memory_summary`."""
         found = await self._database.fetch(workspace, _SQL["summary"], {"workspace": workspace})
         episodes, global_rules, task_rules, mistakes, cards, top_cards, means = found[0]
         return {
@@ -206,15 +205,18 @@ class Episodes:
         }
 
     async def consolidate_if_due(self, workspace: str, every: int | None = None) -> Consolidation:
-        """Distil rules for all tasks when enough episodes have come since that was last done.
+        """Distil rules for all tasks, if enough episodes have been recorded since the last time.
 
-        The chat model makes at most five of the last 30 episodes; without one, or where it fails (which is logged
-        and told in the result), the summaries of good episodes among the last 100 serve. When several callers find
-        it due at once, one result counts.
+        The chat model makes at most five rules from the last 30 episodes. Without one, or if it fails (its error is
+        logged and returned), the rules are the summaries of good episodes among the last 100. If several callers find
+        it due at once, the result of one is stored.
 
         Args:
-            workspace: Whose episodes.
-            every: After how many episodes; default is `episodes.consolidate_every` of the settings.
+            workspace: The workspace.
+            every: After how many episodes; by default `episodes.consolidate_every` of the settings.
+
+        Raises:
+            InputError: `every` is below 1.
         """
         pause = every if every is not None else self._settings.episodes.consolidate_every
         if pause < 1:
@@ -224,7 +226,8 @@ class Episodes:
         if count - (last or 0) < pause:
             return Consolidation(due=False)
         attempts = [Attempt(*row) for row in latest]
-        with working_for(workspace):
+        # The model is asked outside of the transaction, since it may take a minute and the lock stops all writers.
+        with logging_for_workspace(workspace):
             made = await distil(
                 attempts,
                 self._chat,
@@ -232,10 +235,10 @@ class Episodes:
                 setting=self._settings.language or "auto",
             )
         async with self._database.transaction(workspace) as conn:
-            _, since, _ = await store.begin(conn, workspace)
+            _, since, _ = await store.lock_progress(conn, workspace)
             if since != last:
-                return Consolidation(due=False)  # somebody else was faster
-            await store.teach_globally(conn, workspace, made.rules, count, author=made.author)
+                return Consolidation(due=False)  # another caller was faster
+            await store.add_global_rules(conn, workspace, made.rules, count, author=made.author)
             await conn.execute(_SQL["consolidated"], {"workspace": workspace, "episodes": count})
         return Consolidation(True, made.rules, made.author, made.error)
 
@@ -245,12 +248,15 @@ class Episodes:
         return [CurvePoint(*row) for row in await self._database.fetch(workspace, _SQL["curve"], values)]
 
     async def pass_at_k(self, workspace: str, k: int, *, solved_from: float = 1.0) -> list[PassRate]:
-        """By task, the share of its groups of `k` attempts whose best is solved (SQL function `pass_at_k`).
+        """For each task, the share of its groups of `k` attempts with a solved one (SQL function `pass_at_k`).
 
         Args:
-            workspace: Whose episodes.
+            workspace: The workspace.
             k: Attempts in a group; a last group that is not full is left out.
-            solved_from: Score from which an attempt counts as solved.
+            solved_from: Score from which an attempt is solved.
+
+        Raises:
+            InputError: `k` is below 1.
         """
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}")
@@ -258,39 +264,39 @@ class Episodes:
         return [PassRate(*row) for row in await self._database.fetch(workspace, _SQL["pass_at_k"], values)]
 
     async def as_memory(self, workspace: str, *, bounded: bool = False) -> AgentMemory:
-        """What the episodes left behind, as the training helper's dict; see `reme_core.compat.agent_memory`.
+        """The memory of a workspace as the training helper's dict; see `reme_core.compat.agent_memory`.
 
         Args:
-            workspace: Whose episodes.
-            bounded: Only as much as the helper would have kept: 100 episodes, 10 rules a task, 20 for all, 30 cards.
+            workspace: The workspace.
+            bounded: Only as much as the helper keeps: 100 episodes, 10 rules of a task, 20 for all tasks, 30 cards.
         """
-        return await episode_file.as_memory(self._database, workspace, bounded=bounded)
+        return await file_sync.as_memory(self._database, workspace, bounded=bounded)
 
     async def continue_with(self, workspace: str, memory: AgentMemory) -> int:
-        """Bring a workspace to where the helper's dict is; returns how many episodes came in.
+        """Update a workspace to the state of the helper's dict; returns the number of episodes that were added.
 
         Raises:
-            InputError: The dict has not the helper's form.
-            ConflictError: The workspace holds scores that the dict does not know; nothing was changed.
+            InputError: The dict has not the helper's format.
+            ConflictError: The workspace has scores that the dict does not contain; nothing was changed.
         """
-        return await episode_file.continue_with(self._database, workspace, memory)
+        return await file_sync.continue_with(self._database, workspace, memory)
 
     async def load(self, workspace: str, path: str | Path) -> int:
-        """Import the helper's `agent_memory.json`; returns how many episodes came in.
+        """Import the helper's `agent_memory.json`; returns the number of episodes that were added.
 
         Raises:
             InputError: The file is broken (the message names the byte) or malformed; nothing was imported.
-            ConflictError: The workspace holds scores that the file does not know; nothing was imported.
+            ConflictError: The workspace has scores that the file does not contain; nothing was imported.
         """
         return await self.continue_with(workspace, read_memory(path))
 
     async def dump(self, workspace: str, path: str | Path, *, bounded: bool = False) -> int:
-        """Export to the helper's `agent_memory.json`; returns how many episodes its log holds. See `as_memory`."""
+        """Export to the helper's `agent_memory.json`; returns the number of episodes in its log. See `as_memory`."""
         memory = await self.as_memory(workspace, bounded=bounded)
         write_memory(memory, path)
         return len(memory["episode_log"])
 
-    def _taken(self, given: Episode | Mapping[str, Any], seed: int | str | None, place: int) -> Episode:
+    def _prepare(self, given: Episode | Mapping[str, Any], seed: int | str | None, place: int) -> Episode:
         if isinstance(given, Episode):
             episode = given
         else:
@@ -305,21 +311,22 @@ class Episodes:
         if episode.messages:
             update["messages"] = [
                 message if message.session_id else message.model_copy(update={"session_id": name})
-                for message in identified(episode.messages, name)
+                for message in with_ids(episode.messages, name)
             ]
         return episode.model_copy(update=update) if update else episode
 
-    async def _keep(self, workspace: str, messages: Sequence[Message]) -> None:
-        """Keep trajectories as evidence. They are no conversation with a person, so none waits to be summarised."""
+    async def _store_messages(self, workspace: str, messages: Sequence[Message]) -> None:
+        """Store trajectories as evidence."""
 
-        async def settle(conn: AsyncConnection[Any], new: list[Message]) -> None:
+        # A trajectory is no conversation with a person: no personal memories are to be made from it.
+        async def mark_summarised(conn: AsyncConnection[Any], new: list[Message]) -> None:
             await conn.execute(_MARK_SUMMARISED, {"workspace": workspace, "ids": [m.message_id for m in new]})
 
         if messages:
-            await record_messages(self._database, workspace, messages, within=settle)
+            await record_messages(self._database, workspace, messages, within=mark_summarised)
             self._embed(workspace)
 
-    async def _learned(self, workspace: str, fresh: Sequence[Episode]) -> list[dict[str, Any]]:
+    async def _learn(self, workspace: str, fresh: Sequence[Episode]) -> list[dict[str, Any]]:
         trajectories = [
             {
                 "task_id": episode.task_id,
@@ -332,5 +339,5 @@ class Episodes:
         ]
         if not trajectories:
             return []
-        done = await self._execute("summary_task_memory", workspace_id=workspace, trajectories=trajectories)
-        return list(done.metadata.get("memory_list", []))
+        response = await self._execute("summary_task_memory", workspace_id=workspace, trajectories=trajectories)
+        return list(response.metadata.get("memory_list", []))

@@ -1,4 +1,4 @@
-"""Distilling what many episodes have in common into a few rules for all tasks."""
+"""Distil from many episodes a few rules for all tasks."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
+from reme_core.episodes.rules import WORKS_FROM, high_score_rules
 from reme_core.errors import ModelError
-from reme_core.experience import WORKS_FROM, high_score_rules
 from reme_core.models import ChatModel
 from reme_core.prompts import Language, prompt
-from reme_core.text.fence import fenced
+from reme_core.prompts.fence import fenced
 from reme_core.text.terms import language_of
 
 log = logging.getLogger(__name__)
 
-LOOKED_AT: Final = 30
+MAX_EPISODES: Final = 30
 """Newest episodes that a model is shown."""
 MAX_RULES: Final = 5
 
@@ -29,7 +29,7 @@ class _Rules(BaseModel):
 
 @dataclass(frozen=True)
 class Attempt:
-    """An episode as consolidation sees it."""
+    """The part of an episode that consolidation reads."""
 
     task_id: Any
     score: float
@@ -37,36 +37,44 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Distilled:
-    """Rules for all tasks, who made them, and why a model did not where one should have."""
+class DistilledRules:
+    """Rules for all tasks, and who made them."""
 
     rules: list[str]
     author: str
+    """The model's name, or `rules`."""
     error: str = ""
+    """Why the model failed, if one was asked."""
 
 
 async def distil(
     attempts: Sequence[Attempt], chat: ChatModel | None, *, works_from: float = WORKS_FROM, setting: str = "auto"
-) -> Distilled:
-    """Make rules of the newest episodes (given oldest first), by the model, or from the summaries of good ones.
+) -> DistilledRules:
+    """Make rules from the newest attempts: by the model, or from the summaries of those with high scores.
 
-    A model that fails is logged and told in the result, and the summaries serve.
+    If the model fails, its error is logged and returned, and the summaries are used.
+
+    Args:
+        attempts: Oldest first.
+        chat: The model, if there is one.
+        works_from: The score from which an attempt is a good one.
+        setting: The language of the prompt, `en` or `zh`; otherwise it is detected from the summaries.
     """
     by_rules = high_score_rules([(a.score, a.summary) for a in attempts], works_from=works_from)
     if chat is None or not attempts:
-        return Distilled(by_rules, "rules")
-    latest = attempts[-LOOKED_AT:]
-    told = "\n".join(f"task={a.task_id} score={a.score:.2f}: {a.summary}" for a in latest)
+        return DistilledRules(by_rules, "rules")
+    latest = attempts[-MAX_EPISODES:]
+    listing = "\n".join(f"task={a.task_id} score={a.score:.2f}: {a.summary}" for a in latest)
     request = prompt(
-        "consolidate_episodes", _language(setting, latest), episodes=fenced(told, "episodes"), most=MAX_RULES
+        "consolidate_episodes", _language(setting, latest), episodes=fenced(listing, "episodes"), most=MAX_RULES
     )
     try:
-        answer = await chat.structured(request, _Rules, temperature=0.0, purpose="consolidate_episodes")
+        answer = await chat.complete_as(request, _Rules, temperature=0.0, purpose="consolidate_episodes")
     except ModelError as error:
         log.warning("the chat model did not distil rules from episodes, their summaries serve instead: %s", error)
-        return Distilled(by_rules, "rules", str(error))
+        return DistilledRules(by_rules, "rules", str(error))
     stated = list(dict.fromkeys(" ".join(rule.split()) for rule in answer.rules if rule.strip()))
-    return Distilled([f"[CONSOLIDATED] {rule}" for rule in stated[:MAX_RULES]], chat.name)
+    return DistilledRules([f"[CONSOLIDATED] {rule}" for rule in stated[:MAX_RULES]], chat.name)
 
 
 def _language(setting: str, attempts: Sequence[Attempt]) -> Language:

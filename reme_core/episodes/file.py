@@ -1,4 +1,4 @@
-"""`agent_memory.json`, the file in which the training helper kept its memory: read strictly, written atomically."""
+"""`agent_memory.json`, the training helper's memory file: validated when it is read, and written atomically."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from reme_core.errors import InputError
-from reme_core.schema import new_id
+from reme_core.types import new_id
 
 AgentMemory = dict[str, Any]
 """The file's content, and the dict that the helper's functions work on."""
@@ -19,7 +19,7 @@ _MAPPINGS: Final = ("task_rules", "score_history")
 
 
 def empty_memory() -> AgentMemory:
-    """A memory of no episodes."""
+    """A memory without episodes."""
     return {
         "version": 1,
         "total_episodes": 0,
@@ -38,8 +38,8 @@ def read_memory(path: str | Path) -> AgentMemory:
     """Read the file.
 
     Raises:
-        InputError: It cannot be read, or is not what the helper writes. For text that is no JSON (a file that was cut
-            off, say) the message names the offset of the byte at which it goes wrong.
+        InputError: It cannot be read, or has not the helper's format. If it is no valid JSON (because it was cut off,
+            for example), the message names the offset of the byte with the error.
     """
     try:
         raw = Path(path).read_bytes()
@@ -53,6 +53,7 @@ def read_memory(path: str | Path) -> AgentMemory:
             f"{path} is no UTF-8 text: byte {error.start} ({raw[error.start]:#04x}) cannot be read"
         ) from None
     except json.JSONDecodeError as error:
+        # The decoder counts characters; whoever repairs the file needs bytes.
         at = len(text[: error.pos].encode("utf-8"))
         cut = at >= len(raw.rstrip()) or error.msg.startswith("Unterminated")
         what = f"{error.msg}; the file ends after byte {len(raw)}, so it was cut off" if cut else error.msg
@@ -65,10 +66,10 @@ def read_memory(path: str | Path) -> AgentMemory:
 
 
 def check_memory(memory: Any, where: str) -> None:
-    """See that a value has the form of the helper's memory; keys that are missing are fine, as they are to it.
+    """Check that a value has the format of the helper's memory; keys may be missing.
 
     Raises:
-        InputError: It has not; the message names the part.
+        InputError: It has another format; the message begins with `where` and names the part.
     """
     if not isinstance(memory, dict):
         raise InputError(f"{where} holds a {type(memory).__name__}, not the object of an agent memory")
@@ -95,12 +96,13 @@ def check_memory(memory: Any, where: str) -> None:
 
 
 def write_memory(memory: AgentMemory, path: str | Path) -> None:
-    """Write the file; whoever reads it meanwhile, or after a crash in the middle, sees the old one or the new one.
+    """Write the file atomically: readers see the old file or the new one, also after a crash.
 
     Raises:
-        InputError: The memory holds what JSON cannot, or the file cannot be written; the old one is as it was.
+        InputError: The memory contains values that JSON cannot express, or the file cannot be written; the old file is
+            unchanged.
     """
-    target = Path(path).resolve()  # what a link names, not the link
+    target = Path(path).resolve()  # a symbolic link stays, and the file that it points to is replaced
     beside = target.with_name(f".{target.name}.{new_id()}")
     try:
         text = json.dumps(memory, indent=2)

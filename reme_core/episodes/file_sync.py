@@ -1,4 +1,4 @@
-"""`agent_memory.json` in a workspace, and back: what has no column of its own is kept beside it, so nothing is lost."""
+"""Convert `agent_memory.json` to a workspace and back; values that no column can hold are kept in the metadata."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from typing import Any, Final
 
 from psycopg.types.json import Jsonb
 
+from reme_core.episodes import store
+from reme_core.episodes.file import AgentMemory, check_memory, empty_memory
+from reme_core.episodes.rules import MAX_CARDS, MAX_GLOBAL_RULES, MAX_LOG, MAX_TASK_RULES, Card, card_key, outcome_of
 from reme_core.errors import ConflictError, InputError
-from reme_core.experience import MAX_CARDS, MAX_GLOBAL_RULES, MAX_LOG, MAX_TASK_RULES, Card, card_key, outcome_of
-from reme_core.store import episodes as store
+from reme_core.postgres.database import Database
 from reme_core.store import rows
-from reme_core.store.agent_memory import AgentMemory, check_memory, empty_memory
-from reme_core.store.database import Database
+from reme_core.store.rows import strings
 from reme_core.store.sql import load
 
 _SQL = load("episode.sql")
 
-_PLACE: Final = "agent_memory"  # where an episode's metadata keep an entry that its columns cannot give back
+_ENTRY_KEY: Final = "agent_memory"  # in an episode's metadata: the log entry, if the columns cannot give it back
 _ALL: Final = 2**31 - 1
 
 
 async def as_memory(database: Database, workspace: str, *, bounded: bool = False) -> AgentMemory:
-    """What a workspace's episodes left behind, as the helper's file holds it.
+    """The memory of a workspace in the format of the helper's file.
 
     Args:
-        database: Where.
-        workspace: Whose.
-        bounded: Only as much as the helper would have kept: 100 episodes, 10 rules a task, 20 for all, 30 cards.
+        database: The database.
+        workspace: The workspace.
+        bounded: Only as much as the helper keeps: 100 episodes, 10 rules of a task, 20 for all tasks, 30 cards.
     """
     values = {"workspace": workspace, "limit": MAX_LOG if bounded else _ALL}
     progress = await database.fetch(workspace, _SQL["progress"], values)
@@ -46,8 +47,8 @@ async def as_memory(database: Database, workspace: str, *, bounded: bool = False
     for kind, finding in await database.fetch(workspace, _SQL["all_findings"], values):
         memory["mistakes" if kind == "mistake" else "successes"].append(finding)
     cards = await database.fetch(workspace, _SQL["all_cards"], values)
-    memory["mistake_cards"] = [{**store.to_card(row), **row[-1].get("rest", {})} for row in cards]
-    memory["episode_log"] = [_entry(row) for row in await database.fetch(workspace, _SQL["log"], values)]
+    memory["mistake_cards"] = [{**store.card_from_row(row), **row[-1].get("rest", {})} for row in cards]
+    memory["episode_log"] = [_log_entry(row) for row in await database.fetch(workspace, _SQL["log"], values)]
     if bounded:
         memory["global_rules"] = memory["global_rules"][-MAX_GLOBAL_RULES:]
         memory["task_rules"] = {task: rules[-MAX_TASK_RULES:] for task, rules in memory["task_rules"].items()}
@@ -56,66 +57,71 @@ async def as_memory(database: Database, workspace: str, *, bounded: bool = False
 
 
 async def continue_with(database: Database, workspace: str, memory: AgentMemory) -> int:
-    """Bring a workspace to where a memory is.
+    """Update a workspace to the state of a memory.
 
-    The memory has to continue what the workspace holds: anything continues an empty one, and what was loaded from a
-    workspace continues it until somebody else records there.
+    The scores of the memory must begin with those of the workspace. So any memory fits an empty workspace, and a memory
+    loaded from a workspace fits it until somebody else records there.
 
     Returns:
-        How many episodes came in.
+        The number of episodes that were added.
 
     Raises:
-        InputError: The memory has not the helper's form, or holds what Postgres cannot.
-        ConflictError: The workspace holds scores that the memory does not know; nothing was changed.
+        InputError: The memory has not the helper's format, or contains text that Postgres cannot store.
+        ConflictError: The workspace has scores that the memory does not begin with; nothing was changed.
     """
     check_memory(memory, "the memory")
-    for text in store.strings(memory):
+    for text in strings(memory):
         rows.check_text("the memory", text)
     if "" in memory.get("task_rules", {}) or "" in memory.get("score_history", {}):
         raise InputError("the memory has a task without a name; give it one")
     full = {**empty_memory(), **memory}
     async with database.transaction(workspace) as conn:
-        before, *_ = await store.begin(conn, workspace)
+        before, *_ = await store.lock_progress(conn, workspace)
         known: dict[str, list[float]] = {}
         values = {"workspace": workspace, "limit": _ALL}
         for task, score in await (await conn.execute(_SQL["all_scores"], values)).fetchall():
             known.setdefault(task, []).append(score)
         _require_continuation(workspace, known, full["score_history"])
-        stored = Counter(_identity(_entry(row)) for row in await (await conn.execute(_SQL["log"], values)).fetchall())
-        told = _counted(full["episode_log"])
-        fresh = [(entry, again) for entry, again in told if again > stored[_identity(entry)]]
-        total = max(_number(full["total_episodes"]), before + len(fresh))
+        stored = Counter(
+            _identity(_log_entry(row)) for row in await (await conn.execute(_SQL["log"], values)).fetchall()
+        )
+        entries = _number_duplicates(full["episode_log"])
+        fresh = [(entry, again) for entry, again in entries if again > stored[_identity(entry)]]
+        # The log has the last episodes only, the total counts those before them as well.
+        total = max(_count_or_zero(full["total_episodes"]), before + len(fresh))
         first = total - len(fresh) + 1
-        numbered = [_episode(entry, again, first + place) for place, (entry, again) in enumerate(fresh)]
+        numbered = [_episode_row(entry, again, first + place) for place, (entry, again) in enumerate(fresh)]
         await conn.execute(_SQL["unlist_cards"], values)
         statements = {
             "insert_episodes": numbered,
-            "insert_scores": _scores(known, full["score_history"], numbered),
-            "upsert_rules": await _rules(conn, workspace, full),
-            "upsert_findings": await _findings(conn, workspace, full),
-            "upsert_cards": [_card(card, place) for place, card in enumerate(_distinct(full["mistake_cards"]), 1)],
+            "insert_scores": _score_rows(known, full["score_history"], numbered),
+            "upsert_rules": await _rule_rows(conn, workspace, full),
+            "upsert_findings": await _finding_rows(conn, workspace, full),
+            "upsert_cards": [
+                _card_row(card, place) for place, card in enumerate(_deduplicate(full["mistake_cards"]), 1)
+            ],
         }
         for name, written in statements.items():
             if written:
                 await conn.execute(_SQL[name], {"workspace": workspace, "rows": Jsonb(written)})
         last = full["last_consolidated_at"]
-        rest = _rest(memory)
+        rest = _unmapped_values(memory)
         values = {"workspace": workspace, "episodes": total, "file": Jsonb(rest)}
         await conn.execute(_SQL["keep_file"], values | {"consolidated_after": last if type(last) is int else None})
     return len(fresh)
 
 
-def _require_continuation(workspace: str, known: Mapping[str, Sequence[float]], told: Mapping[str, Any]) -> None:
+def _require_continuation(workspace: str, known: Mapping[str, Sequence[float]], history: Mapping[str, Any]) -> None:
     for task, scores in known.items():
-        if list(told.get(task, []))[: len(scores)] != list(scores):
+        if list(history.get(task, []))[: len(scores)] != list(scores):
             raise ConflictError(
                 f"workspace '{workspace}' holds {len(scores)} scores of task '{task}' that the memory does not"
                 " continue: somebody else has recorded there. Nothing was changed; load it again, or use an empty one"
             )
 
 
-def _entry(row: Sequence[Any]) -> dict[str, Any]:
-    """An episode as the helper's log has it."""
+def _log_entry(row: Sequence[Any]) -> dict[str, Any]:
+    """A row of an episode as an entry of the helper's log."""
     _, task, score, steps, summary, finished_at, metadata = row
     entry = {
         "timestamp": finished_at.isoformat(),
@@ -124,17 +130,18 @@ def _entry(row: Sequence[Any]) -> dict[str, Any]:
         "steps": steps,
         "summary": summary,
     }
-    kept = metadata.get(_PLACE)
+    kept = metadata.get(_ENTRY_KEY)
     return kept if kept is not None else entry
 
 
 def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    """By what an entry of the log is recognised."""
+    """The values by which a log entry is recognised."""
+    # A score of 1 in the file comes back from Postgres as 1.0.
     return (str(entry.get("timestamp")), str(entry["task_id"]), str(entry["score"]).removesuffix(".0"))
 
 
-def _counted(entries: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], int]]:
-    """Entries, each with how often its like came up so far, itself included."""
+def _number_duplicates(entries: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], int]]:
+    """Number equal entries from 1, in order: the helper's log may have the same entry twice."""
     seen: Counter[tuple[Any, ...]] = Counter()
     counted = []
     for entry in entries:
@@ -143,8 +150,8 @@ def _counted(entries: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, An
     return counted
 
 
-def _episode(entry: Mapping[str, Any], again: int, number: int) -> dict[str, Any]:
-    """A row of `reme.episode` from an entry of the log; what its columns cannot give back goes to the metadata."""
+def _episode_row(entry: Mapping[str, Any], again: int, number: int) -> dict[str, Any]:
+    """A log entry as a row of `reme.episode`; the entry goes to the metadata if the columns cannot give it back."""
     task, score = entry["task_id"], entry["score"]
     steps, summary = entry.get("steps", 0), entry.get("summary", "")
     row: dict[str, Any] = {
@@ -157,30 +164,31 @@ def _episode(entry: Mapping[str, Any], again: int, number: int) -> dict[str, Any
         "summary": summary if isinstance(summary, str) else str(summary or ""),
         "mistakes": [],
         "successes": [],
-        "finished_at": _moment(entry.get("timestamp")),
+        "finished_at": _parse_timestamp(entry.get("timestamp")),
         "message_ids": [],
         "metadata": {},
     }
     columns = (None, row["task_id"], row["score"], row["steps"], row["summary"])
-    if _entry((*columns, datetime.fromisoformat(row["finished_at"]), {})) != entry:
-        row["metadata"] = {_PLACE: dict(entry)}
+    if _log_entry((*columns, datetime.fromisoformat(row["finished_at"]), {})) != entry:
+        row["metadata"] = {_ENTRY_KEY: dict(entry)}
     return row
 
 
-def _moment(told: Any) -> str:
+def _parse_timestamp(value: Any) -> str:
     try:
-        moment = datetime.fromisoformat(told)
+        moment = datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        return "1970-01-01T00:00:00+00:00"  # the file does not say; the entry itself is kept in the metadata
+        return "1970-01-01T00:00:00+00:00"  # the column needs a time; the entry itself is kept in the metadata
     return moment.isoformat() if moment.tzinfo else f"{moment.isoformat()}+00:00"
 
 
-def _scores(
-    known: Mapping[str, Sequence[float]], told: Mapping[str, Sequence[float]], episodes: Sequence[Mapping[str, Any]]
+def _score_rows(
+    known: Mapping[str, Sequence[float]], history: Mapping[str, Sequence[float]], episodes: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """New scores; the last ones of a task are those of its episodes in the log."""
+    """Rows of the scores that are new, with the episodes that they belong to."""
+    # The history is longer than the log, so the last scores of a task are those of its episodes in the log.
     added = []
-    for task, scores in told.items():
+    for task, scores in history.items():
         ids = [episode["episode_id"] for episode in episodes if episode["task_id"] == task]
         for attempt in range(len(known.get(task, [])) + 1, len(scores) + 1):
             from_end = len(scores) - attempt
@@ -189,14 +197,14 @@ def _scores(
     return added
 
 
-async def _rules(conn: store.Connection, workspace: str, memory: AgentMemory) -> list[dict[str, Any]]:
-    """Rules take their places from the memory: behind all that were stored, in its order."""
-    told = {**memory["task_rules"], "": memory["global_rules"]}
-    lists = await store.rule_lists(conn, workspace, list(told))
+async def _rule_rows(conn: store.Connection, workspace: str, memory: AgentMemory) -> list[dict[str, Any]]:
+    """Rows of rules whose place changes: behind all that are stored, in the order of the memory."""
+    by_task = {**memory["task_rules"], "": memory["global_rules"]}
+    lists = await store.rule_lists(conn, workspace, list(by_task))
     found = []
-    for task, rules in told.items():
+    for task, rules in by_task.items():
         if lists[task].shown[-len(rules) :] == rules:
-            continue  # as it was
+            continue  # the same rules in the same order
         for place, rule in enumerate(dict.fromkeys(rules), lists[task].last_place + 1):
             known = rule in lists[task].shown
             found.append(
@@ -215,27 +223,27 @@ async def _rules(conn: store.Connection, workspace: str, memory: AgentMemory) ->
     return found
 
 
-async def _findings(conn: store.Connection, workspace: str, memory: AgentMemory) -> list[dict[str, Any]]:
+async def _finding_rows(conn: store.Connection, workspace: str, memory: AgentMemory) -> list[dict[str, Any]]:
     cursor = await conn.execute(_SQL["all_findings"], {"workspace": workspace})
     stored = set(await cursor.fetchall())
     ends = {kind: sum(1 for of_kind, _ in stored if of_kind == kind) for kind in ("mistake", "success")}
-    told = [("mistake", text) for text in memory["mistakes"]] + [("success", text) for text in memory["successes"]]
+    texts = [("mistake", text) for text in memory["mistakes"]] + [("success", text) for text in memory["successes"]]
     added = []
-    for kind, text in dict.fromkeys(told):
+    for kind, text in dict.fromkeys(texts):
         if (kind, text) not in stored:
             ends[kind] += 1
             added.append(store.finding_row(kind, text, ends[kind]))
     return added
 
 
-def _distinct(cards: Sequence[Card]) -> list[Card]:
+def _deduplicate(cards: Sequence[Card]) -> list[Card]:
     distinct: dict[str, Card] = {}
     for card in cards:
         distinct.setdefault(store.digest(card_key(card)), card)
     return list(distinct.values())
 
 
-def _card(card: Card, place: int) -> dict[str, Any]:
+def _card_row(card: Card, place: int) -> dict[str, Any]:
     filled = {
         "mistake_type": "",
         "task_id": "",
@@ -247,18 +255,20 @@ def _card(card: Card, place: int) -> dict[str, Any]:
         **card,
     }
     row = store.card_row(filled, place, {})
-    given = store.to_card([row["card_hash"], place, *(row[name] for name in store.CARD_COLUMNS), row["metadata"]])
-    if given != card:
-        row["metadata"]["rest"] = {name: value for name, value in card.items() if given.get(name) != value}
+    # What the columns do not give back is kept in the metadata, under the key that `as_memory` reads.
+    columns = [row["card_hash"], place, *(row[name] for name in store.CARD_COLUMNS), row["metadata"]]
+    restored = store.card_from_row(columns)
+    if restored != card:
+        row["metadata"]["rest"] = {name: value for name, value in card.items() if restored.get(name) != value}
     return row
 
 
-def _number(value: Any) -> int:
+def _count_or_zero(value: Any) -> int:
     return value if type(value) is int and value >= 0 else 0
 
 
-def _rest(memory: AgentMemory) -> dict[str, Any]:
-    """What the tables do not give back: unknown keys, and values of another sort than the helper writes."""
+def _unmapped_values(memory: AgentMemory) -> dict[str, Any]:
+    """The values that the tables cannot give back: unknown keys, and values of another type than the helper writes."""
     columns = empty_memory().keys() - {"version"}
     rest = {name: value for name, value in memory.items() if name not in columns}
     if type(memory.get("last_consolidated_at")) not in (int, type(None)):

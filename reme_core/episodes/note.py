@@ -1,4 +1,4 @@
-"""The note about past episodes that goes into a system prompt: what is in it, and how it reads."""
+"""Write the note about past episodes that goes into a system prompt."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from reme_core.experience import MAX_CARD_TEXT, Card
+from reme_core.episodes.rules import MAX_CARD_TEXT, Card
 from reme_core.prompts import Language, phrase
-from reme_core.text.budget import count_tokens
+from reme_core.prompts.budget import count_tokens
 
 SHOWN_MISTAKES: Final = 3
 SHOWN_CARDS: Final = 3
 MAX_SUMMARY: Final = 100
 """Characters of an episode's summary that the note shows."""
 
-# What is worth its tokens the most, first. The mean score is one short line, so it comes before whole lists.
+# The most useful for its length first. The mean score is one short line, so it comes before whole lists.
 _PRIORITY: Final = ("task_rules", "cards", "mean", "global_rules", "mistakes", "recent")
 
 
 @dataclass(frozen=True)
 class PastEpisodes:
-    """What is known that bears on one task; lists run from old to new, cards from most to least seen."""
+    """What is known about one task and about all; lists run from old to new, cards from most to least seen."""
 
     task_id: str = ""
     task_rules: Sequence[str] = ()
@@ -31,41 +31,41 @@ class PastEpisodes:
     recent: Sequence[tuple[float, Any, str]] = field(default=())
     """Episodes of the task: score, steps, summary."""
     mean: tuple[float, int] | None = None
-    """Mean score at the task, and over how many episodes."""
+    """Mean score at the task, and the number of its episodes."""
 
 
 def episode_note(past: PastEpisodes, language: Language = "en", *, token_budget: int | None = None) -> str:
-    """Write the note; empty where nothing is known.
+    """Write the note; empty if nothing is known.
 
     Args:
         past: What is known.
-        language: In which language its headings are.
-        token_budget: How long it may get, as `count_tokens` counts. Rules of the task come first, then cards, the mean
-            score, rules for all tasks, mistakes and recent episodes; of each list the newest (the cards seen most).
+        language: The language of its headings.
+        token_budget: Its maximum length, as `count_tokens` counts. Rules of the task go in first, then cards, the mean
+            score, rules for all tasks, mistakes and recent episodes; of a list the newest (of cards those seen most).
     """
     if token_budget is None:
-        return _written(past, language)
+        return _render(past, language)
     kept = PastEpisodes(past.task_id)
     for name in _PRIORITY:
-        told = getattr(past, name)
+        part = getattr(past, name)
         if name == "mean":
-            kept = _if_it_fits(kept, language, token_budget, mean=told) or kept
+            kept = _extend_within(kept, language, token_budget, mean=part) or kept
             continue
-        for count in range(1, len(told) + 1):
-            best = told[:count] if name == "cards" else told[-count:]
-            fitting = _if_it_fits(kept, language, token_budget, **{name: best})
-            if fitting is None:
+        for count in range(1, len(part) + 1):
+            best = part[:count] if name == "cards" else part[-count:]
+            extended = _extend_within(kept, language, token_budget, **{name: best})
+            if extended is None:
                 break
-            kept = fitting
-    return _written(kept, language)
+            kept = extended
+    return _render(kept, language)
 
 
-def _if_it_fits(kept: PastEpisodes, language: Language, budget: int, **more: Any) -> PastEpisodes | None:
-    grown = replace(kept, **more)
-    return grown if count_tokens(_written(grown, language)) <= budget else None
+def _extend_within(kept: PastEpisodes, language: Language, budget: int, **more: Any) -> PastEpisodes | None:
+    extended = replace(kept, **more)
+    return extended if count_tokens(_render(extended, language)) <= budget else None
 
 
-def _written(past: PastEpisodes, language: Language) -> str:
+def _render(past: PastEpisodes, language: Language) -> str:
     task = past.task_id
     cards = [
         phrase(

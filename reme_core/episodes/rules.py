@@ -1,7 +1,7 @@
-"""What scored attempts leave behind: episodes as values, and the rules by which they add up.
+"""Episodes and mistake cards, and what follows from them: rules of a task, rules for all tasks, the order of cards.
 
-These rules serve the store and the dict of `reme_core.compat.agent_memory` alike. Thresholds and limits are those of
-the training helper that this memory carries on.
+The store and the dict of `reme_core.compat.agent_memory` both use these functions. Thresholds and limits are those of
+the training helper that this memory continues.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Any, Final
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 
-from reme_core.schema import Message, Moment, new_id, now
+from reme_core.types import Message, Moment, new_id, now
 
 WORKS_FROM: Final = 0.85
-"""Score from which the successes of an episode count as rules."""
+"""Score from which the successes of an episode become rules."""
 AVOID_BELOW: Final = 0.50
-"""Score below which the mistakes of an episode count as rules."""
+"""Score below which the mistakes of an episode become rules."""
 CONSOLIDATE_EVERY: Final = 20
 """Episodes between two consolidations."""
 MAX_TASK_RULES: Final = 10
-"""Rules of one task that are shown; the oldest drop out of sight."""
+"""Rules of one task that are shown, the newest."""
 MAX_GLOBAL_RULES: Final = 20
 MAX_CARDS: Final = 30
 MAX_LOG: Final = 100
-"""Episodes that the file of the helper keeps."""
+"""Episodes in the log of the helper's file."""
 MAX_CARD_TEXT: Final = 300
 """Characters of a card's evidence and lesson that are shown."""
 
@@ -32,17 +32,17 @@ UNKNOWN_TASK: Final = "unknown"
 _NO_LESSON: Final = "Avoid repeating this failure."
 
 Card = dict[str, Any]
-"""A mistake card as the helper's file holds it."""
+"""A mistake card as in the helper's file."""
 
 
 class MistakeCard(BaseModel):
-    """A mistake with what it teaches. Cards of one type, task, worker and right decision are one card seen again."""
+    """A mistake and its lesson. Cards with the same type, task, worker and correct decision are the same card."""
 
     model_config = ConfigDict(extra="allow")
 
     mistake_type: str = ""
     task_id: str = ""
-    """The task in which it was made; that of the episode unless said otherwise."""
+    """The task in which it was made; if empty, the task of the episode."""
     worker_id: Any = None
     bad_decision: Any = None
     correct_decision: Any = None
@@ -51,7 +51,7 @@ class MistakeCard(BaseModel):
 
     @field_validator("mistake_type", "task_id", "evidence", "lesson", mode="before")
     @classmethod
-    def _as_text(cls, value: Any) -> str:
+    def _to_text(cls, value: Any) -> str:
         return str(value or "")
 
 
@@ -73,18 +73,18 @@ class Episode(BaseModel):
     successes: list[str] = Field(default_factory=list)
     mistake_cards: list[MistakeCard] = Field(default_factory=list)
     messages: list[Message] = Field(default_factory=list)
-    """The trajectory, where it is to be kept as evidence."""
+    """The trajectory, if it is to be kept as evidence."""
     episode_id: str = Field(default_factory=new_id, min_length=1)
     worker_id: str = ""
-    """Which worker made the attempt, where several do."""
+    """Which of several workers made the attempt."""
     finished_at: Moment = Field(default_factory=now)
     metadata: dict[str, Any] = Field(default_factory=dict)
     number: int | None = None
-    """Its place among all episodes of the workspace, from 1; set when it is recorded."""
+    """Its number among all episodes of the workspace, from 1; set when it is recorded."""
 
     @field_validator("task_id")
     @classmethod
-    def _named(cls, value: str) -> str:
+    def _default_task(cls, value: str) -> str:
         return value or UNKNOWN_TASK
 
 
@@ -96,7 +96,7 @@ def outcome_rules(
     works_from: float = WORKS_FROM,
     avoid_below: float = AVOID_BELOW,
 ) -> list[str]:
-    """The rules that an episode teaches about its task, in order, its outcome as a tag before each.
+    """The rules that follow from an episode for its task, in order, each with its outcome as a tag.
 
     >>> outcome_rules(0.9, ["guessed"], ["read the logs first"])
     ['[WORKS] read the logs first']
@@ -106,7 +106,11 @@ def outcome_rules(
 
 
 def high_score_rules(episodes: Iterable[tuple[float, str]], *, works_from: float = WORKS_FROM) -> list[str]:
-    """Rules for all tasks without a model: the summaries of good episodes, given as (score, summary), each once.
+    """Rules for all tasks, made without a model: the summaries of good episodes, without repetitions.
+
+    Args:
+        episodes: As (score, summary).
+        works_from: The score from which an episode is a good one.
 
     >>> high_score_rules([(0.91, "Checked twice."), (0.2, "Guessed."), (0.91, "Checked twice.")])
     ['[HIGH SCORE 0.91] Checked twice.']
@@ -116,29 +120,29 @@ def high_score_rules(episodes: Iterable[tuple[float, str]], *, works_from: float
 
 
 def outcome_of(rule: str) -> str:
-    """Which sort of rule a text is, by its tag: works, avoid, consolidated, high_score, or stated for one without."""
+    """The outcome in a rule's tag: works, avoid, consolidated or high_score; `stated` for a rule without a tag."""
     tags = {"[WORKS] ": "works", "[AVOID] ": "avoid", "[CONSOLIDATED] ": "consolidated", "[HIGH SCORE ": "high_score"}
     return next((outcome for tag, outcome in tags.items() if rule.startswith(tag)), "stated")
 
 
 def card_key(card: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What makes two cards the same."""
-    named = (card.get("worker_id") or "", card.get("correct_decision") or "")
-    return (card.get("mistake_type"), card.get("task_id"), *named)
+    """The key of a card; cards with equal keys are the same card."""
+    decision = (card.get("worker_id") or "", card.get("correct_decision") or "")
+    return (card.get("mistake_type"), card.get("task_id"), *decision)
 
 
-def ranked_cards(cards: Iterable[Card]) -> list[Card]:
-    """Cards by how often they were seen, then by how recently."""
+def rank_cards(cards: Iterable[Card]) -> list[Card]:
+    """Sort cards by how often they were seen, then by how recently, both falling."""
     return sorted(cards, key=lambda c: (int(c.get("seen_count", 0)), int(c.get("last_seen_episode", 0))), reverse=True)
 
 
 def new_card(card: Mapping[str, Any], task_id: str, *, longest: int | None = None) -> Card:
-    """A card as it enters the list, its gaps filled.
+    """A card for the list, with defaults for missing values.
 
     Args:
-        card: As an episode tells of it.
+        card: The card of an episode.
         task_id: The task of that episode.
-        longest: Characters of evidence and lesson that are kept; None keeps all.
+        longest: Maximum number of characters of evidence and lesson; None keeps all.
     """
     return {
         "mistake_type": str(card.get("mistake_type") or "unknown_mistake"),
@@ -151,33 +155,33 @@ def new_card(card: Mapping[str, Any], task_id: str, *, longest: int | None = Non
     }
 
 
-def see_card(cards: list[Card], card: Card, episode: int, *, earlier: Card | None = None) -> Sequence[Card]:
-    """Put a card (from `new_card`) on the list of the cards seen most, or count it there as seen once more.
+def count_card(cards: list[Card], card: Card, episode: int, *, earlier: Card | None = None) -> Sequence[Card]:
+    """Add a card to the list of the cards seen most, or count it as seen once more if it is there.
 
     Args:
         cards: The list, which is changed.
-        card: What was seen.
+        card: The card, from `new_card`.
         episode: The number of the episode.
-        earlier: The same card, where it was on the list once and was kept elsewhere since.
+        earlier: The same card with its counts, if it was on the list before and has dropped off since.
 
     Returns:
-        Cards that dropped off the list's end.
+        Cards that drop off the end of the list by this.
     """
     known = next((there for there in cards if card_key(there) == card_key(card)), None)
     if known is not None:
-        _count(known, card, episode)
+        _count_sighting(known, card, episode)
         return ()
     if earlier is None:
         cards.append({**card, "seen_count": 1, "first_seen_episode": episode, "last_seen_episode": episode})
     else:
-        _count(earlier, card, episode)
+        _count_sighting(earlier, card, episode)
         cards.append(earlier)
-    ordered = ranked_cards(cards)
+    ordered = rank_cards(cards)
     cards[:] = ordered[:MAX_CARDS]
     return ordered[MAX_CARDS:]
 
 
-def _count(known: Card, again: Card, episode: int) -> None:
+def _count_sighting(known: Card, again: Card, episode: int) -> None:
     known["seen_count"] = int(known.get("seen_count", 1)) + 1
     known["last_seen_episode"] = episode
     for name in ("evidence", "lesson"):

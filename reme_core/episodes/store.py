@@ -1,7 +1,7 @@
-"""Recording episodes: what they leave behind is counted under one short lock, so that rollouts side by side add up.
+"""Store episodes in Postgres, with the scores, rules, findings and cards that follow from them.
 
-All that was recorded is kept. The lists that are shown (the newest rules of a task, the cards seen most) have the
-lengths and the order that the training helper gives them.
+Each workspace has one short lock, so that episodes recorded at the same time are all counted. Everything is kept; the
+lists that are shown (the newest rules of a task, the cards seen most) have the training helper's lengths and order.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
-from reme_core.experience import (
+from reme_core.episodes.rules import (
     MAX_GLOBAL_RULES,
     MAX_TASK_RULES,
     Card,
     Episode,
     card_key,
+    count_card,
     new_card,
     outcome_of,
     outcome_rules,
-    see_card,
 )
+from reme_core.postgres.database import Database
 from reme_core.settings import EpisodeSettings
 from reme_core.store import rows
-from reme_core.store.database import Database
 from reme_core.store.sql import load
 
 _SQL = load("episode.sql")
@@ -45,15 +45,15 @@ Connection = AsyncConnection[Any]
 
 @dataclass(slots=True)
 class RuleList:
-    """The rules of one task (or for all) that are shown, and what a batch of episodes adds to them."""
+    """The rules of one task (or for all tasks) that are shown, and the changes by a batch of episodes."""
 
     shown: list[str]
     last_place: int
     most: int
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def teach(self, rules: Iterable[str], episode: int, *, author: str = "rules") -> None:
-        """Add rules at the end; one that is shown already stays where it is. Then the oldest drop out of sight."""
+    def add(self, rules: Iterable[str], episode: int, *, author: str = "rules") -> None:
+        """Add rules at the end; a rule that is shown already keeps its place. The oldest beyond `most` drop out."""
         for rule in rules:
             change = self.changes.setdefault(
                 rule, {"place": 0, "seen_count": 0, "first_episode": episode, "author": author}
@@ -67,7 +67,7 @@ class RuleList:
         self.shown = self.shown[-self.most :]
 
     def rows(self, task_id: str) -> list[dict[str, Any]]:
-        """What is to be written."""
+        """The changed rules as rows of `reme.episode_rule`."""
         return [
             {"task_id": task_id, "rule": rule, "rule_hash": digest(rule), "outcome": outcome_of(rule), **change}
             for rule, change in self.changes.items()
@@ -75,24 +75,30 @@ class RuleList:
 
 
 def digest(*parts: Any) -> str:
-    """A digest by which equal texts are found without an index over the texts themselves."""
+    """The MD5 digest of values, by which equal texts are found."""
+    # An index over digests is small and has no limit on the length of the texts.
     text = json.dumps(parts, ensure_ascii=False, sort_keys=True, default=str)
     return hashlib.md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()
 
 
-def check(episodes: Sequence[Episode]) -> None:
+def check_storable(episodes: Sequence[Episode]) -> None:
     """Refuse episodes that cannot be stored, before anything is written.
 
     Raises:
-        InputError: One holds a text that Postgres cannot.
+        InputError: One contains text that Postgres cannot store.
     """
     for episode in episodes:
-        for text in strings(episode.model_dump(exclude={"messages"})):
+        for text in rows.strings(episode.model_dump(exclude={"messages"})):
             rows.check_text(f"episode {episode.episode_id!r}", text)
 
 
-async def begin(conn: Connection, workspace: str) -> tuple[int, int | None, dict[str, Any]]:
-    """Take the workspace's turn to write episodes: how many there are, when they were consolidated, a file's rest."""
+async def lock_progress(conn: Connection, workspace: str) -> tuple[int, int | None, dict[str, Any]]:
+    """Lock a workspace for writing episodes, until the end of the transaction.
+
+    Returns:
+        The number of episodes; their number at the last consolidation, or None; and the values of an imported file that
+        no table has (see `file_sync`).
+    """
     values = {"workspace": workspace}
     async with conn.pipeline():
         await conn.execute(_ENSURE_WORKSPACE, values)
@@ -106,28 +112,28 @@ async def begin(conn: Connection, workspace: str) -> tuple[int, int | None, dict
 async def record(
     database: Database, workspace: str, episodes: Sequence[Episode], settings: EpisodeSettings
 ) -> list[Episode]:
-    """Take episodes in, in the order given, in one transaction; those whose id is known are passed over.
+    """Store episodes, in the order given, in one transaction; those whose id is known are skipped.
 
     Returns:
         The episodes that were new, with their numbers.
 
     Raises:
-        InputError: One holds what Postgres cannot store; none was taken.
+        InputError: One contains text that Postgres cannot store; none was stored.
     """
-    check(episodes)
+    check_storable(episodes)
     unique: dict[str, Episode] = {}
     for episode in episodes:
         unique.setdefault(episode.episode_id, episode)
     async with database.transaction(workspace) as conn:
-        count, *_ = await begin(conn, workspace)
-        stored = await _look(conn, workspace, unique.values())
+        count, *_ = await lock_progress(conn, workspace)
+        stored = await _fetch_related(conn, workspace, unique.values())
         known = {row[0] for row in stored["known_ids"]}
         fresh = [
             episode.model_copy(update={"number": count + place})
             for place, episode in enumerate((e for e in unique.values() if e.episode_id not in known), 1)
         ]
         if fresh:
-            written = _counted(fresh, stored, settings)
+            written = _rows_to_write(fresh, stored, settings)
             async with conn.pipeline():
                 for statement, added in written.items():
                     if added:
@@ -136,20 +142,22 @@ async def record(
     return fresh
 
 
-async def teach_globally(conn: Connection, workspace: str, rules: Sequence[str], episode: int, *, author: str) -> None:
-    """Add rules for all tasks, inside the caller's turn."""
+async def add_global_rules(
+    conn: Connection, workspace: str, rules: Sequence[str], episode: int, *, author: str
+) -> None:
+    """Add rules for all tasks, in a transaction that has called `lock_progress`."""
     lists = await rule_lists(conn, workspace, [""])
-    lists[""].teach(rules, episode, author=author)
+    lists[""].add(rules, episode, author=author)
     await conn.execute(_SQL["upsert_rules"], {"workspace": workspace, "rows": Jsonb(lists[""].rows(""))})
 
 
 async def rule_lists(conn: Connection, workspace: str, tasks: Sequence[str]) -> dict[str, RuleList]:
-    """The rules of these tasks that are shown; the empty name stands for all tasks."""
+    """The rules of these tasks that are shown; the empty name has the rules for all tasks."""
     values = {"workspace": workspace, "tasks": list(tasks), "limit": MAX_GLOBAL_RULES}
-    return _lists(tasks, await (await conn.execute(_SQL["rules_shown"], values)).fetchall())
+    return _group_rules(tasks, await (await conn.execute(_SQL["rules_shown"], values)).fetchall())
 
 
-def _lists(tasks: Iterable[str], stored: Iterable[Sequence[Any]]) -> dict[str, RuleList]:
+def _group_rules(tasks: Iterable[str], stored: Iterable[Sequence[Any]]) -> dict[str, RuleList]:
     found: dict[str, list[tuple[str, int]]] = {task: [] for task in tasks}
     for task, rule, place in stored:
         found[task].append((rule, place))
@@ -160,8 +168,8 @@ def _lists(tasks: Iterable[str], stored: Iterable[Sequence[Any]]) -> dict[str, R
     return lists
 
 
-async def _look(conn: Connection, workspace: str, episodes: Iterable[Episode]) -> dict[str, list[Any]]:
-    """What is stored of what these episodes touch, by statement, in one round trip."""
+async def _fetch_related(conn: Connection, workspace: str, episodes: Iterable[Episode]) -> dict[str, list[Any]]:
+    """The stored rows that these episodes may change, by the statement that reads them, in one round trip."""
     given = list(episodes)
     cards = [new_card(card.model_dump(), e.task_id) for e in given for card in e.mistake_cards]
     values = {
@@ -177,12 +185,12 @@ async def _look(conn: Connection, workspace: str, episodes: Iterable[Episode]) -
     return {name: await cursor.fetchall() for name, cursor in cursors.items()}
 
 
-def _counted(
+def _rows_to_write(
     fresh: Sequence[Episode], stored: Mapping[str, list[Any]], settings: EpisodeSettings
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rows that new episodes give, by the statement that writes them."""
+    """The rows to write for new episodes, by the statement that writes them."""
     attempts: dict[str, int] = dict(stored["attempts_of"])
-    lists = _lists({e.task_id for e in fresh} | {row[0] for row in stored["rules_shown"]}, stored["rules_shown"])
+    lists = _group_rules({e.task_id for e in fresh} | {row[0] for row in stored["rules_shown"]}, stored["rules_shown"])
     scores = []
     for episode in fresh:
         attempts[episode.task_id] = attempts.get(episode.task_id, 0) + 1
@@ -194,25 +202,25 @@ def _counted(
                 "episode_id": episode.episode_id,
             }
         )
-        taught = outcome_rules(
+        rules = outcome_rules(
             episode.score,
             episode.mistakes,
             episode.successes,
             works_from=settings.works_from,
             avoid_below=settings.avoid_below,
         )
-        lists[episode.task_id].teach(taught, episode.number or 0)
+        lists[episode.task_id].add(rules, episode.number or 0)
     return {
-        "insert_episodes": [_row(episode) for episode in fresh],
+        "insert_episodes": [_episode_row(episode) for episode in fresh],
         "insert_scores": scores,
         "upsert_rules": [row for task, rules in lists.items() for row in rules.rows(task)],
-        "upsert_findings": _findings(fresh, dict(stored["findings_end"])),
-        "upsert_cards": _cards(fresh, stored.get("cards_listed", [])),
+        "upsert_findings": _finding_rows(fresh, dict(stored["findings_end"])),
+        "upsert_cards": _card_rows(fresh, stored.get("cards_listed", [])),
     }
 
 
-def _findings(fresh: Sequence[Episode], ends: dict[str, int]) -> list[dict[str, Any]]:
-    """What was found, each once; `ends` has the last place of each kind."""
+def _finding_rows(fresh: Sequence[Episode], ends: dict[str, int]) -> list[dict[str, Any]]:
+    """A row for each different mistake and success; `ends` has the last place of each kind and is changed."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for episode in fresh:
         for kind, texts in (("mistake", episode.mistakes), ("success", episode.successes)):
@@ -228,7 +236,7 @@ def _findings(fresh: Sequence[Episode], ends: dict[str, int]) -> list[dict[str, 
 
 
 def finding_row(kind: str, text: str, place: int) -> dict[str, Any]:
-    """A mistake or success as a row, seen once."""
+    """A mistake or success as a row of `reme.episode_finding`, seen once."""
     return {
         "kind": kind,
         "finding": text,
@@ -239,15 +247,16 @@ def finding_row(kind: str, text: str, place: int) -> dict[str, Any]:
     }
 
 
-def _cards(fresh: Sequence[Episode], stored: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-    """The cards that change: those that were seen, and those whose place on the list is another one now."""
+def _card_rows(fresh: Sequence[Episode], stored: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+    """Rows of the cards that change: those in the new episodes, and those whose place on the list changes by them."""
     seen = [(e.number or 0, new_card(card.model_dump(), e.task_id)) for e in fresh for card in e.mistake_cards]
-    before = {row[0]: card_row(to_card(row), row[1], row[-1]) for row in stored}
-    listed = [to_card(row) for row in stored if row[1] is not None]
-    elsewhere = {row[0]: to_card(row) for row in stored if row[1] is None}
+    # A card without a place has dropped off the list; its counts go on when it is seen again.
+    before = {row[0]: card_row(card_from_row(row), row[1], row[-1]) for row in stored}
+    listed = [card_from_row(row) for row in stored if row[1] is not None]
+    elsewhere = {row[0]: card_from_row(row) for row in stored if row[1] is None}
     for number, card in seen:
         known = digest(card_key(card))
-        for dropped in see_card(listed, card, number, earlier=elsewhere.pop(known, None)):
+        for dropped in count_card(listed, card, number, earlier=elsewhere.pop(known, None)):
             elsewhere[digest(card_key(dropped))] = dropped
     after = [(card, place) for place, card in enumerate(listed, 1)] + [(card, None) for card in elsewhere.values()]
     written = [
@@ -257,7 +266,8 @@ def _cards(fresh: Sequence[Episode], stored: Sequence[Sequence[Any]]) -> list[di
 
 
 def card_row(card: Card, place: int | None, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """A card as a row. What a decision is besides text (a number, an object) is kept beside it, in the metadata."""
+    """A card as a row of `reme.mistake_card`."""
+    # The columns of decisions are text; a number or an object is also kept in the metadata, and comes back from there.
     row = {name: card.get(name) for name in CARD_COLUMNS}
     typed = {name: row[name] for name in _DECISIONS if not isinstance(row[name], str | None)}
     row |= {name: json.dumps(value, ensure_ascii=False, sort_keys=True) for name, value in typed.items()}
@@ -270,31 +280,19 @@ def card_row(card: Card, place: int | None, metadata: Mapping[str, Any]) -> dict
     }
 
 
-def to_card(row: Sequence[Any]) -> Card:
+def card_from_row(row: Sequence[Any]) -> Card:
     """A card from a row of `cards_listed`."""
     return {**dict(zip(CARD_COLUMNS, row[2:-1], strict=True)), **row[-1].get("typed", {})}
 
 
-def _row(episode: Episode) -> dict[str, Any]:
+def _episode_row(episode: Episode) -> dict[str, Any]:
     columns = {
         "episode_id", "number", "task_id", "worker_id", "score", "steps", "summary", "mistakes", "successes",
         "finished_at", "metadata",
     }  # fmt: skip
-    told = [card.model_dump(mode="json") for card in episode.mistake_cards]
+    cards = [card.model_dump(mode="json") for card in episode.mistake_cards]
     row = episode.model_dump(mode="json", include=columns)
     row["message_ids"] = [message.message_id for message in episode.messages]
-    if told:
-        row["metadata"] = {**row["metadata"], "mistake_cards": told}
+    if cards:
+        row["metadata"] = {**row["metadata"], "mistake_cards": cards}
     return row
-
-
-def strings(value: Any) -> Iterable[str]:
-    """All texts within a value, keys included."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, member in value.items():
-            yield from (str(key), *strings(member))
-    elif isinstance(value, list):
-        for member in value:
-            yield from strings(member)

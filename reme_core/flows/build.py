@@ -1,23 +1,31 @@
-"""From a flow's text to a flow that can run: every name, parameter and field is checked here, not when it runs."""
+"""Makes flows out of their texts. Names, parameters and fields are checked here, so no flow fails over them later."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from reme_core.errors import ConfigurationError, FlowError, InputError
-from reme_core.flow.grammar import Call, Node, Parallel, Sequence, fault, parse
-from reme_core.ops import registry
-from reme_core.ops.registry import REQUIRED, Op
-from reme_core.ops.state import State
+from reme_core.errors import ConfigurationError, FlowError, InputError, did_you_mean
+from reme_core.flows import registry
+from reme_core.flows.grammar import Call, Serial, Tree, fault, leaves, parse, replace_leaves
+from reme_core.flows.registry import REQUIRED, Op
+from reme_core.flows.state import State
 from reme_core.settings import OpSettings
 
 
 @dataclass(frozen=True)
 class Step:
-    """One op, ready to run: `title` is its name in the text, `parameters` are complete, defaults included."""
+    """One op of a flow.
+
+    Attributes:
+        title: Its name in the text, which may be an alias or a name that the settings give it.
+        op: The op itself.
+        parameters: All of its parameters, defaults included.
+        settings: What the settings say about it: a model or a language of its own.
+        position: Its offset in the text.
+    """
 
     title: str
     op: Op
@@ -27,30 +35,17 @@ class Step:
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """The names by which settings may mean it, its own first."""
+        """The names under which settings may set it, its own first."""
         return _titles(self.title, self.op)
 
 
-@dataclass(frozen=True)
-class Then:
-    """Steps one after the other."""
-
-    steps: tuple[Plan, ...]
-
-
-@dataclass(frozen=True)
-class Beside:
-    """Branches side by side."""
-
-    branches: tuple[Plan, ...]
-
-
-Plan = Step | Then | Beside
+Plan = Tree[Step]
+"""The steps of a flow in the order in which they run."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """A checked flow. `state` is the kind of state it works on."""
+    """A flow that can run; `state` is the class of state that its ops work on."""
 
     name: str
     text: str
@@ -60,7 +55,7 @@ class Flow:
     input_schema: dict[str, Any] = field(default_factory=dict)
 
     def start(self, request: Mapping[str, Any]) -> State:
-        """The state that a caller's request begins with.
+        """The state in which the flow begins, made from a caller's request.
 
         Raises:
             InputError: A field that this flow requires is missing, or one does not fit.
@@ -87,65 +82,52 @@ def build(
 
     Args:
         text: Its expression, such as `build_query >> recall >> rerank(top_k=5)`.
-        name: What it is called.
-        settings: Overrides by op (`settings.op`); what the expression itself says wins over them. One with a
-            `backend` gives a name of its own to that op, with other parameters.
-        description: One sentence for its callers.
-        input_schema: What it takes, by name: `{type, description, required, default}`.
+        name: The name of the flow.
+        settings: Parameters and models by the name of an op (`settings.op`). Parameters in the text win over them. An
+            entry with a `backend` is another name for the op that the backend names.
+        description: One sentence for those who call the flow.
+        input_schema: The fields of its requests by name, each as `{type, description, required, default}`.
 
     Raises:
-        FlowError: Bad grammar; an unknown op or parameter; a value of the wrong type; an op that reads what nothing
-            before it writes; two branches that touch one field; ops of different kinds of state.
+        FlowError: The grammar is wrong; an op or parameter is unknown; a value is of the wrong type; an op reads a
+            field that nothing before it writes; two branches use one field, which one of them writes; or the ops have
+            no state in common.
         ConfigurationError: A parameter in `settings` does not exist or does not fit.
     """
     try:
-        plan = _bind(parse(text), text, settings or {})
+        plan = replace_leaves(parse(text), partial(_bind, text=text, settings=settings or {}))
         state = _common_state(plan, text)
-        _check(plan, text, set(state.inputs()), state)
+        _check_fields(plan, text, set(state.inputs()), state)
     except FlowError as error:
         raise FlowError(f"flow '{name}': {error}") from None
     return Flow(name, text, plan, state, description, dict(input_schema or {}))
 
 
 def check_settings(settings: Mapping[str, OpSettings]) -> None:
-    """See that every op that is set exists, whether or not a flow names it.
+    """Check the settings of ops, also of those that no flow uses.
 
     Raises:
-        ConfigurationError: One does not; the nearest name is given.
+        ConfigurationError: There is no such op, or it has no such parameter; the nearest name is given.
     """
     for title, override in settings.items():
         try:
-            _settled(registry.find(override.backend or title), override, title)
+            _set_parameters(registry.find(override.backend or title), override, title)
         except FlowError as error:
             raise ConfigurationError(f"op.{title}: {error}") from None
 
 
-def steps_of(plan: Plan) -> list[Step]:
-    """All steps, in the order of the text."""
-    if isinstance(plan, Step):
-        return [plan]
-    return [step for part in (plan.steps if isinstance(plan, Then) else plan.branches) for step in steps_of(part)]
-
-
-def _bind(node: Node, text: str, settings: Mapping[str, OpSettings]) -> Plan:
-    if isinstance(node, Sequence):
-        return Then(tuple(_bind(step, text, settings) for step in node.steps))
-    if isinstance(node, Parallel):
-        return Beside(tuple(_bind(branch, text, settings) for branch in node.branches))
-    return _step(node, text, settings)
-
-
-def _step(call: Call, text: str, settings: Mapping[str, OpSettings]) -> Step:
+def _bind(call: Call, text: str, settings: Mapping[str, OpSettings]) -> Step:
     own = settings.get(call.name)
     try:
         op = registry.find(own.backend if own and own.backend else call.name)
     except FlowError as error:
         raise fault(text, call.position, str(error)) from None
+    # Settings under the name that the text uses win over those under the op's own name and its aliases.
     override = next((settings[title] for title in _titles(call.name, op) if title in settings), OpSettings())
     parameters = {p.name: p.default for p in op.parameters.values() if p.default is not REQUIRED}
-    parameters.update(_settled(op, override, call.name))
+    parameters.update(_set_parameters(op, override, call.name))
     try:
-        parameters.update(checked(op, call.arguments))
+        parameters.update(check_arguments(op, call.arguments))
     except FlowError as error:
         raise fault(text, call.position, str(error)) from None
     missing = [parameter for parameter in op.parameters if parameter not in parameters]
@@ -158,76 +140,86 @@ def _titles(name: str, op: Op) -> tuple[str, ...]:
     return (name, op.name, *op.aliases, *(f"{title}_op" for title in (op.name, *op.aliases)))
 
 
-def _settled(op: Op, override: OpSettings, title: str) -> dict[str, Any]:
+def _set_parameters(op: Op, override: OpSettings, title: str) -> dict[str, Any]:
     try:
-        return checked(op, override.params)
+        return check_arguments(op, override.params)
     except FlowError as error:
         raise ConfigurationError(f"op.{title}.params: {error}") from None
 
 
-def checked(op: Op, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments as an op takes them.
+def check_arguments(op: Op, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert arguments to the types of the op's parameters.
 
     Raises:
-        FlowError: One is unknown (the nearest name is given), or its value does not fit.
+        FlowError: A parameter is unknown (the nearest name is given), or its value does not fit.
     """
     for name in arguments:
         if name not in op.parameters:
-            near = difflib.get_close_matches(name, op.parameters, n=1, cutoff=0.5)
-            there = f"it takes {', '.join(op.parameters)}" if op.parameters else "it takes none"
-            raise FlowError(
-                f"op '{op.name}' has no parameter '{name}'; " + (f"did you mean '{near[0]}'?" if near else there)
-            )
+            hint = did_you_mean(name, op.parameters, f"it takes {', '.join(op.parameters) or 'none'}")
+            raise FlowError(f"op '{op.name}' has no parameter '{name}'; {hint}")
     return {name: op.parameters[name].check(value) for name, value in arguments.items()}
 
 
 def _common_state(plan: Plan, text: str) -> type[State]:
-    first, *others = steps_of(plan)
+    """The class of state that all ops of the plan work on; of several, the most derived."""
+    first, *others = leaves(plan)
     states = first.op.states
     for step in others:
-        common = tuple(state for state in states if state in step.op.states)
+        # An op works on every class that derives from one of its own, so the more derived of two is the common one.
+        either = dict.fromkeys((*states, *step.op.states))
+        common = tuple(state for state in either if issubclass(state, states) and step.op.works_on(state))
         if not common:
             raise fault(
                 text,
                 step.position,
                 f"op '{step.title}' works on {step.op.states[0].__name__}, '{first.title}' before it on "
-                f"{states[0].__name__}; a flow either retrieves or summarises",
+                f"{states[0].__name__}; all ops of a flow work on one state",
             )
         states = common
     return states[0]
 
 
 @dataclass
-class _Touched:
+class _FieldUse:
+    """The fields that a part of a plan reads and writes, each with a step that does."""
+
     reads: dict[str, Step] = field(default_factory=dict)
     writes: dict[str, Step] = field(default_factory=dict)
 
 
-def _check(plan: Plan, text: str, available: set[str], state: type[State]) -> _Touched:
-    """Walk the plan as it will run; `available` grows by what was written, the result says what was touched."""
-    touched = _Touched()
+def _check_fields(plan: Plan, text: str, available: set[str], state: type[State]) -> _FieldUse:
+    """Follow the plan in the order in which it runs.
+
+    Args:
+        plan: The plan, or a part of it.
+        text: The text, for messages.
+        available: The fields that have a value; those that the plan writes are added.
+        state: The class of state.
+    """
+    use = _FieldUse()
     if isinstance(plan, Step):
         for name in sorted(plan.op.reads - available):
-            raise fault(text, plan.position, _unwritten(plan, name, state))
-        touched.reads.update(dict.fromkeys(plan.op.reads | plan.op.uses, plan))
-        touched.writes.update(dict.fromkeys(plan.op.writes, plan))
-    elif isinstance(plan, Then):
+            raise fault(text, plan.position, _explain_missing(plan, name, state))
+        use.reads.update(dict.fromkeys(plan.op.reads | plan.op.uses, plan))
+        use.writes.update(dict.fromkeys(plan.op.writes, plan))
+    elif isinstance(plan, Serial):
         for step in plan.steps:
-            part = _check(step, text, available, state)
-            touched.reads.update(part.reads)
-            touched.writes.update(part.writes)
+            part = _check_fields(step, text, available, state)
+            use.reads.update(part.reads)
+            use.writes.update(part.writes)
     else:
-        branches = [_check(branch, text, set(available), state) for branch in plan.branches]
+        # Each branch begins with what was there before all of them: nothing says which of them is first.
+        branches = [_check_fields(branch, text, set(available), state) for branch in plan.branches]
         for part in branches:
-            _collide(touched, part, text)
-            touched.reads.update(part.reads)
-            touched.writes.update(part.writes)
-    available.update(touched.writes)
-    return touched
+            _check_branches(use, part, text)
+            use.reads.update(part.reads)
+            use.writes.update(part.writes)
+    available.update(use.writes)
+    return use
 
 
-def _collide(left: _Touched, right: _Touched, text: str) -> None:
-    """Branches run at the same time: what one of them writes, the other may neither write nor read."""
+def _check_branches(left: _FieldUse, right: _FieldUse, text: str) -> None:
+    """Refuse branches of which one writes a field that the other reads or writes: they run at the same time."""
     for name in sorted(left.writes.keys() & right.writes.keys()):
         step, other = right.writes[name], left.writes[name]
         raise fault(text, step.position, f"'{other.title}' and '{step.title}' both write '{name}' side by side")
@@ -241,7 +233,7 @@ def _collide(left: _Touched, right: _Touched, text: str) -> None:
             )
 
 
-def _unwritten(step: Step, name: str, state: type[State]) -> str:
-    writers = [op.name for op in registry.all_ops() if name in op.writes and state in op.states]
+def _explain_missing(step: Step, name: str, state: type[State]) -> str:
+    writers = [op.name for op in registry.all_ops() if name in op.writes and op.works_on(state)]
     hint = f"; put one of these before it: {', '.join(writers)}" if writers else ""
     return f"op '{step.title}' reads '{name}', which neither the caller gives nor an op before it writes{hint}"

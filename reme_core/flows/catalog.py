@@ -1,31 +1,36 @@
-"""The flows there are: the built-in ones of `flows.yaml`, and those of the settings, which win."""
+"""All flows by name: the built-in ones of `flows.yaml`, and those of the settings, which may replace them."""
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Mapping
 from importlib.resources import files
 
 import yaml
 
-from reme_core.errors import ConfigurationError, FlowError
-from reme_core.flow.build import Flow, build, check_settings
+from reme_core.errors import ConfigurationError, FlowError, did_you_mean
+from reme_core.flows.build import Flow, build, check_settings
+from reme_core.flows.registry import load_ops
 from reme_core.settings import FlowSettings, Settings
 
 
 class Catalog:
-    """All flows under one set of settings, each built (and so checked) once, when it is first asked for.
+    """All flows under one set of settings. Each is built once, when it is first asked for.
+
+    The first catalog of a process imports the ops, which takes about a second: where an event loop runs, make it in a
+    thread.
 
     Args:
-        settings: Flows in `settings.flow` are added to the built-in ones, or replace them by name; `settings.op` sets
-            the parameters and models of ops in all of them.
+        settings: `settings.flow` adds flows to the built-in ones, or replaces them by name; `settings.op` sets
+            parameters and models of ops in all flows.
 
     Raises:
+        FlowError: An op of another distribution cannot be imported.
         ConfigurationError: `settings.op` names an op or a parameter that does not exist, or a model that is not set.
     """
 
     def __init__(self, settings: Settings) -> None:
+        load_ops()
         check_settings(settings.op)
         _check_models(settings)
         self._settings = settings
@@ -54,19 +59,22 @@ class Catalog:
         return self._built[name]
 
     def content(self, name: str) -> FlowSettings:
-        """The flow of this name as it was written.
+        """The text of a flow, with what it says to its callers.
 
         Raises:
             FlowError: There is none; the nearest name is given.
         """
         if name not in self._flows:
-            near = difflib.get_close_matches(name, self._flows, n=1, cutoff=0.5)
-            hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(self.names())}"
+            hint = did_you_mean(name, self._flows, f"there are: {', '.join(self.names())}")
             raise FlowError(f"unknown flow '{name}'; {hint}")
         return self._flows[name]
 
     def check(self) -> None:
-        """Build every flow now, so that a mistake in one of them shows at the start and not at its first call."""
+        """Build every flow, so that a mistake in one of them shows now and not at its first call.
+
+        Raises:
+            FlowError: One cannot be built.
+        """
         for name in self.names():
             self.get(name)
 
@@ -74,7 +82,7 @@ class Catalog:
 @functools.cache
 def builtin_flows() -> Mapping[str, FlowSettings]:
     """The flows that come with ReMe core."""
-    tree = yaml.safe_load(files("reme_core.flow").joinpath("flows.yaml").read_text(encoding="utf-8"))
+    tree = yaml.safe_load(files("reme_core.flows").joinpath("flows.yaml").read_text(encoding="utf-8"))
     return {name: FlowSettings.model_validate(content) for name, content in tree.items()}
 
 

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from reme_core.errors import ConfigurationError
 from reme_core.models import ChatModel, Reranker
-from reme_core.schema import Recollection, now
+from reme_core.postgres.database import Database
 from reme_core.settings import OpSettings, Settings
-from reme_core.store.database import Database
-from reme_core.store.journal import Journal
+from reme_core.store.index.embedders import WorkspaceModels
+from reme_core.store.logs import LogWriter
 from reme_core.store.memories import Memories
-from reme_core.store.serving import Serving
+from reme_core.store.recall import Recall
 from reme_core.store.workspaces import Workspaces
+from reme_core.types import now
 
 
 @dataclasses.dataclass(frozen=True)
 class Deps:
-    """The surroundings of an op. Nothing in it belongs to one request, and ops close none of it.
+    """What an op works with. All requests share it, and ops close none of it.
 
     Attributes:
         database: The open database.
         memories: Adding, reading and changing memories.
         workspaces: Loading, dumping and clearing whole workspaces.
-        recall: Finding memories, as `AsyncReMe.recall` does.
-        serving: Which embedder serves a workspace.
-        journal: The log of recalls and model calls.
+        recall: Finding memories and messages.
+        workspace_models: Which embedder serves a workspace.
+        log_writer: The log of recalls and model calls.
         settings: Everything that is set.
         chats: Chat models by their name in the settings.
         chat: The chat model of the op at hand; without one the rules serve.
@@ -41,9 +42,9 @@ class Deps:
     database: Database
     memories: Memories
     workspaces: Workspaces
-    recall: Callable[..., Awaitable[Recollection]]
-    serving: Serving
-    journal: Journal
+    recall: Recall
+    workspace_models: WorkspaceModels
+    log_writer: LogWriter
     settings: Settings
     chats: Mapping[str, ChatModel] = dataclasses.field(default_factory=dict)
     chat: ChatModel | None = None
@@ -54,7 +55,7 @@ class Deps:
     tell: Callable[[str], None] | None = None
 
     def for_op(self, override: OpSettings) -> Deps:
-        """The same surroundings as the settings of one op want them: its own model, its own language.
+        """The same with the chat model and the language that the settings of one op name.
 
         Raises:
             ConfigurationError: It names a chat model that is not there.

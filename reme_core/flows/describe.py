@@ -1,4 +1,4 @@
-"""Flows for people: drawn as a tree or as a Mermaid chart, and listed with their ops and parameters."""
+"""Shows flows to people: as a tree, as a Mermaid chart, and as a list with ops and parameters."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from rich.console import Console
 from rich.tree import Tree
 
 from reme_core.errors import FlowError
-from reme_core.flow.build import Flow, Plan, Step, Then
-from reme_core.flow.catalog import Catalog
-from reme_core.ops.registry import REQUIRED, Op, all_ops
+from reme_core.flows.build import Flow, Plan, Step
+from reme_core.flows.catalog import Catalog
+from reme_core.flows.grammar import Serial
+from reme_core.flows.registry import REQUIRED, Op, all_ops
 
 
 @dataclass(frozen=True)
 class FlowDescription:
-    """One flow as `reme flows` lists it; `problem` says why it cannot be built, where it cannot."""
+    """One flow as `reme flows` lists it; `problem` says why it cannot be built, and is empty if it can."""
 
     name: str
     text: str
@@ -29,13 +30,13 @@ class FlowDescription:
 
     @property
     def inputs(self) -> dict[str, str]:
-        """What it takes: each field's type, and its default or that it is required, as text."""
-        return {name: _input(schema) for name, schema in self.input_schema.items()}
+        """The fields of its requests, each with its type and its default, or `required`, as text."""
+        return {name: _describe_input(schema) for name, schema in self.input_schema.items()}
 
 
 @dataclass(frozen=True)
 class OpDescription:
-    """One op as `reme flows` lists it. `parameters` maps each to its type and default, as text."""
+    """One op as `reme flows` lists it; `parameters` has the type and default of each, as text."""
 
     name: str
     doc: str
@@ -47,31 +48,32 @@ class OpDescription:
 
 
 def draw(flow: Flow) -> str:
-    """The flow as a text tree, from top to bottom; branches that run side by side hang below one `side by side`.
+    """Draw the flow as a tree of text, from top to bottom. Branches that run at once are below a `side by side`.
 
     Example:
-        >>> from reme_core.flow.build import build
+        >>> from reme_core.flows.grammar import Serial
+    from reme_core.flows.build import build
         >>> print(draw(build("build_query >> recall", name="find")))
         find
         ├── build_query
         └── recall
     """
     tree = Tree(flow.name)
-    _grow(tree, flow.plan)
+    _add_to_tree(tree, flow.plan)
     console = Console(file=io.StringIO(), width=200, color_system=None, highlight=False, markup=False)
     console.print(tree)
     return "\n".join(line.rstrip() for line in str(console.file.getvalue()).splitlines())  # type: ignore[attr-defined]
 
 
 def mermaid(flow: Flow) -> str:
-    """The flow as a Mermaid chart, which GitHub and most documentation tools draw."""
+    """Write the flow as a Mermaid chart, which GitHub and most documentation tools draw."""
     lines = ["flowchart LR"]
-    _link(flow.plan, ["start((query))" if "query" in flow.state.inputs() else "start((input))"], lines, [0])
+    _draw_arrows(flow.plan, ["start((query))" if "query" in flow.state.inputs() else "start((input))"], lines, [0])
     return "\n".join(lines)
 
 
 def describe_flows(catalog: Catalog) -> list[FlowDescription]:
-    """Every flow; one that cannot be built is listed with its problem."""
+    """All flows, with the problem of each that cannot be built."""
     described = []
     for name in catalog.names():
         made = catalog.content(name)
@@ -85,11 +87,11 @@ def describe_flows(catalog: Catalog) -> list[FlowDescription]:
 
 
 def describe_ops() -> list[OpDescription]:
-    """Every op with what it reads, writes and takes."""
-    return [_describe(op) for op in all_ops()]
+    """All ops, each with what it reads, writes and takes."""
+    return [_describe_op(op) for op in all_ops()]
 
 
-def _input(schema: Any) -> str:
+def _describe_input(schema: Any) -> str:
     if not isinstance(schema, Mapping):
         return str(schema)
     kind = " | ".join(map(str, schema["enum"])) if schema.get("enum") else str(schema.get("type", "string"))
@@ -98,7 +100,7 @@ def _input(schema: Any) -> str:
     return f"{kind} = {schema['default']!r}" if "default" in schema else kind
 
 
-def _describe(op: Op) -> OpDescription:
+def _describe_op(op: Op) -> OpDescription:
     return OpDescription(
         name=op.name,
         doc=op.doc,
@@ -113,36 +115,37 @@ def _describe(op: Op) -> OpDescription:
 
 
 def _label(step: Step) -> str:
-    """The step with the parameters that differ from the op's own defaults."""
+    """The step with those of its parameters that differ from the op's defaults."""
     changed = {name: value for name, value in step.parameters.items() if value != step.op.parameters[name].default}
     inside = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in changed.items())
     return f"{step.title}({inside})" if inside else step.title
 
 
-def _grow(tree: Tree, plan: Plan) -> None:
+def _add_to_tree(tree: Tree, plan: Plan) -> None:
     if isinstance(plan, Step):
         tree.add(_label(plan))
-    elif isinstance(plan, Then):
+    elif isinstance(plan, Serial):
         for step in plan.steps:
-            _grow(tree, step)
+            _add_to_tree(tree, step)
     else:
         beside = tree.add("side by side")
         for branch in plan.branches:
-            if isinstance(branch, Then):
-                _grow(beside.add("in order"), branch)
+            if isinstance(branch, Serial):
+                # Without a node of its own, its steps would look like further branches.
+                _add_to_tree(beside.add("in order"), branch)
             else:
-                _grow(beside, branch)
+                _add_to_tree(beside, branch)
 
 
-def _link(plan: Plan, before: list[str], lines: list[str], count: list[int]) -> list[str]:
-    """Draw arrows from every end in `before`; give back the ends of this part."""
+def _draw_arrows(plan: Plan, before: list[str], lines: list[str], count: list[int]) -> list[str]:
+    """Add arrows to `lines`, from each node in `before` to the plan; returns the nodes at which the plan ends."""
     if isinstance(plan, Step):
         count[0] += 1
-        label = _label(plan).replace('"', "#quot;")
+        label = _label(plan).replace('"', "#quot;")  # as Mermaid writes a quotation mark within a label
         lines.extend(f'  {end} --> n{count[0]}["{label}"]' for end in before)
         return [f"n{count[0]}"]
-    if isinstance(plan, Then):
+    if isinstance(plan, Serial):
         for step in plan.steps:
-            before = _link(step, before, lines, count)
+            before = _draw_arrows(step, before, lines, count)
         return before
-    return [end for branch in plan.branches for end in _link(branch, before, lines, count)]
+    return [end for branch in plan.branches for end in _draw_arrows(branch, before, lines, count)]

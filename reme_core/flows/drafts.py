@@ -1,19 +1,19 @@
-"""Drafts: memories that were extracted and are not stored yet, each with the evidence it rests on."""
+"""Drafts: memories that are not stored yet, each with the evidence that it rests on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from reme_core.ops.identity import episode_id, stable_id
-from reme_core.ops.transcript import condense
-from reme_core.schema import Kind, Memory, Message, Source, Trajectory
+from reme_core.ids import episode_id, stable_id
+from reme_core.prompts.transcript import condense
+from reme_core.types import Kind, Memory, Message, Source, Trajectory
 
 RULES = "rules"
-"""The author of what no model wrote."""
+"""The author of memories that rules made, and no model."""
 MAX_SOURCES = 20
 MAX_QUOTE = 200
-"""Characters of a message that are kept as evidence, so that a memory can be judged without its conversation."""
+"""Characters of a message that are kept as evidence. They let one judge a memory without its conversation."""
 
 
 def draft(
@@ -28,21 +28,21 @@ def draft(
     tags: Sequence[str] = (),
     tools: Sequence[str] = (),
 ) -> Memory:
-    """A task memory on its way to the store.
+    """A task memory to be stored.
 
-    Its id follows from its words, so that two writers who learn the same at the same time store it once. It was
-    observed when the last message of its evidence was said.
+    Its id is made from its words, so two writers that learn the same at the same time store one memory. Its
+    `observed_at` is the time of the last message of its evidence.
 
     Args:
         when_to_use: The situation in which it helps.
-        content: What to do, or to avoid.
-        trajectories: The attempts it comes from.
-        evidence: The messages it rests on.
-        author: Who made it: a model's name, or `rules`.
-        confidence: How sure its author is, 0 to 1.
-        step_type: What sort of lesson: `success`, `failure`, `fix`, `comparison`, or the model's own word.
-        tags: Words it should also be found by.
-        tools: Tools it speaks of.
+        content: What to do, or what to avoid.
+        trajectories: The attempts that it comes from.
+        evidence: The messages that it rests on.
+        author: The name of a model, or `rules`.
+        confidence: How sure the author is, 0 to 1.
+        step_type: `success`, `failure`, `fix`, `comparison`, or a model's own word.
+        tags: More words by which it is found.
+        tools: The tools that it is about.
     """
     metadata: dict[str, Any] = {
         "tags": list(tags),
@@ -60,26 +60,27 @@ def draft(
         when_to_use=when_to_use,
         content=content,
         keywords=list(dict.fromkeys([*tags, *tools])),
-        observed_at=max((m.sent_at for m in _timed(evidence)), default=None),
+        observed_at=max((m.sent_at for m in _with_known_time(evidence)), default=None),
         author=author,
         sources=list({(s.kind, s.id): s for s in [*quoted, *attempts]}.values()),
         metadata=metadata,
     )
 
 
-def _timed(messages: Sequence[Message]) -> Sequence[Message]:
-    """Those whose time was told, where any was: a missing time is taken for now, which says nothing of when it was."""
+def _with_known_time(messages: Sequence[Message]) -> Sequence[Message]:
+    # A message without a time gets the present one, which says nothing about when it was said.
     return [m for m in messages if "sent_at" in m.model_fields_set] or messages
 
 
 def _quote(message: Message) -> str:
-    # Of a call only the tool's name: its arguments may hold secrets.
+    # Only the names of tools that are called: the arguments may hold secrets.
     calls = ", ".join(f"{call.name}(…)" for call in message.tool_calls)
     return condense(f"{message.content} {calls}".replace("\0", ""), MAX_QUOTE)
 
 
 def confidence_of(memory: Memory) -> float:
-    """How sure its author was; 0.5 where that is not told. Libraries keep it one level down, in `extra_info`."""
+    """How sure its author was, 0 to 1; 0.5 if the memory does not say."""
+    # Libraries of ReMe 0.1 keep it one level down.
     nested = memory.metadata.get("extra_info")
     told = memory.metadata.get("confidence", nested.get("confidence") if isinstance(nested, dict) else None)
     return float(told) if isinstance(told, int | float) and not isinstance(told, bool) else 0.5

@@ -1,6 +1,6 @@
-"""Flows as callers see them: a name and a request go in, one response of a fixed form comes out.
+"""Runs flows for callers: a name and a request go in, a response of a fixed form comes out.
 
-The response has the form that ReMe 0.1 gave it, so the HTTP service, MCP and `ReMeApp` all hand out the same thing.
+The response is that of ReMe 0.1. The HTTP service, the MCP service and `ReMeApp` all give it.
 """
 
 from __future__ import annotations
@@ -12,23 +12,24 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from reme_core.flow.build import Flow, steps_of
-from reme_core.flow.catalog import Catalog
-from reme_core.flow.overrides import Overrides
-from reme_core.flow.run import run
-from reme_core.ops.deps import Deps
-from reme_core.ops.state import RetrievalState, State
-from reme_core.store.libraries import to_wire
+from reme_core.flows.build import Flow
+from reme_core.flows.catalog import Catalog
+from reme_core.flows.deps import Deps
+from reme_core.flows.grammar import leaves
+from reme_core.flows.overrides import Overrides
+from reme_core.flows.run import run
+from reme_core.flows.state import RetrievalState, State, SummaryState
+from reme_core.store.libraries.format import to_wire
 
 
 class Response(BaseModel):
-    """What a flow gives back.
+    """What a flow answers.
 
     Attributes:
-        answer: What it says: guidance, a note, or the memories as JSON text.
+        answer: Guidance, a note, or the memories as JSON text.
         messages: What an agent loop said and did; empty for all other flows.
-        success: Always true; a flow that fails raises.
-        metadata: `memory_list`, `update_result`, `action_result` …, as the flow has them.
+        success: Always true; a flow that fails raises an error.
+        metadata: `memory_list`, `update_result`, `action_result` …, whichever the flow has.
     """
 
     answer: str = ""
@@ -42,7 +43,7 @@ class Flows:
 
     Args:
         catalog: The flows there are.
-        deps: What their ops stand on.
+        deps: What their ops work with.
     """
 
     def __init__(self, catalog: Catalog, deps: Deps) -> None:
@@ -55,11 +56,11 @@ class Flows:
         """Run a flow.
 
         Args:
-            name: Which one.
-            request: `workspace_id`, `query`, `trajectories` …, as the flow takes them; what it doesn't know is passed
-                to ops from elsewhere. A `config` sets parameters of ops and the language for this request alone
-                (see `Overrides`), unless the flow's own `input_schema` has a field of that name.
-            tell: Hears the answer piece by piece, where an op lets a model write it.
+            name: The name of the flow.
+            request: `workspace_id`, `query`, `trajectories` …, whatever the flow takes; other fields are for ops from
+                elsewhere. `config` sets parameters of ops and the language for this request alone (see `Overrides`),
+                unless the `input_schema` of the flow has a field of that name.
+            tell: Is called with each piece of the answer as a model writes it.
 
         Raises:
             FlowError: There is no such flow; the nearest name is given.
@@ -68,21 +69,22 @@ class Flows:
         flow, deps = self.catalog.get(name), dataclasses.replace(self._deps, tell=tell)
         if request.get("config") is not None and "config" not in flow.input_schema:
             overrides = Overrides.of(request["config"], deps.settings)
-            flow = overrides.applied_to(flow)
+            flow = overrides.apply_to(flow)
             deps = dataclasses.replace(deps, language=overrides.language or deps.language)
+            # It would go to `extra` otherwise, where ops of other packages could take it for theirs.
             request = {key: value for key, value in request.items() if key != "config"}
-        state: Any = flow.start(request)
-        return respond(flow, await run(flow, state, deps))
+        return respond(flow, await run(flow, flow.start(request), deps))
 
 
-def written_by(flow: Flow) -> frozenset[str]:
+def output_fields(flow: Flow) -> frozenset[str]:
     """The fields of the state that the ops of a flow set."""
-    return frozenset().union(*(step.op.writes for step in steps_of(flow.plan)))
+    return frozenset().union(*(step.op.writes for step in leaves(flow.plan)))
 
 
 def respond(flow: Flow, state: State) -> Response:
-    """Say what a finished flow found, by the fields that its ops set."""
-    written = written_by(flow)
+    """The response of a flow that has run: the fields that its ops set."""
+    # An empty `memory_list` says that nothing was found, so a flow that does not look for memories has none.
+    written = output_fields(flow)
     metadata: dict[str, Any] = {}
     if isinstance(state, RetrievalState):
         if "hits" in written:
@@ -90,6 +92,8 @@ def respond(flow: Flow, state: State) -> Response:
             metadata["retrieval_id"] = state.retrieval_id
         messages = [message.model_dump(mode="json") for message in state.transcript]
         return Response(answer=state.answer, messages=messages, metadata=metadata | state.report)
+    if not isinstance(state, SummaryState):
+        return Response(answer=state.answer, metadata=state.report)
     answer = state.answer
     if "memories" in written:
         metadata["memory_list"] = [to_wire(memory) for memory in state.memories]

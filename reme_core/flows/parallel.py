@@ -1,4 +1,4 @@
-"""Coroutines side by side, whose first real error surfaces as itself."""
+"""Runs coroutines at once, and raises the first error that one of them raises."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ import anyio
 Result = TypeVar("Result")
 
 
-async def side_by_side(calls: Sequence[Callable[[], Awaitable[Result]]]) -> list[Result]:
-    """Run all at once and give their results in order.
+async def parallel(calls: Sequence[Callable[[], Awaitable[Result]]]) -> list[Result]:
+    """Call all at once; returns their results in the order of `calls`.
 
-    When one fails the others are cancelled, and its error is raised as it was, not inside a group; what failed in the
-    same moment is told in a note.
+    If one fails, the others are cancelled, and its error is raised: the error itself, not an `ExceptionGroup`. Errors
+    that others raised at the same moment are added to it as notes.
     """
     results: dict[int, Result] = {}
     errors: list[Exception] = []
 
-    async def one(number: int, call: Callable[[], Awaitable[Result]]) -> None:
+    async def run_one(number: int, call: Callable[[], Awaitable[Result]]) -> None:
         try:
             results[number] = await call()
         except Exception as error:
+            # The group would raise it inside an `ExceptionGroup`, which callers' `except` clauses do not match.
             errors.append(error)
             group.cancel_scope.cancel()
 
     async with anyio.create_task_group() as group:
         for number, call in enumerate(calls):
-            group.start_soon(one, number, call)
+            group.start_soon(run_one, number, call)
     if errors:
         first, *others = errors
         for other in others:

@@ -1,18 +1,17 @@
 """The registry of ops: every atomic operation that a flow can name.
 
 An op is `async def op(state, deps, *, parameter=default) -> None`. The decorator says which fields of the state it
-reads and writes:
+reads and writes; its annotation says which states it works on, and it works on what derives from them too:
 
     @op(reads={"search_query"}, writes={"hits"})
     async def recall(state: RetrievalState, deps: Deps, *, threshold_score: float = 0.0) -> None: ...
 
-Ours live in the modules below `reme_core.ops`; those of others are found through the entry-point group
+Ours live in `HOMES`; those of others are found through the entry-point group
 `reme_core.ops`, each entry naming a module (or a function in one) that uses the decorator.
 """
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import inspect
@@ -27,11 +26,21 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from reme_core.errors import FlowError
-from reme_core.ops.state import RetrievalState, State, SummaryState
+from reme_core.errors import FlowError, did_you_mean
+from reme_core.flows.state import State
 
 ENTRY_POINTS = "reme_core.ops"
-STATES: tuple[type[State], ...] = (RetrievalState, SummaryState)
+HOMES = (
+    "reme_core.flows.ops",
+    "reme_core.personal",
+    "reme_core.task",
+    "reme_core.tools",
+    "reme_core.episodes",
+    "reme_core.compat.memoryscope_ops",
+    "reme_core.compat.memoryscope_extraction",
+    "reme_core.compat.memoryscope_forgetting",
+    "reme_core.compat.memoryscope_insights",
+)
 REQUIRED = inspect.Parameter.empty
 
 Function = TypeVar("Function", bound=Callable[..., Awaitable[None]])
@@ -82,6 +91,10 @@ class Op:
     writes: frozenset[str]
     parameters: Mapping[str, Parameter]
     aliases: tuple[str, ...] = ()
+
+    def works_on(self, state: type[State]) -> bool:
+        """Whether a state of this class is one that it takes."""
+        return issubclass(state, self.states)
 
     @property
     def doc(self) -> str:
@@ -137,19 +150,18 @@ def find(name: str) -> Op:
     Raises:
         FlowError: There is none; the nearest name is given.
     """
-    _load()
+    load_ops()
     for title in (name, name.removesuffix("_op")):
         found = _ops.get(_aliases.get(title, title))
         if found is not None:
             return found
-    near = difflib.get_close_matches(name.removesuffix("_op"), [*_ops, *_aliases], n=1, cutoff=0.5)
-    hint = f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(sorted(_ops))}"
-    raise FlowError(f"unknown op '{name}'{hint}")
+    hint = did_you_mean(name.removesuffix("_op"), [*_ops, *_aliases], f"there are: {', '.join(sorted(_ops))}")
+    raise FlowError(f"unknown op '{name}'; {hint}")
 
 
 def all_ops() -> list[Op]:
     """Every op there is, by name."""
-    _load()
+    load_ops()
     return [_ops[name] for name in sorted(_ops)]
 
 
@@ -169,10 +181,11 @@ def _describe(
     first, *others = inspect.signature(function).parameters.values()
     states = _states(hints.get(first.name))
     if not states or not others or others[0].kind is inspect.Parameter.KEYWORD_ONLY:
-        raise FlowError(f"{where} must take (state: RetrievalState or SummaryState, deps, *, parameters)")
+        raise FlowError(f"{where} must take (state: RetrievalState or another State, deps, *, parameters)")
     settings = others[1:]
     if any(p.kind is not inspect.Parameter.KEYWORD_ONLY for p in settings):
         raise FlowError(f"{where} must take its parameters by keyword only: (state, deps, *, parameters)")
+    # A wrong name would pass every check of a flow, and the op would fail when it runs.
     for field in {*reads, *uses, *writes}:
         unknown = [state.__name__ for state in states if field not in state.model_fields]
         if unknown and not field.startswith("extra."):
@@ -191,7 +204,7 @@ def _describe(
 
 def _states(annotation: Any) -> tuple[type[State], ...]:
     members = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
-    return tuple(state for state in STATES if state in members)
+    return tuple(member for member in members if isinstance(member, type) and issubclass(member, State))
 
 
 def _origin(function: Callable[..., Any]) -> str:
@@ -199,11 +212,16 @@ def _origin(function: Callable[..., Any]) -> str:
 
 
 @functools.cache
-def _load() -> None:
-    """Import every module below `reme_core.ops`, then what other distributions offer."""
-    package = importlib.import_module("reme_core.ops")
-    for module in pkgutil.walk_packages(package.__path__, "reme_core.ops."):
-        importlib.import_module(module.name)
+def load_ops() -> None:
+    """Import the modules that hold our ops, then what other distributions offer. The first time takes about a second.
+
+    Raises:
+        FlowError: What another distribution offers cannot be imported.
+    """
+    for name in HOMES:
+        home = importlib.import_module(name)
+        for module in pkgutil.iter_modules(getattr(home, "__path__", ()), f"{name}."):
+            importlib.import_module(module.name)
     for entry in entry_points(group=ENTRY_POINTS):
         try:
             entry.load()

@@ -1,4 +1,4 @@
-"""The runner: steps in order, branches side by side, one span an op, and errors that surface as themselves."""
+"""Runs a flow: steps one after the other, branches at once, each op in a span of OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import TypeVar
 
 from opentelemetry import trace
 
-from reme_core.flow.build import Flow, Plan, Step, Then
-from reme_core.ops.beside import side_by_side
-from reme_core.ops.deps import Deps
-from reme_core.ops.state import RetrievalState, State, SummaryState
-from reme_core.store.journal import working_for
+from reme_core.flows.build import Flow, Plan, Step
+from reme_core.flows.deps import Deps
+from reme_core.flows.grammar import Serial
+from reme_core.flows.parallel import parallel
+from reme_core.flows.state import State
+from reme_core.store.logs import logging_for_workspace
 
-S = TypeVar("S", RetrievalState, SummaryState)
+S = TypeVar("S", bound=State)
 
 _tracer = trace.get_tracer("reme_core.flow")
 
 
 async def run(flow: Flow, state: S, deps: Deps) -> S:
-    """Run a flow over a state, which it changes and gives back.
+    """Run a flow on a state, which its ops change; returns the same state.
 
-    Branches share the state: the flow was built only if they touch different fields. When one fails its siblings are
-    cancelled, and the first error is raised as it was, not inside a group; a note names its op, and others that
-    failed in the same moment.
+    Branches share the state: a flow whose branches use the same field is not built. If an op fails, those beside it are
+    cancelled, and its error is raised as it is, with a note that names the op.
     """
     with (
         _tracer.start_as_current_span(
             f"reme.flow {flow.name}", attributes={"reme.flow": flow.name, "reme.workspace_id": state.workspace_id}
         ),
-        working_for(state.workspace_id),
+        logging_for_workspace(state.workspace_id),
     ):
         await _run(flow.plan, state, replace(deps, flow=flow.name))
     return state
@@ -39,11 +39,11 @@ async def run(flow: Flow, state: S, deps: Deps) -> S:
 async def _run(plan: Plan, state: State, deps: Deps) -> None:
     if isinstance(plan, Step):
         await _run_op(plan, state, deps)
-    elif isinstance(plan, Then):
+    elif isinstance(plan, Serial):
         for step in plan.steps:
             await _run(step, state, deps)
     else:
-        await side_by_side([partial(_run, branch, state, deps) for branch in plan.branches])
+        await parallel([partial(_run, branch, state, deps) for branch in plan.branches])
 
 
 async def _run_op(step: Step, state: State, deps: Deps) -> None:
@@ -51,5 +51,6 @@ async def _run_op(step: Step, state: State, deps: Deps) -> None:
         try:
             await step.op.run(state, deps.for_op(step.settings), **step.parameters)
         except Exception as error:
+            # A note keeps the error's type and message, which callers and the HTTP service go by.
             error.add_note(f"in the op '{step.title}'")
             raise

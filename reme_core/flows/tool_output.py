@@ -1,4 +1,4 @@
-"""What the result of a tool call tells: that it worked, or which error stopped it."""
+"""Finds out from the output of a tool whether the call failed, and with which error."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import json
 import re
 from typing import Any, Final
 
-from reme_core.ops.transcript import condense
+from reme_core.prompts.transcript import condense
 
 MAX_ERROR = 160
 """Characters of an error message that a memory quotes."""
 
 
 def error_in(text: str) -> str:
-    """The error that a tool's result tells of, in one line; empty where it tells of none.
+    """The error in the output of a tool, in one line; empty if there is none.
 
-    JSON speaks by its fields, Python by its traceback, and prose only at its start or where it is short: a long text
-    that merely mentions a failure is no error.
+    In JSON the fields say it, in the output of Python the traceback. In other text only the beginning counts, unless
+    the text is short: a long text that mentions a failure is no error.
 
     >>> error_in('{"status": "error", "message": "no such flight"}'), error_in('{"error": null, "n": 0}')
     ('no such flight', '')
@@ -28,7 +28,7 @@ def error_in(text: str) -> str:
 
 
 def is_output(text: str) -> bool:
-    """Whether a text says of itself that it is what running something printed."""
+    """Whether a text begins like printed output, with `Output:`, `Traceback` or the like."""
     return _OUTPUT.match(text) is not None
 
 
@@ -46,7 +46,7 @@ _BAD_WORDS: Final = {"error", "failed", "failure", "fail", "exception", "timeout
 
 
 def _error_in_json(text: str) -> str | None:
-    """None where the text is no JSON object; else what its fields tell."""
+    """The error that the fields of a JSON object name, empty if they name none; None if the text is not JSON."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -57,24 +57,24 @@ def _error_in_json(text: str) -> str | None:
         return ""
     for name in _SAYS_ERROR:
         told = value.get(name)
-        if told and told is not True:
-            return _told(told)
+        if told and told is not True:  # `true` says that there is an error, and other fields say which
+            return _explanation(told)
     status = value.get("status_code", value.get("code", value.get("status")))
     refused = isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600
     bad = str(value.get("status", value.get("state", ""))).lower() in _BAD_WORDS
     failed = any(value.get(name) is False for name in ("success", "ok", "succeeded", "successful"))
     if refused or bad or failed or value.get("error") is True or value.get("is_error") is True:
-        return next((_told(value[name]) for name in _EXPLAINS if value.get(name)), text)
+        return next((_explanation(value[name]) for name in _EXPLAINS if value.get(name)), text)
     return ""
 
 
-def _told(value: Any) -> str:
+def _explanation(value: Any) -> str:
     if isinstance(value, dict):
         return next(
-            (_told(value[name]) for name in _EXPLAINS if value.get(name)), json.dumps(value, ensure_ascii=False)
+            (_explanation(value[name]) for name in _EXPLAINS if value.get(name)), json.dumps(value, ensure_ascii=False)
         )
     if isinstance(value, list):
-        return _told(value[0]) if value else ""
+        return _explanation(value[0]) if value else ""
     return str(value)
 
 
@@ -103,8 +103,10 @@ _ERROR_WITHIN: Final = re.compile(
 
 
 def _error_in_prose(text: str) -> str:
+    # "Traceback" is a label of output too, but the error is below it.
     body = _LABEL.sub("", text, count=1) if _OUTPUT.match(text) and "raceback" not in text[:40] else text
     if "Traceback (most recent call last)" in body:
+        # Of several tracebacks the last one was raised to the caller.
         ends = _TRACEBACK_END.findall(body)
         return ends[-1] if ends else [line for line in body.splitlines() if line.strip("` ")][-1]
     if _ERROR_START.match(body):

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from procrastinate import App
@@ -19,10 +19,9 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.worker import Worker as QueueWorker
 
 from reme_core.errors import ReMeError
+from reme_core.postgres.database import Database
+from reme_core.postgres.errors import translating_errors
 from reme_core.settings import WorkerSettings
-from reme_core.store.database import Database
-from reme_core.store.pool import cancel_until_done
-from reme_core.store.translate import translated
 
 log = logging.getLogger(__name__)
 
@@ -40,10 +39,11 @@ class _InWords(logging.Filter):
 
 logging.getLogger("procrastinate.worker").addFilter(_InWords())
 
-QUEUE = "reme"
-_UPKEEP_SECONDS = 30.0  # how often a worker looks for stalled jobs, and for what is due
+QUEUE, CHAT_QUEUE = "reme", "reme.chat"  # jobs for every process, and those that need a chat model
+_RETRY_SECONDS = 0.2  # until a task that lost its cancellation is cancelled again
+_UPKEEP_SECONDS = 15.0  # how often a worker looks for stalled jobs, and for what is due
 _POLL_SECONDS = 2.0  # a job whose time comes, or is moved, announces itself to nobody
-_STALLED_SECONDS = 40.0  # a worker whose heartbeat (every ten seconds) is older than this is dead
+_STALLED_SECONDS = 35.0  # a worker whose heartbeat (every ten seconds) is older than this is dead
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 15.0  # between looks at a database that is away
 _SETTLED_SECONDS = 30.0  # having worked for so long, a worker has overcome its outage; the next one is a new one
 
@@ -55,15 +55,23 @@ class Worker:
         database: Where the queue is.
         app: The queue, with its tasks.
         settings: How many jobs at a time.
-        now_and_then: What else a worker has to do, every half a minute.
+        queues: Which jobs it takes.
+        now_and_then: What else a worker has to do, every quarter of a minute.
     """
 
     def __init__(
-        self, database: Database, app: App, settings: WorkerSettings, *, now_and_then: Callable[[], Awaitable[None]]
+        self,
+        database: Database,
+        app: App,
+        settings: WorkerSettings,
+        *,
+        queues: Sequence[str],
+        now_and_then: Callable[[], Awaitable[None]],
     ) -> None:
         self._database = database
         self._app = app
         self._settings = settings
+        self._queues = list(queues)
         self._now_and_then = now_and_then
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -77,7 +85,7 @@ class Worker:
             self._task.add_done_callback(_tell)
 
     @property
-    def working(self) -> asyncio.Task[None]:
+    def task(self) -> asyncio.Task[None]:
         """The work itself; it goes on until it is stopped, so it is done only after an error.
 
         Raises:
@@ -93,7 +101,7 @@ class Worker:
         Raises:
             DatabaseUnavailableError: The database went away; what is left waits.
         """
-        with told(self._database.url):
+        with translating_queue_errors(self._database.url):
             await self._rescue()
             await self._worker_of_queue(wait=False).run()
 
@@ -107,17 +115,15 @@ class Worker:
     async def aclose(self, patience: float) -> None:
         """Stop: jobs that run are finished if they take no longer than `patience` seconds, else they run again."""
         self._stopping.set()
-        tasks = self._unfinished()
+        tasks = self._running_tasks()
         if self._task in tasks and self._queue_worker is not None:
             self._queue_worker.stop()
         if patience and tasks:
             await asyncio.wait(tasks, timeout=patience)
-        await cancel_until_done(self._unfinished())
+        await _cancel_until_done(self._running_tasks())
 
-    def _unfinished(self) -> set[asyncio.Task[Any]]:
-        here = asyncio.get_running_loop()  # in a loop that has ended nothing goes on, and nothing can be ended
-        tasks = (self._task, *self._jobs)
-        return {task for task in tasks if task is not None and not task.done() and task.get_loop() is here}
+    def _running_tasks(self) -> set[asyncio.Task[Any]]:
+        return {task for task in (self._task, *self._jobs) if task is not None and not task.done()}
 
     async def _keep_working(self) -> None:
         task = asyncio.current_task()
@@ -125,7 +131,7 @@ class Worker:
         while not self._stopping.is_set():
             begun, lost = time.monotonic(), "it closed the connection"
             try:
-                with told(self._database.url):
+                with translating_queue_errors(self._database.url):
                     await self._rescue()
                     begun = time.monotonic()
                     await self._work()
@@ -153,12 +159,12 @@ class Worker:
         try:
             await self._queue_worker.run()
         finally:
-            await cancel_until_done({upkeep})
+            await _cancel_until_done({upkeep})
 
     def _worker_of_queue(self, *, wait: bool) -> QueueWorker:
         return QueueWorker(
             self._app,
-            queues=[QUEUE],
+            queues=self._queues,
             wait=wait,
             concurrency=self._settings.concurrency,
             install_signal_handlers=False,
@@ -171,7 +177,7 @@ class Worker:
         while True:
             await asyncio.sleep(_UPKEEP_SECONDS)
             try:
-                with told(self._database.url):
+                with translating_queue_errors(self._database.url):
                     await self._rescue()
                     await self._now_and_then()
             except ReMeError as error:
@@ -181,9 +187,18 @@ class Worker:
         """Give jobs of workers that died back to the queue."""
         await self._app.connector.open_async(self._database.pool)  # does nothing when it is open
         manager = self._app.job_manager
-        for job in await manager.get_stalled_jobs(queue=QUEUE, seconds_since_heartbeat=_STALLED_SECONDS):
-            log.warning("job %s was left by a worker that died; it runs again", job.id)
-            await manager.retry_job(job)
+        for queue in (QUEUE, CHAT_QUEUE):
+            for job in await manager.get_stalled_jobs(queue=queue, seconds_since_heartbeat=_STALLED_SECONDS):
+                log.warning("job %s was left by a worker that died; it runs again", job.id)
+                await manager.retry_job(job)
+
+
+async def _cancel_until_done(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel tasks again and again until they end: one that waits with a time limit may lose a cancellation."""
+    while tasks := {task for task in tasks if not task.done()}:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=_RETRY_SECONDS)
 
 
 def _tell(ended: asyncio.Task[None]) -> None:
@@ -192,9 +207,9 @@ def _tell(ended: asyncio.Task[None]) -> None:
 
 
 @contextlib.contextmanager
-def told(url: str) -> Iterator[None]:
+def translating_queue_errors(url: str) -> Iterator[None]:
     """Raise our errors for those that the queue wraps around the driver's, about the database at `url`."""
-    with translated(url):
+    with translating_errors(url):
         try:
             yield
         except ConnectorException as error:

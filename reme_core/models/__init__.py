@@ -13,7 +13,7 @@ from reme_core.models.base import (
     Tool,
     Vectors,
 )
-from reme_core.models.registry import chat_model, embedder, embedder_named, reranker, why_offline
+from reme_core.models.registry import chat_model, embedder, embedder_by_name, offline_reason, reranker
 
 __all__ = [
     "ChatModel",
@@ -27,7 +27,7 @@ __all__ = [
     "Vectors",
     "chat_model",
     "embedder",
-    "embedder_named",
+    "embedder_by_name",
+    "offline_reason",
     "reranker",
-    "why_offline",
 ]

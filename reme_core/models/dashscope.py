@@ -1,45 +1,46 @@
-"""DashScope (Alibaba Cloud): chat and embedding by its OpenAI-compatible endpoint, reranking by its own."""
+"""DashScope (Alibaba Cloud): chat and embedding by its OpenAI-compatible endpoint, reranking by its native one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
-from reme_core.models.base import OnCall, reported
+from reme_core.models.base import OnCall, report_call
 from reme_core.models.endpoint import Endpoint
 from reme_core.models.openai import OpenAIEmbedder
 from reme_core.models.openai_chat import OpenAIChat
-from reme_core.models.rerank import best_first, results_of
+from reme_core.models.rerank import parse_results, sort_by_score
 
 BASE_URL: Final = "https://dashscope.aliyuncs.com/compatible-mode/v1"
 RERANK_BASE_URL: Final = "https://dashscope.aliyuncs.com/api/v1"
 RERANK_MODEL: Final = "gte-rerank"
 RERANK_PATH: Final = "/services/rerank/text-rerank/text-rerank"
 RERANK_LIMIT: Final = 499
-"""Documents in one rerank request: DashScope takes fewer than 500."""
+"""Documents in one rerank request."""  # DashScope accepts fewer than 500
 
 
 class DashScopeChat(OpenAIChat):
-    """A Qwen model; DashScope refuses thinking in answers that don't stream, so it is off unless set in `params`."""
+    """A Qwen model; it does not think unless `params` has `enable_thinking`."""
 
     provider: ClassVar[str] = "dashscope"
+    # DashScope refuses thinking in answers that are not streamed.
     defaults: ClassVar[dict[str, Any]] = {**OpenAIChat.defaults, "enable_thinking": False}
 
 
 class DashScopeEmbedder(OpenAIEmbedder):
-    """A DashScope embedding model, which takes at most 10 texts a request."""
+    """A DashScope embedding model, which accepts at most 10 texts in a request."""
 
     provider: ClassVar[str] = "dashscope"
     batch_limit: ClassVar[int] = 10
 
 
 class DashScopeReranker:
-    """`gte-rerank` at DashScope's native endpoint. Its scores (0 to 1) judge each document by itself.
+    """`gte-rerank` at DashScope's native endpoint. Its scores are 0 to 1.
 
     Args:
         model: The rerank model's name.
-        endpoint: Where `/services/rerank/…` lies, `RERANK_BASE_URL` by default settings.
-        on_call: Told of every call.
+        endpoint: The address before `/services/rerank/…`; `RERANK_BASE_URL` unless configured otherwise.
+        on_call: Receives every call.
     """
 
     def __init__(self, model: str, endpoint: Endpoint, *, on_call: OnCall | None = None) -> None:
@@ -53,7 +54,8 @@ class DashScopeReranker:
         return self._model
 
     async def rank(self, query: str, documents: Sequence[str], top_n: int | None = None) -> list[tuple[int, float]]:
-        """Rank documents, in several requests where there are too many for one; see `Reranker.rank`."""
+        """Rank documents, in several requests if they are too many for one; see `Reranker.rank`."""
+        # A score depends on its own document only, so scores of several requests can be compared.
         ranked: list[tuple[int, float]] = []
         for start in range(0, len(documents), RERANK_LIMIT):
             part = list(documents[start : start + RERANK_LIMIT])
@@ -62,15 +64,15 @@ class DashScopeReranker:
                 "input": {"query": query, "documents": part},
                 "parameters": {"return_documents": False, "top_n": len(part)},
             }
-            with reported(self._on_call, "dashscope", self._model, "rerank") as usage:
+            with report_call(self._on_call, "dashscope", self._model, "rerank") as usage:
                 answer = await self._endpoint.post(self._model, RERANK_PATH, body)
                 usage.prompt_tokens = int((answer.get("usage") or {}).get("total_tokens") or 0)
-                results = results_of(answer.get("output") or {}, len(part), self._model)
+                results = parse_results(answer.get("output") or {}, len(part), self._model)
             ranked += [(start + index, score) for index, score in results]
-        return best_first(ranked, top_n)
+        return sort_by_score(ranked, top_n)
 
     async def aclose(self) -> None:
-        """Give connections back."""
+        """Release the connections."""
         await self._endpoint.aclose()
 
     def __repr__(self) -> str:

@@ -1,7 +1,8 @@
-"""How a model's HTTP endpoint is reached: pooled clients, a limit on concurrency, errors that say what to do.
+"""The HTTP endpoint of a model: shared connections, a limit on concurrency, errors that say what to do.
 
-The official `openai` SDK does the talking, for endpoints of other forms too: its client times out, retries (connection
-errors, 408, 409, 429 and 5xx, with growing, jittered pauses that heed `Retry-After`) and pools connections.
+All requests go through the client of the official `openai` SDK, also for endpoints that are not OpenAI's. It has
+timeouts, retries (connection errors, 408, 409, 429 and 5xx, with growing, random pauses that respect `Retry-After`) and
+a pool of connections.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from pydantic import SecretStr
 from reme_core.errors import ModelAnswerError, ModelError, ModelUnavailableError
 
 CONNECT_SECONDS: Final = 10.0
-"""How long connecting may take; a model may think long, but a server that is there takes the call at once."""
+"""Seconds that connecting may take."""
+# Less than an answer may take: a model may think for a minute, but a server that runs accepts a connection at once.
 
-# In the middle of a stream the SDK's 2.x lets the errors of its transport, httpx, through; 3.x wraps them.
+# In the middle of a stream, version 2 of the SDK raises the errors of its transport, httpx; version 3 wraps them.
 _CONNECTION_ERRORS: Final[tuple[type[Exception], ...]] = (
     (openai.APIConnectionError, importlib.import_module("httpx").HTTPError)
     if openai.__version__.startswith("2.")
@@ -33,7 +35,7 @@ _CONNECTION_ERRORS: Final[tuple[type[Exception], ...]] = (
 
 
 @dataclass(slots=True)
-class _Pooled:
+class _PooledClient:
     client: openai.AsyncOpenAI
     holders: int = 0
 
@@ -45,20 +47,20 @@ class _Lease:
 
 
 # Connections belong to the event loop that opened them, so each loop has its own clients.
-_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], _Pooled]] = WeakKeyDictionary()
+_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], _PooledClient]] = WeakKeyDictionary()
 
 
 class Endpoint:
-    """Where a model is served, and how patiently it is asked.
+    """The address of a model, with its timeout, retries and limit on concurrency.
 
     Endpoints of the same address and key share one client and its connections.
 
     Args:
-        base_url: The address below which the paths lie, such as `https://api.openai.com/v1`.
+        base_url: The address before the paths, such as `https://api.openai.com/v1`.
         api_key: The key; many local servers need none. It appears in no repr, log or error.
-        timeout_seconds: How long one attempt may take to send something.
-        max_retries: Attempts after the first.
-        max_concurrency: Requests at the same time by this model; further ones wait.
+        timeout_seconds: How long to wait for the server to send something, in each attempt.
+        max_retries: How often to try again after a failure that may pass.
+        max_concurrency: How many requests this model gets at the same time; further ones wait.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class Endpoint:
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self._key = api_key if isinstance(api_key, SecretStr) else SecretStr(api_key)
-        self._seconds = timeout_seconds
+        self._timeout_seconds = timeout_seconds
         self._timeout = openai.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds))
         self._max_retries = max_retries
         self._max_concurrency = max_concurrency
@@ -80,7 +82,7 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The base URL as it may be shown: without user, password or query."""
+        """The base URL without user, password and query, so that it may be shown."""
         parts = urlsplit(self.base_url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -102,79 +104,80 @@ class Endpoint:
                 yield lease.client
             except openai.APITimeoutError:
                 raise ModelUnavailableError(
-                    f"{model} at {self.address} did not answer within {self._seconds:g} s; raise timeout_seconds, "
-                    "or see whether the server is overloaded"
+                    f"{model} at {self.address} did not answer within {self._timeout_seconds:g} s; raise "
+                    "timeout_seconds, or see whether the server is overloaded"
                 ) from None
             except _CONNECTION_ERRORS as error:
-                cause = self._without_key(str(error.__cause__ or error))
+                cause = self._redact(str(error.__cause__ or error))
                 raise ModelUnavailableError(
                     f"{model} at {self.address} could not be reached ({cause}); check base_url, and that it is running"
                 ) from None
             except openai.APIStatusError as error:
-                raise self._refusal(model, error) from None
+                raise self._status_error(model, error) from None
             except openai.APIError as error:
-                raise ModelError(f"{model} at {self.address} failed: {self._without_key(error.message)}") from None
+                raise ModelError(f"{model} at {self.address} failed: {self._redact(error.message)}") from None
             except json.JSONDecodeError as error:
-                # The SDK lets the decoder's own error through.
+                # The SDK does not wrap this one.
                 message = f"{model} at {self.address} answered with broken JSON: {error}"
                 raise ModelAnswerError(message, raw=error.doc) from None
 
     async def post(self, model: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Post JSON to a path that the SDK doesn't know, with its retries, and return the JSON object it answers."""
+        """Post JSON to a path that the SDK has no method for; returns the JSON object of the answer."""
         async with self.session(model) as client:
             answer = await client.post(path, body=body, cast_to=object)
         if not isinstance(answer, dict):
-            raise self.not_json(model, answer)
+            raise self.not_json_error(model, answer)
         return answer
 
-    def not_json(self, model: str, answer: object) -> ModelAnswerError:
-        """The error for an answer that isn't a JSON object: most often a web page, from a wrong address."""
+    def not_json_error(self, model: str, answer: object) -> ModelAnswerError:
+        """The error to raise for an answer that is no JSON object."""
+        # Most often it is a web page, because the address is wrong.
         return ModelAnswerError(
             f"{model} at {self.address} did not answer with a JSON object; check base_url (it often ends in /v1)",
             raw=str(answer),
         )
 
     async def aclose(self) -> None:
-        """Give the client back; the last one to do so closes its connections."""
+        """Release the client; the last endpoint that uses it closes its connections."""
         loop = asyncio.get_running_loop()
         if self._leases.pop(loop, None) is None:
             return
         pool = _pools[loop]
-        pooled = pool[self._identity]
+        pooled = pool[self._pool_key]
         pooled.holders -= 1
         if pooled.holders == 0:
-            del pool[self._identity]
+            del pool[self._pool_key]
             await pooled.client.close()
 
     @property
-    def _identity(self) -> tuple[str, str]:
+    def _pool_key(self) -> tuple[str, str]:
         return self.base_url, self._key.get_secret_value()
 
     def _lease(self) -> _Lease:
         loop = asyncio.get_running_loop()
         if (lease := self._leases.get(loop)) is None:
             pool = _pools.setdefault(loop, {})
-            if (pooled := pool.get(self._identity)) is None:
-                # Without a key the SDK would look for one in the environment, and send it to whatever server this is.
+            if (pooled := pool.get(self._pool_key)) is None:
+                # Without a key the SDK would take one from the environment and send it to this server.
                 key = self._key.get_secret_value() or "unset"
-                pooled = pool[self._identity] = _Pooled(openai.AsyncOpenAI(base_url=self.base_url, api_key=key))
+                pooled = pool[self._pool_key] = _PooledClient(openai.AsyncOpenAI(base_url=self.base_url, api_key=key))
             pooled.holders += 1
             client = pooled.client.with_options(timeout=self._timeout, max_retries=self._max_retries)
             lease = self._leases[loop] = _Lease(client, asyncio.Semaphore(self._max_concurrency))
         return lease
 
-    def _refusal(self, model: str, error: openai.APIStatusError) -> ModelError:
-        status, said = error.status_code, self._without_key(error.message)
+    def _status_error(self, model: str, error: openai.APIStatusError) -> ModelError:
+        status, message = error.status_code, self._redact(error.message)
         where = f"{model} at {self.address}"
         if status in (401, 403):
-            return ModelError(f"{where} refused the key ({status}: {said}); check api_key")
+            return ModelError(f"{where} refused the key ({status}: {message}); check api_key")
         if status == 404:
-            return ModelError(f"{where} was not found (404: {said}); check model_name and base_url")
+            return ModelError(f"{where} was not found (404: {message}); check model_name and base_url")
         if status in (408, 409, 429) or status >= 500:
-            return ModelUnavailableError(f"{where} is not available now ({status}: {said}); try again later")
-        return ModelError(f"{where} refused the request ({status}: {said})")
+            return ModelUnavailableError(f"{where} is not available now ({status}: {message}); try again later")
+        return ModelError(f"{where} refused the request ({status}: {message})")
 
-    def _without_key(self, text: str) -> str:
+    def _redact(self, text: str) -> str:
         key = self._key.get_secret_value()
-        # A placeholder such as "x" is no secret, and would cut words to pieces.
+        # A placeholder such as "x" is no secret; replacing it would make the message unreadable.
         return text.replace(key, "***") if len(key) > 4 else text

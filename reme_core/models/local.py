@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from reme_core.errors import ConfigurationError
-from reme_core.models.base import InputType, OnCall, Vectors, normalised, reported
+from reme_core.models.base import InputType, OnCall, Vectors, normalise, report_call
 
 Encode = Callable[[list[str], bool], Vectors]
 
@@ -85,7 +85,7 @@ class LocalEmbedder:
         """Embed texts in a worker thread; see `Embedder.embed`. An empty text is embedded too."""
         if not texts:
             return np.empty((0, self.dimensions), dtype=np.float32)
-        with reported(self._on_call, "local", self.name, f"embed_{input_type}"):
+        with report_call(self._on_call, "local", self.name, f"embed_{input_type}"):
             clean = [_clean(text) for text in texts]
             batches = [clean[start : start + BATCH] for start in range(0, len(clean), BATCH)]
             worker = _workers[input_type]
@@ -93,7 +93,7 @@ class LocalEmbedder:
                 await asyncio.wrap_future(worker.submit(_encode, self._engine, batch, input_type == "query"))
                 for batch in batches
             ]
-        return normalised(np.concatenate(parts))
+        return normalise(np.concatenate(parts))
 
     async def aclose(self) -> None:
         """Nothing to give back: the loaded model is shared by the whole process."""

@@ -1,4 +1,4 @@
-"""Embedding by any OpenAI-compatible endpoint; chat stands in `openai_chat`."""
+"""Embedding by any OpenAI-compatible endpoint; for chat see `openai_chat`."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ import openai
 from openai.types import CreateEmbeddingResponse
 
 from reme_core.errors import ModelAnswerError
-from reme_core.models.base import InputType, OnCall, Usage, Vectors, normalised, reported
+from reme_core.models.base import InputType, OnCall, Usage, Vectors, normalise, report_call
 from reme_core.models.endpoint import Endpoint
 
 MAX_CHARACTERS: Final = 8_000
-"""What is sent of one text: the common limit is 8,192 tokens, and a Chinese character may be one."""
+"""How much of one text is sent."""
+# The common limit is 8,192 tokens, and a Chinese character may be one token.
 
 
 class OpenAIEmbedder:
-    """Embeds by `POST /embeddings`, in concurrent batches, vectors travelling as base64 where the server can.
+    """Embeds by `POST /embeddings`, in concurrent batches.
 
     Args:
         model: The model's name at the endpoint.
         endpoint: Where it is served.
-        dimensions: The width to ask for; sent only when set, since many servers refuse the field.
-        batch_size: Texts a request; 0 takes the provider's limit.
+        dimensions: The width to ask for; None leaves it to the model.
+        batch_size: Texts in a request; 0 means the provider's limit.
         params: Further fields of the request body.
-        on_call: Told of every embedding call.
+        on_call: Receives every embedding call.
     """
 
     provider: ClassVar[str] = "openai"
@@ -48,60 +49,62 @@ class OpenAIEmbedder:
     ) -> None:
         self._model = model
         self._endpoint = endpoint
-        self._asked = dimensions
+        self._requested_width = dimensions
         self._width = dimensions
-        self._batch = min(batch_size or self.batch_limit, self.batch_limit)
+        self._batch_size = min(batch_size or self.batch_limit, self.batch_limit)
         self._params = dict(params or {})
         self._on_call = on_call
-        self._base64 = True
+        # Base64 takes about a third of the bytes; a server that refuses it is asked for plain lists.
+        self._use_base64 = True
 
     @property
     def name(self) -> str:
-        """The model, with the width where one is asked for: `text-embedding-3-small@512`."""
-        return f"{self._model}@{self._asked}" if self._asked else self._model
+        """The model's name, with the width if one was asked for: `text-embedding-3-small@512`."""
+        return f"{self._model}@{self._requested_width}" if self._requested_width else self._model
 
     @property
     def dimensions(self) -> int | None:
-        """The width of the vectors: as asked for, else as the first answer had it."""
+        """The width of the vectors: the one asked for, or else that of the first answer."""
         return self._width
 
     async def embed(self, texts: Sequence[str], input_type: InputType = "passage") -> Vectors:
-        """Embed texts; see `Embedder.embed`. The endpoint isn't told of `input_type`: its protocol knows none."""
+        """Embed texts; see `Embedder.embed`. Queries and passages are embedded alike: the protocol has no field."""
         if not texts:
             return np.empty((0, self._width or 0), dtype=np.float32)
         clean = [_clean(text) for text in texts]
-        with reported(self._on_call, self.provider, self.name, f"embed_{input_type}") as usage:
+        with report_call(self._on_call, self.provider, self.name, f"embed_{input_type}") as usage:
             try:
                 async with asyncio.TaskGroup() as group:
                     tasks = [group.create_task(self._request(batch, usage)) for batch in self._batches(clean)]
             except BaseExceptionGroup as failures:
-                # One batch has failed and the others were cancelled; its error says it all.
+                # One batch has failed, and the others were cancelled because of it.
                 raise failures.exceptions[0] from None
-            return normalised(np.concatenate([task.result() for task in tasks]))
+            return normalise(np.concatenate([task.result() for task in tasks]))
 
     async def aclose(self) -> None:
-        """Give connections back."""
+        """Release the connections."""
         await self._endpoint.aclose()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self._endpoint!r})"
 
     def _batches(self, texts: list[str]) -> Iterator[list[str]]:
-        for start in range(0, len(texts), self._batch):
-            yield texts[start : start + self._batch]
+        for start in range(0, len(texts), self._batch_size):
+            yield texts[start : start + self._batch_size]
 
     async def _request(self, texts: list[str], usage: Usage) -> Vectors:
         async with self._endpoint.session(self._model) as client:
             answer = await self._create(client, texts)
         if not isinstance(answer, CreateEmbeddingResponse):
-            raise self._endpoint.not_json(self._model, answer)
+            raise self._endpoint.not_json_error(self._model, answer)
         if answer.usage is not None:
             usage.prompt_tokens += answer.usage.prompt_tokens or 0
-        return self._vectors(answer, len(texts))
+        return self._read_vectors(answer, len(texts))
 
     async def _create(self, client: openai.AsyncOpenAI, texts: list[str]) -> CreateEmbeddingResponse:
-        body = {**self._params, **({"dimensions": self._asked} if self._asked else {})}
-        encoding: Literal["base64", "float"] = "base64" if self._base64 else "float"
+        # `dimensions` is sent only if it was asked for, since many servers refuse the field.
+        body = {**self._params, **({"dimensions": self._requested_width} if self._requested_width else {})}
+        encoding: Literal["base64", "float"] = "base64" if self._use_base64 else "float"
         try:
             return await client.embeddings.create(
                 model=self._model, input=texts, encoding_format=encoding, extra_body=body
@@ -109,10 +112,11 @@ class OpenAIEmbedder:
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
             if encoding == "float" or not re.search("encoding|base64", error.message):
                 raise
-            self._base64 = False
+            self._use_base64 = False
             return await self._create(client, texts)
 
-    def _vectors(self, answer: CreateEmbeddingResponse, count: int) -> Vectors:
+    def _read_vectors(self, answer: CreateEmbeddingResponse, count: int) -> Vectors:
+        # Some servers number the rows and mix them, others number none: then their order is that of the texts.
         rows = answer.data or []
         if len(rows) != count:
             raise ModelAnswerError(
@@ -121,7 +125,7 @@ class OpenAIEmbedder:
             )
         if sorted(row.index if row.index is not None else -1 for row in rows) == list(range(count)):
             rows = sorted(rows, key=lambda row: row.index)
-        vectors = [_decoded(row.embedding) for row in rows]
+        vectors = [_decode(row.embedding) for row in rows]
         widths = {len(vector) for vector in vectors}
         expected = self._width or min(widths)
         if widths != {expected} or not expected:
@@ -134,12 +138,12 @@ class OpenAIEmbedder:
 
 
 def _clean(text: str) -> str:
-    # Endpoints refuse empty texts and lone surrogates.
+    # Endpoints refuse empty texts and halves of surrogate pairs.
     return text[:MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8") if text.strip() else "-"
 
 
-def _decoded(embedding: object) -> Vectors:
-    """A vector as the server sent it: base64 of little-endian floats, or a plain list where it ignores the encoding."""
+def _decode(embedding: object) -> Vectors:
+    """Decode a vector from base64 of little-endian floats, or from a plain list if the server ignored the encoding."""
     try:
         if isinstance(embedding, str):
             return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float32)

@@ -1,4 +1,4 @@
-"""Chat by any OpenAI-compatible endpoint: text, tool calls, streams, and answers of a given form."""
+"""Chat by any OpenAI-compatible endpoint: text, tool calls, streams, and answers that fit a schema."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from openai.types.chat import ChatCompletion, ChatCompletionMessage, ChatComplet
 from pydantic import BaseModel, ValidationError
 
 from reme_core.errors import ModelAnswerError
-from reme_core.models.base import Answer, Completion, OnCall, Tool, Usage, reported
+from reme_core.models.base import Answer, Completion, OnCall, Tool, Usage, report_call
 from reme_core.models.endpoint import Endpoint
 from reme_core.models.thinking import ThinkingFilter
-from reme_core.schema import Message, ToolCall
 from reme_core.text.answers import parse_json, strip_thinking
+from reme_core.types import Message, ToolCall
 
 JsonMode = Literal["json_schema", "json_object", "plain"]
 
 _MODES: Final[tuple[JsonMode, ...]] = ("json_schema", "json_object", "plain")
 _MAX_ECHO: Final = 4_000
-"""Characters of an unusable answer that are shown to the model again when it is asked to correct itself."""
+"""How much of an unusable answer the model is shown when it is asked to correct it, in characters."""
 
 Wire = dict[str, Any]
+"""A part of a request as the endpoint reads it."""
 
 
 class OpenAIChat:
     """A chat model behind `POST /chat/completions`.
 
-    What the server turns out not to support (a form of `response_format`, a temperature) is remembered and not tried
-    again by this object.
+    A kind of `response_format` or a default field that the server once refused is not sent again by this object.
 
     Args:
         model: The model's name at the endpoint.
         endpoint: Where it is served.
         params: Further fields of the request body, such as `temperature`, `seed` or `max_tokens`.
-        on_call: Told of every call.
+        on_call: Receives every call.
     """
 
     provider: ClassVar[str] = "openai"
-    # Extraction should come out the same twice, as far as a model can do that.
+    # Extracting twice from the same text should give the same memories, as far as a model can do that.
     defaults: ClassVar[dict[str, Any]] = {"temperature": 0.0}
 
     def __init__(
@@ -55,8 +55,8 @@ class OpenAIChat:
         self._endpoint = endpoint
         self._params = dict(params or {})
         self._on_call = on_call
-        self._refused: set[str] = set()
-        self._mode: JsonMode = "json_schema"
+        self._unsupported: set[str] = set()
+        self._json_mode: JsonMode = "json_schema"
 
     @property
     def name(self) -> str:
@@ -65,8 +65,8 @@ class OpenAIChat:
 
     @property
     def json_mode(self) -> JsonMode:
-        """How answers of a given form are asked for, as far as this server has shown what it supports."""
-        return self._mode
+        """The kind of `response_format` that `complete_as` uses; the first is tried until the server refuses it."""
+        return self._json_mode
 
     async def complete(
         self,
@@ -77,41 +77,45 @@ class OpenAIChat:
         purpose: str = "",
     ) -> Completion:
         """Answer in text, or by calling `tools`; see `ChatModel.complete`."""
-        options: Wire = {"tools": [_tool(tool) for tool in tools]} if tools else {}
-        with reported(self._on_call, self.provider, self._model, purpose) as usage:
+        options: Wire = {"tools": [_tool_to_wire(tool) for tool in tools]} if tools else {}
+        with report_call(self._on_call, self.provider, self._model, purpose) as usage:
             async with self._endpoint.session(self._model) as client:
-                answer = await self._create(client, _wire(messages), self._options(temperature, options))
-            message = self._message(answer, usage)
+                answer = await self._create(client, _to_wire(messages), self._options(temperature, options))
+            message = self._read_message(answer, usage)
             return Completion(
                 text=strip_thinking(message.content or ""),
-                reasoning=_reasoning(message),
-                tool_calls=_tool_calls(message),
+                reasoning=_read_reasoning(message),
+                tool_calls=_read_tool_calls(message),
                 prompt_tokens=usage.prompt_tokens,
                 completion_tokens=usage.completion_tokens,
                 milliseconds=usage.milliseconds,
             )
 
-    async def structured(
+    async def complete_as(
         self,
         messages: Sequence[Message | dict[str, Any]],
         schema: type[Answer],
         *,
         temperature: float | None = None,
+        max_tokens: int | None = None,
         purpose: str = "",
     ) -> Answer:
-        """Answer in the form of `schema`; see `ChatModel.structured`.
+        """Answer in JSON that fits `schema`; see `ChatModel.complete_as`.
 
-        Asks by JSON schema, else by `json_object`, else by words alone, whichever the server supports; reads the answer
-        tolerantly; and lets the model correct an unusable answer once.
+        Asks with a JSON schema, or with `json_object`, or in words alone: with the first that the server supports. An
+        answer that cannot be used is shown to the model once, to be corrected.
         """
-        wire = _wire(messages)
-        options = self._options(temperature, {})
+        wire = _to_wire(messages)
+        bound = not max_tokens or self._params.keys() & {"max_tokens", "max_completion_tokens"}
+        options = self._options(temperature, {} if bound else {"max_tokens": max_tokens})
         try:
-            return await self._attempt(wire, schema, options, purpose)
+            return await self._answer_once(wire, schema, options, purpose)
         except ModelAnswerError as unusable:
             echo: Wire = {"role": "assistant", "content": unusable.raw[:_MAX_ECHO] or "(no answer)"}
             request = f"That answer cannot be used: {unusable}\n\n{_instruction(schema)}"
-            return await self._attempt([*wire, echo, {"role": "user", "content": request}], schema, options, purpose)
+            return await self._answer_once(
+                [*wire, echo, {"role": "user", "content": request}], schema, options, purpose
+            )
 
     async def stream(
         self,
@@ -120,12 +124,12 @@ class OpenAIChat:
         temperature: float | None = None,
         purpose: str = "",
     ) -> AsyncIterator[str]:
-        """Answer piece by piece, reasoning left out; see `ChatModel.stream`."""
+        """Answer piece by piece, without the reasoning; see `ChatModel.stream`."""
         options = self._options(temperature, {"stream_options": {"include_usage": True}})
         thinking = ThinkingFilter()
-        with reported(self._on_call, self.provider, self._model, purpose) as usage:
+        with report_call(self._on_call, self.provider, self._model, purpose) as usage:
             async with self._endpoint.session(self._model) as client:
-                chunks = await self._create(client, _wire(messages), options, stream=True)
+                chunks = await self._create(client, _to_wire(messages), options, stream=True)
                 async with chunks:
                     async for chunk in chunks:
                         if chunk.usage is not None:
@@ -138,7 +142,7 @@ class OpenAIChat:
                 yield rest
 
     async def aclose(self) -> None:
-        """Give connections back."""
+        """Release the connections."""
         await self._endpoint.aclose()
 
     def __repr__(self) -> str:
@@ -149,9 +153,9 @@ class OpenAIChat:
         return {**self.defaults, **self._params, **asked, **extra}
 
     async def _create(self, client: openai.AsyncOpenAI, wire: list[Wire], options: Wire, stream: bool = False) -> Any:
-        """One request; a field that is ours, not the user's, and that the server refuses, is left out from then on."""
+        """Send a request; a default field that the server refuses is left out, in this request and later ones."""
         while True:
-            sent = {key: value for key, value in options.items() if key not in self._refused}
+            sent = {key: value for key, value in options.items() if key not in self._unsupported}
             try:
                 return await client.chat.completions.create(
                     model=self._model,
@@ -160,39 +164,40 @@ class OpenAIChat:
                     extra_body=sent,
                 )
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                ours = (set(self.defaults) | {"temperature", "stream_options"}) - set(self._params)
+                # Only defaults: a field that the user has set, and that is refused, must be an error.
+                ours = (set(self.defaults) | {"temperature", "stream_options", "max_tokens"}) - set(self._params)
                 named = {key for key in ours & set(sent) if key == error.param or key in error.message}
                 if not named:
                     raise
-                self._refused |= named
+                self._unsupported |= named
 
-    async def _attempt(self, wire: list[Wire], schema: type[Answer], options: Wire, purpose: str) -> Answer:
-        with reported(self._on_call, self.provider, self._model, purpose) as usage:
+    async def _answer_once(self, wire: list[Wire], schema: type[Answer], options: Wire, purpose: str) -> Answer:
+        with report_call(self._on_call, self.provider, self._model, purpose) as usage:
             async with self._endpoint.session(self._model) as client:
-                answer = await self._in_json(client, wire, schema, options)
-            return _validated(self._message(answer, usage).content or "", schema)
+                answer = await self._request_json(client, wire, schema, options)
+            return _validate(self._read_message(answer, usage).content or "", schema)
 
-    async def _in_json(
+    async def _request_json(
         self, client: openai.AsyncOpenAI, wire: list[Wire], schema: type[BaseModel], options: Wire
     ) -> ChatCompletion:
         refusal: openai.APIStatusError | None = None
-        for mode in _MODES[_MODES.index(self._mode) :]:
-            told = wire if mode == "json_schema" else _told(wire, schema)
+        for mode in _MODES[_MODES.index(self._json_mode) :]:
+            messages = wire if mode == "json_schema" else _with_instruction(wire, schema)
             try:
-                answer = await self._create(client, told, {**options, **_response_format(mode, schema)})
+                answer = await self._create(client, messages, {**options, **_response_format(mode, schema)})
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                # Servers say it too differently to tell what was refused. If the plain request is refused as well, it
-                # was not the form, and nothing is learnt.
+                # The messages of servers differ too much to tell what was refused. If the plain request is refused as
+                # well, the response format was not the reason: the mode stays, and the first refusal is raised.
                 refusal = refusal or error
                 continue
-            self._mode = mode
+            self._json_mode = mode
             return cast("ChatCompletion", answer)
         assert refusal is not None
         raise refusal
 
-    def _message(self, answer: object, usage: Usage) -> ChatCompletionMessage:
+    def _read_message(self, answer: object, usage: Usage) -> ChatCompletionMessage:
         if not isinstance(answer, ChatCompletion):
-            raise self._endpoint.not_json(self._model, answer)
+            raise self._endpoint.not_json_error(self._model, answer)
         if answer.usage is not None:
             usage.prompt_tokens = answer.usage.prompt_tokens or 0
             usage.completion_tokens = answer.usage.completion_tokens or 0
@@ -204,12 +209,12 @@ class OpenAIChat:
         return answer.choices[0].message
 
 
-def _wire(messages: Sequence[Message | dict[str, Any]]) -> list[Wire]:
-    """Messages as the endpoint reads them; a dict is passed on as it is."""
-    return [message if isinstance(message, dict) else _wire_message(message) for message in messages]
+def _to_wire(messages: Sequence[Message | dict[str, Any]]) -> list[Wire]:
+    """Messages as the endpoint reads them; a dict is passed unchanged."""
+    return [message if isinstance(message, dict) else _message_to_wire(message) for message in messages]
 
 
-def _wire_message(message: Message) -> Wire:
+def _message_to_wire(message: Message) -> Wire:
     wire: Wire = {"role": message.role, "content": message.content}
     if message.tool_calls:
         wire["tool_calls"] = [
@@ -221,12 +226,12 @@ def _wire_message(message: Message) -> Wire:
     return wire
 
 
-def _tool(tool: Tool) -> Wire:
+def _tool_to_wire(tool: Tool) -> Wire:
     function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": function}
 
 
-def _tool_calls(message: ChatCompletionMessage) -> list[ToolCall]:
+def _read_tool_calls(message: ChatCompletionMessage) -> list[ToolCall]:
     return [
         ToolCall(id=call.id or "", name=call.function.name, arguments=call.function.arguments or "", index=index)
         for index, call in enumerate(message.tool_calls or [])
@@ -234,8 +239,8 @@ def _tool_calls(message: ChatCompletionMessage) -> list[ToolCall]:
     ]
 
 
-def _reasoning(message: ChatCompletionMessage) -> str:
-    # Not part of OpenAI's schema: most servers say reasoning_content, vLLM and OpenRouter say reasoning.
+def _read_reasoning(message: ChatCompletionMessage) -> str:
+    # Not part of OpenAI's schema: most servers call it reasoning_content, vLLM and OpenRouter call it reasoning.
     extra = message.model_extra or {}
     return str(extra.get("reasoning_content") or extra.get("reasoning") or "")
 
@@ -245,7 +250,7 @@ def _response_format(mode: JsonMode, schema: type[BaseModel]) -> Wire:
         return {}
     if mode == "json_object":
         return {"response_format": {"type": "json_object"}}
-    # Not strict: that form knows neither optional fields nor free mappings, and the answer is validated anyway.
+    # Not strict: the strict form allows neither optional fields nor free mappings, and the answer is validated anyway.
     form = {"name": schema.__name__, "schema": schema.model_json_schema(), "strict": False}
     return {"response_format": {"type": "json_schema", "json_schema": form}}
 
@@ -255,17 +260,18 @@ def _instruction(schema: type[BaseModel]) -> str:
     return f"Answer with JSON alone, no other text, in the form of this JSON schema:\n{text}"
 
 
-def _told(wire: list[Wire], schema: type[BaseModel]) -> list[Wire]:
-    """The conversation with the form of the answer told in words, for servers that aren't told by `response_format`."""
+def _with_instruction(wire: list[Wire], schema: type[BaseModel]) -> list[Wire]:
+    """The conversation with the schema added to its end in words, for servers that cannot take it as a field."""
+    # Added to the user's last message, since some chat templates refuse two user messages in a row.
     if wire and wire[-1].get("role") == "user" and isinstance(wire[-1].get("content"), str):
         return [*wire[:-1], {**wire[-1], "content": f"{wire[-1]['content']}\n\n{_instruction(schema)}"}]
     return [*wire, {"role": "user", "content": _instruction(schema)}]
 
 
-def _validated(text: str, schema: type[Answer]) -> Answer:
+def _validate(text: str, schema: type[Answer]) -> Answer:
     value = parse_json(text)
-    if isinstance(value, list) and (name := _only_list(schema)):
-        # Models like to leave out an object that holds nothing but one list.
+    if isinstance(value, list) and (name := _sole_list_field(schema)):
+        # Models often leave out an object that contains nothing but one list.
         value = {name: value}
     try:
         return schema.model_validate(value)
@@ -276,7 +282,7 @@ def _validated(text: str, schema: type[Answer]) -> Answer:
         raise ModelAnswerError(f"the model's answer does not fit {schema.__name__}: {problems}", raw=text) from None
 
 
-def _only_list(schema: type[BaseModel]) -> str | None:
+def _sole_list_field(schema: type[BaseModel]) -> str | None:
     fields = schema.model_json_schema().get("properties", {})
     lists = [name for name, form in fields.items() if form.get("type") == "array"]
     return lists[0] if len(lists) == 1 else None

@@ -1,7 +1,4 @@
-"""Models built from settings, and, where none is set, the reason why the offline ones serve.
-
-Remote providers are imported where they are built: an offline start needn't wait for their SDK.
-"""
+"""Build models from settings; if none is set, use the offline ones and say why."""
 
 from __future__ import annotations
 
@@ -26,15 +23,16 @@ _OFFLINE = ("local", "offline", "rules")
 
 
 def chat_model(settings: Settings, name: str = "default", *, on_call: OnCall | None = None) -> ChatModel | None:
-    """The chat model that `llm.<name>` describes; None where the offline rules serve (`why_offline` says why).
+    """The chat model of the settings `llm.<name>`; None if the offline rules are used (`offline_reason` says why).
 
     Raises:
-        ConfigurationError: There is no such section, or it doesn't hold together.
+        ConfigurationError: There is no such section, or it contradicts itself.
     """
-    if why_offline(settings, name):
+    if offline_reason(settings, name):
         return None
     section = settings.llm[name]
     key = f"llm.{name}"
+    # Providers are imported where they are used, so that an offline start does not wait for the `openai` SDK.
     from reme_core.models import dashscope, openai_chat  # noqa: PLC0415
 
     if _provider(section, key) == "dashscope":
@@ -45,80 +43,81 @@ def chat_model(settings: Settings, name: str = "default", *, on_call: OnCall | N
 
 
 def chat_models(settings: Settings, *, on_call: OnCall | None = None) -> dict[str, ChatModel]:
-    """Every chat model of `llm` that can be reached, by its name there; ops may ask for one of their own.
+    """Every chat model of the settings `llm` that is configured, by its name there; an op may choose one of them.
 
     Raises:
-        ConfigurationError: A section doesn't hold together.
+        ConfigurationError: A section contradicts itself.
     """
     models = {name: chat_model(settings, name, on_call=on_call) for name in settings.llm}
     return {name: model for name, model in models.items() if model is not None}
 
 
-def why_offline(settings: Settings, name: str = "default") -> str:
-    """Why `chat_model` gives none, as a sentence for the start-up banner; empty where it gives one."""
+def offline_reason(settings: Settings, name: str = "default") -> str:
+    """Why `chat_model` gives None, as a sentence for the start-up banner; empty if it gives a model."""
     section = _section(settings.llm, name, "llm")
     if section is None:
         return "No chat model is set: the offline rules serve. Set llm.default.model_name, .base_url and .api_key."
     if section.backend in _OFFLINE:
         return f"llm.{name}.backend={section.backend}: the offline rules serve."
-    if _unreachable(section):
-        named = f"llm.{name} names {section.model_name or 'no model'}, but neither a URL nor a key is set"
-        return f"{named}: the offline rules serve. Set llm.{name}.base_url or FLOW_LLM_API_KEY."
+    if _has_no_endpoint(section):
+        cause = f"llm.{name} names {section.model_name or 'no model'}, but neither a URL nor a key is set"
+        return f"{cause}: the offline rules serve. Set llm.{name}.base_url or FLOW_LLM_API_KEY."
     return ""
 
 
 def embedder(settings: Settings, name: str = "default", *, on_call: OnCall | None = None) -> Embedder:
-    """The embedder that `embedding_model.<name>` describes, its queries cached.
+    """The embedder of the settings `embedding_model.<name>`, with a cache for queries.
 
-    Where nothing is configured, or a model is named but neither URL nor key, it is the local one.
+    It is the local one if nothing is configured, or a model without URL and key.
 
     Raises:
-        ConfigurationError: There is no such section, or it doesn't hold together.
+        ConfigurationError: There is no such section, or it contradicts itself.
     """
     section = _section(settings.embedding_model, name, "embedding_model")
-    if section is None or section.backend in _OFFLINE or _unreachable(section):
-        asked = section.model_name if section is not None else ""
-        return CachedEmbedder(LocalEmbedder(asked if asked in ENGINES else None, on_call=on_call))
+    if section is None or section.backend in _OFFLINE or _has_no_endpoint(section):
+        engine = section.model_name if section is not None else ""
+        return CachedEmbedder(LocalEmbedder(engine if engine in ENGINES else None, on_call=on_call))
     return CachedEmbedder(_remote_embedder(section, f"embedding_model.{name}", on_call))
 
 
-def embedder_named(settings: Settings, stored_name: str, *, on_call: OnCall | None = None) -> Embedder:
-    """The embedder that made vectors stored under `stored_name`, so that they serve while a workspace moves on.
+def embedder_by_name(settings: Settings, stored_name: str, *, on_call: OnCall | None = None) -> Embedder:
+    """The embedder that made the vectors stored under a name, so that they can be searched until they are replaced.
 
     It is a local engine, or a configured model of that name, or else that model at the endpoint of
-    `embedding_model.default`: a change of model mostly keeps the endpoint.
+    `embedding_model.default`.
 
     Raises:
-        ConfigurationError: No endpoint is set where the model could be asked for.
+        ConfigurationError: No endpoint is set that could serve the model.
     """
     if stored_name in ENGINES:
         return CachedEmbedder(LocalEmbedder(stored_name, on_call=on_call))
     model, _, width = stored_name.partition("@")
     dimensions = int(width) if width.isdigit() else None
-    sections = {name: section for name, section in settings.embedding_model.items() if not _unreachable(section)}
+    sections = {name: section for name, section in settings.embedding_model.items() if not _has_no_endpoint(section)}
     for name, section in sections.items():
         if (section.model_name, _dimensions(section)) == (model, dimensions):
             return CachedEmbedder(_remote_embedder(section, f"embedding_model.{name}", on_call))
+    # Whoever changes the model mostly keeps the endpoint, so the old model is asked for there.
     if (default := sections.get("default")) is None or default.backend in _OFFLINE:
         raise ConfigurationError(
             f"the stored vectors were made by {stored_name}, which is not configured: set embedding_model.<name> with "
             f"model_name={model} and its base_url and api_key, or run 'reme reembed' to move to the present model"
         )
     params = {key: value for key, value in default.params.items() if key != "dimensions"}
-    moved = default.model_copy(update={"model_name": model, "dimensions": dimensions, "params": params})
-    return CachedEmbedder(_remote_embedder(moved, "embedding_model.default", on_call))
+    section = default.model_copy(update={"model_name": model, "dimensions": dimensions, "params": params})
+    return CachedEmbedder(_remote_embedder(section, "embedding_model.default", on_call))
 
 
 def reranker(settings: Settings, name: str = "default", *, on_call: OnCall | None = None) -> Reranker | None:
-    """The reranker that `rerank_model.<name>` describes; None where none is set.
+    """The reranker of the settings `rerank_model.<name>`; None if none is set.
 
-    With `backend=chat`, `model_name` names the section of `llm` to use (`default` if empty).
+    With `backend=chat`, `model_name` is the section of `llm` to use (`default` if empty).
 
     Raises:
-        ConfigurationError: There is no such section, or it doesn't hold together.
+        ConfigurationError: There is no such section, or it contradicts itself.
     """
     section = _section(settings.rerank_model, name, "rerank_model")
-    if section is None or (section.backend != "chat" and _unreachable(section)):
+    if section is None or (section.backend != "chat" and _has_no_endpoint(section)):
         return None
     from reme_core.models import dashscope, rerank  # noqa: PLC0415
 
@@ -145,12 +144,12 @@ def _section(sections: dict[str, SectionT], name: str, family: str) -> SectionT 
     raise ConfigurationError(f"{family}.{name} is not configured; configured are: {known}")
 
 
-def _unreachable(section: ModelSettings) -> bool:
+def _has_no_endpoint(section: ModelSettings) -> bool:
     return not section.base_url and not section.api_key.get_secret_value()
 
 
 def _is_dashscope(section: ModelSettings) -> bool:
-    # The seeds reach DashScope through `openai_compatible` and its URL; its limits hold all the same.
+    # ReMe 0.1 configures DashScope as `openai_compatible` with its URL; its limits apply all the same.
     return section.backend == "dashscope" or "dashscope" in (urlsplit(section.base_url).hostname or "")
 
 

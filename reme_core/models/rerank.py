@@ -1,4 +1,4 @@
-"""Reranking: by any `/rerank` endpoint of Cohere's and Jina's form, or by a chat model."""
+"""Reranking: by any `/rerank` endpoint like Cohere's and Jina's, or by a chat model."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel, Field
 
 from reme_core.errors import ModelAnswerError
-from reme_core.models.base import ChatModel, OnCall, reported
+from reme_core.models.base import ChatModel, OnCall, report_call
 
-if TYPE_CHECKING:  # it brings the `openai` SDK, whose import takes longer than all else that an offline start needs
+if TYPE_CHECKING:  # it imports the `openai` SDK, which takes longer than everything else at an offline start
     from reme_core.models.endpoint import Endpoint
 
 _CHAT_CHARACTERS: Final = 1_000
-"""What a chat model is shown of one document."""
+"""How much of one document a chat model is shown."""
 
 
 class HttpReranker:
@@ -24,7 +24,7 @@ class HttpReranker:
         model: The model's name at the endpoint.
         endpoint: Where it is served.
         params: Further fields of the request body.
-        on_call: Told of every call.
+        on_call: Receives every call.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class HttpReranker:
             "documents": list(documents),
             "top_n": len(documents) if top_n is None else min(top_n, len(documents)),
         }
-        with reported(self._on_call, "cohere", self._model, "rerank") as usage:
+        with report_call(self._on_call, "cohere", self._model, "rerank") as usage:
             answer = await self._endpoint.post(self._model, "/rerank", body)
             usage.prompt_tokens = int((answer.get("usage") or {}).get("total_tokens") or 0)
-            return best_first(results_of(answer, len(documents), self._model), top_n)
+            return sort_by_score(parse_results(answer, len(documents), self._model), top_n)
 
     async def aclose(self) -> None:
-        """Give connections back."""
+        """Release the connections."""
         await self._endpoint.aclose()
 
     def __repr__(self) -> str:
@@ -69,9 +69,10 @@ class _Ranking(BaseModel):
 
 
 class ChatReranker:
-    """A chat model that orders documents. Those that it doesn't name follow in their own order, so none is lost.
+    """A chat model that orders documents.
 
-    Its scores tell the order only: 1 for the first, falling evenly to 1/n for the last.
+    Documents that its answer leaves out follow the others, in their own order. The scores give the order only: 1 for
+    the first, falling evenly to 1/n for the last.
     """
 
     def __init__(self, chat: ChatModel) -> None:
@@ -92,23 +93,27 @@ class ChatReranker:
             "situation, then how directly one can act on them. Leave out what does not help. Answer with a JSON object "
             f'{{"ranked_indices": [numbers, best first]}}.\n\nQuery: {query}\n\nDocuments:\n{listed}'
         )
-        ranking = await self._chat.structured([{"role": "user", "content": request}], _Ranking, purpose="rerank")
-        named = [index for index in dict.fromkeys(ranking.ranked_indices) if 0 <= index < len(documents)]
-        order = [*named, *(index for index in range(len(documents)) if index not in set(named))]
+        ranking = await self._chat.complete_as([{"role": "user", "content": request}], _Ranking, purpose="rerank")
+        ranked = [index for index in dict.fromkeys(ranking.ranked_indices) if 0 <= index < len(documents)]
+        order = [*ranked, *(index for index in range(len(documents)) if index not in set(ranked))]
         return [(index, 1 - place / len(order)) for place, index in enumerate(order)][:top_n]
 
     async def aclose(self) -> None:
-        """Give the chat model's connections back."""
+        """Release the chat model's connections."""
         await self._chat.aclose()
 
 
-def best_first(ranked: Sequence[tuple[int, float]], top_n: int | None) -> list[tuple[int, float]]:
-    """Sort by falling score, ties in the documents' order, and keep `top_n`."""
+def sort_by_score(ranked: Sequence[tuple[int, float]], top_n: int | None) -> list[tuple[int, float]]:
+    """Sort (index, score) by falling score, equal ones by index, and keep the first `top_n` (all, if None)."""
     return sorted(ranked, key=lambda pair: (-pair[1], pair[0]))[:top_n]
 
 
-def results_of(answer: dict[str, Any], count: int, model: str) -> list[tuple[int, float]]:
-    """Read `results: [{index, relevance_score}]` (or `score`), each index being one of `count` documents, once."""
+def parse_results(answer: dict[str, Any], count: int, model: str) -> list[tuple[int, float]]:
+    """Read (index, score) pairs from `results: [{index, relevance_score}]`; the score may be called `score` too.
+
+    Raises:
+        ModelAnswerError: The answer has another form, or an index is not below `count` or comes twice.
+    """
     try:
         results = [
             (int(item["index"]), float(item["relevance_score"] if "relevance_score" in item else item["score"]))

@@ -1,21 +1,22 @@
-"""Thinking taken out of a streamed answer, where a tag may be cut anywhere between two pieces."""
+"""Remove a model's thinking from a streamed answer, where a tag may be split between two pieces."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-_NAMES: Final = "seed:think|thinking|think|thoughts?|reasoning|reflection"
-_OPEN: Final = re.compile(rf"<(?:{_NAMES})>", re.IGNORECASE)
-_CLOSE: Final = re.compile(rf"</(?:{_NAMES})>\s*", re.IGNORECASE)
+from reme_core.text.answers import THINKING_TAGS
+
+_OPEN: Final = re.compile(rf"<(?:{THINKING_TAGS})>", re.IGNORECASE)
+_CLOSE: Final = re.compile(rf"</(?:{THINKING_TAGS})>\s*", re.IGNORECASE)
 _LONGEST_TAG: Final = len("</reflection>")
 
 
 class ThinkingFilter:
-    """Passes on what a model says and drops the blocks in which it thinks.
+    """Passes the text of a streamed answer on, without the blocks in which the model thinks.
 
-    A block counts where it starts the answer or a line; a tag amid a sentence is text. The forms are those of
-    `reme_core.text.answers.strip_thinking` that can be told before the answer is complete.
+    A block must begin at the start of the answer or of a line; a tag in the middle of a line is text. Of the forms in
+    `reme_core.text.answers.strip_thinking` it knows those that can be recognised before the answer is complete.
 
     Example:
         >>> thinking = ThinkingFilter()
@@ -24,53 +25,52 @@ class ThinkingFilter:
     """
 
     def __init__(self) -> None:
-        self._held = ""
+        self._pending = ""
         self._inside = False
         self._line_start = True
-        self._said = False
+        self._has_output = False
 
     def feed(self, piece: str) -> str:
-        """Take the next piece; returns what can be shown by now."""
-        self._held += piece
-        shown = ""
+        """Take the next piece; returns the text that is certain by now, which may be empty."""
+        self._pending += piece
+        text = ""
         while True:
             if self._inside:
-                close = _CLOSE.search(self._held)
-                # White space after the tag is the tag's, so its end isn't known while nothing follows.
-                if close is None or close.end() == len(self._held):
-                    self._held = self._held[close.start() :] if close else self._held[-_LONGEST_TAG:]
-                    return shown
-                self._held, self._inside, self._line_start = self._held[close.end() :], False, True
-            opening = _OPEN.search(self._held)
+                close = _CLOSE.search(self._pending)
+                # White space after the tag belongs to the tag, so its end is unknown until other text follows.
+                if close is None or close.end() == len(self._pending):
+                    self._pending = self._pending[close.start() :] if close else self._pending[-_LONGEST_TAG:]
+                    return text
+                self._pending, self._inside, self._line_start = self._pending[close.end() :], False, True
+            opening = _OPEN.search(self._pending)
             end = opening.start() if opening else self._safe_end()
-            text = self._held[:end]
-            shown += self._show(text)
-            self._held = self._held[end:]
+            text += self._emit(self._pending[:end])
+            self._pending = self._pending[end:]
             if opening is None:
-                return shown
+                return text
             tag = opening.group()
-            self._held = self._held[len(tag) :]
+            self._pending = self._pending[len(tag) :]
             if self._line_start:
                 self._inside = True
             else:
-                shown += self._show(tag)
+                text += self._emit(tag)
 
     def finish(self) -> str:
-        """What was held back when the stream ended; a block that never closed stays hidden."""
-        rest = "" if self._inside else self._show(self._held)
-        self._held = ""
+        """The rest of the text, at the end of the stream; a block without a closing tag is left out."""
+        rest = "" if self._inside else self._emit(self._pending)
+        self._pending = ""
         return rest
 
     def _safe_end(self) -> int:
-        """Where the text ends that surely isn't the beginning of a tag."""
-        start = self._held.rfind("<")
-        return len(self._held) if start < 0 or len(self._held) - start >= _LONGEST_TAG else start
+        # From here on the text may be the beginning of a tag, which the next piece completes.
+        start = self._pending.rfind("<")
+        return len(self._pending) if start < 0 or len(self._pending) - start >= _LONGEST_TAG else start
 
-    def _show(self, text: str) -> str:
-        if not self._said:
+    def _emit(self, text: str) -> str:
+        if not self._has_output:
             text = text.lstrip()
         if text:
-            self._said = True
+            self._has_output = True
             line = text[text.rfind("\n") + 1 :]
             self._line_start = not line.strip() and ("\n" in text or self._line_start)
         return text

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from reme_core.schema import Kind, Memory
 from reme_core.store.filters import Filters
 from reme_core.store.memories import Memories
+from reme_core.types import Kind, Memory
 
 MOST: Final = 100
 
@@ -52,7 +52,8 @@ async def get_profile(
     else:
         # What is over today may have been true then.
         filters = Filters(kinds=kinds, subject=subject, status=None, as_of=as_of, held_at=held_at)
-        found = [m for m in await memories.list(workspace, filters, limit=MOST) if m.status != "deleted"]
+        listed = await memories.list(workspace, filters, limit=MOST)
+        found = [m for m in listed if m.status != "deleted" and "forgotten" not in m.metadata]
     ordered = sorted(found, key=lambda m: (-m.importance, -(m.observed_at or m.created_at).timestamp()))
     return Profile(
         tuple(m for m in ordered if m.kind == Kind.INSTRUCTION), tuple(m for m in ordered if m.kind == Kind.PROFILE)

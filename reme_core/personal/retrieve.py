@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
 
-from reme_core.notes import render
-from reme_core.ops.deps import Deps
-from reme_core.ops.personal.asking import narrowest
-from reme_core.ops.personal.profile import get_profile
-from reme_core.ops.registry import op
-from reme_core.ops.state import RetrievalState
-from reme_core.ops.transcript import language
-from reme_core.schema import Hit, Message, Status, TimeRange
+from reme_core.flows.deps import Deps
+from reme_core.flows.ops.query_time import narrowest
+from reme_core.flows.ops.recall import number_ranks
+from reme_core.flows.registry import op
+from reme_core.flows.state import RetrievalState
+from reme_core.personal.forget import forgotten_messages
+from reme_core.personal.nearby import QUOTED
+from reme_core.personal.profile import get_profile
+from reme_core.prompts.note import render
+from reme_core.prompts.transcript import language
+from reme_core.store.filters import Filters
+from reme_core.store.recall import MAX_HITS
+from reme_core.store.recall_sql import Plan
+from reme_core.types import Hit, Kind, Memory, Message, Status, TimeRange
 
 TYPE_WEIGHTS: Final = {"observation": 1.0, "custom": 1.2, "insight": 2.0}
 """MemoryScope's weights by kind; see `recall_personal` for what they do here."""
-CONVERSATION_WEIGHT: Final = 0.5
+_OVER: Final = 0.5
+"""Factor of what is over where nobody asks about the past."""
 
 
 @op(
@@ -30,77 +39,38 @@ async def recall_personal(
     *,
     type_weights: dict[str, float] | None = None,
     candidates: int = 0,
-    messages: int = 0,
+    messages: int | None = None,
 ) -> None:
-    """Recall personal memories: weighted by kind, and counted double where they meet the time that is asked about.
+    """Recall personal memories, then what was said in conversations, word for word.
 
-    Where that time is over, what held then and has been superseded since is found as well.
-
-    Measured with benchmarks/personal.py: the doubling lifts the mean reciprocal rank of the answers from .77 to .82 (24
-    questions, 8 of which name a time). The weights by kind are MemoryScope's; they change nothing there, where all
-    answers are of one kind.
+    Memories are weighted by kind, count double where they meet the time that is asked about, and half where they are
+    over. Where that time is past, what held then and was closed since is found as well.
 
     Args:
         state: Reads `search_query`, `top_k`, and the times and filters where they are set.
         deps: Uses `recall` and `reranker`.
         type_weights: Factors for kinds; default is `TYPE_WEIGHTS`.
         candidates: Where there is a reranker, find at least so many for it to choose `top_k` from.
-        messages: Mix in as many messages, word for word, at half the weight of an observation.
+        messages: Give as many messages behind the memories; default is `top_k`, as adapters do.
     """
-    filters: dict[str, Any] = {
-        "subject": state.user_name or None,
-        "as_of": state.as_of,
-        "held_at": state.held_at,
-        "boost": narrowest(state.time_ranges),
-        "flow": deps.flow,
-    }
+    past = narrowest(state.time_ranges)
+    plan = Plan.of(type_weights=type_weights or TYPE_WEIGHTS, boost=past)
     limit = max(state.top_k, candidates) if deps.reranker is not None else state.top_k
     # What is over by now may have been true at the moment that is asked about.
     status = None if state.held_at is not None and state.as_of is None else Status.ACTIVE
-    found = await deps.recall(
-        state.workspace_id,
-        state.search_query,
-        kind="personal",
-        limit=limit,
-        status=status,
-        type_weights=type_weights or TYPE_WEIGHTS,
-        **filters,
+    filters = Filters.of(
+        kind="personal", subject=state.user_name or None, status=status, as_of=state.as_of, held_at=state.held_at
     )
-    hits = [hit for hit in found.hits if hit.memory.status != Status.DELETED]
-    past = filters["boost"]
-    if past and past.end and past.end <= (state.now or deps.now()) and not (state.as_of or state.held_at):
-        hits += await _held_then(state, deps, past, limit, type_weights or TYPE_WEIGHTS, filters)
-        hits.sort(key=lambda hit: -hit.parts.final)
-    if messages:
-        said = await deps.recall(
-            state.workspace_id,
-            state.search_query,
-            kind="conversation",
-            limit=messages,
-            as_of=state.as_of,
-            flow=deps.flow,
-        )
-        best = max((hit.parts.final for hit in said.hits), default=1.0) or 1.0
-        hits += [_weighed(hit, CONVERSATION_WEIGHT / best) for hit in said.hits]
-        hits.sort(key=lambda hit: -hit.parts.final)
-    state.hits = [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(hits[:limit], 1)]
+    found = await deps.recall(state.workspace_id, state.search_query, filters, plan, limit=limit, flow=deps.flow)
+    now = state.now or deps.now()
+    hits = [_by_validity(hit, now, past) for hit in found.hits if _is_shown(hit.memory)]
+    if past and past.end and past.end <= now and not (state.as_of or state.held_at):
+        hits += await _held_then(state, deps, past, limit, plan)
+    hits = sorted(hits, key=lambda hit: -hit.parts.final)[:limit]
+    wanted = state.top_k if messages is None else messages
+    hits += await _said(state, deps, hits, wanted) if wanted else []
+    state.hits = number_ranks(hits)
     state.retrieval_id = found.retrieval_id
-
-
-@op(reads={"search_query", "hits", "top_k"}, writes={"hits"})
-async def semantic_rank(state: RetrievalState, deps: Deps, *, least_candidates: int = 20) -> None:
-    """Let the rank model order what was recalled, where one is set and there is much to choose from.
-
-    Args:
-        state: Reads `search_query`, `hits` and `top_k`.
-        deps: Uses `reranker`.
-        least_candidates: With no more than this, recall's own order stands (MemoryScope's 20).
-    """
-    hits = state.hits
-    if deps.reranker is not None and len(hits) > least_candidates:
-        order = [index for index, _ in await deps.reranker.rank(state.search_query, [hit.content for hit in hits])]
-        hits = [hits[index] for index in dict.fromkeys([*order, *range(len(hits))])]
-    state.hits = [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(hits[: state.top_k], 1)]
 
 
 @op(
@@ -110,7 +80,7 @@ async def semantic_rank(state: RetrievalState, deps: Deps, *, least_candidates: 
     aliases=("fuse_rerank",),
 )
 async def write_note(state: RetrievalState, deps: Deps) -> None:
-    """Render what was recalled as a fenced, dated note within the budget; standing wishes and profile come first."""
+    """Render what was recalled as a fenced, dated note within the budget; standing instructions come first."""
     profile = await get_profile(
         deps.memories,
         state.workspace_id,
@@ -127,27 +97,39 @@ async def write_note(state: RetrievalState, deps: Deps) -> None:
     ]
 
 
-async def _held_then(
-    state: RetrievalState, deps: Deps, past: TimeRange, limit: int, weights: dict[str, float], filters: dict[str, Any]
-) -> list[Hit]:
+async def _held_then(state: RetrievalState, deps: Deps, past: TimeRange, limit: int, plan: Plan) -> list[Hit]:
     """What held in a time that is over, and has been superseded since: "where did I live in May?" asks for that.
 
     Scored among all that held then; what is still in force was found already.
     """
-    found = await deps.recall(
-        state.workspace_id,
-        state.search_query,
-        kind="personal",
-        limit=limit,
-        status=None,
-        type_weights=weights,
-        happened=past,
-        **filters,
-    )
+    filters = Filters.of(kind="personal", subject=state.user_name or None, status=None, happened=past)
+    found = await deps.recall(state.workspace_id, state.search_query, filters, plan, limit=limit, flow=deps.flow)
     # One without an end holds on in the words of its successor.
-    return [hit for hit in found.hits if hit.memory.status == Status.SUPERSEDED and hit.memory.valid_until]
+    closed = [hit for hit in found.hits if hit.memory.status in (Status.SUPERSEDED, Status.EXPIRED)]
+    return [hit for hit in closed if hit.memory.valid_until and _is_shown(hit.memory)]
 
 
-def _weighed(hit: Hit, factor: float) -> Hit:
-    parts = hit.parts.model_copy(update={"final": hit.parts.final * factor, "type": CONVERSATION_WEIGHT})
-    return hit.model_copy(update={"parts": parts})
+async def _said(state: RetrievalState, deps: Deps, hits: Sequence[Hit], limit: int) -> list[Hit]:
+    """The best messages that no recalled memory quotes, without those that somebody asked to forget."""
+    without = await forgotten_messages(state.workspace_id, deps)
+    filters = Filters.of(kind=Kind.CONVERSATION, as_of=state.as_of, without=without)
+    found = await deps.recall(
+        state.workspace_id, state.search_query, filters, limit=min(2 * limit, MAX_HITS), flow=deps.flow
+    )
+    quoted = [hit.content for hit in hits]
+    return [hit for hit in found.hits if not any(hit.content.strip() in text for text in quoted)][:limit]
+
+
+def _is_shown(memory: Memory) -> bool:
+    """Whether a closed memory may still be told of: not what was deleted or forgotten, nor a quote that was read."""
+    if memory.status == Status.ACTIVE:
+        return True
+    replaced = memory.status == Status.SUPERSEDED and memory.metadata.get("mode") == QUOTED
+    return memory.status != Status.DELETED and not replaced and "forgotten" not in memory.metadata
+
+
+def _by_validity(hit: Hit, now: datetime, asked: TimeRange | None) -> Hit:
+    until = hit.memory.valid_until
+    if asked is not None or until is None or until > now:
+        return hit
+    return hit.model_copy(update={"parts": hit.parts.model_copy(update={"final": hit.parts.final * _OVER})})

@@ -1,4 +1,4 @@
-"""Arrays of numbers as parameters of a statement, written whole instead of number by number."""
+"""numpy arrays as parameters of a statement, written at once instead of number by number."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ _TYPES: Final = {"f4": (700, 1021, ">f4"), "i8": (20, 1016, ">i8"), "b1": (16, 1
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A `real[]` (float32), `bigint[]` (int64) or `boolean[]` of one dimension, as a binary parameter (`%(name)b`)."""
+    """A one-dimensional numpy array as a binary parameter (`%(name)b`).
+
+    float32 becomes `real[]`, int64 `bigint[]`, and bool `boolean[]`.
+    """
 
     values: npt.NDArray[Any]
 
 
 class _NumbersDumper(Dumper):
-    """Writes the wire format of arrays: dimensions, NULLs, element type, length, lower bound, then the elements."""
+    """Writes Postgres' wire format: dimensions, NULLs, element type, length, lower bound, then the elements."""
 
     format = Format.BINARY
 

@@ -1,7 +1,7 @@
-"""The connection to Postgres: a pool whose every statement runs for one workspace, under row-level security.
+"""The connection to Postgres: a pool, each of whose statements runs for one workspace, under row-level security.
 
-The workspace is set for a transaction and never for a connection, so that a pooled connection carries nothing from one
-caller to the next. A read that needs one statement takes one round trip (`Database.fetch`).
+The workspace is set for a transaction and never for a connection, so that a pooled connection carries nothing over from
+one caller to the next. A read of one statement takes one round trip (`Database.fetch`).
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ import anyio
 import anyio.to_thread
 import psycopg
 from psycopg import AsyncConnection
-from psycopg_pool import PoolTimeout
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from reme_core.errors import DatabaseError, InputError
+from reme_core.postgres.connect import RESTART_SECONDS
+from reme_core.postgres.embedded.server import EmbeddedServer
+from reme_core.postgres.errors import mask_password, normalise_url, translating_errors
+from reme_core.postgres.session import Connection, Params, Row, Session, begin, check_if_idle, configure, prepare, run
 from reme_core.settings import Settings
-from reme_core.store.connect import RESTART_SECONDS
-from reme_core.store.embedded import EmbeddedServer
-from reme_core.store.pool import Pool
-from reme_core.store.session import Connection, Params, Row, Session, begin, check_if_idle, configure, prepare, run
-from reme_core.store.translate import masked, normalise_url, translated
 
 ALL_WORKSPACES = "*"
-"""What the policies take for "every workspace"; no workspace can be named so."""
+"""The name by which the policies show the rows of every workspace; no workspace may have it."""
 
-_POOL_SECONDS = RESTART_SECONDS  # for a connection, a restart of the server included
+_POOL_SECONDS = RESTART_SECONDS  # to wait for a connection: long enough for a restart of the server
 _MAX_IDLE_SECONDS = 300.0
 _MAX_LIFETIME_SECONDS = 3600.0
 _WORKSPACE_LENGTH = 200
@@ -49,19 +48,19 @@ def check_workspace(workspace_id: str) -> str:
 
 
 class Database:
-    """Postgres, as the rest of the store sees it. Open one with `Database.open` and close it.
+    """A Postgres database with its pool of connections. Open one with `Database.open`, and close it.
 
-    It belongs to the event loop it was opened in: a program with several loops opens one in each. It may be used from
-    any number of tasks of that loop.
+    It belongs to the event loop in which it was opened. Any number of
+    tasks of that loop may use it.
     """
 
     def __init__(self, settings: Settings, url: str, server: EmbeddedServer | None) -> None:
         self.settings = settings
         self.url = url
-        """The connection string, password included: for programs, not for people (see `repr`)."""
+        """The connection string with its password: for programs; people get `repr`."""
         self._server = server
         self._session: Session
-        self._pool: Pool | None = None
+        self._pool: AsyncConnectionPool[Connection] | None = None
 
     @classmethod
     async def open(cls, settings: Settings) -> Self:
@@ -69,8 +68,8 @@ class Database:
 
         Raises:
             ConfigurationError: `database_url` is no Postgres URL.
-            DatabaseUnavailableError: No connection; the message says why and what to do.
-            SchemaError: The database's schema is not at this release's version, or pgvector is missing or too old.
+            DatabaseUnavailableError: There is no connection; the message says why and what to do.
+            SchemaError: The schema is not at the version of this release, or pgvector is missing or too old.
             DatabaseError: The embedded server does not start.
         """
         if settings.database_url is not None:
@@ -86,7 +85,7 @@ class Database:
         return database
 
     async def close(self) -> None:
-        """Close all connections. The embedded server goes on for its other users, or stops a little later."""
+        """Close all connections. The embedded server runs on for its other users, or else stops a little later."""
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.close()
@@ -100,29 +99,29 @@ class Database:
         await self.close()
 
     def __repr__(self) -> str:
-        return f"Database({masked(self.url)})"
+        return f"Database({mask_password(self.url)})"
 
     async def fetch(
         self, workspace_id: str, sql: str, params: Params = None, *, settings: Mapping[str, str] | None = None
     ) -> list[Row]:
-        """Run one reading statement for a workspace, in one round trip, and return its rows.
+        """Run one statement that reads, for one workspace and in one round trip, and return its rows.
 
-        A connection that turns out to be dead is replaced and the statement run again, once; so it must not write (see
-        `execute`).
+        Where the connection turns out to be dead, the statement is run once more on a new one. So it must not write;
+        `execute` is for those that do.
 
         Args:
-            workspace_id: Whose rows it may see.
-            sql: One statement with `%s` or `%(name)s` placeholders. It is prepared at once and reused: its text should
-                be one of a few.
+            workspace_id: The workspace whose rows it sees.
+            sql: One statement with `%s` or `%(name)s` placeholders. Each connection prepares it, so a program should
+                use few different texts.
             params: Values for the placeholders.
             settings: Settings of Postgres for this statement alone, such as `{"hnsw.ef_search": "100"}`.
 
         Raises:
-            InputError: The workspace id cannot be one.
+            InputError: `workspace_id` is no valid name of a workspace.
             DatabaseUnavailableError: There is no connection, and none could be made.
         """
         settings = {"reme.workspace": check_workspace(workspace_id), **(settings or {})}
-        with translated(self.url):
+        with translating_errors(self.url):
             async with self._connection() as connection:
                 try:
                     return await run(connection, settings, sql, params)
@@ -136,22 +135,22 @@ class Database:
     async def execute(
         self, workspace_id: str, sql: str, params: Params = None, *, actor: str = "", reason: str = ""
     ) -> list[Row]:
-        """Run one writing statement as a transaction of its own, in one round trip; return what it returns.
+        """Run one statement that writes, as a transaction of its own and in one round trip; return its rows.
 
         Args:
-            workspace_id: Whose rows it may see and write.
-            sql: One statement; it is prepared at once.
+            workspace_id: The workspace whose rows it sees and writes.
+            sql: One statement, as for `fetch`.
             params: Values for its placeholders.
             actor: Who does it, for the history.
             reason: Why, for the history.
 
         Raises:
-            InputError: The workspace id cannot be one.
-            DatabaseUnavailableError: There is no connection. When it broke off under way, the statement may have been
-                carried out or not.
+            InputError: `workspace_id` is no valid name of a workspace.
+            DatabaseUnavailableError: There is no connection. If it broke off after the statement was sent, nobody knows
+                whether the statement was carried out.
         """
         settings = {"reme.workspace": check_workspace(workspace_id), "reme.actor": actor, "reme.reason": reason}
-        with translated(self.url):
+        with translating_errors(self.url):
             async with self._connection() as connection:
                 return await run(connection, settings, sql, params)
 
@@ -159,62 +158,62 @@ class Database:
     async def transaction(
         self, workspace_id: str, *, actor: str = "", reason: str = ""
     ) -> AsyncIterator[AsyncConnection[Row]]:
-        """A transaction that sees and writes one workspace; leaving it by an exception rolls it back.
+        """A transaction that sees and writes one workspace; an exception inside it rolls it back.
 
         Args:
-            workspace_id: Whose rows it may see and write.
+            workspace_id: The workspace whose rows it sees and writes.
             actor: Who does it, for the history.
             reason: Why, for the history.
 
         Raises:
-            InputError: The workspace id cannot be one.
-            DatabaseUnavailableError: There is no connection, or it broke off: unless this was in the commit itself,
-                nothing of it was kept.
+            InputError: `workspace_id` is no valid name of a workspace.
+            DatabaseUnavailableError: There is no connection, or it broke off. Then nothing was written, unless it broke
+                off in the commit itself.
         """
         settings = {"reme.workspace": check_workspace(workspace_id), "reme.actor": actor, "reme.reason": reason}
         async with self._transaction(settings) as connection:
             yield connection
 
     @asynccontextmanager
-    async def writing(
+    async def write_transaction(
         self, workspace_id: str, *, actor: str = "", reason: str = ""
     ) -> AsyncIterator[AsyncConnection[Row]]:
-        """A `transaction` that has the workspace's turn to write, from before its first statement.
+        """A `transaction` that holds the workspace's write lock from before its first statement until its end.
 
-        Those who write messages, memories, vectors or postings of one workspace take turns, so that places in a session
-        and document frequencies are counted once, and no two wait for each other's rows.
+        Of the transactions with the write lock of one workspace, one runs at a time. So each sees what the ones before
+        it wrote, and no two of them wait for each other's rows.
         """
         settings = {"reme.workspace": check_workspace(workspace_id), "reme.actor": actor, "reme.reason": reason}
-        async with self._transaction(settings, turn=True) as connection:
+        async with self._transaction(settings, write_lock=True) as connection:
             yield connection
 
     @asynccontextmanager
     async def maintenance(self) -> AsyncIterator[AsyncConnection[Row]]:
-        """A transaction over all workspaces, for what belongs to none: listing them, statistics, clearing up."""
+        """A transaction that sees and writes all workspaces: for upkeep, and for what belongs to none."""
         async with self._transaction({"reme.workspace": ALL_WORKSPACES}) as connection:
             yield connection
 
     async def execute_anywhere(self, sql: str, params: Params = None) -> list[Row]:
-        """Run one statement over all workspaces as a transaction of its own: upkeep, and what belongs to none."""
-        with translated(self.url):
+        """Run one statement that sees and writes all workspaces, as a transaction of its own; return its rows."""
+        with translating_errors(self.url):
             async with self._connection() as connection:
                 return await run(connection, {"reme.workspace": ALL_WORKSPACES}, sql, params)
 
     async def answers(self, within: float) -> bool:
-        """Whether it can be worked with at present: it answers `within` so many seconds."""
+        """Whether the database answers a statement `within` so many seconds."""
         try:
             async with asyncio.timeout(within):
-                await self.fetch("reme", "select 1")  # of no workspace in particular
+                await self.fetch("reme", "select 1")  # the statement reads no workspace; any name will do
         except (DatabaseError, TimeoutError):
             return False
         return True
 
     @property
-    def pool(self) -> Pool:
-        """The pool itself, for a library that brings its own statements (the queue).
+    def pool(self) -> AsyncConnectionPool[Connection]:
+        """The pool itself, for a library that brings its own statements.
 
         Raises:
-            DatabaseError: It has been closed.
+            DatabaseError: The database has been closed.
         """
         if self._pool is None:
             raise DatabaseError("the database has been closed; open a new one")
@@ -222,22 +221,25 @@ class Database:
 
     @asynccontextmanager
     async def owner_connection(self) -> AsyncIterator[AsyncConnection[Row]]:
-        """A connection of the login role, outside pool and transaction, for `CREATE INDEX CONCURRENTLY` and such."""
-        with translated(self.url):
+        """A connection of the login role, outside of pool and transactions, as `CREATE INDEX CONCURRENTLY` needs it."""
+        with translating_errors(self.url):
             await self._ensure_server()
             connection = await AsyncConnection.connect(self.url, **self._session.arguments)
             try:
-                await configure(connection, self._session.search_path, role=None)
+                # An index that is built concurrently waits for all transactions before it, however long they take.
+                await configure(connection, self._session.search_path, role=None, limits=False)
                 yield connection
             finally:
                 with anyio.CancelScope(shield=True):
                     await connection.close()
 
     async def _start(self) -> None:
-        with translated(self.url):
+        with translating_errors(self.url):
             self._session = await anyio.to_thread.run_sync(prepare, self.url, self._server is not None)
-            self._pool = Pool(
+            self._pool = AsyncConnectionPool(
                 self._conninfo,
+                connection_class=Connection,
+                open=False,
                 configure=self._configure,
                 kwargs=self._session.arguments,
                 min_size=1,
@@ -245,7 +247,7 @@ class Database:
                 check=check_if_idle,
                 name="reme",
                 timeout=_POOL_SECONDS,
-                reconnect_timeout=_POOL_SECONDS,  # it asks at growing intervals; after that, whenever someone needs one
+                reconnect_timeout=_POOL_SECONDS,  # then it tries again when a connection is asked for
                 max_idle=_MAX_IDLE_SECONDS,
                 max_lifetime=_MAX_LIFETIME_SECONDS,
             )
@@ -268,7 +270,7 @@ class Database:
         try:
             connection = await pool.getconn()
         except PoolTimeout:
-            await self._ping()  # says why there is no connection; where there could be one, all were busy
+            await self._ping()  # raises the reason why there is no connection; if it can connect, all were busy
             raise
         try:
             yield connection
@@ -279,32 +281,35 @@ class Database:
 
     @asynccontextmanager
     async def _transaction(
-        self, settings: Mapping[str, str], *, turn: bool = False
+        self, settings: Mapping[str, str], *, write_lock: bool = False
     ) -> AsyncIterator[AsyncConnection[Row]]:
-        with translated(self.url):
-            async with self._begun(settings, turn) as connection:
+        with translating_errors(self.url):
+            async with self._begin(settings, write_lock) as connection:
                 try:
                     yield connection
                 except BaseException:
-                    with anyio.CancelScope(shield=True), suppress(psycopg.OperationalError):  # dead: rolled back anyhow
+                    with (
+                        anyio.CancelScope(shield=True),
+                        suppress(psycopg.OperationalError),
+                    ):  # dead: the server rolls back
                         await connection.rollback()
                     raise
                 await connection.commit()
 
     @asynccontextmanager
-    async def _begun(self, settings: Mapping[str, str], turn: bool) -> AsyncIterator[Connection]:
-        """A connection with a transaction begun; a dead one is replaced, since nothing is lost at that point."""
+    async def _begin(self, settings: Mapping[str, str], write_lock: bool) -> AsyncIterator[Connection]:
+        """Begin a transaction; where the connection is dead, on a new one, since nothing was sent yet."""
         async with AsyncExitStack() as stack:
             connection = await stack.enter_async_context(self._connection())
             try:
-                await begin(connection, settings, turn=turn)
+                await begin(connection, settings, write_lock=write_lock)
             except psycopg.OperationalError:
                 if not connection.closed:
                     raise
                 await stack.aclose()
                 await self._replace_dead_connections()
                 connection = await stack.enter_async_context(self._connection())
-                await begin(connection, settings, turn=turn)
+                await begin(connection, settings, write_lock=write_lock)
             yield connection
 
     async def _ping(self) -> None:
@@ -313,6 +318,6 @@ class Database:
         await connection.close()
 
     async def _replace_dead_connections(self) -> None:
-        """After one connection was found dead (the server was restarted, say), the others probably are as well."""
+        """Have the pool check all connections: where one is dead, a restart of the server may have ended them all."""
         if self._pool is not None:
             await self._pool.check()

@@ -1,7 +1,8 @@
-"""Schema migrations: plain SQL files, forward and back, applied by Alembic under a lock.
+"""Migrations of the schema: plain SQL files, forward and back, which Alembic applies under a lock.
 
-Each version is a file in `migrations/versions` that names two in `migrations/sql`. They are found in a checkout and in
-the installed wheel alike. Versions are numbered `0001`, `0002`, … without branches.
+Each version is a file in `migrations/versions` that names two in `migrations/sql`, both in a checkout and in the
+installed wheel. Versions are numbered in steps of one, without branches, from `0010`: the lower numbers were used by
+development versions, whose databases cannot be upgraded.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import psycopg
 from psycopg import errors as pg
 
 from reme_core.errors import SchemaError
-from reme_core.store import queue_schema
-from reme_core.store.connect import Connection, connect
-from reme_core.store.translate import masked, translated
+from reme_core.postgres import queue_schema
+from reme_core.postgres.connect import Connection, connect
+from reme_core.postgres.errors import mask_password, translating_errors
 
 _LOCK = 0x72656D65  # "reme": the key of the advisory lock under which migrations run
 _OLDEST_POSTGRES = 15
@@ -27,7 +28,7 @@ _OLDEST_PGVECTOR = (0, 8)
 
 @cache
 def migrations_dir() -> Path:
-    """Where the migrations stand: inside the package when installed from a wheel, beside it in a checkout."""
+    """The folder of the migrations: in the package if that is installed from a wheel, beside it in a checkout."""
     package = Path(__file__).parents[1]
     installed = package / "migrations"
     return installed if installed.is_dir() else package.parent / "migrations"
@@ -35,22 +36,22 @@ def migrations_dir() -> Path:
 
 @cache
 def versions() -> tuple[str, ...]:
-    """All versions that this release knows, the oldest first."""
+    """All versions that this release knows, in order."""
     return tuple(sorted(path.stem.partition("_")[0] for path in migrations_dir().glob("versions/[0-9]*.py")))
 
 
 def status(url: str) -> tuple[str | None, str]:
-    """The version that the database is at (None: none of ours yet), and the newest that this release knows.
+    """The version of the database's schema (None: it has none), and the newest that this release knows.
 
     Raises:
         DatabaseUnavailableError: There is no connection; the message says why.
     """
-    with translated(url), connect(url, autocommit=True) as connection:
+    with translating_errors(url), connect(url, autocommit=True) as connection:
         return current_version(connection), versions()[-1]
 
 
 def current_version(connection: Connection) -> str | None:
-    """The version that the database is at, or None."""
+    """The version of the database's schema, or None where it has none of ours."""
     found = connection.execute("select to_regclass('reme.alembic_version')").fetchone()
     if found is None or found[0] is None:
         return None
@@ -58,57 +59,71 @@ def current_version(connection: Connection) -> str | None:
     return str(row[0]) if row else None
 
 
+def unknown_version_advice(version: str) -> str:
+    """What to do about a database at a `version` that is none of `versions()`."""
+    oldest, *_, newest = versions()
+    if version < oldest:
+        return (
+            f"made by a development version of reme-core that cannot be upgraded (the oldest that can is {oldest}):"
+            " make the database anew (drop it and create it, or remove the folder `postgres` in REME_HOME); what is to"
+            " be kept, write out before with `reme dump` of that version and take in again with `reme load`"
+        )
+    return (
+        f"made by a newer release of reme-core than this one, which knows up to {newest}; run `pip install --upgrade"
+        " reme-core`"
+    )
+
+
 def require_current(connection: Connection, url: str) -> None:
     """Check that the database is fit for this release.
 
     Raises:
-        SchemaError: Postgres or pgvector is too old or missing, or the schema is older or newer than ours.
+        SchemaError: Postgres is too old, pgvector is too old or missing, or the schema is not at the newest version.
     """
     _require_postgres(connection, url)
     current = current_version(connection)
     _require_known(current, url)
     if current != versions()[-1]:
         at = f"is at version {current}" if current else "has no schema of reme-core"
-        raise SchemaError(f"the database {masked(url)} {at}, and {versions()[-1]} is needed; run `reme db upgrade`")
+        raise SchemaError(
+            f"the database {mask_password(url)} {at}, and {versions()[-1]} is needed; run `reme db upgrade`"
+        )
     _require_pgvector(connection, url)
 
 
 def upgrade(url: str, revision: str = "head") -> None:
-    """Bring the database to `revision` (`head`: the newest). Does nothing when it is there; safe to run concurrently.
+    """Bring the database to `revision` (`head`: the newest version), unless it is there. Safe to run concurrently.
 
     Raises:
         DatabaseUnavailableError: There is no connection.
-        SchemaError: No pgvector, too old a one, no right to create it or the schema, or a schema newer than ours.
+        SchemaError: pgvector is missing or too old, the role may not create it or the schema, or the schema has a
+            version that this release does not know.
     """
-    with _locked(url) as (connection, raw):
+    with _migration_lock(url) as (connection, raw):
         _require_postgres(raw, url)
         _require_known(current_version(raw), url)
         _create_pgvector(raw, url)
         raw.execute("create schema if not exists reme")
-        raw.execute(
-            "comment on schema reme is 'Long-term memory of AI agents, by ReMe core. Start at \\d+ reme.memory_current'"
-        )
-        _alembic("upgrade", connection, revision)
+        _run_alembic("upgrade", connection, revision)
         if revision == "head":
-            raw.execute("select set_config('search_path', %s, false)", [search_path(raw)])
             queue_schema.catch_up(raw)
             raw.commit()
 
 
 def downgrade(url: str, revision: str) -> None:
-    """Take the database back to `revision` (`base`: nothing of ours but the empty schema). What it held is lost.
+    """Take the database back to `revision` (`base`: before the first one). The data that goes with it is lost.
 
     Raises:
         DatabaseUnavailableError: There is no connection.
-        SchemaError: The schema is newer than this release, or the role may not change it.
+        SchemaError: The schema has a version that this release does not know, or the role may not change it.
     """
-    with _locked(url) as (connection, raw):
+    with _migration_lock(url) as (connection, raw):
         _require_known(current_version(raw), url)
-        _alembic("downgrade", connection, revision)
+        _run_alembic("downgrade", connection, revision)
 
 
 def search_path(connection: Connection) -> str:
-    """Where statements look for tables and types: our schema, `public`, and wherever pgvector was put."""
+    """Where statements look for tables and types: our schema, `public`, and the schema of pgvector."""
     row = connection.execute(
         "select quote_ident(nspname) from pg_extension join pg_namespace on pg_namespace.oid = extnamespace"
         " where extname = 'vector'"
@@ -117,18 +132,20 @@ def search_path(connection: Connection) -> str:
 
 
 def run_sql(name: str) -> None:
-    """Run a file of `migrations/sql` inside the running migration; it may hold many statements, of all workspaces."""
+    """Run a file of `migrations/sql`, which may hold many statements, in the running migration."""
+    migrating_connection().execute((migrations_dir() / "sql" / name).read_text(encoding="utf-8"))
+
+
+def migrating_connection() -> Any:
+    """The connection of the running migration, psycopg's own."""
     from alembic import op  # noqa: PLC0415 - only while migrating: importing Alembic takes a third of a second
 
-    raw: Any = op.get_bind().connection.driver_connection
-    values = [search_path(raw)]
-    raw.execute("select set_config('reme.workspace', '*', true), set_config('search_path', %s, true)", values)
-    raw.execute((migrations_dir() / "sql" / name).read_text(encoding="utf-8"))
+    return op.get_bind().connection.driver_connection
 
 
 @contextmanager
-def _locked(url: str) -> Iterator[tuple[Any, Connection]]:
-    """A SQLAlchemy connection, and the driver's below it, holding the lock that lets one migration run at a time."""
+def _migration_lock(url: str) -> Iterator[tuple[Any, Connection]]:
+    """SQLAlchemy's connection and the driver's below it, with the lock that lets one migration run at a time."""
     from sqlalchemy import NullPool, create_engine  # noqa: PLC0415 - as above
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
 
@@ -137,7 +154,7 @@ def _locked(url: str) -> Iterator[tuple[Any, Connection]]:
         creator=lambda: connect(url, application_name="reme-core migrate"),
         poolclass=NullPool,
     )
-    with translated(url), _failing_clearly(url):
+    with translating_errors(url), _explaining_failures(url):
         try:
             with engine.connect() as connection:
                 raw: Any = connection.connection.driver_connection
@@ -150,52 +167,55 @@ def _locked(url: str) -> Iterator[tuple[Any, Connection]]:
 
 
 @contextmanager
-def _failing_clearly(url: str) -> Iterator[None]:
+def _explaining_failures(url: str) -> Iterator[None]:
     try:
         yield
     except pg.InsufficientPrivilege as error:
         raise SchemaError(
-            f"the login role of {masked(url)} may not change the schema ({error.diag.message_primary}); run"
+            f"the login role of {mask_password(url)} may not change the schema ({error.diag.message_primary}); run"
             " `reme db upgrade` once as the owner of the database"
         ) from error
     except (psycopg.ProgrammingError, psycopg.IntegrityError, psycopg.DataError) as error:
         raise SchemaError(
-            f"a migration of {masked(url)} failed ({error.diag.message_primary or error}), and its changes were undone;"
-            " put right what it complains about and run `reme db upgrade` again"
+            f"a migration of {mask_password(url)} failed ({error.diag.message_primary or error}), and its changes were"
+            " undone; put right what it complains about and run `reme db upgrade` again"
         ) from error
 
 
-def _alembic(direction: str, connection: Any, revision: str) -> None:
+def _run_alembic(command_name: str, connection: Any, revision: str) -> None:
+    """Run Alembic's `upgrade` or `downgrade` in a session that sees all workspaces and finds our tables by name."""
     from alembic import command  # noqa: PLC0415 - as above
     from alembic.config import Config  # noqa: PLC0415
     from alembic.util import CommandError  # noqa: PLC0415
 
+    raw: Connection = connection.connection.driver_connection
+    values = [search_path(raw)]
+    raw.execute("select set_config('reme.workspace', '*', false), set_config('search_path', %s, false)", values)
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(migrations_dir()).replace("%", "%%"))
     try:
-        getattr(command, direction)(config, revision)
+        getattr(command, command_name)(config, revision)
     except CommandError as error:
         raise SchemaError(
-            f"cannot {direction} to '{revision}': {error}; known are base, {', '.join(versions())}"
+            f"cannot {command_name} to '{revision}': {error}; known are base, {', '.join(versions())}"
         ) from error
 
 
 def _require_known(current: str | None, url: str) -> None:
     if current is not None and current not in versions():
         raise SchemaError(
-            f"the database {masked(url)} is at version {current}, made by a newer release of reme-core than this one,"
-            f" which knows up to {versions()[-1]}; run `pip install --upgrade reme-core`"
+            f"the database {mask_password(url)} is at version {current}, {unknown_version_advice(current)}"
         )
 
 
 def _require_postgres(connection: Connection, url: str) -> None:
     major = connection.info.server_version // 10_000
     if major < _OLDEST_POSTGRES:
-        raise SchemaError(f"{masked(url)} runs Postgres {major}; {_OLDEST_POSTGRES} or newer is needed")
+        raise SchemaError(f"{mask_password(url)} runs Postgres {major}; {_OLDEST_POSTGRES} or newer is needed")
 
 
-def _pgvector(connection: Connection) -> tuple[str | None, str | None]:
-    """The pgvector version that is in the database, and the one that the server could put in."""
+def _pgvector_versions(connection: Connection) -> tuple[str | None, str | None]:
+    """The version of pgvector in the database, and the one that the server has for it; None where there is none."""
     row = connection.execute(
         "select (select extversion from pg_extension where extname = 'vector'),"
         " (select default_version from pg_available_extensions where name = 'vector')"
@@ -203,31 +223,33 @@ def _pgvector(connection: Connection) -> tuple[str | None, str | None]:
     return row if row else (None, None)
 
 
-def _too_old(version: str) -> bool:
+def _is_too_old(version: str) -> bool:
     return tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_PGVECTOR
 
 
 def _require_pgvector(connection: Connection, url: str) -> None:
-    installed, available = _pgvector(connection)
+    installed, available = _pgvector_versions(connection)
     needed = ".".join(map(str, _OLDEST_PGVECTOR))
     if installed is None and available is None:
         major = connection.info.server_version // 10_000
         raise SchemaError(
-            f"the server of {masked(url)} has no pgvector; install it there (for example the package"
+            f"the server of {mask_password(url)} has no pgvector; install it there (for example the package"
             f" postgresql-{major}-pgvector, version {needed} or newer)"
         )
-    if installed is not None and _too_old(installed):
-        if available is not None and not _too_old(available):
+    if installed is not None and _is_too_old(installed):
+        if available is not None and not _is_too_old(available):
             raise SchemaError(
-                f"the database {masked(url)} uses pgvector {installed}, and {needed} or newer is needed; the server has"
-                f" {available}: run `ALTER EXTENSION vector UPDATE` in the database"
+                f"the database {mask_password(url)} uses pgvector {installed}, and {needed} or newer is needed; the"
+                f" server has {available}: run `ALTER EXTENSION vector UPDATE` in the database"
             )
         raise SchemaError(
-            f"the server of {masked(url)} has pgvector {installed}; install {needed} or newer there, then run"
+            f"the server of {mask_password(url)} has pgvector {installed}; install {needed} or newer there, then run"
             " `ALTER EXTENSION vector UPDATE` in the database"
         )
-    if installed is None and available is not None and _too_old(available):
-        raise SchemaError(f"the server of {masked(url)} has pgvector {available}; install {needed} or newer there")
+    if installed is None and available is not None and _is_too_old(available):
+        raise SchemaError(
+            f"the server of {mask_password(url)} has pgvector {available}; install {needed} or newer there"
+        )
 
 
 def _create_pgvector(connection: Connection, url: str) -> None:
@@ -236,6 +258,6 @@ def _create_pgvector(connection: Connection, url: str) -> None:
         connection.execute("create extension if not exists vector")
     except pg.InsufficientPrivilege as error:
         raise SchemaError(
-            f"the login role of {masked(url)} may not create the extension pgvector; have a superuser run"
+            f"the login role of {mask_password(url)} may not create the extension pgvector; have a superuser run"
             " `CREATE EXTENSION vector` in the database once"
         ) from error

@@ -1,4 +1,4 @@
-"""One connection: what it is given when it is made, and how a workspace's statements are sent over it."""
+"""One connection: its settings when it is made, and how the statements of a workspace are sent over it."""
 
 from __future__ import annotations
 
@@ -14,37 +14,44 @@ from psycopg.pq import ExecStatus
 from psycopg_pool import AsyncConnectionPool
 
 from reme_core.errors import SchemaError
-from reme_core.store import migrate
-from reme_core.store.connect import connect
-from reme_core.store.translate import masked
+from reme_core.postgres import migrate
+from reme_core.postgres.connect import connect
+from reme_core.postgres.errors import mask_password
 
 Row = tuple[Any, ...]
 Params = Sequence[Any] | Mapping[str, Any] | None
 
 ROLE = "reme_service"
 
-TAKE_TURN = "select pg_advisory_xact_lock(hashtextextended('reme.index ' || %s, 0))"
-"""Takes a workspace's turn to write, until the end of the transaction; see `Database.writing`."""
+WRITE_LOCK = "select pg_advisory_xact_lock(hashtextextended('reme.write ' || %s, 0))"
+"""Takes the write lock of a workspace until the end of the transaction; see `Database.write_transaction`."""
 
-_CHECK_AFTER_SECONDS = 30.0  # idle for longer, a connection may have been cut by a firewall: it is asked first
+_CHECK_AFTER_SECONDS = 30.0  # a firewall may have cut a connection that was idle for longer
 
 
 class Connection(AsyncConnection[Row]):
-    """A pooled connection that knows when it was last of use."""
+    """A pooled connection that knows when it was last used."""
 
-    last_used = 0.0  # on the monotonic clock; a fresh one is checked
+    last_used = 0.0  # on the monotonic clock; at 0 it is checked before its first use
 
 
 class Session(NamedTuple):
-    """What every connection to one database is given."""
+    """With what every connection to one database is made."""
 
     arguments: dict[str, Any]
+    """For `psycopg.connect`."""
     search_path: str
     role: str | None
+    """The role to act as, or None to act as the login role."""
 
 
 def prepare(url: str, embedded: bool) -> Session:
-    """Look once, blocking, at what the pool's connections need to know; brings the embedded database up to date."""
+    """Look up, once and blocking, what the pool's connections need to know. An embedded database is migrated first.
+
+    Raises:
+        SchemaError: The database is not fit for this release (see `migrate.require_current`), or row-level security
+            could not keep workspaces apart in it.
+    """
     asked = conninfo_to_dict(url)
     arguments: dict[str, Any] = {
         "prepare_threshold": 0,
@@ -58,62 +65,81 @@ def prepare(url: str, embedded: bool) -> Session:
         search_path = migrate.search_path(connection)
         connection.execute("select set_config('search_path', %s, false)", [search_path])
         register_vector(connection)
-        arguments["context"] = connection  # its adapters are copied, so that no other has to look up the types
-        row = connection.execute(_LOOK, {"role": ROLE}).fetchone()
+        arguments["context"] = connection  # the others copy its adapters and need not look up the types of pgvector
+        row = connection.execute(_ROLES, {"role": ROLE}).fetchone()
     assert row is not None
     role, bypasses = row
     if bypasses and role is None:
         raise SchemaError(
-            f"the login role of {masked(url)} bypasses row-level security and may not act as {ROLE}, so workspaces"
-            f" would not be kept apart; run `GRANT {ROLE} TO {asked.get('user') or 'the role'}`"
+            f"the login role of {mask_password(url)} bypasses row-level security and may not act as {ROLE}, so"
+            f" workspaces would not be kept apart; run `GRANT {ROLE} TO {asked.get('user') or 'the role'}`"
         )
     return Session(arguments, search_path, role)
 
 
-# Superusers, and roles with BYPASSRLS, see all rows whatever the policies say; so we act as the service's role.
-_LOOK = """
+# The service's role, if the login role may act as it, and whether the login role bypasses the policies: superusers and
+# roles with BYPASSRLS see all rows, so they must act as the service's role.
+_ROLES = """
 select (select rolname from pg_roles where rolname = %(role)s and pg_has_role(session_user, oid,
            case when current_setting('server_version_num')::int < 160000 then 'member' else 'set' end)),
        (select rolsuper or rolbypassrls from pg_roles where rolname = session_user)
 """
 
 
-async def configure(connection: AsyncConnection[Row], search_path: str, role: str | None) -> None:
-    """Give a new connection its settings; with a `role` it acts as that from now on, and not as its login."""
-    await connection.set_autocommit(True)  # set here: a library that connects by the pool's arguments passes its own
+_LIMITS = {
+    # A last resort against a process that is frozen in the middle of a transaction: its locks are released after this
+    # time. Our own transactions idle only while their next batch is put together, for a second at most.
+    "idle_in_transaction_session_timeout": "10s",
+    # Nobody waits longer for a lock; whoever has one keeps it for tenths of a second.
+    "lock_timeout": "20s",
+}
+
+
+async def configure(
+    connection: AsyncConnection[Row], search_path: str, role: str | None, *, limits: bool = True
+) -> None:
+    """Give a new connection its settings.
+
+    Args:
+        connection: The new connection.
+        search_path: The schemas in which names are looked up.
+        role: The role that it acts as; None is its login role.
+        limits: Whether its transactions are ended when they idle or wait for a lock for too long.
+    """
+    await connection.set_autocommit(True)  # not in the arguments: a library that connects with them passes its own
     settings = {"search_path": search_path, "timezone": "UTC", "jit": "off"}
     if role is not None:
         settings["role"] = role
+    if limits:
+        settings |= _LIMITS
     calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
     await connection.execute(f"select {calls}", _flat(settings), prepare=False)
 
 
 async def check_if_idle(connection: Connection) -> None:
-    """Ask a connection that was idle for long whether it is still there; raises if not, and the pool replaces it."""
+    """Check a connection that was idle for long; raises if it is dead, so that the pool replaces it."""
     if time.monotonic() - connection.last_used > _CHECK_AFTER_SECONDS:
         await AsyncConnectionPool.check_connection(connection)
 
 
-async def begin(connection: Connection, settings: Mapping[str, str], *, turn: bool) -> None:
-    """Begin a transaction with these settings, in one round trip: as one message, whose values the client puts in.
-
-    With `turn`, it waits for the workspace's turn to write, and has it until it ends.
-    """
+async def begin(connection: Connection, settings: Mapping[str, str], *, write_lock: bool) -> None:
+    """Begin a transaction with these settings, in one round trip; with `write_lock`, wait for the workspace's lock."""
     statement, values = "begin; " + _set_local(len(settings)), _flat(settings)
-    if turn:
-        statement, values = f"{statement}; {TAKE_TURN}", [*values, settings["reme.workspace"]]
+    if write_lock:
+        statement, values = f"{statement}; {WRITE_LOCK}", [*values, settings["reme.workspace"]]
+    # One message with several statements can have no parameters, so the client puts the values into its text.
     await AsyncClientCursor(connection).execute(statement, values)
 
 
 async def run(connection: Connection, settings: Mapping[str, str], sql: str, params: Params) -> list[Row]:
-    """Send the settings and the statement together; without an explicit transaction they form one of their own."""
+    """Send the settings and the statement together, outside of a transaction: the two form one of their own."""
     cursor = connection.cursor(binary=True)
     async with connection.pipeline():
         await connection.execute(_set_local(len(settings)), _flat(settings))
         await cursor.execute(sql, params)
-    # Asking the cursor for its description would build an object for each column.
-    answered = cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
-    return await cursor.fetchall() if answered else []
+    # `cursor.description` would say the same, but builds an object for each column.
+    has_rows = cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
+    return await cursor.fetchall() if has_rows else []
 
 
 def _flat(settings: Mapping[str, str]) -> list[str]:

@@ -23,7 +23,7 @@ def prompt(name: str, language: Language, **values: object) -> list[dict[str, An
     Args:
         name: The file's name without its ending.
         language: The folder.
-        values: For every `$name` of the file. Text that others wrote must be fenced (`reme_core.text.fence`).
+        values: For every `$name` of the file. Text that others wrote must be fenced (`reme_core.prompts.fence`).
 
     Raises:
         KeyError: A value is missing.

@@ -24,13 +24,18 @@ def fenced(text: str, tag: str) -> str:
     return f"<{tag}>\n{defused.strip()}\n</{tag}>"
 
 
+def holds_note(text: str) -> bool:
+    """Whether a recalled note stands in a text."""
+    return f"<{NOTE}" in text
+
+
 def without_notes(text: str) -> str:
     r"""Take recalled notes out of what was said; one that was cut off before its end goes to the end.
 
     >>> without_notes("Hi! <memory_note>\n1. likes tea\n</memory_note> What now?")
     'Hi!  What now?'
     """
-    return _NOTES.sub("", text).strip() if f"<{NOTE}" in text else text
+    return _NOTES.sub("", text).strip() if holds_note(text) else text
 
 
 _NOTES: Final = re.compile(rf"<{NOTE}\b[^>]*>.*?(?:</{NOTE}\s*>|\Z)", re.DOTALL)

@@ -1,22 +1,24 @@
 """The note: what an agent is told of what was recalled, as fenced data within a budget of tokens.
 
-Standing wishes and facts come first, since they hold whatever is asked; then memories, best first; then what was said
-in earlier conversations, word for word.
+Standing instructions come first, since they hold whatever is asked; then statements, each with its date, the newest
+first, so that of two about one thing the current one stands before what it replaced; then what was said in earlier
+conversations, word for word. Nothing is said to hold always, and vague times stay as they were said.
 """
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
-from reme_core.ops.notes import as_text, note
-from reme_core.ops.transcript import condense
 from reme_core.prompts import Language, phrase
-from reme_core.schema import Hit, Kind, Memory, Message
-from reme_core.text.budget import count_tokens, fit
+from reme_core.prompts.budget import count_tokens, fit
+from reme_core.prompts.note_text import as_text, note
+from reme_core.prompts.transcript import condense
+from reme_core.types import Hit, Kind, Memory, Message
 
 Item = TypeVar("Item")
 
@@ -37,7 +39,7 @@ class Note:
     Attributes:
         text: The fenced note, for a user-role message or the system prompt.
         hits: What stands in it, best first, without the standing memories.
-        standing: The instructions and facts that stand in it whatever was asked.
+        standing: The instructions and profile facts that stand in it whatever was asked.
         tokens: What it costs the model, about.
         turn_id: The turn it was made for.
         error: Why there is none, where memory failed and errors are logged.
@@ -91,8 +93,7 @@ def render(
     zone = ZoneInfo(timezone)
 
     def line(memory: Memory) -> str:
-        when = _when(memory, language, zone)
-        return f"- {condense(as_text(memory, language), LONGEST)}{f' ({when})' if when else ''}"
+        return f"- {_statement(memory, language, zone)}"
 
     def quote(message: Memory) -> str:
         day = f", {message.observed_at.astimezone(zone):%Y-%m-%d}" if message.observed_at else ""
@@ -100,23 +101,28 @@ def render(
 
     left = budget - count_tokens(note("-", language))
     titles = [phrase(name, language) for name in ("note_standing", "note_remembered", "note_said")]
-    always, spent = _fitting(standing, min(left, int(budget * STANDING_SHARE)), titles[0], line)
-    left -= spent
-    known = {m.memory_id for m in always}
+    instructions = [memory for memory in standing if memory.kind == Kind.INSTRUCTION]
+    facts = [memory for memory in standing if memory.kind != Kind.INSTRUCTION]
+    share = min(left, int(budget * STANDING_SHARE))
+    always, spent = _fitting(instructions, share, titles[0], line)
+    known_facts, facts_spent = _fitting(facts, share - spent, titles[1], line)
+    left -= spent + facts_spent
+    known = {m.memory_id for m in (*always, *known_facts)}
     recalled = [hit for hit in hits if hit.memory.memory_id not in known]
     memories = [hit for hit in recalled if hit.memory.kind != Kind.CONVERSATION]
     messages = [hit for hit in recalled if hit.memory.kind == Kind.CONVERSATION]
     kept, spent = _fitting(memories, left, titles[1], lambda hit: line(hit.memory))
     quoted, _ = _fitting(messages, left - spent, titles[2], lambda hit: quote(hit.memory))
+    statements = sorted([*known_facts, *(hit.memory for hit in kept)], key=_said_at, reverse=True)
     lines = [
         [line(memory) for memory in always],
-        [line(hit.memory) for hit in kept],
+        [line(memory) for memory in statements],
         [quote(hit.memory) for hit in quoted],
     ]
     text = note(
         "\n".join("\n".join([title, *part]) for title, part in zip(titles, lines, strict=True) if part), language
     )
-    return Rendered(text, tuple(always), (*kept, *quoted), count_tokens(text))
+    return Rendered(text, (*always, *known_facts), (*kept, *quoted), count_tokens(text))
 
 
 def _fitting(items: Sequence[Item], budget: int, title: str, text_of: Callable[[Item], str]) -> tuple[list[Item], int]:
@@ -134,6 +140,16 @@ _DATES: Final[dict[Language, dict[str, str]]] = {
     "zh": {"on": "{since}", "span": "{since} 至 {until}", "since": "自 {since} 起", "until": "至 {until}",
            "said": "{said} 所说", "join": "，"},
 }  # fmt: skip
+
+
+def _statement(memory: Memory, language: Language, zone: ZoneInfo) -> str:
+    """One statement with its date: what somebody said as a quotation, what was read from it as a sentence."""
+    text = condense(as_text(memory, language), LONGEST)
+    if memory.metadata.get("mode") == "quoted" and memory.observed_at:
+        speaker = f", {memory.author}" if memory.author.lower() not in ("", "user", "human") else ""
+        return f"{_long_date(memory.observed_at.astimezone(zone).date(), language)}{speaker}: “{text}”"
+    when = _when(memory, language, zone)
+    return f"{text} ({when})" if when else text
 
 
 def _when(memory: Memory, language: Language, zone: ZoneInfo) -> str:
@@ -155,6 +171,16 @@ def _when(memory: Memory, language: Language, zone: ZoneInfo) -> str:
     dates = {"since": from_then, "until": till_then, "said": said}
     said_when = (words["said"] if holds or told else "{said}") if said else ""
     return words["join"].join(part.format(**dates) for part in (holds, said_when) if part)
+
+
+def _long_date(day: date, language: Language) -> str:
+    if language == "zh":
+        return f"{day.year}年{day.month}月{day.day}日"
+    return f"on {day.day} {calendar.month_name[day.month]} {day.year}"
+
+
+def _said_at(memory: Memory) -> datetime:
+    return memory.observed_at or memory.created_at
 
 
 def _day(moment: datetime | None, zone: ZoneInfo) -> date | None:

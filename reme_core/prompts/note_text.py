@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reme_core.prompts import Language, phrase
-from reme_core.schema import Memory
-from reme_core.text.fence import NOTE, fenced
+from reme_core.prompts.fence import NOTE, fenced
+from reme_core.types import Memory
 
 
 def as_text(memory: Memory, language: Language) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
-from reme_core.prompts import Language
-from reme_core.schema import Message
+from reme_core.prompts import Language, phrase
+from reme_core.prompts.budget import count_tokens
+from reme_core.prompts.fence import without_notes
 from reme_core.text.answers import strip_thinking
-from reme_core.text.budget import count_tokens
-from reme_core.text.fence import without_notes
 from reme_core.text.terms import language_of
+from reme_core.types import Message
 
 MAX_MESSAGE = 1_500
 """Characters of one message that a prompt shows; the rest of a long tool result seldom teaches anything."""
@@ -48,6 +49,26 @@ def condense(text: str, limit: int) -> str:
         if place >= limit // 2:
             return cut[: place + 1].rstrip(" ,，、") + "…"
     return cut + "…"
+
+
+def message_before(message: Message, spoken: Sequence[Message]) -> Message | None:
+    """The assistant's message that a message may answer: the one right before it in its conversation."""
+    session = [m for m in spoken if m.session_id == message.session_id]
+    place = next((place for place, m in enumerate(session) if m.message_id == message.message_id), 0)
+    last = session[place - 1] if place else None
+    return last if last is not None and last.role == "assistant" else None
+
+
+def quoted_answer(answer: str, asked: Message, language: Language) -> str:
+    """An answer behind the questions of the assistant's message before it; alone where that asks nothing.
+
+    >>> quoted_answer("yep, Wednesdays", Message(role="assistant", content="Nice. Do you swim?"), "en")
+    '(asked: “Do you swim?”) yep, Wednesdays'
+    """
+    questions = re.findall(r"[^.!?。！？\n]+[?？]+", asked.content)
+    if not questions:
+        return answer
+    return phrase("quoted_answer", language, question=condense(" ".join(questions), 200), answer=answer)
 
 
 def transcript(messages: Sequence[Message], *, budget: int = MAX_TRANSCRIPT, first: int = 1) -> str:

@@ -1,6 +1,6 @@
-"""The HTTP and MCP services, and the keys to them."""
+"""The HTTP and MCP services, and their API keys."""
 
-from reme_core.extras import needing
+from reme_core.errors import require_extra
 
-with needing("server,mcp"):
-    import fastapi  # noqa: F401 - all of it stands on this
+with require_extra("server,mcp"):
+    import fastapi  # noqa: F401 - every module here needs it

@@ -1,7 +1,7 @@
-"""API keys: optional, bound to workspaces or good for all, and kept only as slow hashes.
+"""API keys: optional, valid for some workspaces or for all, and stored only as slow hashes.
 
-A key reads `reme_<id>_<secret>`. The id finds its row; the secret is 256 random bits, of which the database keeps a
-scrypt hash. A key that was found good stays so for a few seconds without asking again, so a request costs no hash.
+A key has the form `reme_<id>_<secret>`. The id names its row; the secret is 256 random bits, of which the database
+stores a scrypt hash.
 """
 
 from __future__ import annotations
@@ -19,51 +19,49 @@ import anyio.to_thread
 from starlette.requests import HTTPConnection
 
 from reme_core.errors import NotFoundError
-from reme_core.schema import now
+from reme_core.postgres.database import Database, check_workspace
 from reme_core.server.errors import AccessError
-from reme_core.store.database import Database, check_workspace
+from reme_core.types import now
 
 _PREFIX: Final = "reme"
-_SCRYPT: Final = {"n": 2**14, "r": 8, "p": 1}  # OWASP's lowest for memory-hard hashes of guessable secrets; ours is not
-_REMEMBERED_SECONDS: Final = 5.0
-"""How long a revoked key may still work in a process that saw it just before."""
-_MOST_REMEMBERED: Final = 10_000
+# The least that OWASP recommends for passwords. It is enough here: nobody can guess 256 random bits.
+_SCRYPT: Final = {"n": 2**14, "r": 8, "p": 1}
+# A verified key is trusted this long without another look, so that most requests cost no hash. For as long, a revoked
+# key may still work in another process.
+_CACHE_SECONDS: Final = 5.0
+_CACHE_SIZE: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a caller may do; `workspaces` None means all of them."""
+    """What a caller may do.
+
+    Attributes:
+        key_id: The caller's API key; empty where no keys are used.
+        workspaces: The workspaces it may read and write; None means all.
+    """
 
     key_id: str = ""
     workspaces: frozenset[str] | None = None
 
     def check(self, *workspaces: str) -> None:
-        """Let the caller pass.
+        """Check that the caller may use all of these workspaces.
 
         Raises:
-            AccessError: Its key is not for one of these workspaces.
+            AccessError: The key is not for one of them; the status is 403.
         """
         closed = [name for name in workspaces if self.workspaces is not None and name not in self.workspaces]
         if closed:
             raise AccessError(f"this API key is not for the workspace '{closed[0]}'", status=403)
 
-    def check_all(self) -> None:
-        """Let the caller do what concerns all workspaces.
 
-        Raises:
-            AccessError: Its key is for some workspaces only.
-        """
-        if self.workspaces is not None:
-            raise AccessError("this API key is for single workspaces; use one that is for all of them", status=403)
-
-
-EVERYTHING: Final = Access()
-"""The access of everybody, where there are no keys."""
+FULL_ACCESS: Final = Access()
+"""What everybody may do while there are no keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as it is listed; its secret is kept nowhere."""
+    """A key without its secret, which is stored nowhere. `workspaces` None means all."""
 
     key_id: str
     label: str
@@ -73,8 +71,8 @@ class ApiKey:
     revoked_at: datetime | None
 
     @property
-    def active(self) -> bool:
-        """Whether it opens anything."""
+    def is_active(self) -> bool:
+        """Whether it is accepted: neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > now())
 
 
@@ -83,18 +81,19 @@ class ApiKeys:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._good: dict[bytes, tuple[float, Access]] = {}
-        self._any: tuple[float, bool] = (0.0, False)
+        # Both hold, first, the time on the monotonic clock until which they may be used.
+        self._verified: dict[bytes, tuple[float, Access]] = {}
+        self._has_any: tuple[float, bool] = (0.0, False)
 
     async def create(
         self, label: str = "", workspaces: Iterable[str] | None = None, *, expires_at: datetime | None = None
     ) -> str:
-        """Make a key and return it. This is the only time that it can be seen.
+        """Make a key and return it. It cannot be shown again.
 
         Args:
             label: Whom or what it is for.
-            workspaces: What it opens; None opens all.
-            expires_at: From when on it opens nothing.
+            workspaces: The workspaces it is valid for; None means all.
+            expires_at: When it ceases to be valid; None means never.
 
         Raises:
             InputError: A workspace id cannot be one.
@@ -108,11 +107,11 @@ class ApiKeys:
                 " values (%s, %s, %s, %s, %s, %s)",
                 [key_id, label, salt, digest, named, expires_at],
             )
-        self._any = (0.0, False)
+        self._forget_cached()
         return f"{_PREFIX}_{key_id}_{secret}"
 
     async def list(self) -> list[ApiKey]:
-        """All keys ever made, the newest first."""
+        """All keys, revoked and expired ones included, the newest first."""
         async with self._database.maintenance() as connection:
             cursor = await connection.execute(
                 "select key_id, label, workspaces, created_at, expires_at, revoked_at from reme.api_key"
@@ -121,10 +120,10 @@ class ApiKeys:
             return [ApiKey(*row) for row in await cursor.fetchall()]
 
     async def revoke(self, key_id: str) -> None:
-        """Take a key back. Other processes notice within seconds.
+        """Make a key invalid; other processes notice within five seconds.
 
         Raises:
-            NotFoundError: There is none of that id.
+            NotFoundError: There is no key of that id.
         """
         async with self._database.maintenance() as connection:
             cursor = await connection.execute(
@@ -132,54 +131,58 @@ class ApiKeys:
             )
             if cursor.rowcount == 0:
                 raise NotFoundError(f"there is no API key '{key_id}'; `reme keys list` shows those there are")
-        self._good.clear()
-        self._any = (0.0, False)
+        self._forget_cached()
 
     async def clear(self) -> int:
-        """Delete all keys, so that none is needed any more; returns how many there were."""
+        """Delete all keys, so that none is needed any more, and return how many there were."""
         async with self._database.maintenance() as connection:
             cursor = await connection.execute("delete from reme.api_key")
             count = cursor.rowcount
-        self._good.clear()
-        self._any = (0.0, False)
+        self._forget_cached()
         return count
 
     async def access(self, connection: HTTPConnection) -> Access:
-        """What whoever sent this request may do.
+        """What the sender of this request may do, by the API key in its headers.
 
         Raises:
-            AccessError: There are keys, and it brought none, or an unknown, revoked or expired one.
+            AccessError: There are keys, and the request has none, or an unknown, revoked or expired one; the status
+                is 401.
         """
-        if not await self.any():
-            return EVERYTHING
-        given = _given(connection)
-        if not given:
+        if not await self.has_any():
+            return FULL_ACCESS
+        key = _key_in_headers(connection)
+        if not key:
             raise AccessError("an API key is needed; send it as `Authorization: Bearer reme_…`", status=401)
-        fingerprint = hashlib.sha256(given.encode("utf-8", "surrogatepass")).digest()
-        until, access = self._good.get(fingerprint, (0.0, EVERYTHING))
+        fingerprint = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+        until, access = self._verified.get(fingerprint, (0.0, FULL_ACCESS))
         if time.monotonic() > until:
-            access = await self._found(given)
-            if len(self._good) >= _MOST_REMEMBERED:
-                self._good.clear()
-            self._good[fingerprint] = (time.monotonic() + _REMEMBERED_SECONDS, access)
+            access = await self._verify(key)
+            if len(self._verified) >= _CACHE_SIZE:
+                self._verified.clear()
+            self._verified[fingerprint] = (time.monotonic() + _CACHE_SECONDS, access)
         return access
 
-    async def any(self) -> bool:
-        """Whether one is needed: there are keys, if only expired ones; no door opens by losing its last key."""
-        until, there = self._any
+    async def has_any(self) -> bool:
+        """Whether there are keys, so that requests need one."""
+        until, exists = self._has_any
         if time.monotonic() > until:
             async with self._database.maintenance() as connection:
+                # Revoked and expired keys count: a service must not open to everybody when its last key expires.
                 cursor = await connection.execute("select exists (select from reme.api_key)")
-                there = bool((await cursor.fetchall())[0][0])
-            self._any = (time.monotonic() + _REMEMBERED_SECONDS, there)
-        return there
+                exists = bool((await cursor.fetchall())[0][0])
+            self._has_any = (time.monotonic() + _CACHE_SECONDS, exists)
+        return exists
 
-    async def _found(self, given: str) -> Access:
-        refused = AccessError("this API key is unknown, revoked or expired", status=401)
-        prefix, _, rest = given.partition("_")
+    def _forget_cached(self) -> None:
+        self._verified.clear()
+        self._has_any = (0.0, False)
+
+    async def _verify(self, key: str) -> Access:
+        refusal = AccessError("this API key is unknown, revoked or expired", status=401)
+        prefix, _, rest = key.partition("_")
         key_id, _, secret = rest.partition("_")
-        if prefix != _PREFIX or not secret or "\0" in given or not given.isascii():
-            raise refused
+        if prefix != _PREFIX or not secret or "\0" in key or not key.isascii():
+            raise refusal
         async with self._database.maintenance() as connection:
             cursor = await connection.execute(
                 "select salt, digest, workspaces from reme.api_key where key_id = %s"
@@ -187,14 +190,15 @@ class ApiKeys:
                 [key_id],
             )
             row = await cursor.fetchone()
-        # Only keys that exist cost a hash: guessing ids is cheap for us, and guessing secrets is hopeless.
+        # An unknown id is refused without a hash, so that a flood of them costs us little. The answer's time then tells
+        # which ids exist, which is no help: an id alone opens nothing.
         if row is None or not hmac.compare_digest(await anyio.to_thread.run_sync(_digest, secret, row[0]), row[1]):
-            raise refused
+            raise refusal
         workspaces: Sequence[str] | None = row[2]
         return Access(key_id, None if workspaces is None else frozenset(workspaces))
 
 
-def _given(connection: HTTPConnection) -> str:
+def _key_in_headers(connection: HTTPConnection) -> str:
     scheme, _, token = connection.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return token.strip()

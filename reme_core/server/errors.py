@@ -1,4 +1,4 @@
-"""Errors as the service tells them: `{"code", "message", "request_id"}`, with a status that says whose fault it is."""
+"""Errors as the services answer them: a status, and the JSON object `{"code", "message", "request_id"}`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from reme_core.errors import (
     NotFoundError,
     ReMeError,
 )
-from reme_core.server.wire import problems_in
+from reme_core.server.wire import describe_problems
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _STATUS: Final[tuple[tuple[type[ReMeError], int], ...]] = (
     (InputError, 422),
     (NotFoundError, 404),
     (ConflictError, 409),
-    (ConfigurationError, 409),  # the request is fine, but this service is not set up for it
+    (ConfigurationError, 409),  # the request is valid, but this service is not configured for it
     (EmbeddingModelError, 409),
     (FlowError, 422),
     (DatabaseError, 503),
@@ -43,7 +43,7 @@ _STATUS: Final[tuple[tuple[type[ReMeError], int], ...]] = (
     (ModelAnswerError, 502),
     (ModelError, 502),
 )
-"""The status of each error; the first that fits counts."""
+"""The HTTP status of each class of errors; the first class that an error belongs to counts."""
 
 _CODES: Final = {
     400: "bad_request",
@@ -64,7 +64,7 @@ class ErrorBody(BaseModel):
 
 
 class AccessError(ReMeError):
-    """No API key was given, or one that may not do this. `status` is 401 or 403."""
+    """No valid API key was given (`status` 401), or one that may not do this (403)."""
 
     def __init__(self, message: str, *, status: int) -> None:
         super().__init__(message)
@@ -72,8 +72,8 @@ class AccessError(ReMeError):
         self.code = _CODES[status]
 
 
-def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The error answers of an endpoint, for the OpenAPI document."""
+def openapi_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The error responses of an endpoint, for FastAPI's `responses`, which the OpenAPI document shows."""
     texts = {
         401: "No API key, or an unknown one",
         403: "The API key is not for this workspace",
@@ -90,44 +90,44 @@ def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": ErrorBody, "description": texts[status]} for status in statuses}
 
 
-ALWAYS: Final = (401, 403, 413, 422, 500, 503, 504)
-"""What any endpoint that reads or writes memories may answer with."""
+COMMON_STATUSES: Final = (401, 403, 413, 422, 500, 503, 504)
+"""The error statuses that every endpoint which reads or writes memories may answer with."""
 
 
 def error_response(request_id: str, status: int, code: str, message: str) -> JSONResponse:
-    """An error as JSON."""
+    """An error as an HTTP response, with the headers that its status calls for."""
     body = {"code": code, "message": message, "request_id": request_id}
     headers = {"Retry-After": "1"} if status == 503 else {"WWW-Authenticate": "Bearer"} if status == 401 else None
     return JSONResponse(body, status, headers)
 
 
-def install(app: FastAPI) -> None:
-    """Have the app answer every error in this form."""
+def add_error_handlers(app: FastAPI) -> None:
+    """Have the app answer every error in the form of `ErrorBody`."""
 
     @app.exception_handler(ReMeError)
-    async def ours(request: Request, error: ReMeError) -> JSONResponse:
+    async def answer_reme_error(request: Request, error: ReMeError) -> JSONResponse:
         status = _status(error)
         if status >= 500:
             log.error("request %s: %s", _request_id(request), error, exc_info=error)
         return error_response(_request_id(request), status, error.code, str(error))
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        return error_response(_request_id(request), 422, InputError.code, _told(error))
+    async def answer_invalid_request(request: Request, error: RequestValidationError) -> JSONResponse:
+        return error_response(_request_id(request), 422, InputError.code, _validation_message(error))
 
     @app.exception_handler(psycopg.DataError)
-    async def unfit(request: Request, error: psycopg.DataError) -> JSONResponse:
+    async def answer_data_error(request: Request, error: psycopg.DataError) -> JSONResponse:
         message = f"a value does not fit: {error.diag.message_primary or error}"
         return error_response(_request_id(request), 422, InputError.code, message)
 
     @app.exception_handler(HTTPException)
-    async def refused(request: Request, error: HTTPException) -> JSONResponse:
+    async def answer_http_exception(request: Request, error: HTTPException) -> JSONResponse:
         code, message = _CODES.get(error.status_code, "bad_request"), str(error.detail)
         headers = dict(error.headers or {})
         if error.status_code == 404:
             message = f"there is no {request.url.path} here; see /docs"
         elif error.status_code == 405:
-            headers["Allow"] = ", ".join(_allowed(app, request.url.path))
+            headers["Allow"] = ", ".join(_allowed_methods(app, request.url.path))
             message = f"{request.url.path} takes {headers['Allow']} only"
         response = error_response(_request_id(request), error.status_code, code, message)
         response.headers.update(headers)
@@ -140,8 +140,8 @@ def _status(error: ReMeError) -> int:
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
-def _allowed(app: FastAPI, path: str) -> list[str]:
-    """All methods of a path; the router knows one route at a time, and each has but one method."""
+def _allowed_methods(app: FastAPI, path: str) -> list[str]:
+    # Starlette's own 405 names the methods of the first route that matches; a path here has a route for each method.
     for pattern, operations in app.openapi()["paths"].items():
         if compile_path(pattern)[0].match(path):
             return sorted(method.upper() for method in operations)
@@ -152,13 +152,13 @@ def _request_id(request: Request) -> str:
     return str(request.scope.get("request_id", ""))
 
 
-def _told(error: RequestValidationError) -> str:
-    found = []
+def _validation_message(error: RequestValidationError) -> str:
+    problems = []
     for problem in error.errors():
-        where = problem["loc"][1:]  # the first says body, query or path
+        where = problem["loc"][1:]  # without its first part, which is body, query or path
         if problem["type"] == "json_invalid":
             where, problem["msg"] = (), f"not valid JSON: {problem.get('ctx', {}).get('error', 'it cannot be read')}"
         elif not where and problem["type"] == "model_attributes_type":
             problem["msg"] = "give a JSON object, with the header Content-Type: application/json"
-        found.append({"loc": where, "msg": problem["msg"]})
-    return problems_in(found)
+        problems.append({"loc": where, "msg": problem["msg"]})
+    return describe_problems(problems)

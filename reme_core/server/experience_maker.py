@@ -1,6 +1,7 @@
-"""The endpoints of ExperienceMaker 0.1, before it was ReMe: `/retriever`, `/summarizer`, `/agent` and `/vector_store`.
+"""The endpoints of ExperienceMaker 0.1, which ReMe grew out of: `/retriever`, `/summarizer` and `/agent`.
 
-They run today's flows and answer in yesterday's words. (`/vector_store` has the same form in both, and is a flow.)
+They run the flows of today, and answer in the form that ExperienceMaker had. Its fourth endpoint, `/vector_store`, has
+kept its form, and is a flow.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from reme_core.server.errors import ALWAYS, documented
+from reme_core.server.errors import COMMON_STATUSES, openapi_errors
 from reme_core.server.route import JsonRoute
 from reme_core.server.service import TheAccess, TheService
-from reme_core.server.wire import FlowRequest, SearchRequest, TopK, TrajectoryIn, as_request
+from reme_core.server.wire import FlowRequest, SearchRequest, TopK, TrajectoryIn, flow_arguments
 
 
 class RetrieverRequest(SearchRequest):
@@ -61,45 +62,44 @@ class AgentResponse(BaseModel):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
-def router() -> APIRouter:
-    """The endpoints."""
-    routes = APIRouter(
-        route_class=JsonRoute,
-        tags=["ExperienceMaker 0.1"],
-        responses=documented(404, 409, 502, *ALWAYS),
-        deprecated=True,
+router = APIRouter(
+    route_class=JsonRoute,
+    tags=["ExperienceMaker 0.1"],
+    responses=openapi_errors(404, 409, 502, *COMMON_STATUSES),
+    deprecated=True,
+)
+
+
+@router.post("/retriever")
+async def retriever(body: RetrieverRequest, service: TheService, access: TheAccess) -> RetrieverResponse:
+    """`retrieve_task_memory` in ExperienceMaker's words."""
+    request = flow_arguments(body) | {"query": body.query, "top_k": body.top_k}
+    response = await service.execute("retrieve_task_memory", request, access)
+    experiences = [_experience(memory) for memory in response.metadata["memory_list"]]
+    return RetrieverResponse(experience_list=experiences, experience_merged=response.answer)
+
+
+@router.post("/summarizer")
+async def summarizer(body: SummarizerRequest, service: TheService, access: TheAccess) -> SummarizerResponse:
+    """`summary_task_memory` in ExperienceMaker's words."""
+    request = flow_arguments(body)
+    request["trajectories"] = request.pop("traj_list", [])
+    response = await service.execute("summary_task_memory", request, access)
+    return SummarizerResponse(
+        experience_list=[_experience(memory) for memory in response.metadata["memory_list"]],
+        deleted_experience_ids=response.metadata.get("deleted_memory_ids", []),
     )
 
-    @routes.post("/retriever")
-    async def retriever(body: RetrieverRequest, service: TheService, access: TheAccess) -> RetrieverResponse:
-        """`retrieve_task_memory` in ExperienceMaker's words."""
-        request = as_request(body) | {"query": body.query, "top_k": body.top_k}
-        found = await service.execute("retrieve_task_memory", request, access)
-        experiences = [as_experience(memory) for memory in found.metadata["memory_list"]]
-        return RetrieverResponse(experience_list=experiences, experience_merged=found.answer)
 
-    @routes.post("/summarizer")
-    async def summarizer(body: SummarizerRequest, service: TheService, access: TheAccess) -> SummarizerResponse:
-        """`summary_task_memory` in ExperienceMaker's words."""
-        request = as_request(body)
-        request["trajectories"] = request.pop("traj_list", [])
-        made = await service.execute("summary_task_memory", request, access)
-        return SummarizerResponse(
-            experience_list=[as_experience(memory) for memory in made.metadata["memory_list"]],
-            deleted_experience_ids=made.metadata.get("deleted_memory_ids", []),
-        )
-
-    @routes.post("/agent")
-    async def agent(body: AgentRequest, service: TheService, access: TheAccess) -> AgentResponse:
-        """`react` in ExperienceMaker's words."""
-        said = await service.execute("react", as_request(body), access)
-        return AgentResponse(answer=said.answer, messages=said.messages)
-
-    return routes
+@router.post("/agent")
+async def agent(body: AgentRequest, service: TheService, access: TheAccess) -> AgentResponse:
+    """`react` in ExperienceMaker's words."""
+    response = await service.execute("react", flow_arguments(body), access)
+    return AgentResponse(answer=response.answer, messages=response.messages)
 
 
-def as_experience(memory: dict[str, Any]) -> dict[str, Any]:
-    """A memory of the wire, in the form that it had then."""
+def _experience(memory: dict[str, Any]) -> dict[str, Any]:
+    """A memory of a flow's response, in ExperienceMaker's form."""
     return {
         "workspace_id": memory["workspace_id"],
         "experience_id": memory["memory_id"],

@@ -1,7 +1,4 @@
-"""What stands before every request: an id, a limit of size and time, the count, and the last catch of errors.
-
-It is plain ASGI and adds some microseconds.
-"""
+"""ASGI middleware for every request: an id, limits of size and time, metrics, and an answer to unexpected errors."""
 
 from __future__ import annotations
 
@@ -15,25 +12,26 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reme_core.schema import new_id
 from reme_core.server.errors import error_response
 from reme_core.server.metrics import Metrics
+from reme_core.types import new_id
 
 log = logging.getLogger(__name__)
 
-HEADER: Final = "X-Request-ID"
-_USABLE: Final = re.compile(r"[\w.:-]{1,100}", re.ASCII)
+_REQUEST_ID_HEADER: Final = "X-Request-ID"
+# Callers may name their requests themselves, but by nothing that could forge a line of the log.
+_REQUEST_ID: Final = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class Guard:
-    """Wraps an app.
+    """Middleware around an ASGI app.
 
     Args:
-        app: What answers the requests.
-        metrics: Where they are counted.
+        app: The app that answers the requests.
+        metrics: Where requests are counted.
         max_body_bytes: Larger bodies are refused with 413.
-        timeout_seconds: A request that isn't answered by then is cancelled, and answered with 504.
+        timeout_seconds: A request that takes longer is cancelled and answered with 504.
     """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, max_body_bytes: int, timeout_seconds: float) -> None:
@@ -43,58 +41,68 @@ class Guard:
         self._timeout_seconds = timeout_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request, as ASGI defines it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        asked = headers.get(HEADER, "")
-        request_id = scope["request_id"] = asked if _USABLE.fullmatch(asked) else new_id()
-        begun, status = time.perf_counter(), 0
+        request_id = headers.get(_REQUEST_ID_HEADER, "")
+        if not _REQUEST_ID.fullmatch(request_id):
+            request_id = new_id()
+        scope["request_id"] = request_id
+        started, status = time.perf_counter(), 0
 
-        async def answer(message: Message) -> None:
+        async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)[HEADER] = request_id
+                MutableHeaders(scope=message)[_REQUEST_ID_HEADER] = request_id
             await send(message)
 
         problem: tuple[int, str, str] | None = None
-        self._metrics.under_way.inc()
+        self._metrics.in_progress.inc()
         try:
             if int(headers.get("content-length") or 0) > self._max_body_bytes:
                 problem = (413, "too_large", self._too_large())
             else:
                 async with asyncio.timeout(self._timeout_seconds) as limit:
-                    await self._app(scope, self._measured(receive), answer)
+                    await self._app(scope, self._limit_body(receive), send_with_id)
         except TimeoutError:
-            if not limit.expired():
+            if not limit.expired():  # a TimeoutError of the app itself
                 raise
             problem = (504, "timeout", f"it took longer than {self._timeout_seconds:g} seconds (http.timeout_seconds)")
         except Exception:
             log.exception("request %s failed", request_id)
             problem = (500, "internal", "an error of the service itself; its log tells more under this request id")
         finally:
-            if problem is not None and not status:
-                await error_response(request_id, *problem)(scope, receive, answer)
-            self._metrics.under_way.dec()
+            if problem is not None and not status:  # once an answer has begun, its status cannot be taken back
+                await error_response(request_id, *problem)(scope, receive, send_with_id)
+            self._metrics.in_progress.dec()
+            # Whatever a caller can make up must not become a label: each value would be a time series of its own.
             method = scope["method"] if scope["method"] in _METHODS else "other"
             route = getattr(scope.get("route"), "path", "unknown")
-            self._metrics.answered(route, method, status or 499, time.perf_counter() - begun)
+            # 499 is nginx's status for a caller that hung up before the answer.
+            self._metrics.count(route, method, status or 499, time.perf_counter() - started)
 
-    def _measured(self, receive: Receive) -> Receive:
-        """Refuse a body that comes in pieces without saying how long it is, once it is too long."""
-        taken = 0
+    def _limit_body(self, receive: Receive) -> Receive:
+        """A `receive` that refuses a body once more than the allowed bytes have come.
 
-        async def measured() -> Message:
-            nonlocal taken
+        Raises:
+            HTTPException: The body is too large; the status is 413.
+        """
+        # A body sent in chunks has no Content-Length, so it has to be counted.
+        count = 0
+
+        async def receive_limited() -> Message:
+            nonlocal count
             message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > self._max_body_bytes:
-                raise HTTPException(413, self._too_large())  # as one of its own, FastAPI lets it pass
+            count += len(message.get("body", b""))
+            if count > self._max_body_bytes:
+                # FastAPI turns any other exception that is raised while it reads a body into a 400.
+                raise HTTPException(413, self._too_large())
             return message
 
-        return measured
+        return receive_limited
 
     def _too_large(self) -> str:
         return f"the body is larger than {self._max_body_bytes:,} bytes (http.max_body_bytes)"

@@ -1,7 +1,6 @@
-"""The HTTP service: every flow as `POST /{flow}`, a REST surface below `/v1`, health, metrics and documentation.
+"""The HTTP service: every flow as `POST /{flow}`, REST endpoints below `/v1`, health, metrics and documentation.
 
-`create_app` makes an ASGI app for any server; `reme serve`, or `reme backend=http` as ReMe 0.1 has it, runs it with
-uvicorn.
+`create_app` makes an ASGI app for any server; `reme serve`, or ReMe 0.1's `reme backend=http`, runs it with uvicorn.
 """
 
 from __future__ import annotations
@@ -15,18 +14,19 @@ from pydantic import BaseModel, Field
 from starlette.responses import PlainTextResponse, Response
 
 from reme_core._version import __version__
-from reme_core.app import AsyncReMe
-from reme_core.flow.build import Flow
-from reme_core.flow.catalog import Catalog
-from reme_core.ops.state import RetrievalState
-from reme_core.server import errors, experience_maker, inspector, v1
-from reme_core.server.errors import ALWAYS, documented
+from reme_core.engine import Engine
+from reme_core.flows.build import Flow
+from reme_core.flows.catalog import Catalog
+from reme_core.flows.execute import Response as FlowResponse
+from reme_core.flows.state import RetrievalState
+from reme_core.server import experience_maker, inspector, v1
+from reme_core.server.errors import COMMON_STATUSES, add_error_handlers, openapi_errors
 from reme_core.server.guard import Guard
 from reme_core.server.metrics import Metrics
 from reme_core.server.route import JsonRoute
 from reme_core.server.service import Service, TheAccess, TheService
 from reme_core.server.stream import event_stream, wants_events
-from reme_core.server.wire import FlowRequest, FlowResponse, as_request, request_model
+from reme_core.server.wire import FlowRequest, flow_arguments, request_model
 from reme_core.settings import Settings
 
 
@@ -45,28 +45,26 @@ class FlowEntry(BaseModel):
     input_schema: dict[str, Any]
 
 
-def create_app(source: AsyncReMe | Settings | None = None) -> FastAPI:
+def create_app(source: Engine | Settings | None = None) -> FastAPI:
     """The service as an ASGI app.
 
     Args:
-        source: An open memory, which stays open when the app stops; or settings, or None for those of the environment,
-            by which one is opened when the app starts, and closed when it stops.
+        source: An open engine, which stays open when the app stops; or settings (None: those of the environment), with
+            which an engine is opened when the app starts and closed when it stops.
 
     Raises:
         FlowError: A flow cannot be built; nothing was opened.
-        ConfigurationError: An op that is set does not exist, or its parameter does not fit.
+        ConfigurationError: The settings name an op that does not exist, or a parameter that it does not take.
     """
-    settings = source.settings if isinstance(source, AsyncReMe) else source or Settings.load()
+    settings = source.settings if isinstance(source, Engine) else source or Settings.load()
     catalog = Catalog(settings)
     catalog.check()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            opened = source if isinstance(source, AsyncReMe) else AsyncReMe(settings)
-            if opened is not source:
-                await stack.enter_async_context(opened)
-            app.state.service = Service(opened)
+            engine = source if isinstance(source, Engine) else await stack.enter_async_context(Engine(settings))
+            app.state.service = Service(engine)
             yield
 
     app = FastAPI(
@@ -77,33 +75,32 @@ def create_app(source: AsyncReMe | Settings | None = None) -> FastAPI:
         redoc_url=None,
     )
     metrics = Metrics()
-    errors.install(app)
+    add_error_handlers(app)
     app.add_middleware(
         Guard,
         metrics=metrics,
         max_body_bytes=settings.http.max_body_bytes,
         timeout_seconds=settings.http.timeout_seconds,
     )
-    app.include_router(_upkeep(catalog, metrics))
+    app.include_router(_service_routes(catalog, metrics))
     flows = APIRouter(route_class=JsonRoute, tags=["flows"])
-    # Routes are tried one after the other; somebody waits for a retrieval, so these come first.
+    # Routes are tried in order. Somebody waits for the answer of a retrieval, so these come first.
     for flow in sorted(map(catalog.get, catalog.names()), key=lambda flow: flow.state is not RetrievalState):
-        _offer(flows, flow, stream=catalog.content(flow.name).stream)
+        _add_flow_endpoint(flows, flow, stream=catalog.content(flow.name).stream)
     app.include_router(flows)
-    app.include_router(v1.router())
-    app.include_router(experience_maker.router())
-    app.include_router(inspector.router())
+    app.include_router(v1.router)
+    app.include_router(experience_maker.router)
+    app.include_router(inspector.router)
     return app
 
 
-def _upkeep(catalog: Catalog, metrics: Metrics) -> APIRouter:
+def _service_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:
     router = APIRouter(tags=["service"])
-    listed = [
+    entries = [
         FlowEntry(
-            name=name, description=made.description, flow_content=made.flow_content, input_schema=made.input_schema
+            name=name, description=flow.description, flow_content=flow.flow_content, input_schema=flow.input_schema
         )
-        for name in catalog.names()
-        for made in [catalog.content(name)]
+        for name, flow in ((name, catalog.content(name)) for name in catalog.names())
     ]
 
     @router.get("/health")
@@ -114,9 +111,9 @@ def _upkeep(catalog: Catalog, metrics: Metrics) -> APIRouter:
     @router.get("/list", name="list")
     async def list_flows() -> list[FlowEntry]:
         """The flows; each is an endpoint of its name."""
-        return listed
+        return entries
 
-    @router.get("/metrics", response_class=PlainTextResponse, responses=documented(401, 403, 503))
+    @router.get("/metrics", response_class=PlainTextResponse, responses=openapi_errors(401, 403, 503))
     async def numbers(access: TheAccess) -> Response:
         """Numbers for Prometheus."""
         return metrics.response()
@@ -124,20 +121,20 @@ def _upkeep(catalog: Catalog, metrics: Metrics) -> APIRouter:
     return router
 
 
-def _offer(router: APIRouter, flow: Flow, *, stream: bool) -> None:
+def _add_flow_endpoint(router: APIRouter, flow: Flow, *, stream: bool) -> None:
     model = request_model(flow)
 
     async def endpoint(request: Request, body: FlowRequest, service: TheService, access: TheAccess) -> Any:
-        fields = as_request(body)
+        fields = flow_arguments(body)
         if stream or wants_events(request):
             return event_stream(request, lambda tell: service.execute(flow.name, fields, access, tell=tell))
         return await service.execute(flow.name, fields, access)
 
-    endpoint.__annotations__["body"] = model
+    endpoint.__annotations__["body"] = model  # FastAPI reads which model to validate the body with from here
     router.post(
         f"/{flow.name}",
         name=flow.name,
         summary=flow.description,
         response_model=FlowResponse,
-        responses=documented(404, 409, 502, *ALWAYS),
+        responses=openapi_errors(404, 409, 502, *COMMON_STATUSES),
     )(endpoint)

@@ -1,4 +1,4 @@
-"""Paths that come over the network: only files below the configured folders may be read and written."""
+"""Paths of libraries that callers name over the network: only configured folders may be read and written."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from reme_core.errors import InputError
 from reme_core.settings import Settings
 
 
-def confined(path: str, workspace: str, settings: Settings) -> Path:
-    """The folder that a caller names, once it is seen that the workspace's library in it lies where it may.
-
-    Links and `..` are followed before the look, for the folder as well as for the file in it.
+def library_folder(path: str, workspace: str, settings: Settings) -> Path:
+    """The folder of a library, as an absolute path, once checked that callers may use it.
 
     Args:
-        path: As the caller gave it; relative to the working directory.
+        path: The folder as the caller gave it; relative to the working directory.
         workspace: Whose library, `<path>/<workspace>.jsonl`, will be read or written.
-        settings: `library_dirs` and `data_dir` say what is allowed.
+        settings: Libraries may lie below its `library_dirs` and its `data_dir`.
 
     Raises:
-        InputError: It lies elsewhere.
+        InputError: The folder, or the file in it, lies elsewhere.
     """
     allowed = [folder.expanduser().resolve() for folder in (*settings.library_dirs, settings.data_dir)]
     if "\0" in path or "/" in workspace or "\\" in workspace:
         raise InputError("path: neither it nor the name of a workspace that is loaded or dumped may hold '/' or NUL")
+    # Both are resolved before the comparison: `..` or a symbolic link, of either, could lead out.
     folder = Path(path or ".").resolve()
     file = (folder / f"{workspace}.jsonl").resolve()
     for root in allowed:

@@ -1,6 +1,6 @@
-"""The MCP service: the flows as tools, memories as resources, and a prompt that puts what is remembered before a model.
+"""The MCP service: flows as tools, memories as resources, and a prompt with the note of memories about a question.
 
-It speaks over stdio, server-sent events (`/sse`) and streamable HTTP (`/mcp`).
+Its transports are stdio, server-sent events (`/sse`) and streamable HTTP (`/mcp`).
 """
 
 from __future__ import annotations
@@ -28,24 +28,31 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reme_core._version import __version__
-from reme_core.app import AsyncReMe
+from reme_core.client import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.errors import InputError, NotFoundError, ReMeError
-from reme_core.flow.build import Flow
-from reme_core.flow.execute import Response
-from reme_core.schema import Memory
-from reme_core.server.auth import EVERYTHING, Access, ApiKeys
+from reme_core.flows.build import Flow
+from reme_core.flows.execute import Response
+from reme_core.server.auth import FULL_ACCESS, Access, ApiKeys
 from reme_core.server.errors import AccessError, error_response
 from reme_core.server.service import Service
-from reme_core.server.wire import DEFAULT_WORKSPACE, FlowRequest, as_request, problems_in, request_model, scrubbed
+from reme_core.server.wire import (
+    DEFAULT_WORKSPACE,
+    FlowRequest,
+    describe_problems,
+    flow_arguments,
+    replace_unstorable,
+    request_model,
+)
 from reme_core.store.filters import Filters
-from reme_core.turn import TurnMemory
+from reme_core.turn.memory import TurnMemory
 
 log = logging.getLogger(__name__)
 
 SCHEME: Final = "reme"
-_MOST_LISTED: Final = 1_000
+_MAX_LISTED: Final = 1_000
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
-_NOTE: Final = types.Prompt(
+_NOTE_PROMPT: Final = types.Prompt(
     name="memory_note",
     description="What is remembered about a question, as a note to put before it.",
     arguments=[
@@ -55,41 +62,43 @@ _NOTE: Final = types.Prompt(
 )
 
 
-def create_server(reme: AsyncReMe) -> Server[Any, Any]:
-    """An MCP server over an open memory, for any transport of the SDK.
+def create_server(reme: Engine) -> Server[Any, Any]:
+    """An MCP server over an open engine, for any transport of the SDK.
 
     Raises:
         FlowError: A flow cannot be built.
     """
     server: Server[Any, Any] = Server("reme-core", version=__version__, instructions="Long-term memory for agents.")
-    offer = _Offer(Service(reme), server)
-    server.list_tools()(offer.tools)  # type: ignore[no-untyped-call]
-    server.call_tool(validate_input=False)(offer.call)  # the request's model validates, and names the field
-    server.list_resources()(offer.resources)  # type: ignore[no-untyped-call]
-    server.list_resource_templates()(offer.templates)  # type: ignore[no-untyped-call]
-    server.read_resource()(offer.read)  # type: ignore[no-untyped-call]
-    server.list_prompts()(offer.prompts)  # type: ignore[no-untyped-call]
-    server.get_prompt()(offer.prompt)  # type: ignore[no-untyped-call]
+    handlers = _Handlers(Service(reme), server)
+    server.list_tools()(handlers.list_tools)  # type: ignore[no-untyped-call]
+    # The flow's model validates the arguments, with messages that name the field; the SDK's own check does not.
+    server.call_tool(validate_input=False)(handlers.call_tool)
+    server.list_resources()(handlers.list_resources)  # type: ignore[no-untyped-call]
+    server.list_resource_templates()(handlers.list_resource_templates)  # type: ignore[no-untyped-call]
+    server.read_resource()(handlers.read_resource)  # type: ignore[no-untyped-call]
+    server.list_prompts()(handlers.list_prompts)  # type: ignore[no-untyped-call]
+    server.get_prompt()(handlers.get_prompt)  # type: ignore[no-untyped-call]
     return server
 
 
-async def run_stdio(reme: AsyncReMe) -> None:
-    """Serve the program that started this one, over its pipes, until it hangs up. Nothing else may write to stdout."""
+async def run_stdio(reme: Engine) -> None:
+    """Serve over stdin and stdout, until stdin ends. Nothing else may write to stdout."""
     server = create_server(reme)
     async with stdio_server() as (read, write):
-        await server.run(read, write, _options(server))
+        await server.run(read, write, _initialization(server))
 
 
-def create_mcp_app(reme: AsyncReMe, transport: Literal["sse", "http"], *, host: str = "127.0.0.1") -> Starlette:
+def create_mcp_app(reme: Engine, transport: Literal["sse", "http"], *, host: str = "127.0.0.1") -> Starlette:
     """The MCP service as an ASGI app.
 
     Args:
-        reme: An open memory, which stays open.
+        reme: An open engine, which stays open.
         transport: `http` is streamable HTTP at `/mcp`; `sse` is its predecessor, at `/sse`.
-        host: Where it will listen. On loopback, requests that name another host are refused: a web page could send
-            them through a name that it controls.
+        host: The address that it will listen on. On a loopback address, requests for another host are refused.
     """
     server = create_server(reme)
+    # Against DNS rebinding: a web page may have its own domain name resolved to 127.0.0.1, and then send requests here
+    # from the user's browser. They still name the page's domain as their host.
     local = host in ("127.0.0.1", "localhost", "::1")
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=local,
@@ -103,12 +112,12 @@ def create_mcp_app(reme: AsyncReMe, transport: Literal["sse", "http"], *, host: 
         inner = _streamable_app(
             StreamableHTTPSessionManager(server, security_settings=security, max_request_body_size=limit)
         )
-    inner.add_middleware(_Gate, keys=ApiKeys(reme.database))
+    inner.add_middleware(_KeyCheck, keys=ApiKeys(reme.database))
     return inner
 
 
-class _Offer:
-    """What the server offers, as the SDK's handlers want it."""
+class _Handlers:
+    """The handlers of the server's requests, with the signatures that the SDK requires."""
 
     def __init__(self, service: Service, server: Server[Any, Any]) -> None:
         self._service = service
@@ -118,31 +127,35 @@ class _Offer:
         self._models: dict[str, type[FlowRequest]] = {flow.name: request_model(flow) for flow in flows}
         self._tools = [_tool(flow, self._models[flow.name]) for flow in flows]
 
-    async def tools(self) -> list[types.Tool]:
+    async def list_tools(self) -> list[types.Tool]:
         return self._tools
 
-    async def call(self, name: str, arguments: dict[str, Any]) -> tuple[list[types.TextContent], dict[str, Any]]:
-        with _told_simply(name):
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> tuple[list[types.TextContent], dict[str, Any]]:
+        with _hide_internal_errors(name):
             if name not in self._models:
                 raise NotFoundError(f"there is no tool '{name}'; there are {', '.join(self._models)}")
             try:
-                body = self._models[name].model_validate(scrubbed(arguments))
+                body = self._models[name].model_validate(replace_unstorable(arguments))
             except ValidationError as error:
-                raise InputError(problems_in(error.errors())) from None
-            response = await self._service.execute(name, as_request(body), await self._access())
+                raise InputError(describe_problems(error.errors())) from None
+            response = await self._service.execute(name, flow_arguments(body), await self._access())
             return [types.TextContent(type="text", text=response.answer)], response.model_dump(mode="json")
 
-    async def resources(self) -> list[types.Resource]:
+    async def list_resources(self) -> list[types.Resource]:
         access = await self._access()
-        names = [n for n in await self._workspaces() if access.workspaces is None or n in access.workspaces]
+        workspaces = await self._service.reme.workspaces.list()
+        names = [name for name in workspaces if access.workspaces is None or name in access.workspaces]
         return [
             types.Resource(
-                uri=_uri(name), name=f"Memories of {name}", mimeType="application/json", description="The newest first."
+                uri=_memories_uri(name),
+                name=f"Memories of {name}",
+                mimeType="application/json",
+                description="The newest first.",
             )
-            for name in names[:_MOST_LISTED]
+            for name in names[:_MAX_LISTED]
         ]
 
-    async def templates(self) -> list[types.ResourceTemplate]:
+    async def list_resource_templates(self) -> list[types.ResourceTemplate]:
         return [
             types.ResourceTemplate(
                 uriTemplate=f"{SCHEME}://workspaces/{{workspace_id}}/memories{rest}",
@@ -152,8 +165,8 @@ class _Offer:
             for rest, name in (("", "The memories of a workspace"), ("/{memory_id}", "One memory, with its evidence"))
         ]
 
-    async def read(self, uri: AnyUrl) -> Iterable[ReadResourceContents]:
-        with _told_simply(str(uri)):
+    async def read_resource(self, uri: AnyUrl) -> Iterable[ReadResourceContents]:
+        with _hide_internal_errors(str(uri)):
             return await self._read(str(uri))
 
     async def _read(self, uri: str) -> Iterable[ReadResourceContents]:
@@ -164,42 +177,49 @@ class _Offer:
         (await self._access()).check(workspace)
         memories = self._service.reme.memories
         if len(path) == 3:
-            return [_as_json((await memories.get(workspace, path[2])).model_dump(mode="json"))]
-        found: list[Memory] = await memories.list(workspace, Filters(), limit=_MOST_LISTED)
-        return [_as_json([memory.model_dump(mode="json") for memory in found])]
+            return [_json_contents((await memories.get(workspace, path[2])).model_dump(mode="json"))]
+        listed = await memories.list(workspace, Filters(), limit=_MAX_LISTED)
+        return [_json_contents([memory.model_dump(mode="json") for memory in listed])]
 
-    async def prompts(self) -> list[types.Prompt]:
-        return [_NOTE]
+    async def list_prompts(self) -> list[types.Prompt]:
+        return [_NOTE_PROMPT]
 
-    async def prompt(self, name: str, arguments: dict[str, str] | None) -> types.GetPromptResult:
-        with _told_simply(name):
-            given = arguments or {}
-            if name != _NOTE.name:
-                raise NotFoundError(f"there is no prompt '{name}'; there is '{_NOTE.name}'")
-            query, workspace = given.get("query", ""), given.get("workspace_id") or DEFAULT_WORKSPACE
+    async def get_prompt(self, name: str, arguments: dict[str, str] | None) -> types.GetPromptResult:
+        with _hide_internal_errors(name):
+            arguments = arguments or {}
+            if name != _NOTE_PROMPT.name:
+                raise NotFoundError(f"there is no prompt '{name}'; there is '{_NOTE_PROMPT.name}'")
+            query, workspace = arguments.get("query", ""), arguments.get("workspace_id") or DEFAULT_WORKSPACE
             (await self._access()).check(workspace)
             memory = TurnMemory(
-                self._service.reme, workspace, kinds=("personal", "task"), write="off", spool="memory", on_error="raise"
+                AsyncReMe.of(self._service.reme),
+                workspace,
+                kinds=("personal", "task"),
+                write="off",
+                spool="memory",
+                on_error="raise",
             )
             note = await memory.begin(query)
             text = "\n\n".join(part for part in (note.text, query) if part)
             content = types.TextContent(type="text", text=text)
             return types.GetPromptResult(
-                description=_NOTE.description, messages=[types.PromptMessage(role="user", content=content)]
+                description=_NOTE_PROMPT.description, messages=[types.PromptMessage(role="user", content=content)]
             )
 
-    async def _workspaces(self) -> list[str]:
-        return list(await self._service.reme.workspaces.list())
-
     async def _access(self) -> Access:
-        """What the caller may do: over pipes it is whoever started us, over HTTP the key decides."""
         request = self._server.request_context.request
-        return await self._service.keys.access(request) if isinstance(request, HTTPConnection) else EVERYTHING
+        # Over stdio the caller is the program that started this one; it needs no key.
+        return await self._service.keys.access(request) if isinstance(request, HTTPConnection) else FULL_ACCESS
 
 
 @contextmanager
-def _told_simply(what: str) -> Iterator[None]:
-    """Errors of ours go to the model as they are; others to the log, and only their existence to the model."""
+def _hide_internal_errors(what: str) -> Iterator[None]:
+    """Log an exception that is no `ReMeError`, and raise a `ReMeError` without its message in its place.
+
+    Raises:
+        ReMeError: Whatever exception ended the block, or stands in for it.
+    """
+    # The SDK sends the message of an exception to the model; that of a foreign one could hold passwords or paths.
     try:
         yield
     except ReMeError:
@@ -209,8 +229,8 @@ def _told_simply(what: str) -> Iterator[None]:
         raise ReMeError("an error of the service itself; its log tells more") from None
 
 
-class _Gate:
-    """Refuses HTTP requests without a good API key, where keys are used."""
+class _KeyCheck:
+    """Middleware that answers 401 to HTTP requests without a valid API key, where there are keys."""
 
     def __init__(self, app: ASGIApp, *, keys: ApiKeys) -> None:
         self._app = app
@@ -229,7 +249,7 @@ class _Gate:
 def _sse_app(server: Server[Any, Any], transport: SseServerTransport) -> Starlette:
     async def connect(request: Request) -> HttpResponse:
         async with transport.connect_sse(request.scope, request.receive, request._send) as (read, write):
-            await server.run(read, write, _options(server))
+            await server.run(read, write, _initialization(server))
         return HttpResponse()
 
     return Starlette(routes=[Route("/sse", connect), Mount("/messages/", transport.handle_post_message)])
@@ -248,26 +268,27 @@ def _streamable_app(manager: StreamableHTTPSessionManager) -> Starlette:
     return Starlette(routes=[Route("/mcp", Endpoint())], lifespan=lifespan)
 
 
-def _options(server: Server[Any, Any]) -> InitializationOptions:
+def _initialization(server: Server[Any, Any]) -> InitializationOptions:
     return server.create_initialization_options(NotificationOptions())
 
 
 def _tool(flow: Flow, model: type[FlowRequest]) -> types.Tool:
-    takes = model.model_json_schema()
-    if "config" not in flow.input_schema:  # it is taken, but a model that reads the tools has better things to read
-        takes["properties"].pop("config")
+    schema = model.model_json_schema()
+    # `config` is accepted all the same; its long schema in each tool would only cost the model tokens.
+    if "config" not in flow.input_schema:
+        schema["properties"].pop("config")
     return types.Tool(
         name=flow.name,
         description=flow.description,
-        inputSchema=takes,
+        inputSchema=schema,
         outputSchema=Response.model_json_schema(),
         annotations=types.ToolAnnotations(readOnlyHint=flow.name.startswith("retrieve_"), openWorldHint=False),
     )
 
 
-def _uri(workspace: str) -> AnyUrl:
+def _memories_uri(workspace: str) -> AnyUrl:
     return AnyUrl(f"{SCHEME}://workspaces/{quote(workspace, safe='')}/memories")
 
 
-def _as_json(value: Any) -> ReadResourceContents:
+def _json_contents(value: Any) -> ReadResourceContents:
     return ReadResourceContents(json.dumps(value, ensure_ascii=False), "application/json")

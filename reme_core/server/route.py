@@ -1,4 +1,4 @@
-"""Routes that read JSON as it really arrives."""
+"""The class of the service's routes: they take JSON that Postgres could not store as it is."""
 
 from __future__ import annotations
 
@@ -12,39 +12,42 @@ from fastapi import Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from reme_core.server.wire import scrubbed
+from reme_core.server.wire import replace_unstorable
 
-_SUSPECT: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
+# Most bodies hold no such escape, and the bytes are searched much faster than the parsed value is walked. In valid JSON
+# these characters can only be escapes: a NUL must be one, and UTF-8 has no surrogates.
+_UNSTORABLE_ESCAPE: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 
 
 class JsonRoute(APIRoute):
-    """A route whose JSON may hold what Postgres cannot store; see `scrubbed`."""
+    """A route that replaces what Postgres cannot store in the JSON of its requests; see `replace_unstorable`."""
 
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
-        """The handler, given a request that reads so."""
+        """FastAPI's handler, called with a `_StorableRequest`."""
         handle = super().get_route_handler()
 
-        async def handle_scrubbed(request: Request) -> Response:
-            return await handle(_Scrubbed(request.scope, request.receive))
+        async def handle_storable(request: Request) -> Response:
+            return await handle(_StorableRequest(request.scope, request.receive))
 
-        return handle_scrubbed
+        return handle_storable
 
 
-class _Scrubbed(Request):
+class _StorableRequest(Request):
     async def json(self) -> Any:
         body = await self.body()
         try:
-            value = json.loads(body, parse_float=_finite, parse_constant=_finite)
+            value = json.loads(body, parse_float=_finite_number, parse_constant=_finite_number)
         except json.JSONDecodeError:
             raise
-        except (ValueError, RecursionError) as error:  # not UTF-8, a number of 5,000 digits, brackets without end
+        except (ValueError, RecursionError) as error:  # not UTF-8, a number of 5,000 digits, very deep nesting
+            # FastAPI answers 422 to this error, and 400 to any other.
             raise json.JSONDecodeError(str(error), "", 0) from None
-        return scrubbed(value) if _SUSPECT.search(body) else value
+        return replace_unstorable(value) if _UNSTORABLE_ESCAPE.search(body) else value
 
 
-def _finite(text: str) -> float:
-    """A number as Python has it; `NaN` and numbers beyond a double are no JSON that could be stored or given back."""
+def _finite_number(text: str) -> float:
     number = float(text)
+    # Python would read NaN, Infinity and 1e999, but JSON and Postgres' jsonb have none of them.
     if not math.isfinite(number):
         raise ValueError(f"{text[:40]} is not a finite number")
     return number

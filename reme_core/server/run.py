@@ -1,4 +1,4 @@
-"""Running the services: open the memory, say on stderr what serves, and listen until told to stop."""
+"""Runs the services: opens the engine, prints to stderr what is served where, and listens until stopped."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from rich.table import Table
 from starlette.types import ASGIApp
 
 from reme_core._version import __version__
-from reme_core.app import AsyncReMe
-from reme_core.errors import ConfigurationError
-from reme_core.extras import needing
-from reme_core.models.registry import embedder, why_offline
+from reme_core.engine import Engine
+from reme_core.errors import ConfigurationError, require_extra
+from reme_core.models.registry import embedder, offline_reason
+from reme_core.postgres.errors import mask_password
 from reme_core.server.auth import ApiKeys
 from reme_core.settings import Settings
-from reme_core.store.translate import masked
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_CHATTY = (
-    *("httpx", "httpx2", "openai", "uvicorn.error", "mcp", "sse_starlette"),  # a line a request; and httpx tells URLs
-    *("procrastinate", "alembic.runtime.plugins"),  # how they work, and not what they did
+# Loggers of which only warnings and errors are shown.
+_NOISY_LOGGERS = (
+    # They log a line for each request; httpx's holds the URL, which may be private.
+    *("httpx", "httpx2", "openai", "uvicorn.error", "mcp", "sse_starlette"),
+    # They log their inner workings.
+    *("procrastinate", "alembic.runtime.plugins"),
 )
-"""Libraries that are heard when something goes wrong."""
 
 
 async def serve_http(settings: Settings) -> None:
@@ -43,11 +44,11 @@ async def serve_http(settings: Settings) -> None:
     from reme_core.server.http import create_app  # noqa: PLC0415 - FastAPI is not needed for MCP
 
     http = settings.http
-    async with _working(settings) as reme:
+    async with _open_with_worker(settings) as reme:
         rows = [
-            ("listens", f"http://{_host(http.host)}:{http.port}"),
-            ("docs", f"http://{_host(http.host)}:{http.port}/docs"),
-            ("inspector", f"http://{_host(http.host)}:{http.port}/inspector"),
+            ("listens", f"http://{_display_host(http.host)}:{http.port}"),
+            ("docs", f"http://{_display_host(http.host)}:{http.port}/docs"),
+            ("inspector", f"http://{_display_host(http.host)}:{http.port}/inspector"),
         ]
         await _listen(
             reme,
@@ -61,51 +62,60 @@ async def serve_http(settings: Settings) -> None:
 
 
 @asynccontextmanager
-async def _working(settings: Settings) -> AsyncIterator[AsyncReMe]:
-    """An open ReMe whose worker begins at once: what a service before this one left waits for nobody to record."""
-    async with AsyncReMe(settings) as reme:
+async def _open_with_worker(settings: Settings) -> AsyncIterator[Engine]:
+    async with Engine(settings) as reme:
+        # An engine starts its worker when something is recorded. Here it starts at once, for the jobs that an earlier
+        # service left undone.
         if settings.worker.embedded:
             reme.background.start()
         yield reme
 
 
 async def serve_mcp(settings: Settings) -> None:
-    """Run the MCP service, by the transport that is set, until it is stopped.
+    """Run the MCP service, over the transport that the settings name, until it is stopped.
 
     Raises:
         ReMeError: The database cannot be opened, a flow cannot be built, or the port is taken.
     """
-    with needing("mcp"):
+    with require_extra("mcp"):
         from reme_core.server.mcp import create_mcp_app, run_stdio  # noqa: PLC0415 - the SDK is not needed for HTTP
 
     mcp = settings.mcp
-    async with _working(settings) as reme:
+    async with _open_with_worker(settings) as reme:
         if mcp.transport == "stdio":
             await announce(reme, [("listens", "MCP on stdin and stdout")])
             await run_stdio(reme)
             return
         kind: Literal["sse", "http"] = "sse" if mcp.transport == "sse" else "http"
-        url = f"http://{_host(mcp.host)}:{mcp.port}/{'sse' if kind == 'sse' else 'mcp'}"
+        url = f"http://{_display_host(mcp.host)}:{mcp.port}/{'sse' if kind == 'sse' else 'mcp'}"
         app = create_mcp_app(reme, kind, host=mcp.host)
         await _listen(reme, app, mcp.host, mcp.port, [("listens", f"MCP at {url}")])
 
 
 def run_until_stopped(service: Coroutine[Any, Any, None]) -> None:
-    """Run a service in an event loop of its own: uvloop's where it is installed, which serves more on the same CPU."""
+    """Run a service in a new event loop until it ends."""
+    # uvloop serves more requests on the same CPU, but is not available everywhere (Windows).
     factory = importlib.import_module("uvloop").new_event_loop if importlib.util.find_spec("uvloop") else None
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(service)
 
 
-async def announce(reme: AsyncReMe, rows: list[tuple[str, str]], *, host: str = "127.0.0.1") -> None:
-    """Say on stderr which database, models and address serve, and warn where anybody could reach them."""
+async def announce(reme: Engine, rows: list[tuple[str, str]], *, host: str = "127.0.0.1") -> None:
+    """Print to stderr which address, database and models are in use, and warn if the service is open to everybody.
+
+    Args:
+        reme: The open engine.
+        rows: What to print first, as names and values.
+        host: The address that the service listens on; it is open if that is not a loopback address and there are no
+            API keys.
+    """
     settings = reme.settings
     console = Console(stderr=True, highlight=False)
     table = Table.grid(padding=(0, 2))
-    for name, value in [*rows, ("database", _database(settings)), *_models(reme)]:
+    for name, value in [*rows, ("database", _database_name(settings)), *_model_rows(reme)]:
         table.add_row(f"[bold]{name}", value)
     console.print(Panel(table, title=f"ReMe core {__version__}", title_align="left", expand=False))
-    if host not in _LOOPBACK and not await ApiKeys(reme.database).any():
+    if host not in _LOOPBACK and not await ApiKeys(reme.database).has_any():
         console.print(
             Panel(
                 f"This service listens on {host} and asks for no key: everybody who reaches it can read, change and"
@@ -117,9 +127,9 @@ async def announce(reme: AsyncReMe, rows: list[tuple[str, str]], *, host: str = 
 
 
 async def _listen(
-    reme: AsyncReMe, app: ASGIApp, host: str, port: int, rows: list[tuple[str, str]], **options: Any
+    reme: Engine, app: ASGIApp, host: str, port: int, rows: list[tuple[str, str]], **options: Any
 ) -> None:
-    listening = _bound(host, port)
+    listening = _bind(host, port)
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -136,9 +146,9 @@ async def _listen(
         listening.close()
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol must be named: asyncio turns Nagle's algorithm, and with it 40 ms an answer, off for TCP only.
+    # Without the protocol, asyncio does not know the socket for TCP and leaves Nagle's algorithm on: 40 ms an answer.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -149,19 +159,19 @@ def _bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _host(host: str) -> str:
+def _display_host(host: str) -> str:
     return "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104 - for people
 
 
-def _database(settings: Settings) -> str:
+def _database_name(settings: Settings) -> str:
     if settings.database_url is not None:
-        return masked(settings.database_url.get_secret_value())
+        return mask_password(settings.database_url.get_secret_value())
     return f"embedded Postgres in {settings.data_dir}"
 
 
-def _models(reme: AsyncReMe) -> list[tuple[str, str]]:
+def _model_rows(reme: Engine) -> list[tuple[str, str]]:
     settings = reme.settings
-    chat = reme.chat.name if reme.chat is not None else why_offline(settings)
+    chat = reme.chat.name if reme.chat is not None else offline_reason(settings)
     asked = settings.embedding_model.get("default")
     embedding = embedder(settings).name
     if asked is not None and asked.model_name and not embedding.startswith(asked.model_name):
@@ -171,9 +181,10 @@ def _models(reme: AsyncReMe) -> list[tuple[str, str]]:
 
 
 def log_to_stderr(level: int = logging.INFO) -> None:
-    """Send logs to stderr: stdout may be a protocol's, and is never ours."""
+    """Send all logs of this process to stderr."""
+    # Not to stdout: over MCP's stdio transport, that carries the protocol.
     logging.basicConfig(
         level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
     )
-    for name in _CHATTY:
+    for name in _NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)

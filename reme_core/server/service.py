@@ -1,4 +1,4 @@
-"""What HTTP and MCP have in common: an open memory, who may ask for what, and the running of flows for callers."""
+"""What the HTTP and MCP services share: an open engine, its API keys, and running flows for callers."""
 
 from __future__ import annotations
 
@@ -8,48 +8,49 @@ from typing import Annotated, Any
 from fastapi import Depends
 from starlette.requests import Request
 
-from reme_core.app import AsyncReMe
-from reme_core.flow.execute import Response
+from reme_core.engine import Engine
+from reme_core.flows.execute import Response
 from reme_core.server.auth import Access, ApiKeys
-from reme_core.server.confine import confined
+from reme_core.server.library_paths import library_folder
 
 
 class Service:
-    """A memory that is offered over a network. It belongs to the event loop that opened it.
+    """An engine that is served over a network, in the event loop that opened it.
 
     Attributes:
-        reme: The open memory.
-        keys: Who may use it.
+        reme: The open engine.
+        keys: The API keys of its database.
     """
 
-    def __init__(self, reme: AsyncReMe) -> None:
+    def __init__(self, reme: Engine) -> None:
         self.reme = reme
         self.keys = ApiKeys(reme.database)
 
     async def execute(
         self, name: str, request: dict[str, Any], access: Access, *, tell: Callable[[str], None] | None = None
     ) -> Response:
-        """Run a flow for a caller, in the workspaces that its key opens and the folders that are configured.
+        """Run a flow for a caller, once checked that it may use the workspaces and the path of the request.
 
         Args:
             name: The flow.
-            request: What it takes.
+            request: The flow's arguments.
             access: What the caller may do.
-            tell: Hears the answer piece by piece, where the flow makes it so.
+            tell: Called with each piece of the answer as the model writes it, if the flow streams its answer.
 
         Raises:
-            AccessError: The key is not for the workspace.
-            InputError: The request does not fit, or names a path outside the folders.
+            AccessError: The caller's key is not for the workspace.
+            InputError: The request does not fit the flow, or names a path outside the configured folders.
         """
         workspace = request.get("workspace_id") or "default"
         source = request.get("src_workspace_id") or workspace
         access.check(workspace, source)
         if "path" in self.reme.flows.catalog.get(name).input_schema and request.get("action") in ("load", "dump"):
-            request = request | {"path": str(confined(str(request.get("path") or "."), workspace, self.reme.settings))}
+            folder = library_folder(str(request.get("path") or "."), workspace, self.reme.settings)
+            request = request | {"path": str(folder)}
         return await self.reme.flows.execute(name, request, tell=tell)
 
 
-async def _service_of(request: Request) -> Service:  # a plain function would be run in a thread, for each request
+async def _service_of(request: Request) -> Service:  # async, since FastAPI runs a plain function in a thread
     return request.app.state.service  # type: ignore[no-any-return]
 
 
@@ -60,4 +61,4 @@ async def _access_of(request: Request) -> Access:
 TheService = Annotated[Service, Depends(_service_of)]
 """The service of the app that a request came to."""
 TheAccess = Annotated[Access, Depends(_access_of)]
-"""What the caller of a request may do; without a good key, where keys are used, it is refused here."""
+"""What the caller of a request may do. Endpoints that take it answer 401 where a valid key is needed and missing."""

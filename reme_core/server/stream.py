@@ -1,8 +1,8 @@
-"""Answers as server-sent events: pieces while the model writes, then the whole response, or the error.
+"""Answers as server-sent events: pieces while the model writes, then the whole response, or an error.
 
-event: answer     data: {"text": "…"}         as often as the model has something to say
-event: response   data: {"answer": …, …}      once, what the plain request would have given
-event: error      data: {"code": …, …}        instead of it
+event: answer     data: {"text": "…"}         any number of times: the next piece of the answer
+event: response   data: {"answer": …, …}      once, at the end: what a request without streaming returns
+event: error      data: {"code": …, …}        instead of the response, if the flow failed
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import Request
 
 from reme_core.errors import ReMeError
-from reme_core.flow.execute import Response
+from reme_core.flows.execute import Response
 from reme_core.server.errors import ErrorBody
 
 log = logging.getLogger(__name__)
 
 Tell = Callable[[str], None]
-_PING_SECONDS = 15  # proxies close connections on which nothing happens for a minute
+_PING_SECONDS = 15  # many proxies close a connection that is silent for a minute
 
 
 def wants_events(request: Request) -> bool:
@@ -31,27 +31,30 @@ def wants_events(request: Request) -> bool:
 
 
 def event_stream(request: Request, execute: Callable[[Tell], Awaitable[Response]]) -> EventSourceResponse:
-    """Stream what `execute` tells, and what it gives in the end. When the caller goes, it is cancelled."""
+    """Stream the pieces that `execute` passes to its argument, then the response that it returns.
+
+    When the caller hangs up, `execute` is cancelled.
+    """
     return EventSourceResponse(_events(request.scope["request_id"], execute), ping=_PING_SECONDS)
 
 
 async def _events(request_id: str, execute: Callable[[Tell], Awaitable[Response]]) -> AsyncIterator[ServerSentEvent]:
     pieces: asyncio.Queue[str | None] = asyncio.Queue()
     task = asyncio.ensure_future(execute(pieces.put_nowait))
-    task.add_done_callback(lambda _: pieces.put_nowait(None))
+    task.add_done_callback(lambda _: pieces.put_nowait(None))  # None: no more pieces
     try:
         while (piece := await pieces.get()) is not None:
             yield ServerSentEvent(json.dumps({"text": piece}, ensure_ascii=False), event="answer")
         yield ServerSentEvent((await task).model_dump_json(), event="response")
     except ReMeError as error:
-        yield ServerSentEvent(_told(error.code, str(error), request_id), event="error")
+        yield ServerSentEvent(_error_json(error.code, str(error), request_id), event="error")
     except Exception:
         log.exception("request %s failed", request_id)
         message = "an error of the service itself; its log tells more under this request id"
-        yield ServerSentEvent(_told("internal", message, request_id), event="error")
+        yield ServerSentEvent(_error_json("internal", message, request_id), event="error")
     finally:
         task.cancel()
 
 
-def _told(code: str, message: str, request_id: str) -> str:
+def _error_json(code: str, message: str, request_id: str) -> str:
     return ErrorBody(code=code, message=message, request_id=request_id).model_dump_json()

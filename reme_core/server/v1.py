@@ -1,36 +1,24 @@
-"""The REST surface: single memories, recall and records, in our own words. It is versioned; the flows are not."""
+"""The REST endpoints below `/v1`: single memories, recall and records. They are versioned; the flows are not."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from reme_core.episodes import CurvePoint
+from reme_core.episodes.api import CurvePoint
 from reme_core.errors import InputError, NotFoundError
-from reme_core.schema import HistoryEntry, Kind, Memory, Message, Recollection, Status, TimeRange
-from reme_core.server.errors import ALWAYS, documented
+from reme_core.server.errors import COMMON_STATUSES, openapi_errors
 from reme_core.server.route import JsonRoute
 from reme_core.server.service import TheAccess, TheService
-from reme_core.server.wire import MessageIn, Number, PathWorkspace, TopK
+from reme_core.server.wire import MessageIn, Number, PathWorkspace, Time, TopK
 from reme_core.store.filters import Filters
+from reme_core.types import HistoryEntry, Kind, Memory, Message, Recollection, Status, TimeRange
 
 _ACTOR: Final = "http"
 
-
-def _utc(moment: datetime) -> datetime:
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-
-
-Time = Annotated[
-    datetime,
-    BeforeValidator(lambda value: datetime.fromisoformat(value) if isinstance(value, str) else value),
-    Field(strict=True),
-    AfterValidator(_utc),
-]
-"""A time as ISO 8601; in UTC afterwards, since Postgres knows no offsets of 16 hours and more."""
 
 MemoryId = Annotated[str, Path(min_length=1, max_length=500, pattern=r"^[^\x00]+$")]
 PlainText = Annotated[str, Field(pattern=r"^[^\x00]*$")]
@@ -54,14 +42,11 @@ class Memories(BaseModel):
     memories: list[Memory]
 
 
-class MemoryIn(BaseModel):
-    """A memory to be stored."""
-
+class _MemoryFields(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    content: Content = Field(description="What is remembered.")
+    content: Content = Field("", description="What is remembered.")
     kind: WritableKind = "custom"
-    memory_id: str | None = Field(None, min_length=1, description="Default: a fresh one.")
     subject: str = Field("", description="Whom or what it is about.")
     when_to_use: str = Field("", description="The situation in which it helps.")
     keywords: list[str] = Field(default_factory=list)
@@ -74,29 +59,21 @@ class MemoryIn(BaseModel):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
+class MemoryIn(_MemoryFields):
+    """A memory to be stored."""
+
+    content: Content = Field(description="What is remembered.")
+    memory_id: str | None = Field(None, min_length=1, description="Default: a fresh one.")
+
+
+class MemoryChange(_MemoryFields):
+    """What shall be different; everything else stays."""
+
+
 class MemoriesIn(BaseModel):
     """Memories to be stored, all or none."""
 
     memories: list[MemoryIn] = Field(min_length=1, max_length=100)
-
-
-class MemoryChange(BaseModel):
-    """What shall be different; everything else stays."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    content: Content = ""
-    kind: WritableKind = "custom"
-    subject: str = ""
-    when_to_use: str = ""
-    keywords: list[str] = Field(default_factory=list)
-    importance: Importance = 0.5
-    score: Number = 0.0
-    observed_at: Time | None = None
-    valid_from: Time | None = None
-    valid_until: Time | None = None
-    author: str = ""
-    metadata: dict[str, Any] = Field(default_factory=dict)
 
 
 class Range(BaseModel):
@@ -107,7 +84,7 @@ class Range(BaseModel):
 
 
 class RecallIn(BaseModel):
-    """A question to the memory; see `AsyncReMe.recall`."""
+    """A question to the memory; see `Engine.recall`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -172,145 +149,144 @@ class Curve(BaseModel):
     points: list[CurvePoint]
 
 
-def router() -> APIRouter:
-    """The endpoints below `/v1`."""
-    # Paths are written out below one router, and not nested: metrics are counted by the pattern of the innermost.
-    routes = APIRouter(prefix="/v1/workspaces", route_class=JsonRoute, tags=["v1"], responses=documented(*ALWAYS))
-
-    @routes.get("")
-    async def list_workspaces(service: TheService, access: TheAccess) -> Workspaces:
-        """The workspaces that the key opens."""
-        names = await service.reme.workspaces.list()
-        return Workspaces(workspaces=[n for n in names if access.workspaces is None or n in access.workspaces])
-
-    _reading(routes)
-    _writing(routes)
-    return routes
+# Every path is written out in full, without nested routers: metrics are labelled by the pattern of the innermost one.
+router = APIRouter(
+    prefix="/v1/workspaces", route_class=JsonRoute, tags=["v1"], responses=openapi_errors(*COMMON_STATUSES)
+)
 
 
-def _reading(routes: APIRouter) -> None:
-    @routes.get("/{workspace_id}/memories")
-    async def list_memories(
-        workspace_id: PathWorkspace,
-        service: TheService,
-        access: TheAccess,
-        kind: Annotated[list[Kind] | None, Query(description="Only memories of these kinds.")] = None,
-        subject: Subject = None,
-        status: Annotated[Status, Query(description="Only memories of this status.")] = Status.ACTIVE,
-        limit: Limit = 100,
-        offset: Offset = 0,
-    ) -> Memories:
-        """Memories, the newest first."""
-        access.check(workspace_id)
-        filters = Filters(kinds=[str(k) for k in kind or ()], subject=subject, status=status)
-        return Memories(memories=await service.reme.memories.list(workspace_id, filters, limit=limit, offset=offset))
-
-    @routes.get("/{workspace_id}/memories/{memory_id}", responses=documented(404))
-    async def get_memory(
-        workspace_id: PathWorkspace,
-        memory_id: MemoryId,
-        service: TheService,
-        access: TheAccess,
-        deleted: Annotated[bool, Query(description="Show it even if it was deleted.")] = False,
-    ) -> Memory:
-        """One memory."""
-        access.check(workspace_id)
-        memory = await service.reme.memories.get(workspace_id, memory_id)
-        if memory.status == Status.DELETED and not deleted:
-            raise NotFoundError(f"memory '{memory_id}' was deleted; ask with deleted=true to see it")
-        return memory
-
-    @routes.get("/{workspace_id}/memories/{memory_id}/history", responses=documented(404))
-    async def history(
-        workspace_id: PathWorkspace, memory_id: MemoryId, service: TheService, access: TheAccess
-    ) -> list[HistoryEntry]:
-        """Every change of one memory, the oldest first."""
-        access.check(workspace_id)
-        return await service.reme.memories.history(workspace_id, memory_id)
-
-    @routes.get("/{workspace_id}/curve")
-    async def curve(
-        workspace_id: PathWorkspace,
-        service: TheService,
-        access: TheAccess,
-        task_id: Annotated[PlainText | None, Query(description="Only this task.")] = None,
-    ) -> Curve:
-        """The learning curve of each task: its scores, and their means so far and over the last ten."""
-        access.check(workspace_id)
-        return Curve(points=await service.reme.episodes.curve(workspace_id, task_id))
-
-    @routes.get("/{workspace_id}/jobs")
-    async def list_jobs(
-        workspace_id: PathWorkspace, service: TheService, access: TheAccess, limit: Limit = 100
-    ) -> Jobs:
-        """What waits, runs and ran in the background for this workspace."""
-        access.check(workspace_id)
-        found = await service.reme.background.jobs(workspace_id, limit=limit)
-        return Jobs(jobs=[JobOut.model_validate(job, from_attributes=True) for job in found])
-
-    @routes.post("/{workspace_id}/recall", responses=documented(409))
-    async def recall(
-        workspace_id: PathWorkspace, body: RecallIn, service: TheService, access: TheAccess
-    ) -> Recollection:
-        """Find what is remembered about a query, with the reasons of each hit's rank."""
-        access.check(workspace_id)
-        asked = body.model_dump(exclude={"query", "kind", "known", "happened"})
-        return await service.reme.recall(
-            workspace_id,
-            body.query,
-            kind=body.kind or None,
-            known=_range(body.known),
-            happened=_range(body.happened),
-            flow="v1.recall",
-            **asked,
-        )
+@router.get("")
+async def list_workspaces(service: TheService, access: TheAccess) -> Workspaces:
+    """The workspaces that the key opens."""
+    names = await service.reme.workspaces.list()
+    return Workspaces(workspaces=[n for n in names if access.workspaces is None or n in access.workspaces])
 
 
-def _range(given: Range | None) -> TimeRange | None:
-    if given is None:
+@router.get("/{workspace_id}/memories")
+async def list_memories(
+    workspace_id: PathWorkspace,
+    service: TheService,
+    access: TheAccess,
+    kind: Annotated[list[Kind] | None, Query(description="Only memories of these kinds.")] = None,
+    subject: Subject = None,
+    status: Annotated[Status, Query(description="Only memories of this status.")] = Status.ACTIVE,
+    limit: Limit = 100,
+    offset: Offset = 0,
+) -> Memories:
+    """Memories, the newest first."""
+    access.check(workspace_id)
+    filters = Filters(kinds=[str(k) for k in kind or ()], subject=subject, status=status)
+    return Memories(memories=await service.reme.memories.list(workspace_id, filters, limit=limit, offset=offset))
+
+
+@router.get("/{workspace_id}/memories/{memory_id}", responses=openapi_errors(404))
+async def get_memory(
+    workspace_id: PathWorkspace,
+    memory_id: MemoryId,
+    service: TheService,
+    access: TheAccess,
+    deleted: Annotated[bool, Query(description="Show it even if it was deleted.")] = False,
+) -> Memory:
+    """One memory."""
+    access.check(workspace_id)
+    memory = await service.reme.memories.get(workspace_id, memory_id)
+    if memory.status == Status.DELETED and not deleted:
+        raise NotFoundError(f"memory '{memory_id}' was deleted; ask with deleted=true to see it")
+    return memory
+
+
+@router.get("/{workspace_id}/memories/{memory_id}/history", responses=openapi_errors(404))
+async def history(
+    workspace_id: PathWorkspace, memory_id: MemoryId, service: TheService, access: TheAccess
+) -> list[HistoryEntry]:
+    """Every change of one memory, the oldest first."""
+    access.check(workspace_id)
+    return await service.reme.memories.history(workspace_id, memory_id)
+
+
+@router.get("/{workspace_id}/curve")
+async def curve(
+    workspace_id: PathWorkspace,
+    service: TheService,
+    access: TheAccess,
+    task_id: Annotated[PlainText | None, Query(description="Only this task.")] = None,
+) -> Curve:
+    """The learning curve of each task: its scores, and their means so far and over the last ten."""
+    access.check(workspace_id)
+    return Curve(points=await service.reme.episodes.curve(workspace_id, task_id))
+
+
+@router.get("/{workspace_id}/jobs")
+async def list_jobs(workspace_id: PathWorkspace, service: TheService, access: TheAccess, limit: Limit = 100) -> Jobs:
+    """What waits, runs and ran in the background for this workspace."""
+    access.check(workspace_id)
+    jobs = await service.reme.background.jobs(workspace_id, limit=limit)
+    return Jobs(jobs=[JobOut.model_validate(job, from_attributes=True) for job in jobs])
+
+
+@router.post("/{workspace_id}/recall", responses=openapi_errors(409))
+async def recall(workspace_id: PathWorkspace, body: RecallIn, service: TheService, access: TheAccess) -> Recollection:
+    """Find what is remembered about a query, with the reasons of each hit's rank."""
+    access.check(workspace_id)
+    options = body.model_dump(exclude={"query", "kind", "known", "happened"})
+    return await service.reme.recall(
+        workspace_id,
+        body.query,
+        kind=body.kind or None,
+        known=_time_range(body.known),
+        happened=_time_range(body.happened),
+        flow="v1.recall",
+        **options,
+    )
+
+
+@router.post("/{workspace_id}/memories", status_code=201, responses=openapi_errors(409))
+async def add_memories(
+    workspace_id: PathWorkspace, body: MemoriesIn, service: TheService, access: TheAccess
+) -> Memories:
+    """Store memories, all or none."""
+    access.check(workspace_id)
+    memories = [Memory(**memory.model_dump(exclude_none=True)) for memory in body.memories]
+    return Memories(memories=await service.reme.memories.add(workspace_id, memories, actor=_ACTOR))
+
+
+@router.patch("/{workspace_id}/memories/{memory_id}", responses=openapi_errors(404, 409))
+async def change_memory(
+    workspace_id: PathWorkspace, memory_id: MemoryId, body: MemoryChange, service: TheService, access: TheAccess
+) -> Memory:
+    """Change a memory; its earlier wording stays in the history."""
+    access.check(workspace_id)
+    values = body.model_dump(exclude_unset=True)
+    return await service.reme.memories.update(workspace_id, memory_id, actor=_ACTOR, **values)
+
+
+@router.delete("/{workspace_id}/memories/{memory_id}", responses=openapi_errors(404, 409))
+async def delete_memory(
+    workspace_id: PathWorkspace,
+    memory_id: MemoryId,
+    service: TheService,
+    access: TheAccess,
+    erase: Annotated[bool, Query(description="Remove every trace, the history too.")] = False,
+) -> Deleted:
+    """Take a memory out of use; with `erase`, out of the database."""
+    access.check(workspace_id)
+    await service.reme.memories.get(workspace_id, memory_id)  # it answers 404 where there is none
+    count = await service.reme.memories.delete(workspace_id, [memory_id], erase=erase, actor=_ACTOR)
+    return Deleted(deleted_count=count)
+
+
+@router.post("/{workspace_id}/records", responses=openapi_errors(409))
+async def record(workspace_id: PathWorkspace, body: RecordIn, service: TheService, access: TheAccess) -> Recorded:
+    """Take in what was said, durably."""
+    access.check(workspace_id)
+    messages = [Message.model_validate(m.model_dump(exclude_unset=True, exclude_none=True)) for m in body.messages]
+    fresh = await service.reme.record(workspace_id, messages, wait=body.wait)
+    return Recorded(message_ids=[message.message_id for message in fresh])
+
+
+def _time_range(body: Range | None) -> TimeRange | None:
+    if body is None:
         return None
-    if given.start and given.end and given.start > given.end:
+    if body.start and body.end and body.start > body.end:
         raise InputError("a range of time cannot end before it starts")
-    return TimeRange(start=given.start, end=given.end)
-
-
-def _writing(routes: APIRouter) -> None:
-    @routes.post("/{workspace_id}/memories", status_code=201, responses=documented(409))
-    async def add_memories(
-        workspace_id: PathWorkspace, body: MemoriesIn, service: TheService, access: TheAccess
-    ) -> Memories:
-        """Store memories, all or none."""
-        access.check(workspace_id)
-        given = [Memory(**m.model_dump(exclude_none=True)) for m in body.memories]
-        return Memories(memories=await service.reme.memories.add(workspace_id, given, actor=_ACTOR))
-
-    @routes.patch("/{workspace_id}/memories/{memory_id}", responses=documented(404, 409))
-    async def change_memory(
-        workspace_id: PathWorkspace, memory_id: MemoryId, body: MemoryChange, service: TheService, access: TheAccess
-    ) -> Memory:
-        """Change a memory; its earlier wording stays in the history."""
-        access.check(workspace_id)
-        values = body.model_dump(exclude_unset=True)
-        return await service.reme.memories.update(workspace_id, memory_id, actor=_ACTOR, **values)
-
-    @routes.delete("/{workspace_id}/memories/{memory_id}", responses=documented(404, 409))
-    async def delete_memory(
-        workspace_id: PathWorkspace,
-        memory_id: MemoryId,
-        service: TheService,
-        access: TheAccess,
-        erase: Annotated[bool, Query(description="Remove every trace, the history too.")] = False,
-    ) -> Deleted:
-        """Take a memory out of use; with `erase`, out of the database."""
-        access.check(workspace_id)
-        await service.reme.memories.get(workspace_id, memory_id)
-        count = await service.reme.memories.delete(workspace_id, [memory_id], erase=erase, actor=_ACTOR)
-        return Deleted(deleted_count=count)
-
-    @routes.post("/{workspace_id}/records", responses=documented(409))
-    async def record(workspace_id: PathWorkspace, body: RecordIn, service: TheService, access: TheAccess) -> Recorded:
-        """Take in what was said, durably."""
-        access.check(workspace_id)
-        messages = [Message.model_validate(m.model_dump(exclude_unset=True, exclude_none=True)) for m in body.messages]
-        fresh = await service.reme.record(workspace_id, messages, wait=body.wait)
-        return Recorded(message_ids=[message.message_id for message in fresh])
+    return TimeRange(start=body.start, end=body.end)

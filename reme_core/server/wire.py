@@ -1,13 +1,12 @@
-"""The wire format: what each flow takes over HTTP and MCP, made from the flow's own `input_schema`.
+"""The requests of flows over HTTP and MCP: a model for each flow, made from its `input_schema`.
 
-Names, defaults and forms are those of ReMe 0.1, so that its clients work unchanged. What 0.1's clients really send is
-wider than its documentation (`null` for missing text, times in several forms, tool calls nested as OpenAI has them), so
-the models here are as wide, and the OpenAPI document says so.
+Names, defaults and forms are those of ReMe 0.1, so that its clients work unchanged. They send more than its
+documentation says (`null` for missing text, times in several forms, tool calls nested as OpenAI has them). These models
+check and document all of that; `reme_core.types` reads it.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -27,62 +26,48 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from reme_core.flow.build import Flow, steps_of
-from reme_core.flow.execute import Response
-from reme_core.flow.overrides import MAY_SET, json_schema
-from reme_core.ops.state import RetrievalState
-from reme_core.store.database import check_workspace
+from reme_core.flows.build import Flow
+from reme_core.flows.grammar import leaves
+from reme_core.flows.overrides import MAY_SET, json_schema
+from reme_core.flows.state import RetrievalState
+from reme_core.postgres.database import check_workspace
 
 DEFAULT_WORKSPACE: Final = "default"
+_MIN_INTEGER: Final = -(2**31)
+_MAX_INTEGER: Final = 2**31 - 1
 
-_WORKSPACE = r"(?:[^*][\s\S]{0,199}|\*[\s\S]{1,199})"  # up to 200 characters, and not a lone asterisk
+_WORKSPACE = r"(?:[^*][\s\S]{0,199}|\*[\s\S]{1,199})"  # up to 200 characters, but not `*`, which means all
 _PATH_WORKSPACE = r"^(?:[^*\x00][^\x00]{0,199}|\*[^\x00]{1,199})$"
 
 
-def _workspace(name: str) -> str:
+def _workspace_or_default(name: str) -> str:
     return check_workspace(name) if name else DEFAULT_WORKSPACE
 
 
-def _moment(text: str) -> str | None:
-    if not text.strip():
-        return None
+def _parse_time(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(value)
     except ValueError:
         raise ValueError("give a time as YYYY-MM-DD HH:MM:SS, or as ISO 8601 has it") from None
-    # In UTC, since Postgres knows no offsets of 16 hours and more.
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+    # In UTC, since Postgres takes no offsets of 16 hours or more.
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
-def _whole(value: Any) -> Any:
-    """JSON has one sort of number, so 3.0 is an integer there."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def integer(least: int = -(2**31), most: int = 2**31 - 1) -> Any:
-    """The type of a whole number within limits (those of a Postgres integer, unless said otherwise)."""
-    return Annotated[int, Field(strict=True, ge=least, le=most), BeforeValidator(_whole)]
-
-
-def _joined(content: str | list[dict[str, Any]]) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(part["text"] for part in content if isinstance(part.get("text"), str))
-
-
-def _as_json(value: str | dict[str, Any]) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
+# JSON has one sort of number, so 3.0 is an integer there.
+_FROM_WHOLE_FLOAT: Final = BeforeValidator(lambda n: int(n) if isinstance(n, float) and n.is_integer() else n)
 
 WorkspaceId = Annotated[
     str,
-    AfterValidator(_workspace),
+    AfterValidator(_workspace_or_default),
     WithJsonSchema({"type": "string", "maxLength": 200, "pattern": f"^{_WORKSPACE}?$"}),
     Field(description="Whose memory it is; nothing is seen across workspaces. Empty is `default`."),
 ]
+Time = Annotated[datetime, BeforeValidator(_parse_time), Field(strict=True)]
 Moment = Annotated[
     str,
-    AfterValidator(_moment),
+    AfterValidator(lambda text: _parse_time(text).isoformat() if text.strip() else None),
     WithJsonSchema({"type": "string", "anyOf": [{"format": "date-time"}, {"const": ""}]}),
     Field(description="`YYYY-MM-DD HH:MM:SS` (UTC), or ISO 8601 with a time zone; empty is none."),
 ]
@@ -92,13 +77,11 @@ PathWorkspace = Annotated[
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 200, "pattern": _PATH_WORKSPACE}),
     Path(description="Whose memory it is; nothing is seen across workspaces."),
 ]
-Integer = Annotated[int, Field(strict=True), BeforeValidator(_whole)]
-TopK = Annotated[int, Field(strict=True, ge=1, le=1000), BeforeValidator(_whole)]
-TokenCost = Annotated[int, Field(strict=True, ge=-1, le=2**31 - 1), BeforeValidator(_whole)]
+Integer = Annotated[int, Field(strict=True), _FROM_WHOLE_FLOAT]
+TopK = Annotated[int, Field(strict=True, ge=1, le=1000), _FROM_WHOLE_FLOAT]
+TokenCost = Annotated[int, Field(strict=True, ge=-1, le=_MAX_INTEGER), _FROM_WHOLE_FLOAT]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1)]
-Text = Annotated[str | list[dict[str, Any]], AfterValidator(_joined)]
-JsonText = Annotated[str | dict[str, Any], AfterValidator(_as_json)]
 Names = Annotated[list[str] | str, Field(description="Names, as a list or separated by commas.")]
 
 
@@ -113,7 +96,7 @@ class ToolCallIn(_Wire):
     id: str | None = ""
     type: str | None = "function"
     name: str | None = ""
-    arguments: JsonText | None = Field("", description="The arguments, as JSON text or as an object.")
+    arguments: str | dict[str, Any] | None = Field("", description="The arguments, as JSON text or as an object.")
     function: FunctionIn | None = None
 
 
@@ -121,14 +104,16 @@ class FunctionIn(_Wire):
     """What OpenAI nests in a tool call."""
 
     name: str | None = ""
-    arguments: JsonText | None = ""
+    arguments: str | dict[str, Any] | None = ""
 
 
 class MessageIn(_Wire):
     """A message of a conversation."""
 
     role: Literal["user", "assistant", "system", "tool"] = "user"
-    content: Text | None = Field("", description="The text, or content parts of which the text is taken.")
+    content: str | list[dict[str, Any]] | None = Field(
+        "", description="The text, or content parts of which the text is taken."
+    )
     reasoning_content: str | None = ""
     tool_calls: list[ToolCallIn] | None = None
     tool_call_id: str | None = ""
@@ -177,7 +162,7 @@ _CONFIG: Final[Any] = Field(None, description=f"For this request alone; it may s
 
 
 class FlowRequest(_Wire):
-    """What every flow takes; further keys are passed on."""
+    """What every flow takes; other keys are passed on to it."""
 
     query: str = ""
     messages: list[MessageIn] = Field(default_factory=list)
@@ -186,7 +171,7 @@ class FlowRequest(_Wire):
     config: Annotated[dict[str, Any] | None, WithJsonSchema(_or_null(json_schema()))] = _CONFIG
 
 
-_ASKS: Final[dict[str, Any]] = {
+_QUERY_OR_MESSAGES: Final[dict[str, Any]] = {
     "anyOf": [
         {"properties": {"query": {"pattern": r"\S"}}, "required": ["query"]},
         {
@@ -205,18 +190,16 @@ _ASKS: Final[dict[str, Any]] = {
         },
     ]
 }
-"""There is a query, or something was said that one can be made from."""
+"""The schema of requests with a query, or with messages from which one can be made."""
 
 
 class SearchRequest(FlowRequest):
     """What a search takes."""
 
-    model_config = ConfigDict(json_schema_extra=_ASKS)
+    model_config = ConfigDict(json_schema_extra=_QUERY_OR_MESSAGES)
 
 
-FlowResponse = Response
-
-_KNOWN: Final[Mapping[str, Any]] = {
+_FIELD_TYPES: Final[Mapping[str, Any]] = {
     "query": str,
     "messages": list[MessageIn],
     "workspace_id": WorkspaceId,
@@ -227,7 +210,7 @@ _KNOWN: Final[Mapping[str, Any]] = {
     "memory_dicts": list[MemoryRef],
     "tool_call_results": Annotated[list[ToolCallResultIn], Field(min_length=1)],
 }
-"""Fields whose type says more than an `input_schema` can."""
+"""Types, by the field's name, for fields that an `input_schema` cannot describe precisely enough."""
 
 _LIMITS: Final = {
     "minimum": "ge",
@@ -237,7 +220,7 @@ _LIMITS: Final = {
     "minItems": "min_length",
     "pattern": "pattern",
 }
-"""Keywords of an `input_schema` that are checked, and pydantic's names for them."""
+"""Keywords of an `input_schema` that are checked, with pydantic's names for them."""
 
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
@@ -250,7 +233,7 @@ _TYPES: Final[Mapping[str, Any]] = {
 
 
 def request_model(flow: Flow) -> type[FlowRequest]:
-    """The model of a flow's request, with the flow's own fields besides those of every flow."""
+    """The model of a flow's requests: the fields that all flows take, and those of its `input_schema`."""
     fields: dict[str, Any] = {}
     for name, schema in flow.input_schema.items():
         fields[name] = _field(name, schema if isinstance(schema, Mapping) else {"type": schema})
@@ -260,41 +243,41 @@ def request_model(flow: Flow) -> type[FlowRequest]:
         fields["top_k"] = (TopK, 3)
     title = "".join(part.capitalize() for part in flow.name.split("_"))
     doc = flow.description or f"What the flow {flow.name} takes."
-    searches = any(step.op.name == "build_query" for step in steps_of(flow.plan))
+    searches = any(step.op.name == "build_query" for step in leaves(flow.plan))
     base = (SearchRequest,) if searches else (FlowRequest,)
     return create_model(f"{title}Request", __base__=base, __doc__=doc, **fields)
 
 
-def as_request(body: FlowRequest) -> dict[str, Any]:
-    """A request as the flow takes it: only what was given, so that defaults stay where they are defined."""
+def flow_arguments(body: FlowRequest) -> dict[str, Any]:
+    """The arguments for the flow: the fields of the request that were sent and are not null."""
+    # For what was not sent, the flow's own defaults apply.
     return body.model_dump(exclude_unset=True, exclude_none=True)
 
 
-def scrubbed(value: Any) -> Any:
-    """JSON without NUL characters and halves of surrogate pairs, which Postgres cannot store: U+FFFD is in their place.
-
-    Output of tools holds them now and then, and to refuse a whole trajectory would lose what is worth remembering.
-    """
+def replace_unstorable(value: Any) -> Any:
+    """JSON with U+FFFD for each character that Postgres cannot store: NUL and halves of surrogate pairs."""
+    # Output of tools has them now and then, and refusing a whole trajectory for one would lose what is worth knowing.
     if isinstance(value, str):
         return _UNSTORABLE.sub("\ufffd", value)
     if isinstance(value, list):
-        return [scrubbed(item) for item in value]
+        return [replace_unstorable(item) for item in value]
     if isinstance(value, dict):
-        return {scrubbed(key): scrubbed(item) for key, item in value.items()}
+        return {replace_unstorable(key): replace_unstorable(item) for key, item in value.items()}
     return value
 
 
-def problems_in(errors: Iterable[Mapping[str, Any]]) -> str:
-    """What pydantic found wrong, the field first. What was sent is not repeated: it may be private, or huge."""
-    told = [
+def describe_problems(errors: Iterable[Mapping[str, Any]]) -> str:
+    """The first ten errors that pydantic found, each with its field."""
+    # The values are left out: they may be private, or very long.
+    problems = [
         f"{'.'.join(map(str, error['loc'])) or 'body'}: {error['msg'].removeprefix('Value error, ')}"
         for error in errors
     ]
-    return "; ".join(told[:10])
+    return "; ".join(problems[:10])
 
 
 def _field(name: str, schema: Mapping[str, Any]) -> tuple[Any, FieldInfo]:
-    annotation = _KNOWN.get(name) or _annotation(schema)
+    annotation = _FIELD_TYPES.get(name) or _annotation(schema)
     limits: dict[str, Any] = {ours: schema[theirs] for theirs, ours in _LIMITS.items() if theirs in schema}
     text: dict[str, Any] = {"description": schema["description"]} if schema.get("description") else {}
     base = FlowRequest.model_fields.get(name)
@@ -316,5 +299,6 @@ def _annotation(schema: Mapping[str, Any]) -> Any:
     if kind == "array":
         return list[_annotation(schema["items"])] if isinstance(schema.get("items"), Mapping) else list[Any]  # type: ignore[misc]
     if kind == "integer":
-        return integer(schema.get("minimum", -(2**31)), schema.get("maximum", 2**31 - 1))
+        least, most = schema.get("minimum", _MIN_INTEGER), schema.get("maximum", _MAX_INTEGER)
+        return Annotated[int, Field(strict=True, ge=least, le=most), _FROM_WHOLE_FLOAT]
     return _TYPES.get(str(kind), Any)

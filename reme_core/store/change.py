@@ -1,6 +1,6 @@
-"""Every change to memories, as one value applied in one transaction: all of it happens, or nothing does.
+"""A change of memories as one value, which is applied in one transaction: all of it, or nothing.
 
-Extraction and reconciliation decide *what* shall change and say so in a `Change`; this module carries it out, so that
+Extraction and reconciliation decide what shall change and put it into a `Change`. This module applies it, so that
 "store these two, close that one, and mark their messages as summarised" cannot end half-way.
 """
 
@@ -22,58 +22,56 @@ from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from reme_core.errors import ConflictError, InputError
-from reme_core.schema import Kind, Memory, Source
-from reme_core.store import index, postings, rows
+from reme_core.store import rows
+from reme_core.store.index import postings, writer
 from reme_core.store.sql import load
+from reme_core.types import Kind, Memory, Source
 
 Vectors = npt.NDArray[np.float32]
 
 _SQL = load("memory.sql")
-# One statement for memories with all that makes them findable: each further one would be a round trip.
+# Memories with sources, vectors and postings in one statement, since each further one would take a round trip.
 _INSERT = f"with {_SQL['insert_memories']}, {postings.POST} select memory_id from added"
 
-# How much a term counts by where it stands; keywords and subjects are chosen words, so they say more than prose.
+# How much a term counts in each field of a memory.
 _WHEN_TO_USE_WEIGHT, _CONTENT_WEIGHT, _KEYWORD_WEIGHT, _SUBJECT_WEIGHT = 1.5, 1.0, 1.0, 0.5
 
-_FIRST, _PIECE = 50, 250  # memories inserted by one statement
-_POSTED = 5_000  # memories whose postings are written together: the more, the fewer segments
-_ALONE = 20  # memories that are put together faster than a thread takes over
+_FIRST_BATCH, _BATCH = 50, 250  # memories inserted by one statement; the first are few, so that Postgres soon works
+_POSTING_BATCH = 5_000  # memories whose postings are written together: the more, the fewer segments
+_WITHOUT_THREAD = 20  # memories that are prepared faster than a thread starts
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """End a memory: `superseded` (by another), `expired` (no longer so) or `deleted` (by a user).
-
-    `holds_until` ends it on the axis of the world as well; without it only our knowledge ends.
-    """
+    """Close a memory: as superseded by another, as expired, or as deleted by a user."""
 
     memory_id: str
     status: Literal["superseded", "expired", "deleted"]
     superseded_by: str | None = None
     holds_until: datetime | None = None
+    """Until when it holds in the world; without it, `valid_during` stays and only our knowledge of it ends."""
 
 
 @dataclass(slots=True)
 class Change:
-    """What shall change in one workspace.
-
-    `restate` counts memories that were said again; `summarised` marks messages as done, and the whole change is
-    refused if another worker was faster, so that a job that runs twice leaves one result. `support` gives stored
-    memories further evidence, and `annotate` adds to their metadata. `decided_after` is the workspace's
-    `Memories.version` that the change was decided on: where a memory was added or closed since, it is refused.
-    """
+    """What shall change in one workspace."""
 
     add: Sequence[Memory] = ()
     close: Sequence[Close] = ()
-    restate: Sequence[str] = ()
+    confirm: Sequence[str] = ()
+    """Ids of memories that were said again."""
     summarised: Sequence[str] = ()
+    """Ids of messages to mark as summarised. Where one is already, the change is refused: another job was faster."""
     support: Mapping[str, Sequence[Source]] = field(default_factory=dict)
+    """Further evidence for stored memories, by their ids."""
     annotate: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    decided_after: int | None = None
+    """What to add to the metadata of stored memories, by their ids."""
+    expected_version: int | None = None
+    """The `Memories.version` on which the change was decided. Where memories were changed since, it is refused."""
 
 
 def searched_text(memory: Memory) -> str:
-    """What a query is compared with by meaning: the situation for experience, the statement for everything else."""
+    """The text that is embedded for a memory: for experience the situation, for everything else the statement."""
     if memory.kind in (Kind.TASK, Kind.TOOL, Kind.MISTAKE) and memory.when_to_use:
         return memory.when_to_use
     return memory.content or memory.when_to_use
@@ -98,7 +96,8 @@ def check(memories: Sequence[Memory]) -> None:
     """Refuse memories that cannot be stored, before anything is embedded or written.
 
     Raises:
-        InputError: One has no text, a text that Postgres cannot hold, or the kind of a raw message.
+        InputError: A memory has no text, a text that Postgres cannot store, or the kind of a raw message; or two have
+            the same id.
     """
     for memory in memories:
         if not (memory.content.strip() or memory.when_to_use.strip()):
@@ -106,7 +105,7 @@ def check(memories: Sequence[Memory]) -> None:
         if memory.kind == Kind.CONVERSATION:
             raise InputError("kind 'conversation' is for raw messages; record them with record(messages)")
         texts = (memory.memory_id, memory.content, memory.when_to_use, memory.subject, memory.author)
-        if not rows.storable("".join(texts)):
+        if not rows.is_storable("".join(texts)):
             for name, text in zip(_TEXTS, texts, strict=True):
                 rows.check_text(f"{name} of memory '{memory.memory_id!r}'", text)
         if memory.keywords or memory.metadata or memory.sources or not math.isfinite(memory.score):
@@ -118,20 +117,20 @@ def check(memories: Sequence[Memory]) -> None:
 
 async def apply(
     conn: AsyncConnection[Any], workspace: str, change: Change, vectors: Vectors, *, model: str
-) -> index.IndexState:
-    """Carry out a change inside the caller's `Database.writing`; `vectors` belong to `change.add`, row by row.
+) -> writer.IndexState:
+    """Carry out a change in the caller's `Database.write_transaction`; row n of `vectors` belongs to `change.add[n]`.
 
     Returns:
-        The state of the index that the change found.
+        The state of the index before the change.
 
     Raises:
-        ConflictError: An added id exists already, a closed or restated memory is not there, the messages were
-            summarised by somebody else, or the store is not the one the change was decided on. The transaction has to
-            be rolled back, which leaving it by this error does.
+        ConflictError: An added id exists already, a memory to close or confirm does not exist, a message was summarised
+            already, or memories were changed since the change was decided. This error has to leave the transaction, so
+            that it is rolled back.
     """
-    state = await index.begin(conn, workspace, "memory", count=len(change.add))
-    if change.decided_after is not None:
-        await _expect_unchanged(conn, workspace, change.decided_after)
+    state = await writer.begin(conn, workspace, "memory", count=len(change.add))
+    if change.expected_version is not None:
+        await _expect_unchanged(conn, workspace, change.expected_version)
     if change.summarised:
         ids = list(change.summarised)
         await _expect(conn, workspace, "mark_summarised", ids, "messages were summarised already")
@@ -142,10 +141,10 @@ async def apply(
         missing = [c.memory_id for c in change.close if c.memory_id not in closed]
         if missing:
             raise _conflict(workspace, "no active memory has the id", missing)
-    if change.restate:
-        await _expect(conn, workspace, "restate_memories", list(change.restate), "no memory has the id")
+    if change.confirm:
+        await _expect(conn, workspace, "confirm_memories", list(change.confirm), "no memory has the id")
     if change.support:
-        await conn.execute(_SQL["insert_sources"], {"rows": Jsonb(_evidence(workspace, change.support))})
+        await conn.execute(_SQL["insert_sources"], {"rows": Jsonb(_source_rows(workspace, change.support))})
     if change.annotate:
         notes = [{"memory_id": memory_id, "metadata": dict(note)} for memory_id, note in change.annotate.items()]
         ids = list(change.annotate)
@@ -158,18 +157,18 @@ async def _add(
     workspace: str,
     memories: Sequence[Memory],
     vectors: Vectors,
-    state: index.IndexState,
+    state: writer.IndexState,
     model: str,
 ) -> None:
     missing = await insert(conn, workspace, memories, vectors, state, model)
     if missing:
         raise _conflict(workspace, "a memory with this id exists already", missing)
-    gone = await _gone_evidence(conn, workspace, memories)
-    if gone:
-        raise _conflict(workspace, "what a memory rests on is not there, or was erased meanwhile", gone)
+    missing_evidence = await _missing_evidence(conn, workspace, memories)
+    if missing_evidence:
+        raise _conflict(workspace, "what a memory rests on is not there, or was erased meanwhile", missing_evidence)
 
 
-_Piece = tuple[list[str], dict[str, Any]]  # the ids of some memories, and the values of `_INSERT` for them
+_Batch = tuple[list[str], dict[str, Any]]  # the ids of some memories, and the values of `_INSERT` for them
 
 
 async def insert(
@@ -177,61 +176,61 @@ async def insert(
     workspace: str,
     memories: Sequence[Memory],
     vectors: Vectors,
-    state: index.IndexState,
+    state: writer.IndexState,
     model: str,
 ) -> list[str]:
-    """Insert memories with sources, vectors and postings, numbered as `state` says.
+    """Insert memories with sources, vectors and postings, under the document numbers of `state`.
 
     Returns:
-        The ids that were there already; when there are any, the transaction must be rolled back.
+        The ids that existed already; if there are any, the transaction must be rolled back.
     """
-    await index.bind(conn, workspace, vectors, state, model=model)
-    missing: list[str] = []
-    pieces = _pieces(workspace, memories, vectors, state, model)
-    async for ids, values in _ahead(pieces, in_thread=len(memories) > _ALONE):
-        there = {row[0] for row in await (await conn.execute(_INSERT, values)).fetchall()}
-        missing.extend(memory_id for memory_id in ids if memory_id not in there)
-    return missing
+    await writer.bind(conn, workspace, vectors, state, model=model)
+    existing: list[str] = []
+    batches = _batches(workspace, memories, vectors, state, model)
+    async for ids, values in _prepare_ahead(batches) if len(memories) > _WITHOUT_THREAD else _as_async(batches):
+        inserted = {row[0] for row in await (await conn.execute(_INSERT, values)).fetchall()}
+        existing.extend(memory_id for memory_id in ids if memory_id not in inserted)
+    return existing
 
 
-async def _ahead(pieces: Iterator[_Piece], *, in_thread: bool) -> AsyncIterator[_Piece]:
-    """Each piece; many are put together in a thread, the next one while Postgres takes this one in."""
-    if not in_thread:
-        for piece in pieces:
-            yield piece
-        return
+async def _prepare_ahead(batches: Iterator[_Batch]) -> AsyncIterator[_Batch]:
+    """The batches, each prepared in a thread while Postgres works on the one before."""
     loop = asyncio.get_running_loop()
-    coming = loop.run_in_executor(None, next, pieces, None)
-    while following := await coming:
-        coming = loop.run_in_executor(None, next, pieces, None)
-        yield following
+    coming = loop.run_in_executor(None, next, batches, None)
+    while batch := await coming:
+        coming = loop.run_in_executor(None, next, batches, None)
+        yield batch
 
 
-def _pieces(
-    workspace: str, memories: Sequence[Memory], vectors: Vectors, state: index.IndexState, model: str
-) -> Iterator[_Piece]:
-    """Memories as the values of `_INSERT`, piece by piece; some bring the postings of those before them as well."""
+async def _as_async(batches: Iterator[_Batch]) -> AsyncIterator[_Batch]:
+    for batch in batches:
+        yield batch
+
+
+def _batches(
+    workspace: str, memories: Sequence[Memory], vectors: Vectors, state: writer.IndexState, model: str
+) -> Iterator[_Batch]:
+    """Memories as values of `_INSERT`. Some batches have also the postings of the memories before them."""
     unposted: list[Counter[str]] = []
-    # The first is small, so that Postgres soon has something to do.
-    bounds = [0, *range(min(_FIRST, len(memories)), len(memories), _PIECE), len(memories)]
+    bounds = [0, *range(min(_FIRST_BATCH, len(memories)), len(memories), _BATCH), len(memories)]
     for start, end in pairwise(bounds):
         part, numbers = memories[start:end], state.document_ids[start:end]
         unposted.extend(weigh(memory) for memory in part)
-        posted = unposted if end == len(memories) or len(unposted) >= _POSTED else []
-        documents = map(postings.Document, state.document_ids[end - len(posted) : end], posted)
-        described = [_described(memory, number) for memory, number in zip(part, numbers, strict=True)]
+        to_post = unposted if end == len(memories) or len(unposted) >= _POSTING_BATCH else []
+        documents = map(postings.Document, state.document_ids[end - len(to_post) : end], to_post)
+        vector_keys = [_vector_key(memory, number) for memory, number in zip(part, numbers, strict=True)]
         stored = [rows.from_memory(workspace, memory, number) for memory, number in zip(part, numbers, strict=True)]
         yield (
             [memory.memory_id for memory in part],
             {
                 "rows": json.dumps(stored),
-                "sources": json.dumps(_evidence(workspace, {memory.memory_id: memory.sources for memory in part})),
-                **index.vector_values(workspace, described, vectors[start:end], model=model, hnsw=state.hnsw),
+                "sources": json.dumps(_source_rows(workspace, {memory.memory_id: memory.sources for memory in part})),
+                **writer.vector_values(workspace, vector_keys, vectors[start:end], model=model, hnsw=state.hnsw),
                 **postings.postings(workspace, "memory", documents, state.mean_length),
-                **postings.count(added=posted),
+                **postings.count(added=to_post),
             },
         )
-        if posted:
+        if to_post:
             unposted = []
 
 
@@ -242,28 +241,28 @@ async def reindex(
     after: Memory,
     document_id: int,
     vector: Vectors,
-    state: index.IndexState,
+    state: writer.IndexState,
     model: str,
 ) -> None:
-    """Make a changed memory findable by its new words and its new vector, shape (1, width)."""
+    """Index a changed memory by its new words and its new vector, of shape (1, width), instead of the old ones."""
     removed, added = weigh(before), weigh(after)
-    await index.bind(conn, workspace, vector, state, model=model)
+    await writer.bind(conn, workspace, vector, state, model=model)
     async with conn.pipeline():
         await postings.remove(conn, workspace, [document_id], among=("memory", removed))
-        await index.remove_vectors(conn, workspace, [document_id])
-        await index.write_vectors(
-            conn, workspace, [_described(after, document_id)], vector, model=model, hnsw=state.hnsw
+        await writer.remove_vectors(conn, workspace, [document_id])
+        await writer.write_vectors(
+            conn, workspace, [_vector_key(after, document_id)], vector, model=model, hnsw=state.hnsw
         )
         document = postings.Document(document_id, added)
         await postings.write(conn, workspace, "memory", [document], state.mean_length, added=[added], removed=[removed])
 
 
-def _described(memory: Memory, number: int) -> tuple[int, str, bool]:
+def _vector_key(memory: Memory, number: int) -> tuple[int, str, bool]:
     return number, str(memory.kind), memory.status == "active"
 
 
-async def _gone_evidence(conn: AsyncConnection[Any], workspace: str, memories: Sequence[Memory]) -> list[str]:
-    """Evidence that was erased, so that what was concluded from it before must not be stored after."""
+async def _missing_evidence(conn: AsyncConnection[Any], workspace: str, memories: Sequence[Memory]) -> list[str]:
+    """Evidence that was erased meanwhile: what was concluded from it must not be stored any more."""
     sources = [source for memory in memories for source in memory.sources]
     if not sources:
         return []
@@ -272,11 +271,11 @@ async def _gone_evidence(conn: AsyncConnection[Any], workspace: str, memories: S
         "messages": [s.id for s in sources if s.kind == "message"],
         "memories": [s.id for s in sources if s.kind == "memory"],
     }
-    return [row[0] for row in await (await conn.execute(_SQL["gone_evidence"], values)).fetchall()]
+    return [row[0] for row in await (await conn.execute(_SQL["missing_evidence"], values)).fetchall()]
 
 
 async def close(conn: AsyncConnection[Any], workspace: str, closing: Sequence[Close]) -> set[str]:
-    """End memories inside the caller's transaction; returns the ids of those that were active."""
+    """Close memories in the caller's transaction; returns the ids of those that were active."""
     values = [
         {
             "memory_id": c.memory_id,
@@ -290,7 +289,7 @@ async def close(conn: AsyncConnection[Any], workspace: str, closing: Sequence[Cl
     return {row[0] for row in await cursor.fetchall()}
 
 
-def _evidence(workspace: str, sources: Mapping[str, Sequence[Source]]) -> list[dict[str, str]]:
+def _source_rows(workspace: str, sources: Mapping[str, Sequence[Source]]) -> list[dict[str, str]]:
     return [
         {
             "workspace_id": workspace,
@@ -315,10 +314,10 @@ async def _expect_unchanged(conn: AsyncConnection[Any], workspace: str, version:
 async def _expect(
     conn: AsyncConnection[Any], workspace: str, statement: str, ids: Sequence[str], problem: str, **values: Any
 ) -> None:
-    """Run a statement that returns the ids it touched; any that is missing is a conflict."""
+    """Run a statement that returns the ids it changed; it is a conflict if one of `ids` is not among them."""
     cursor = await conn.execute(_SQL[statement], {"workspace": workspace, "ids": ids, **values})
-    touched = {row[0] for row in await cursor.fetchall()}
-    missing = [i for i in ids if i not in touched]
+    changed = {row[0] for row in await cursor.fetchall()}
+    missing = [i for i in ids if i not in changed]
     if missing:
         raise _conflict(workspace, problem, missing)
 

@@ -1,15 +1,15 @@
-"""Erasure: taking words out of the database so that no table holds them any more.
+"""Erasure: removing words from the database so that no table holds them any more.
 
-Deletion that leaves the words in a log, in the history or in a message they came from is no deletion. So erasing a
-memory also erases what was concluded from it and what says the same, blanks the messages it rests on (they stay as
-empty rows, so that the same message recorded again adds nothing), and takes its wordings, present and past, out of
+To delete a memory and leave its words in a log, in the history or in the message they came from would be no erasure.
+So erasing a memory also erases the memories that were concluded from it or say the same, empties the messages it rests
+on (their rows stay, so that the same message is not recorded again), and removes its wordings, present and past, from
 every other text of the workspace.
 
-A wording is looked for inside other texts only if it says something by itself (see `_is_telling`): a memory that
-reads "Berlin" must not take the word out of everything that was ever said about the city.
+A wording is looked for inside other texts only if it is distinctive (see `_is_distinctive`): a memory that reads
+"Berlin" must not remove that word from everything that was ever said about the city.
 
-Postgres keeps the old versions of changed rows until the next vacuum, and its write-ahead log and backups for longer;
-who needs the bytes gone runs `VACUUM (FULL)` and lets the backups expire.
+Postgres keeps old versions of changed rows until the next vacuum, and its write-ahead log and backups for longer. Who
+needs the bytes gone runs `VACUUM (FULL)` and lets the backups expire.
 """
 
 from __future__ import annotations
@@ -22,119 +22,126 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from reme_core.schema import Memory
-from reme_core.store import change, index, postings
-from reme_core.store.database import Database
+from reme_core.postgres.database import Database
+from reme_core.store import change
+from reme_core.store.index import postings, writer
 from reme_core.store.messages import rewrite
 from reme_core.store.sql import load
 from reme_core.text.terms import terms
+from reme_core.types import Memory
 
 _SQL = load("erasure.sql")
 
-_TELLING_TERMS, _TELLING_CJK_TERMS = 3, 5  # a name in Chinese is three or four characters: up to three bigrams
+_DISTINCTIVE_TERMS, _DISTINCTIVE_CJK_TERMS = 3, 5  # a name in Chinese is three or four characters: up to three bigrams
 _SECRET_LENGTH = 6  # characters of a single word with a digit in it: a number, a password
 
 
 async def erase_memories(database: Database, workspace: str, memory_ids: Sequence[str]) -> int:
-    """Erase memories and every trace of their text; returns how many of the named ones there were."""
-    async with database.writing(workspace) as conn:
+    """Erase memories and every trace of their text; returns how many of the given ids existed."""
+    async with database.write_transaction(workspace) as conn:
         await conn.execute(_SQL["begin"], {"workspace": workspace})
-        doom = await _Doom.of(conn, workspace, memory_ids)
-        for message_id, content in await _rows(conn, "evidence", workspace, roots=list(doom.roots)):
-            doom.messages[message_id] = content
-        await _carry_out(conn, workspace, doom)
-    return len(set(memory_ids) & set(doom.ids))
+        plan = await ErasurePlan.of(conn, workspace, memory_ids)
+        for message_id, content in await _rows(conn, "evidence", workspace, roots=list(plan.roots)):
+            plan.messages[message_id] = content
+        await _carry_out(conn, workspace, plan)
+    return len(set(memory_ids) & set(plan.ids))
 
 
 async def erase_messages(database: Database, workspace: str, message_ids: Sequence[str]) -> int:
-    """Erase what messages say, and with it the memories that rest on one of them; returns how many messages it were.
+    """Erase what messages say, and the memories that rest on them; returns how many of the messages existed.
 
-    The rows stay, empty, in their places in the conversation.
+    The rows stay, empty, at their places in the conversation.
     """
-    async with database.writing(workspace) as conn:
+    async with database.write_transaction(workspace) as conn:
         await conn.execute(_SQL["begin"], {"workspace": workspace})
-        resting = await _rows(conn, "resting_on", workspace, messages=list(message_ids))
-        doom = await _Doom.of(conn, workspace, [row[0] for row in resting])
-        doom.messages.update(await _rows(conn, "messages", workspace, messages=list(message_ids)))
-        named = len(doom.messages)
-        await _carry_out(conn, workspace, doom)
+        concluded = await _rows(conn, "memories_from_messages", workspace, messages=list(message_ids))
+        plan = await ErasurePlan.of(conn, workspace, [row[0] for row in concluded])
+        plan.messages.update(await _rows(conn, "messages", workspace, messages=list(message_ids)))
+        named = len(plan.messages)
+        await _carry_out(conn, workspace, plan)
     return named
 
 
 @dataclass(slots=True)
-class _Doom:
-    """What is to go: memories with all their wordings, and messages (`messages`: what each says)."""
+class ErasurePlan:
+    """What an erasure affects: memories with all their wordings, and messages."""
 
     roots: set[str]
+    """Ids of the memories that were named, or say the same as one of them."""
     memories: dict[str, tuple[int, Memory]] = field(default_factory=dict)
+    """By id the document number and the memory, for the roots and all that was concluded from them."""
     statements: set[str] = field(default_factory=set)
     situations: set[str] = field(default_factory=set)
     messages: dict[str, str] = field(default_factory=dict)
+    """By id the words of each message to change."""
 
     @classmethod
-    async def of(cls, conn: AsyncConnection[Any], workspace: str, memory_ids: Collection[str]) -> _Doom:
-        """Whatever is concluded from the memories or says the same, and so on until nothing more is found."""
-        doom = cls(set(memory_ids))
-        saying = doom.roots
+    async def of(cls, conn: AsyncConnection[Any], workspace: str, memory_ids: Collection[str]) -> ErasurePlan:
+        """Collect the memories that were concluded from the given ones or say the same, until no more are found."""
+        plan = cls(set(memory_ids))
+        saying = plan.roots
         while saying:
-            doom.roots |= saying
+            plan.roots |= saying
             for memory_id, number, when_to_use, content, keywords, subject in await _rows(
-                conn, "doomed", workspace, roots=list(doom.roots)
+                conn, "affected", workspace, roots=list(plan.roots)
             ):
-                doom.memories[memory_id] = (
+                plan.memories[memory_id] = (
                     number,
                     Memory.model_construct(
                         when_to_use=when_to_use, content=content, keywords=keywords, subject=subject
                     ),
                 )
-            for wording, statement in await _rows(conn, "wordings", workspace, doomed=doom.ids):
+            for wording, statement in await _rows(conn, "wordings", workspace, affected=plan.ids):
                 if statement:
-                    doom.statements.add(wording)
-                elif len(wording.split()) > 1 or not wording.isascii():  # else the name of a tool, which others use
-                    doom.situations.add(wording)
-            found = await _rows(conn, "memories_saying", workspace, doomed=doom.ids, **_patterns(doom.statements))
+                    plan.statements.add(wording)
+                elif (
+                    len(wording.split()) > 1 or not wording.isascii()
+                ):  # one word may be a tool's name, which others use
+                    plan.situations.add(wording)
+            found = await _rows(conn, "memories_saying", workspace, affected=plan.ids, **_patterns(plan.statements))
             saying = {row[0] for row in found}
-        return doom
+        return plan
 
     @property
     def ids(self) -> list[str]:
+        """Ids of the memories."""
         return list(self.memories)
 
 
-async def _carry_out(conn: AsyncConnection[Any], workspace: str, doom: _Doom) -> None:
-    wordings = doom.statements | doom.situations
-    said = set(doom.messages.values())
+async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePlan) -> None:
+    wordings = plan.statements | plan.situations
+    said = set(plan.messages.values())
     for message_id, content in await _rows(
-        conn, "messages_saying", workspace, messages=list(doom.messages), **_patterns(wordings)
+        conn, "messages_saying", workspace, messages=list(plan.messages), **_patterns(wordings)
     ):
-        doom.messages[message_id] = content
+        plan.messages[message_id] = content
         said.discard(content)
     rewritten = {
-        message_id: "" if content in said else _without(content, wordings)
-        for message_id, content in doom.messages.items()
+        message_id: "" if content in said else _remove_wordings(content, wordings)
+        for message_id, content in plan.messages.items()
     }
     blank = [message_id for message_id, content in rewritten.items() if not content.strip()]
-    numbers = [number for number, _ in doom.memories.values()]
+    numbers = [number for number, _ in plan.memories.values()]
     await rewrite(conn, workspace, rewritten)
-    await index.remove_vectors(conn, workspace, numbers)
+    await writer.remove_vectors(conn, workspace, numbers)
     await postings.remove(conn, workspace, numbers)
-    gone = [change.weigh(memory) for _, memory in doom.memories.values()]
+    gone = [change.weigh(memory) for _, memory in plan.memories.values()]
     await postings.write(conn, workspace, "memory", (), 1.0, removed=gone)
     values = {
         "workspace": workspace,
-        "doomed": doom.ids,
+        "affected": plan.ids,
         "messages": blank,
-        "escaped": [json.dumps(w, ensure_ascii=False)[1:-1].lower() for w in wordings if _is_telling(w)],
+        "escaped": [json.dumps(w, ensure_ascii=False)[1:-1].lower() for w in wordings if _is_distinctive(w)],
         **_patterns(wordings | said),
     }
     for statement in ("drop_history", "drop_retrievals", "drop_memories", "forget_answers", "forget_quotes"):
         await conn.execute(_SQL[statement], values)
-    await _sweep(conn, workspace, [w for w in wordings if _is_telling(w)])
-    await conn.execute(_SQL["mark"], values)
+    await _sweep(conn, workspace, [w for w in wordings if _is_distinctive(w)])
+    await conn.execute(_SQL["mark_erased"], values)
 
 
 async def _sweep(conn: AsyncConnection[Any], workspace: str, wordings: Sequence[str]) -> None:
-    """Take wordings out of every column that holds text of the workspace."""
+    """Remove wordings from every column that holds text of the workspace."""
     if not wordings:
         return
     longest_first = sorted(wordings, key=len, reverse=True)  # a wording may hold another one
@@ -144,41 +151,41 @@ async def _sweep(conn: AsyncConnection[Any], workspace: str, wordings: Sequence[
         "patterns": [w.lower() for w in longest_first]
         + [json.dumps(w, ensure_ascii=False)[1:-1].lower() for w in longest_first],
     }
-    for table, column in await _rows(conn, "texts", workspace):
+    for table, column in await _rows(conn, "text_columns", workspace):
         statement = sql.SQL(
-            "update reme.{table} set {column} = reme.without({column}, %(wordings)s) where workspace_id = %(workspace)s"
-            " and exists (select from unnest(%(patterns)s::text[]) as w (wording)"
+            "update reme.{table} set {column} = reme.remove_wordings({column}, %(wordings)s)"
+            " where workspace_id = %(workspace)s and exists (select from unnest(%(patterns)s::text[]) as w (wording)"
             " where strpos(lower({column}::text), w.wording) > 0)"
         ).format(table=sql.Identifier(table), column=sql.Identifier(column))
         await conn.execute(statement, values)
 
 
 def _patterns(wordings: Collection[str]) -> dict[str, list[str]]:
-    """Wordings as the statements compare them: those that are found inside a text, and those that are all of it."""
+    """Wordings for the statements: the distinctive are looked for inside texts, all are compared with whole texts."""
     return {
-        "telling": [wording.lower() for wording in wordings if _is_telling(wording)],
+        "distinctive": [wording.lower() for wording in wordings if _is_distinctive(wording)],
         "whole": [wording.lower() for wording in wordings],
     }
 
 
-def _is_telling(wording: str) -> bool:
-    """Whether a wording is a statement (or a number, or a password), rather than a word that others use too.
+def _is_distinctive(wording: str) -> bool:
+    """Whether a wording (a statement, a number, a password) identifies what is meant, unlike a word that others use.
 
-    >>> [_is_telling(wording) for wording in ("Her dog is called Rex", "San Francisco", "get_account_info", "hunter2")]
+    >>> [_is_distinctive(text) for text in ("Her dog is called Rex", "San Francisco", "get_account_info", "hunter2")]
     [True, False, False, True]
     """
     found = set(terms(wording))
     words = wording.split()
-    enough = len(words) >= _TELLING_TERMS if wording.isascii() else len(found) >= _TELLING_CJK_TERMS
-    return (enough and len(found) >= _TELLING_TERMS) or any(
+    enough = len(words) >= _DISTINCTIVE_TERMS if wording.isascii() else len(found) >= _DISTINCTIVE_CJK_TERMS
+    return (enough and len(found) >= _DISTINCTIVE_TERMS) or any(
         len(word) >= _SECRET_LENGTH and any(map(str.isdigit, word)) for word in words
     )
 
 
-def _without(content: str, wordings: Collection[str]) -> str:
+def _remove_wordings(content: str, wordings: Collection[str]) -> str:
     if content.lower() in {wording.lower() for wording in wordings}:
         return ""
-    for wording in sorted(filter(_is_telling, wordings), key=len, reverse=True):
+    for wording in sorted(filter(_is_distinctive, wordings), key=len, reverse=True):
         content = re.sub(re.escape(wording), "", content, flags=re.IGNORECASE)
     return content
 

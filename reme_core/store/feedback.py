@@ -1,4 +1,4 @@
-"""How memories fare: which were given to an agent, whether they helped, and which are like others."""
+"""What becomes of memories: how often agents got them, whether they helped, and which ones are alike."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 import numpy.typing as npt
 from pgvector import HalfVector
 
-from reme_core.schema import Memory
+from reme_core.postgres.database import Database
 from reme_core.store import rows
-from reme_core.store.database import Database
 from reme_core.store.sql import load
+from reme_core.types import Memory
 
-_SQL = load("usage.sql")
+_SQL = load("feedback.sql")
 _COUNT_USE = load("memory.sql")["count_use"]
 _NEAREST = Template(_SQL["nearest"]).substitute(columns=rows.select(rows.COLUMNS, "m"))
 
 
-async def used(database: Database, workspace: str, memory_ids: Sequence[str], *, helped: bool) -> list[str]:
-    """Count that memories were given to an agent, and whether it then succeeded; the retrieval log is told as well.
+async def count_uses(database: Database, workspace: str, memory_ids: Sequence[str], *, helped: bool) -> list[str]:
+    """Count that an agent got memories, and whether it then succeeded; the log of recalls notes it as well.
 
     Returns:
         The ids that exist.
@@ -29,19 +29,21 @@ async def used(database: Database, workspace: str, memory_ids: Sequence[str], *,
     values = {"workspace": workspace, "ids": ids, "helped": helped}
     async with database.transaction(workspace, actor="usage", reason="given to an agent") as conn:
         counted = [row[0] for row in await (await conn.execute(_COUNT_USE, values)).fetchall()]
-        await conn.execute(_SQL["settle_hits"], values)
+        await conn.execute(_SQL["rate_newest_hits"], values)
     return counted
 
 
-async def settle(database: Database, workspace: str, retrieval_ids: Sequence[str], *, helped: bool) -> list[str]:
-    """Tell how whole retrievals turned out. Each hit counts once, however often that is told.
+async def rate_retrievals(
+    database: Database, workspace: str, retrieval_ids: Sequence[str], *, helped: bool
+) -> list[str]:
+    """Note whether all hits of some recalls helped. A hit counts once, however often this is called.
 
     Returns:
         The ids of the memories that were counted.
     """
     values = {"workspace": workspace, "retrievals": sorted(set(retrieval_ids)), "helped": helped}
     found = await database.execute(
-        workspace, _SQL["settle_retrieval"], values, actor="usage", reason="a retrieval turned out"
+        workspace, _SQL["rate_retrievals"], values, actor="usage", reason="a retrieval turned out"
     )
     return [row[0] for row in found]
 
@@ -49,7 +51,10 @@ async def settle(database: Database, workspace: str, retrieval_ids: Sequence[str
 async def seldom_useful(
     database: Database, workspace: str, kinds: Sequence[str], *, freq_threshold: int, utility_threshold: float
 ) -> list[str]:
-    """Memories given at least `freq_threshold` times of which less than the share `utility_threshold` helped."""
+    """Ids of memories that agents got at least `freq_threshold` times, and that seldom helped.
+
+    Seldom is a share of these times below `utility_threshold`.
+    """
     values = {"workspace": workspace, "kinds": list(kinds), "freq": freq_threshold, "utility": utility_threshold}
     return [row[0] for row in await database.fetch(workspace, _SQL["seldom_useful"], values)]
 
@@ -63,15 +68,15 @@ async def nearest(
     kinds: Sequence[str],
     limit: int,
 ) -> list[list[tuple[Memory, float]]]:
-    """For each vector, the active memories whose own vectors are the nearest, with the cosine. Exact, and not logged.
+    """For each vector the nearest active memories with their cosine, the nearest first. Exact, and not logged.
 
     Args:
-        database: Where.
-        workspace: Whose.
-        vectors: Unit vectors, shape (number of questions, width).
-        model: The embedder that made them.
-        kinds: Which kinds to look at.
-        limit: How many for each.
+        database: The database.
+        workspace: The workspace.
+        vectors: Unit vectors, shape (number of vectors, width).
+        model: The name of the embedder that made them.
+        kinds: The kinds of memories to look at.
+        limit: How many memories for each vector.
     """
     found: list[list[tuple[Memory, float]]] = [[] for _ in vectors]
     if len(vectors):

@@ -1,7 +1,7 @@
 """Filters of listing and recall, as SQL conditions with named parameters.
 
-Every condition is a constant text; values travel as parameters. The texts depend only on *which* filters are set, so a
-statement with the same filters is prepared once.
+Every condition is a constant text, of sql/memory_filter.sql or sql/message_filter.sql; values travel as parameters. So
+the text of a statement depends only on *which* filters are set, and is prepared once for those.
 """
 
 from __future__ import annotations
@@ -13,8 +13,13 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from reme_core.schema import Status, TimeRange
+from reme_core.errors import InputError
 from reme_core.store.rows import range_of
+from reme_core.store.sql import load
+from reme_core.types import Kind, Status, TimeRange, kinds_of
+
+_ON_MEMORY = load("memory_filter.sql")
+_ON_MESSAGE = load("message_filter.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,52 +45,75 @@ class Filters:
     ids: Sequence[str] | None = None
     without: Sequence[str] = ()
 
+    @classmethod
+    def of(
+        cls,
+        *,
+        kind: str | Sequence[str] | None = None,
+        subject: str | None = None,
+        status: str | None = Status.ACTIVE,
+        known: TimeRange | None = None,
+        happened: TimeRange | None = None,
+        as_of: datetime | None = None,
+        held_at: datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        min_score: float | None = None,
+        author: str | None = None,
+        session_id: str | None = None,
+        ids: Sequence[str] | None = None,
+        without: Sequence[str] = (),
+    ) -> Filters:
+        """Filters from what a caller says; `kind` is a kind, a family of kinds, or several.
+
+        Raises:
+            InputError: There is no such kind or status, or memories and messages are asked for together.
+        """
+        try:
+            kinds = kinds_of(kind)
+        except ValueError:
+            known_kinds = ", ".join(["personal", *Kind])
+            raise InputError(f"there is no kind {kind!r}; known are {known_kinds}") from None
+        if Kind.CONVERSATION in kinds and len(kinds) > 1:
+            raise InputError(
+                "kind 'conversation' looks at messages, other kinds at memories; recall them one at a time"
+            )
+        try:
+            held_status = Status(status) if status else None
+        except ValueError:
+            raise InputError(f"there is no status {status!r}; known are {', '.join(Status)}") from None
+        return cls(
+            kinds, subject, held_status, known, happened, as_of, held_at, metadata or {}, min_score, author, session_id,
+            ids, without,
+        )  # fmt: skip
+
+    @property
+    def of_messages(self) -> bool:
+        """Whether raw messages are looked at instead of memories."""
+        return Kind.CONVERSATION in self.kinds
+
     @property
     def beyond_kind(self) -> bool:
-        """Whether a memory's own row has to be looked at to decide, rather than only its kind and liveness."""
+        """Whether the memory's own row is needed: its vector's row knows only its kind, and whether it is active."""
         return self != Filters(kinds=self.kinds)
 
-    def on_memory(self, m: str = "m") -> list[str]:
-        """Conditions on a row of `reme.memory` under the alias `m`."""
-        chosen = {
-            f"{m}.kind = any(%(kinds)s)": bool(self.kinds),
-            f"{m}.subject = %(subject)s": self.subject is not None,
-            f"{m}.status = %(status)s": self.status is not None and self.as_of is None,
-            f"{m}.recorded_at <= %(as_of)s and ({m}.expired_at is null or {m}.expired_at > %(as_of)s)": self.as_of
-            is not None,
-            f"{m}.valid_during @> %(held_at)s": self.held_at is not None,
-            f"{m}.recorded_at >= coalesce(%(known_start)s::timestamptz, '-infinity')"
-            f" and {m}.recorded_at < coalesce(%(known_end)s::timestamptz, 'infinity')": self.known is not None,
-            # What is dated must overlap the range; what holds since ever counts by when it was said.
-            f"case when {m}.valid_during = '(,)'"
-            f" then coalesce({m}.observed_at, {m}.created_at) <@ %(happened)s::tstzrange"
-            f" else {m}.valid_during && %(happened)s::tstzrange end": self.happened is not None,
-            f"{m}.metadata @> %(metadata)s": bool(self.metadata),
-            f"{m}.score >= %(min_score)s": self.min_score is not None,
-            f"{m}.author = %(author)s": self.author is not None,
-            f"{m}.memory_id = any(%(ids)s)": self.ids is not None,
-            _passed_over(m, "memory_id"): bool(self.without),
-        }
-        return [condition for condition, wanted in chosen.items() if wanted]
+    def on_memory(self) -> list[str]:
+        """Conditions on a row `m` of `reme.memory`."""
+        return [condition for name, condition in _ON_MEMORY.items() if self._asks_for(name)]
 
-    def on_message(self, m: str = "m") -> list[str]:
-        """Conditions on a row of `reme.message`; a message has no kind, status or score, so those let it through."""
-        chosen = {
-            f"{m}.recorded_at <= %(as_of)s": self.as_of is not None,
-            f"{m}.sent_at <= %(held_at)s": self.held_at is not None,
-            f"{m}.recorded_at >= coalesce(%(known_start)s::timestamptz, '-infinity')"
-            f" and {m}.recorded_at < coalesce(%(known_end)s::timestamptz, 'infinity')": self.known is not None,
-            f"{m}.sent_at <@ %(happened)s::tstzrange": self.happened is not None,
-            f"{m}.metadata @> %(metadata)s": bool(self.metadata),
-            f"{m}.author = %(author)s": self.author is not None,
-            f"{m}.session_id = %(session_id)s": self.session_id is not None,
-            f"{m}.message_id = any(%(ids)s)": self.ids is not None,
-            _passed_over(m, "message_id"): bool(self.without),
-        }
-        return [condition for condition, wanted in chosen.items() if wanted]
+    def on_message(self) -> list[str]:
+        """Conditions on a row `m` of `reme.message`; those on what a message has not got let it through."""
+        return [condition for name, condition in _ON_MESSAGE.items() if self._asks_for(name)]
+
+    def _asks_for(self, name: str) -> bool:
+        value = getattr(self, name)
+        if name in ("kinds", "metadata", "without"):
+            return bool(value)
+        if name == "status" and self.as_of is not None:  # what was active then may be closed by now
+            return False
+        return value is not None
 
     def parameters(self) -> dict[str, Any]:
-        """Values for the conditions; those that no condition names do no harm."""
+        """The values of the conditions' placeholders; it may have more than a statement names."""
         return {
             "kinds": list(self.kinds),
             "subject": self.subject,
@@ -102,8 +130,3 @@ class Filters:
             "ids": list(self.ids) if self.ids is not None else None,
             "without": list(self.without),
         }
-
-
-def _passed_over(m: str, identity: str) -> str:
-    """A condition whose lists are hashed once: they may be long, and a workspace larger."""
-    return " and ".join(f"{m}.{column} not in (select unnest(%(without)s::text[]))" for column in (identity, "content"))

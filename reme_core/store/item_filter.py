@@ -1,9 +1,4 @@
-"""Filters of a store search as SQL over an item's JSON value.
-
-The rules are those of LangGraph's in-memory store: a plain value is compared for equality, a dict without operators
-with the members it names, a list member by member; `$gt` and the like compare as numbers whatever either side looks
-like, so 9 is less than 10 and so is "9".
-"""
+"""Filters of items, as SQL over an item's JSON value."""
 
 from __future__ import annotations
 
@@ -18,16 +13,20 @@ from reme_core.errors import InputError
 ORDERINGS: Final = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 
 
-class Conditions:
-    """Conditions on a JSON value, and the values of their placeholders.
+class ItemFilter:
+    """Makes conditions on a JSON value, and keeps the values of their placeholders.
 
-    >>> conditions = Conditions()
-    >>> conditions.on("item.value", {"colour": "red"}), list(conditions.params)
+    The rules are those of LangGraph's in-memory store: a plain value is compared for equality, a dict without operators
+    with the members it names, a list member by member. `$gt` and the like compare as numbers whatever either side looks
+    like: 9 is less than 10, and so is "9".
+
+    >>> conditions = ItemFilter()
+    >>> conditions.on("item.value", {"colour": "red"}), list(conditions.values)
     ("(coalesce(item.value -> %(filter0)s::text, 'null') = any(%(filter1)s::jsonb[]))", ['filter0', 'filter1'])
     """
 
     def __init__(self) -> None:
-        self.params: dict[str, Any] = {}
+        self.values: dict[str, Any] = {}
 
     def on(self, value: str, wanted: Mapping[str, Any]) -> str:
         """A condition that the JSON object `value` (an SQL expression) has the wanted members.
@@ -93,8 +92,8 @@ class Conditions:
         return f"coalesce({value} -> {self._bind(key)}::text, 'null')"
 
     def _bind(self, value: Any) -> str:
-        name = f"filter{len(self.params)}"
-        self.params[name] = value
+        name = f"filter{len(self.values)}"
+        self.values[name] = value
         return f"%({name})s"
 
 

@@ -18,16 +18,16 @@ from psycopg.types.json import Jsonb
 
 from reme_core.errors import DatabaseError
 from reme_core.models import ModelCall
-from reme_core.schema import Recollection
-from reme_core.schema import now as present
-from reme_core.store.database import Database
+from reme_core.postgres.database import Database
 from reme_core.store.sql import load
+from reme_core.types import Recollection
+from reme_core.types import now as present
 
 log = logging.getLogger(__name__)
 
 Row = dict[str, Any]
 
-_SQL = load("journal.sql")
+_SQL = load("log.sql")
 _PAUSE_SECONDS = 0.5  # how long entries gather before they are written
 _BATCH = 500  # entries a transaction
 _MOST_WAITING = 10_000  # entries kept while the database is away; then the oldest go
@@ -36,7 +36,7 @@ _workspace: ContextVar[str] = ContextVar("reme_workspace", default="")
 
 
 @contextlib.contextmanager
-def working_for(workspace: str) -> Iterator[None]:
+def logging_for_workspace(workspace: str) -> Iterator[None]:
     """Within this block, model calls are logged for `workspace`."""
     token = _workspace.set(workspace)
     try:
@@ -45,7 +45,7 @@ def working_for(workspace: str) -> Iterator[None]:
         _workspace.reset(token)
 
 
-class Journal:
+class LogWriter:
     """Writes `retrieval`, `retrieval_hit` and `model_call` in the background."""
 
     def __init__(self, database: Database, *, log_retrievals: bool) -> None:
@@ -57,7 +57,7 @@ class Journal:
         self.listeners: list[Callable[[str, ModelCall], None]] = []
         """Told of every model call with the workspace it was made for, as it is noted."""
 
-    def retrieved(
+    def log_recall(
         self, recollection: Recollection, *, kinds: list[str], flow: str, session_id: str, milliseconds: float
     ) -> None:
         """Note what a recall found."""
@@ -73,7 +73,7 @@ class Journal:
         # The row is made when it is written: here somebody is waiting for the answer.
         self._put(recollection.workspace_id, "insert_retrievals", lambda: _entry(recollection) | asked)
 
-    def called(self, call: ModelCall) -> None:
+    def log_call(self, call: ModelCall) -> None:
         """Note a model call, for the workspace that is being worked for."""
         workspace = _workspace.get()
         for listener in self.listeners:
@@ -111,7 +111,7 @@ class Journal:
                 workspaces = sorted({workspace for workspace, _, _ in batch})
                 rows = [row() for _, _, row in batch]
                 async with self._database.maintenance() as conn:
-                    await conn.execute(_SQL["lock_journal"], {"workspaces": workspaces})
+                    await conn.execute(_SQL["lock_log"], {"workspaces": workspaces})
                     await conn.execute(_SQL[statement], {"rows": Jsonb(rows)})
                 written = set(map(id, batch))
                 self._waiting = [entry for entry in self._waiting if id(entry) not in written]

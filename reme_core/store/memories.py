@@ -14,16 +14,17 @@ from psycopg.types.json import Jsonb
 
 from reme_core.errors import EmbeddingModelError, InputError, NotFoundError
 from reme_core.models import Embedder
-from reme_core.schema import Evidence, HistoryEntry, Kind, Memory, Source
-from reme_core.schema import now as present
+from reme_core.postgres.database import Database
 from reme_core.store import change as changes
-from reme_core.store import index, postings, rows
+from reme_core.store import rows
 from reme_core.store.change import Change, Close
-from reme_core.store.database import Database
 from reme_core.store.erasure import erase_memories
 from reme_core.store.filters import Filters
-from reme_core.store.serving import Serving
+from reme_core.store.index import postings, writer
+from reme_core.store.index.embedders import WorkspaceModels
 from reme_core.store.sql import load
+from reme_core.types import Evidence, HistoryEntry, Kind, Memory, Source
+from reme_core.types import now as present
 
 Vectors = npt.NDArray[np.float32]
 
@@ -43,10 +44,12 @@ _INDEXED = frozenset({"kind", "subject", "when_to_use", "content", "keywords"})
 class Memories:
     """The memories of all workspaces; every method names the one it works in."""
 
-    def __init__(self, database: Database, serving: Serving, *, on_growth: Callable[[str], None] | None = None) -> None:
-        """Say where memories are; `on_growth` is told of a workspace whose index wants to be seen to."""
+    def __init__(
+        self, database: Database, workspace_models: WorkspaceModels, *, on_growth: Callable[[str], None] | None = None
+    ) -> None:
+        """Make it; `on_growth` is called with a workspace whose index should be updated after it has grown."""
         self._database = database
-        self._serving = serving
+        self._workspace_models = workspace_models
         self._on_growth = on_growth
 
     async def add(
@@ -62,10 +65,11 @@ class Memories:
         """Store memories, all or none.
 
         Args:
-            workspace: Where; it is made on first use.
-            memories: Texts, or `Memory` objects with all they carry.
-            kind: What sort the plain texts are.
-            embeddings: Their vectors, shape (number of memories, width of the workspace's model), if they are at hand.
+            workspace: The workspace; it is created by its first use.
+            memories: Texts, or complete `Memory` objects.
+            kind: The kind of plain texts.
+            embeddings: Their vectors, shape (number of memories, width of the workspace's model); without them, the
+                memories are embedded.
             actor: Who adds them, for the history.
             reason: Why, for the history.
 
@@ -73,7 +77,7 @@ class Memories:
             The memories as they were stored.
 
         Raises:
-            InputError: One has no text, or holds what Postgres cannot store.
+            InputError: A memory has no text, or holds what Postgres cannot store.
             ConflictError: A `memory_id` exists already in the workspace.
         """
         given = [memories] if isinstance(memories, str | Memory) else memories
@@ -90,36 +94,36 @@ class Memories:
         actor: str = "",
         reason: str = "",
     ) -> None:
-        """Carry out a change in one transaction. New memories are embedded before it starts, unless vectors are given.
+        """Carry out a change in one transaction. New memories are embedded before it, unless `embeddings` is given.
 
         Raises:
             InputError: A memory cannot be stored as it is.
-            ConflictError: The store is not as the change expects it; nothing was done.
+            ConflictError: What is stored is not as the change expects it; nothing was changed.
         """
         changes.check(change.add)
-        expected = (await self._serving.embedder(workspace)).name
+        expected = (await self._workspace_models.embedder(workspace)).name
 
-        async def carry_out(embedder: Embedder) -> index.IndexState:
+        async def carry_out(embedder: Embedder) -> writer.IndexState:
             if embeddings is None:
                 texts = [changes.searched_text(m) for m in change.add]
                 vectors = await embedder.embed(texts, "passage") if texts else np.empty((0, 1), np.float32)
             elif embedder.name == expected:
-                vectors = self._serving.given(embeddings, len(change.add), embedder)
+                vectors = self._workspace_models.unit_vectors(embeddings, len(change.add), embedder)
             else:
                 raise EmbeddingModelError(
                     f"workspace '{workspace}' was moved from '{expected}' to '{embedder.name}' meanwhile; make the "
                     "embeddings anew"
                 )
-            async with self._database.writing(workspace, actor=actor, reason=reason) as conn:
+            async with self._database.write_transaction(workspace, actor=actor, reason=reason) as conn:
                 return await changes.apply(conn, workspace, change, vectors, model=embedder.name)
 
-        found = await self._serving.with_embedder(workspace, carry_out)
+        found = await self._workspace_models.with_embedder(workspace, carry_out)
         if change.add and self._on_growth is not None and self._wants_upkeep(found, len(change.add)):
             self._on_growth(workspace)
 
-    def _wants_upkeep(self, found: index.IndexState, added: int) -> bool:
+    def _wants_upkeep(self, found: writer.IndexState, added: int) -> bool:
         scanned = 0 if found.hnsw else found.documents + added
-        return scanned >= self._database.settings.recall.exact_below or found.loose >= postings.MERGE_AFTER
+        return scanned >= self._database.settings.recall.exact_below or found.unmerged_segments >= postings.MERGE_AFTER
 
     async def get(self, workspace: str, memory_id: str) -> Memory:
         """One memory with its sources.
@@ -157,20 +161,20 @@ class Memories:
         return dict(sources)
 
     async def version(self, workspace: str) -> int:
-        """A number that grows with every change of memories; see `Change.decided_after`."""
+        """A number that grows with each change of memories; for `Change.expected_version`."""
         found = await self._database.fetch(workspace, _SQL["version"], {"workspace": workspace})
         return int(found[0][0])
 
-    async def resting_on(
+    async def from_source(
         self, workspace: str, kind: Literal["message", "episode", "memory"], ids: Sequence[str]
     ) -> builtins.list[Memory]:
-        """The active memories that have one of these as evidence."""
+        """The active memories that have one of these messages, episodes or memories as evidence."""
         values = {"workspace": workspace, "kind": kind, "ids": list(ids)}
         found = await self._database.fetch(workspace, _SQL["from_sources"], values)
         return await self.list(workspace, Filters(ids=[row[0] for row in found]), limit=max(1, len(found)))
 
     async def same_text(self, workspace: str, contents: Sequence[str], kinds: Sequence[str]) -> dict[str, str]:
-        """Active memories that say exactly one of `contents`: `{content: memory_id}`."""
+        """Active memories whose content is one of `contents`: `{content: memory_id}`."""
         found = await self._database.fetch(
             workspace, _SQL["same_text"], {"workspace": workspace, "contents": list(contents), "kinds": list(kinds)}
         )
@@ -198,11 +202,11 @@ class Memories:
                 changes.check([after])
                 reindex = any(getattr(before, name) != getattr(after, name) for name in _INDEXED)
                 vector = await embedder.embed([changes.searched_text(after)], "passage") if reindex else None
-                async with self._database.writing(workspace, actor=actor, reason=reason) as conn:
+                async with self._database.write_transaction(workspace, actor=actor, reason=reason) as conn:
                     if await self._replace(conn, workspace, before, after, vector, embedder.name):
                         return after
 
-        return await self._serving.with_embedder(workspace, change)
+        return await self._workspace_models.with_embedder(workspace, change)
 
     async def _replace(
         self,
@@ -213,10 +217,10 @@ class Memories:
         vector: Vectors | None,
         model: str,
     ) -> bool:
-        """Write a changed memory, unless somebody else changed it since `before` was read."""
-        state = await index.begin(conn, workspace, "memory", count=0)
+        """Write a changed memory; False, and nothing written, where it was changed since `before` was read."""
+        state = await writer.begin(conn, workspace, "memory", count=0)
         values = {"workspace": workspace, "id": before.memory_id}
-        # Binary, as `before` was read: the text of a float4 is not the same number.
+        # Read in binary as `before` was, since a float4 read as text is another number.
         current = await (await conn.execute(_LOCKED, values, binary=True)).fetchone()
         if current is None:
             raise NotFoundError(f"memory '{before.memory_id}' of workspace '{workspace}' was erased meanwhile")
@@ -230,17 +234,17 @@ class Memories:
     async def delete(
         self, workspace: str, memory_ids: Sequence[str], *, erase: bool = False, actor: str = "", reason: str = ""
     ) -> int:
-        """Take memories out of use, or with `erase` out of the database; ids that aren't there are passed over.
+        """Close memories as deleted, or with `erase` remove them from the database; ids that do not exist are skipped.
 
-        What is erased leaves no trace of its text, and takes with it what was concluded from it and the words of the
-        messages it rests on; see `reme_core.store.erasure`.
+        Erasing leaves no trace of their texts. It also erases the memories that were concluded from them, and the words
+        of the messages on which they rest; see `reme_core.store.erasure`.
 
         Returns:
-            How many of the memories there were.
+            How many of the ids existed.
         """
         if erase:
             return await erase_memories(self._database, workspace, memory_ids)
-        async with self._database.writing(workspace, actor=actor, reason=reason) as conn:
+        async with self._database.write_transaction(workspace, actor=actor, reason=reason) as conn:
             closing = [Close(memory_id, "deleted") for memory_id in dict.fromkeys(memory_ids)]
             return len(await changes.close(conn, workspace, closing))
 
@@ -248,7 +252,7 @@ class Memories:
         """Every change of one memory, oldest first.
 
         Raises:
-            NotFoundError: Nothing is known of that id.
+            NotFoundError: There is no history of that id.
         """
         found = await self._database.fetch(workspace, _SQL["history"], {"workspace": workspace, "id": memory_id})
         if not found:
@@ -259,7 +263,7 @@ class Memories:
         return [HistoryEntry.model_validate(dict(zip(names, row, strict=True))) for row in found]
 
     async def evidence(self, workspace: str, memory_id: str) -> builtins.list[Evidence]:
-        """What a memory rests on, in words, oldest first; empty for one that was told outright."""
+        """What a memory rests on, in words, oldest first; empty for a memory that was added without sources."""
         found = await self._database.fetch(workspace, _SQL["evidence"], {"workspace": workspace, "id": memory_id})
         names = ("kind", "id", "text", "at", "by")
         return [Evidence.model_validate(dict(zip(names, row, strict=True))) for row in found]
@@ -267,10 +271,9 @@ class Memories:
     async def as_of(
         self, workspace: str, moment: datetime, *, held_at: datetime | None = None
     ) -> builtins.list[Memory]:
-        """The memories as they were known at `moment`, word for word.
+        """The memories that were active at `moment`, in the words of that time.
 
-        With `held_at` those that, as was known then, hold at that time: also one that something else has replaced
-        since, if it held until later than that.
+        With `held_at`, those that held at that time by what was known at `moment`, superseded by then or not.
         """
         columns = rows.select(rows.COLUMNS, "m")
         statement = (

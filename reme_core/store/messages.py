@@ -1,9 +1,9 @@
-"""Messages in Postgres: taken in durably and once, and found again in their conversation.
+"""Messages in Postgres: recorded durably and once, and read again in the order of their conversation.
 
-A turn of a conversation seldom says by itself what it is about ("yes, next Friday"), so its neighbours in the session
-lend it their terms at decaying weight, and the day on which it was said is indexed with it. Words are indexed with the
-message, in one transaction; the vector follows in the background, since an embedding endpoint that is slow or down
-must not cost a turn. The weights are plateaus, not peaks, of `benchmarks/locomo.py`.
+A message seldom says by itself what it is about ("yes, next Friday"). So it is also indexed by the terms of its
+neighbours in the session, at lower weights, and by the day on which it was said. The terms are indexed in the same
+transaction as the message. Its vector follows in the background, so that nobody waits for an embedding endpoint that is
+slow or down. The weights lie on plateaus, not peaks, of what `benchmarks/locomo.py` measures.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from reme_core.models import Embedder
-from reme_core.schema import Message
-from reme_core.store import index, postings, rows
-from reme_core.store.database import Database
+from reme_core.postgres.database import Database
+from reme_core.store import rows
+from reme_core.store.index import postings, writer
 from reme_core.store.sql import load
 from reme_core.text.terms import language_of
+from reme_core.types import Message
 
-LENT_BY_PREVIOUS = (0.5, 0.25)
-"""Weights at which the turn before, and the one before that, lend their terms."""
-LENT_BY_NEXT = (0.25,)
-"""Weight at which the turn after lends its terms."""
-_LENDING = {-n: w for n, w in enumerate(LENT_BY_PREVIOUS, 1)} | dict(enumerate(LENT_BY_NEXT, 1))
-_WINDOW = len(LENT_BY_PREVIOUS) + len(LENT_BY_NEXT)  # how far back a new turn changes what an index entry holds
+# How much the terms of a neighbour count, by its offset in the session: -1 is the message before, 1 the one after.
+NEIGHBOUR_WEIGHTS = {-1: 0.5, -2: 0.25, 1: 0.25}
+_NEXT = max(NEIGHBOUR_WEIGHTS)  # messages before a new one whose index entries take up its terms
+_WINDOW = _NEXT - min(NEIGHBOUR_WEIGHTS)  # messages back to the farthest that such an entry takes terms from
 
-_LONGEST = 20_000  # characters of one message that are indexed; a pasted file is no turn of a conversation
+_LONGEST = 20_000  # characters of a message that are indexed; what is longer is a pasted file
 _EMBED_BATCH = 64
 
 _SQL = load("message.sql")
@@ -41,7 +40,7 @@ _SQL = load("message.sql")
 
 @dataclass(slots=True)
 class _Turn:
-    """A message as the index sees it: its place, and what of it can be searched."""
+    """A message as the index needs it: its place in the session, and what it is searched by."""
 
     session_id: str
     position: int
@@ -52,7 +51,7 @@ class _Turn:
     sent_at: datetime
 
     def counts(self) -> Counter[str]:
-        """Its own terms. System prompts and what tools gave back have none: nobody said them."""
+        """Its own terms with their counts. System prompts and answers of tools have none, since nobody said them."""
         if self.role in ("system", "tool") or not self.content.strip():
             return Counter()
         return postings.weigh(
@@ -61,7 +60,7 @@ class _Turn:
 
 
 def _day(moment: datetime, content: str) -> str:
-    """The day in words, as a question about it would name it, in the script of the message."""
+    """The day in words, as a question would name it, in the language of the message."""
     if language_of(content) == "zh":
         return f"{moment.year}年{moment.month}月{moment.day}日"
     return f"{moment.day} {calendar.month_name[moment.month]} {moment.year}"
@@ -74,16 +73,16 @@ async def record(
     *,
     within: Callable[[AsyncConnection[Any], list[Message]], Any] | None = None,
 ) -> list[Message]:
-    """Take messages in, in one transaction; those whose id is known already are passed over.
+    """Store messages in one transaction; those whose id is stored already are skipped.
 
-    `within` is awaited inside the transaction with the connection and the new messages, so that a job to summarise
-    them is queued if and only if they are stored.
+    `within` is awaited inside the transaction with its connection and the new messages. A job that it queues is so
+    queued if, and only if, the messages are stored.
 
     Returns:
         The messages that were new.
 
     Raises:
-        InputError: A message holds what Postgres cannot store; none was taken.
+        InputError: A message holds what Postgres cannot store; none was stored.
     """
     for message in messages:
         for name in ("message_id", "session_id", "author", "content", "reasoning_content", "tool_call_id"):
@@ -92,8 +91,8 @@ async def record(
     for message in messages:
         by_id.setdefault(message.message_id, message)
     unique = list(by_id.values())
-    async with database.writing(workspace) as conn:
-        state = await index.begin(conn, workspace, "message", count=len(unique))
+    async with database.write_transaction(workspace) as conn:
+        state = await writer.begin(conn, workspace, "message", count=len(unique))
         sessions = list({m.session_id for m in unique})
         values = {
             "workspace": workspace,
@@ -109,7 +108,7 @@ async def record(
         if not fresh:
             return []
         tails = [_Turn(*row) for row in await tail_cursor.fetchall()]
-        turns = _continue(tails, fresh, state.document_ids)
+        turns = _append_to_sessions(tails, fresh, state.document_ids)
         counts = {turn.document_id: turn.counts() for turn in (*tails, *turns)}
         stored = [_row(workspace, m, t, counts[t.document_id]) for m, t in zip(fresh, turns, strict=True)]
         await conn.execute(_SQL["insert_messages"], {"rows": Jsonb(stored)})
@@ -119,7 +118,7 @@ async def record(
     return fresh
 
 
-def _continue(tails: Iterable[_Turn], fresh: Iterable[Message], document_ids: Iterable[int]) -> list[_Turn]:
+def _append_to_sessions(tails: Iterable[_Turn], fresh: Iterable[Message], document_ids: Iterable[int]) -> list[_Turn]:
     """Give each new message its place in its session."""
     last: dict[str, int] = defaultdict(int)
     for tail in tails:
@@ -142,11 +141,11 @@ async def _index_new(
     tails: Sequence[_Turn],
     turns: Sequence[_Turn],
     counts: Mapping[int, Counter[str]],
-    state: index.IndexState,
+    state: writer.IndexState,
 ) -> None:
-    """Index new turns, and anew the last ones before them, to which they lend."""
-    ends = {turn.session_id: turn.position for turn in tails}  # tails come in order, so the last one stays
-    reached = [t for t in tails if t.position > ends[t.session_id] - len(LENT_BY_NEXT)]
+    """Index new turns, and index again the last ones before them, which get terms of the new ones."""
+    ends = {turn.session_id: turn.position for turn in tails}  # tails are in order, so that the last of a session stays
+    reached = [t for t in tails if t.position > ends[t.session_id] - _NEXT]
     around, stale = [*tails, *turns], {t.document_id for t in reached}
     known = set(chain.from_iterable(counts[turn.document_id] for turn in tails))
     async with conn.pipeline():
@@ -173,43 +172,51 @@ async def index_turns(
     around: Sequence[_Turn],
     counts: Mapping[int, Counter[str]],
     written: Sequence[_Turn],
-    state: index.IndexState,
+    state: writer.IndexState,
     *,
     added: Sequence[Counter[str]],
     removed: Sequence[Counter[str]] = (),
 ) -> None:
-    """Write what each of `written` is found by; `around` are they and their neighbours.
+    """Write the postings of the turns `written`.
 
-    `added` and `removed` are for the statistics; see `postings.write`.
+    Args:
+        conn: A connection in a `Database.write_transaction`.
+        workspace: The workspace.
+        around: These turns and their neighbours.
+        counts: The own terms of all of these, by document id.
+        written: The turns whose postings are written.
+        state: The index, as `writer.begin` read it.
+        added: See `postings.write`.
+        removed: See `postings.write`.
     """
     places = {(turn.session_id, turn.position): turn.document_id for turn in around}
     documents = []
     for turn in written:
         if not counts[turn.document_id]:
-            continue  # what says nothing itself is not found by what stands beside it
-        lent: Counter[str] = Counter()
-        for offset, weight in _LENDING.items():
+            continue  # a message without terms of its own is not found by those of its neighbours
+        beside: Counter[str] = Counter()
+        for offset, weight in NEIGHBOUR_WEIGHTS.items():
             neighbour = places.get((turn.session_id, turn.position + offset))
             for term, count in counts.get(neighbour or 0, {}).items():
-                lent[term] += weight * count  # type: ignore[assignment]  # weights are fractions
+                beside[term] += weight * count  # type: ignore[assignment]  # weights are fractions
         own = counts[turn.document_id]
-        documents.append(postings.Document(turn.document_id, own + lent, lent.keys() - own.keys()))
+        documents.append(postings.Document(turn.document_id, own + beside, beside.keys() - own.keys()))
     await postings.write(conn, workspace, "message", documents, state.mean_length, added=added, removed=removed)
 
 
 async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[str, str]) -> None:
-    """Give messages other words, by message id, inside the caller's transaction; no words at all empties them.
+    """Replace the contents of messages, by their ids, in the caller's transaction; an empty content empties a message.
 
-    The neighbours to which they lent their terms are indexed anew.
+    The neighbours that have terms of theirs are indexed again.
     """
     if not contents:
         return
-    state = await index.begin(conn, workspace, "message", count=0)
+    state = await writer.begin(conn, workspace, "message", count=0)
     values = {"workspace": workspace, "ids": list(contents), "window": _WINDOW}
     found = await (await conn.execute(_SQL["session_window"], values)).fetchall()
     turns = [_Turn(*row[1:]) for row in found]
     changed = {
-        turn.document_id: _reworded(turn, contents[row[0]])
+        turn.document_id: _with_content(turn, contents[row[0]])
         for row, turn in zip(found, turns, strict=True)
         if row[0] in contents
     }
@@ -217,7 +224,7 @@ async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[
     before = [counts[document_id] for document_id in changed]
     around = [changed.get(turn.document_id, turn) for turn in turns]
     counts |= {document_id: turn.counts() for document_id, turn in changed.items()}
-    reached = {(t.session_id, t.position - offset) for t in changed.values() for offset in (0, *_LENDING)}
+    reached = {(t.session_id, t.position - offset) for t in changed.values() for offset in (0, *NEIGHBOUR_WEIGHTS)}
     written = [turn for turn in around if (turn.session_id, turn.position) in reached]
     await conn.execute(
         _SQL["rewrite_messages"],
@@ -228,25 +235,25 @@ async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[
             "terms": [len(counts[document_id]) for document_id in changed],
         },
     )
-    await index.remove_vectors(conn, workspace, changed)
+    await writer.remove_vectors(conn, workspace, changed)
     await postings.remove(conn, workspace, [turn.document_id for turn in written])
     added = [counts[document_id] for document_id in changed]
     await index_turns(conn, workspace, around, counts, written, state, added=added, removed=before)
 
 
-def _reworded(turn: _Turn, content: str) -> _Turn:
+def _with_content(turn: _Turn, content: str) -> _Turn:
     return replace(turn, content=content) if content.strip() else replace(turn, content="", author="")
 
 
 def passage(content: str, author: str) -> str:
-    """The text whose vector stands for a message."""
+    """The text of a message that is embedded."""
     return f"{author}: {content[:_LONGEST]}" if author else content[:_LONGEST]
 
 
 async def embed_waiting(database: Database, workspace: str, embedder: Embedder) -> int:
-    """Give vectors to messages that wait for one, oldest first; returns how many got one.
+    """Embed the messages that have no vector yet, oldest first; returns how many there were.
 
-    May run in several places at once: a vector that is there already is written over with the same value.
+    It may run in several processes at once: they write the same vectors.
     """
     done = 0
     while True:
@@ -255,21 +262,21 @@ async def embed_waiting(database: Database, workspace: str, embedder: Embedder) 
         if not waiting:
             return done
         vectors = await embedder.embed([passage(content, author) for _, author, content in waiting], "passage")
-        async with database.writing(workspace) as conn:
-            state = await index.begin(conn, workspace, "message", count=0)
-            await index.bind(conn, workspace, vectors, state, model=embedder.name)
+        async with database.write_transaction(workspace) as conn:
+            state = await writer.begin(conn, workspace, "message", count=0)
+            await writer.bind(conn, workspace, vectors, state, model=embedder.name)
             values = {"workspace": workspace, "documents": [row[0] for row in waiting]}
-            # A vector of words that were erased meanwhile would be a trace of them.
+            # What was erased meanwhile must get no vector, which would be a trace of its words.
             still = set(await (await conn.execute(_SQL["still_unembedded"], values)).fetchall())
             kept = [place for place, row in enumerate(waiting) if row in still]
             documents = [(waiting[place][0], "conversation", True) for place in kept]
-            await index.write_vectors(conn, workspace, documents, vectors[kept], model=embedder.name, hnsw=state.hnsw)
+            await writer.write_vectors(conn, workspace, documents, vectors[kept], model=embedder.name, hnsw=state.hnsw)
             values["documents"] = [document[0] for document in documents]
             await conn.execute(_SQL["mark_embedded"], values)
         done += len(waiting)
 
 
-async def unsummarised(
+async def unsummarised_messages(
     database: Database,
     workspace: str,
     *,
@@ -277,13 +284,19 @@ async def unsummarised(
     session_id: str | None = None,
     limit: int = 500,
 ) -> list[Message]:
-    """Messages that no memory was made of yet, oldest first: of `ids`, of one session, or of the whole workspace."""
+    """Messages from which no memories were made yet, oldest first: of `ids`, of a session, or of the workspace."""
     values = {"workspace": workspace, "ids": list(ids) if ids is not None else None, "session": session_id}
     found = await database.fetch(workspace, _SQL["unsummarised"], values | {"limit": limit})
     return [rows.to_message(row) for row in found]
 
 
-async def said_before(database: Database, workspace: str, ids: Sequence[str], *, window: int) -> list[Message]:
-    """The up to `window` messages that stand before the first of these in each of their sessions."""
+async def conversation(database: Database, workspace: str, session_id: str) -> list[Message]:
+    """The messages of one session, in order; erased ones are left out."""
+    found = await database.fetch(workspace, _SQL["conversation"], {"workspace": workspace, "session": session_id})
+    return [rows.to_message(row) for row in found]
+
+
+async def messages_before(database: Database, workspace: str, ids: Sequence[str], *, window: int) -> list[Message]:
+    """For each session of the messages `ids`, the last `window` messages before the first of them."""
     values = {"workspace": workspace, "ids": list(ids), "window": window}
     return [rows.to_message(row) for row in await database.fetch(workspace, _SQL["before_these"], values)]

@@ -1,17 +1,17 @@
-"""Memories as rows, and rows as memories."""
+"""Memories and messages as rows of their tables, and what Postgres can store of texts and JSON."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from psycopg.types.range import TimestamptzRange
 
 from reme_core.errors import InputError
-from reme_core.schema import Memory, Message, Source, ToolCall
+from reme_core.types import Memory, Message, Source, ToolCall
 
 COLUMNS = (
     "memory_id", "kind", "subject", "when_to_use", "content", "keywords", "importance", "score", "status",
@@ -33,7 +33,7 @@ def select(columns: Sequence[str], alias: str) -> str:
 
 
 def memory_values(workspace: str, row: Sequence[Any]) -> dict[str, Any]:
-    """A row of `COLUMNS` as what `Memory` is validated from."""
+    """A row of `COLUMNS` as the values from which `Memory` is validated."""
     values = dict(zip(COLUMNS, row, strict=False))
     during = values.pop("valid_during")
     if during:
@@ -64,7 +64,7 @@ def span(start: datetime | None, end: datetime | None) -> str:
 
 
 def range_of(start: datetime | None, end: datetime | None) -> TimestamptzRange:
-    """The same as a parameter of a statement."""
+    """A range of time as a parameter of a statement; an open side is unbounded."""
     return TimestamptzRange(start, end)
 
 
@@ -75,16 +75,16 @@ def to_message(row: Sequence[Any]) -> Message:
     return Message.model_construct(**values)
 
 
-def storable(text: str) -> bool:
-    """Whether Postgres can hold a text, told quickly: `False` wants a closer look by `check_text`."""
-    return text.isprintable()  # neither NUL nor half of a surrogate pair is
+def is_storable(text: str) -> bool:
+    """Whether Postgres can certainly store a text. It is a quick check: on False, let `check_text` decide."""
+    return text.isprintable()  # neither a NUL nor half of a surrogate pair is printable
 
 
 def check_text(name: str, text: str) -> None:
-    """Refuse what Postgres cannot hold.
+    """Check that Postgres can store a text.
 
     Raises:
-        InputError: The text has a NUL character or half of a surrogate pair.
+        InputError: It has a NUL character or half of a surrogate pair; the message begins with `name`.
     """
     if "\x00" in text:
         raise InputError(f"{name} holds a NUL character (U+0000), which Postgres cannot store; remove it")
@@ -98,13 +98,26 @@ _NUL_IN_JSON = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def check_json(name: str, value: Any) -> None:
-    """Refuse JSON that Postgres cannot hold.
+    """Check that Postgres can store a value as JSON.
 
     Raises:
-        InputError: It has a number that is not finite, a NUL character or half of a surrogate pair.
+        InputError: It has a number that is not finite, a NUL character or half of a surrogate pair; the message begins
+            with `name`.
     """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
     except ValueError:
         raise InputError(f"{name} holds a number that is not finite; use null") from None
     check_text(name, _NUL_IN_JSON.sub("\x00", text) if "\\u0000" in text else text)
+
+
+def strings(value: Any) -> Iterable[str]:
+    """All texts in a JSON value, those of keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, member in value.items():
+            yield from (str(key), *strings(member))
+    elif isinstance(value, list):
+        for member in value:
+            yield from strings(member)

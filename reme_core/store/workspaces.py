@@ -17,33 +17,34 @@ from psycopg import AsyncConnection, sql
 
 from reme_core.errors import ConflictError, InputError, NotFoundError
 from reme_core.models import Embedder
-from reme_core.schema import Source, new_id
-from reme_core.store import hnsw, postings, rows
-from reme_core.store.database import Database, check_workspace
-from reme_core.store.libraries import library_path, to_line
-from reme_core.store.loading import load_library
-from reme_core.store.reembed import drop_old_vectors, reembed
-from reme_core.store.serving import Serving
-from reme_core.store.session import TAKE_TURN
+from reme_core.postgres.database import Database, check_workspace
+from reme_core.postgres.session import WRITE_LOCK
+from reme_core.store import rows
+from reme_core.store.index import hnsw, postings
+from reme_core.store.index.embedders import WorkspaceModels
+from reme_core.store.index.reembed import drop_old_vectors, reembed
+from reme_core.store.libraries.format import library_path, to_line
+from reme_core.store.libraries.load import load_library
 from reme_core.store.sql import load
+from reme_core.types import Source, new_id
 
 Progress = Callable[[int, int], None]
-"""Told of progress: how much is done, and how much there is."""
+"""Called with progress: how much is done, and how much there is in all."""
 
 _SQL = load("workspace.sql")
 _DUMP_ROWS = 1_000  # fetched, and written to the file, at once
 
 _NOT_COPIED: Final = {
     "workspace",  # has a row of its own
-    "retrieval", "retrieval_hit", "model_call", "job_error",  # tell what was done with the original
+    "retrieval", "retrieval_hit", "model_call", "job_error",  # logs of what was done with the original
 }  # fmt: skip
 _WITHOUT_WORKSPACE_KEY: Final = ("embedding", "posting", "corpus_statistic", "model_call")
-"""Tables whose rows do not go with their workspace by themselves."""
+"""Tables without a foreign key to the workspace, whose rows are therefore deleted one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceInfo:
-    """What a workspace holds, and what finds it."""
+    """What a workspace holds, and by which model and index it is searched."""
 
     workspace_id: str
     embedding_model: str | None
@@ -58,12 +59,12 @@ class WorkspaceInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelUse:
-    """What one model did for one purpose."""
+class ModelUsage:
+    """The calls of one model for one purpose."""
 
     model: str
     purpose: str
-    """The op that asked, such as `embed_passage` or `get_observation`."""
+    """The op that called it, such as `embed_passage` or `get_observation`."""
     calls: int
     failed: int
     prompt_tokens: int
@@ -74,9 +75,9 @@ class ModelUse:
 class Workspaces:
     """The workspaces of one database."""
 
-    def __init__(self, database: Database, serving: Serving) -> None:
+    def __init__(self, database: Database, workspace_models: WorkspaceModels) -> None:
         self._database = database
-        self._serving = serving
+        self._workspace_models = workspace_models
 
     async def list(self) -> builtins.list[str]:
         """The names of all workspaces, in order."""
@@ -86,33 +87,32 @@ class Workspaces:
     async def describe(self) -> builtins.list[WorkspaceInfo]:
         """What each workspace holds, in the order of their names."""
         async with self._database.maintenance() as conn:
-            return [WorkspaceInfo(*row) for row in await (await conn.execute(_SQL["described"])).fetchall()]
+            return [WorkspaceInfo(*row) for row in await (await conn.execute(_SQL["describe"])).fetchall()]
 
-    async def spent(self, workspace: str, *, since: datetime | None = None) -> builtins.list[ModelUse]:
-        """What models did for a workspace, in whatever process: from the log of model calls, the dearest first.
+    async def model_usage(self, workspace: str, *, since: datetime | None = None) -> builtins.list[ModelUsage]:
+        """Which models were called for a workspace by any process, from the log; those with most tokens come first.
 
         Args:
-            workspace: For which.
-            since: Only from then on; default everything that is logged.
+            workspace: The workspace.
+            since: Count only calls from then on; default all that are logged.
         """
         values = {"workspace": workspace, "since": since}
-        return [ModelUse(*row) for row in await self._database.fetch(workspace, _SQL["spent"], values)]
+        return [ModelUsage(*row) for row in await self._database.fetch(workspace, _SQL["model_usage"], values)]
 
     async def load(
         self, workspace: str, path: Path | str, *, replace: bool = True, on_progress: Progress | None = None
     ) -> int:
         """Load memories from a JSONL library, all of them or none.
 
-        The whole file is read and checked, and its memories are embedded, before the workspace is touched; they then
-        go in by one transaction, so that neither a broken line nor a killed process leaves half of them. Loading the
-        same file again changes nothing.
+        First the whole file is read and checked and its memories are embedded; then one transaction stores them. So
+        neither a bad line nor a killed process leaves half of them. Loading the same file again changes nothing.
 
         Args:
-            workspace: Where to; the `workspace_id` in the file doesn't count.
+            workspace: The workspace to load into; the `workspace_id` in the file is not used.
             path: The file, or a folder that holds `<workspace>.jsonl`.
-            replace: Put them in the place of the memories that the workspace has. Without it those stay, apart from
-                ones of the same `memory_id`. Messages and episodes always stay.
-            on_progress: Told of the memories embedded, and how many there are.
+            replace: Remove the memories that the workspace has. Without it they stay, except for those with a
+                `memory_id` of the file. Messages and episodes always stay.
+            on_progress: Called with how many memories are embedded, and how many there are.
 
         Returns:
             How many memories were loaded.
@@ -122,23 +122,23 @@ class Workspaces:
         """
         check_workspace(workspace)
         path = library_path(path, workspace)
-        loaded = await self._serving.with_embedder(
+        loaded = await self._workspace_models.with_embedder(
             workspace,
             lambda embedder: load_library(
                 self._database, workspace, path, embedder, replace=replace, on_progress=on_progress
             ),
         )
-        await self._see_to_index(workspace)
+        await self._update_index(workspace)
         return loaded
 
     async def dump(self, workspace: str, path: Path | str) -> int:
-        """Write a workspace's memories to a JSONL library, in the order in which they came; see `libraries`.
+        """Write the memories of a workspace to a JSONL library, in the order in which they were stored.
 
-        Closed memories go along, with what closed them; those that a user deleted do not. The file appears whole, or
-        not at all.
+        Closed memories are written too, with what closed them; deleted ones are not. The file appears complete, or not
+        at all.
 
         Args:
-            workspace: Where from.
+            workspace: The workspace.
             path: The file, or a folder that gets `<workspace>.jsonl`.
 
         Returns:
@@ -150,15 +150,15 @@ class Workspaces:
         """
         path = library_path(path, workspace)
         async with self._database.transaction(workspace) as conn:
-            await _require(conn, workspace)
-            async with _replaced(path) as file:
+            await _require_workspace(conn, workspace)
+            async with _atomic_file(path) as file:
                 return await _dump(conn, workspace, file)
 
     async def copy(self, source: str, target: str, *, replace: bool = False) -> int:
-        """Make `target` a twin of `source`, inside the database and without embedding anything.
+        """Make `target` a copy of `source`, inside the database and without embedding anything.
 
-        Memories come with sources, history and vectors; messages, episodes and what else belongs to the workspace come
-        as well. The logs of recalls, model calls and failed jobs tell of the original and stay with it.
+        Copied are memories with their sources, history and vectors, messages, episodes and all else that belongs to the
+        workspace, except for the logs of recalls, model calls and failed jobs.
 
         Args:
             source: The workspace to copy.
@@ -176,34 +176,34 @@ class Workspaces:
             raise InputError(f"workspace '{source}' cannot be copied onto itself")
         async with self._database.maintenance() as conn:
             for name in sorted((source, target)):
-                await conn.execute(TAKE_TURN, [name])
-            await _require(conn, source)
-            if await _holds(conn, "has_content", target):
+                await conn.execute(WRITE_LOCK, [name])
+            await _require_workspace(conn, source)
+            if await _is_true(conn, "has_content", target):
                 if not replace:
                     raise ConflictError(f"workspace '{target}' is not empty; clear it first, or replace it")
                 await _clear(conn, target)
             copied = await _copy(conn, source, target)
-        self._serving.forget(target)
-        await self._see_to_index(target)
+        self._workspace_models.forget(target)
+        await self._update_index(target)
         return copied
 
     async def clear(self, workspace: str) -> int:
-        """Remove a workspace with all that belongs to it, logs and history too; returns how many memories it had."""
-        async with self._database.writing(workspace) as conn:
+        """Remove a workspace with all that belongs to it, also logs and history; returns how many memories it had."""
+        async with self._database.write_transaction(workspace) as conn:
             removed = await _clear(conn, workspace)
-        self._serving.forget(workspace)
+        self._workspace_models.forget(workspace)
         return removed
 
     async def schedule(self, workspace: str, *, reflect_every_hours: float | None) -> None:
-        """Say how often this workspace is reflected upon, whatever the others do.
+        """Set how often this workspace is reflected on.
 
         Args:
-            workspace: Which.
-            reflect_every_hours: Hours between two reflections; 0 is never, None as often as the settings say
+            workspace: The workspace.
+            reflect_every_hours: Hours between two reflections; 0 means never, None what the settings say
                 (`worker.reflect_every_hours`).
 
         Raises:
-            InputError: The hours are negative, or no number.
+            InputError: The hours are negative or no number.
         """
         if reflect_every_hours is not None and not 0 <= reflect_every_hours < float("inf"):
             raise InputError(f"reflect_every_hours has to be 0 (never) or more, not {reflect_every_hours}")
@@ -213,31 +213,31 @@ class Workspaces:
     async def reembed(
         self, workspace: str, embedder: Embedder | None = None, *, on_progress: Progress | None = None
     ) -> int:
-        """Move a workspace to another embedding model, by default the configured one; the old one serves meanwhile.
+        """Move a workspace to another embedding model, by default the configured one.
 
-        When it was interrupted, it goes on where it stopped. The old vectors stay for those who still search by them;
-        `drop_old_vectors` removes them.
+        Recall uses the old model until all vectors of the new one are made. An interrupted move goes on where it
+        stopped. The old vectors stay, for processes that still search by them; `drop_old_vectors` removes them.
 
         Returns:
             How many vectors were made.
         """
-        embedder = embedder or self._serving.default
-        self._serving.know(embedder)
+        embedder = embedder or self._workspace_models.default
+        self._workspace_models.know(embedder)
         made = await reembed(self._database, workspace, embedder, on_progress=on_progress)
-        self._serving.forget(workspace)
+        self._workspace_models.forget(workspace)
         return made
 
     async def drop_old_vectors(self, workspace: str) -> int:
-        """Remove the vectors of models that do not serve the workspace (any more); returns how many there were.
+        """Remove the vectors of all models but the workspace's own; returns how many there were.
 
-        Other processes may search by the old ones for a few seconds after a move.
+        Wait half a minute after a move: until then other processes may search by the old model.
         """
         return await drop_old_vectors(self._database, workspace)
 
-    async def _see_to_index(self, workspace: str) -> None:
+    async def _update_index(self, workspace: str) -> None:
         await hnsw.ensure(self._database, workspace, exact_below=self._database.settings.recall.exact_below)
         await postings.merge(self._database, workspace)
-        self._serving.forget(workspace)
+        self._workspace_models.forget(workspace)
 
 
 async def _dump(conn: AsyncConnection[Any], workspace: str, file: IO[str]) -> int:
@@ -258,8 +258,8 @@ async def _dump(conn: AsyncConnection[Any], workspace: str, file: IO[str]) -> in
 
 
 @asynccontextmanager
-async def _replaced(path: Path) -> AsyncIterator[IO[str]]:
-    """A file that takes the place of `path` when it is complete, and leaves no trace if it never is."""
+async def _atomic_file(path: Path) -> AsyncIterator[IO[str]]:
+    """A file that replaces `path` when it is complete, and is removed if an exception prevents that."""
     part = path.with_name(f".{path.name}.{new_id()}.part")
     try:
         file = await anyio.to_thread.run_sync(lambda: part.open("w", encoding="utf-8", newline="\n"))
@@ -277,20 +277,20 @@ async def _replaced(path: Path) -> AsyncIterator[IO[str]]:
         part.unlink(missing_ok=True)
 
 
-async def _holds(conn: AsyncConnection[Any], statement: str, workspace: str) -> bool:
+async def _is_true(conn: AsyncConnection[Any], statement: str, workspace: str) -> bool:
     row = await (await conn.execute(_SQL[statement], {"workspace": workspace})).fetchone()
     return bool(row and row[0])
 
 
-async def _require(conn: AsyncConnection[Any], workspace: str) -> None:
-    if not await _holds(conn, "exists", workspace):
+async def _require_workspace(conn: AsyncConnection[Any], workspace: str) -> None:
+    if not await _is_true(conn, "exists", workspace):
         raise NotFoundError(f"there is no workspace '{workspace}'; `reme workspaces` lists those there are")
 
 
 async def _clear(conn: AsyncConnection[Any], workspace: str) -> int:
-    """Remove everything of a workspace; its turn must be held."""
+    """Remove everything of a workspace, whose write lock is held."""
     values = {"workspace": workspace}
-    await conn.execute(_SQL["lock_journal"], values)
+    await conn.execute(_SQL["lock_log"], values)
     row = await (await conn.execute(_SQL["drop_workspace"], values)).fetchone()
     for table in _WITHOUT_WORKSPACE_KEY:
         statement = sql.SQL("delete from reme.{} where workspace_id = %(workspace)s").format(sql.Identifier(table))
@@ -307,19 +307,19 @@ async def _copy(conn: AsyncConnection[Any], source: str, target: str) -> int:
         if table in _NOT_COPIED:
             continue
         columns = sql.SQL(", ").join(map(sql.Identifier, names))
-        # Vectors of a model that does not serve are the remains of a move; an index is joined afterwards.
-        chosen = sql.SQL(", ").join(
+        # The copy joins an HNSW index later, and does not get vectors that an earlier move left over.
+        values_of_columns = sql.SQL(", ").join(
             sql.SQL("false") if (table, name) == ("embedding", "hnsw") else sql.Identifier(name) for name in names
         )
-        serving = "and model = (select embedding_model from reme.workspace where workspace_id = %(workspace)s)"
+        of_its_model = "and model = (select embedding_model from reme.workspace where workspace_id = %(workspace)s)"
         statement = sql.SQL(
             "insert into reme.{table} (workspace_id, {columns})"
-            " select %(target)s, {chosen} from reme.{table} where workspace_id = %(workspace)s {serving} {ordered}"
+            " select %(target)s, {values} from reme.{table} where workspace_id = %(workspace)s {of_its_model} {ordered}"
         ).format(
             table=sql.Identifier(table),
             columns=columns,
-            chosen=chosen,
-            serving=sql.SQL(serving if table == "embedding" else ""),
+            values=values_of_columns,
+            of_its_model=sql.SQL(of_its_model if table == "embedding" else ""),
             ordered=sql.SQL("order by {}").format(sql.Identifier(numbered_by)) if numbered_by else sql.SQL(""),
         )
         done = await conn.execute(statement, values)

@@ -1,4 +1,4 @@
-"""What an agent did, read from its messages: tool calls, what came of them, and which error was overcome how."""
+"""Read from messages what an agent did: its tool calls, their results, and how errors were overcome."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final
 
-from reme_core.ops.results import error_in, is_output
-from reme_core.ops.transcript import condense
-from reme_core.schema import Message
+from reme_core.flows.tool_output import error_in, is_output
+from reme_core.prompts.transcript import condense
+from reme_core.types import Message
 
 _MAX_VALUE = 60
 
 
 @dataclass(frozen=True)
 class Action:
-    """One call of a tool; `error` is empty where it worked, or where its result is not known."""
+    """One call of a tool; `error` is empty if it worked, or if its result is not known."""
 
     tool: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -27,14 +27,14 @@ class Action:
     message_ids: tuple[str, ...] = ()
 
     @property
-    def same_call(self) -> tuple[str, str]:
+    def call_key(self) -> tuple[str, str]:
         """Equal for calls of the same tool with the same arguments."""
         return self.tool, json.dumps(self.arguments, sort_keys=True, default=str)
 
 
 @dataclass(frozen=True)
 class Fix:
-    """A call that failed, the same tool's next call that worked, and what worked in between."""
+    """A call that failed, the next call of the same tool that worked, and the calls between them that worked."""
 
     failed: Action
     worked: Action
@@ -44,8 +44,8 @@ class Fix:
 def actions_of(messages: Sequence[Message]) -> list[Action]:
     """All tool calls, in order, each with its result.
 
-    Reads OpenAI's form (`tool_calls` and messages of role `tool`), and agents that write Python: calls such as
-    `apis.spotify.login(…)` in a fenced block, when the next message is the output of running it.
+    Reads OpenAI's form (`tool_calls` and messages of role `tool`) and Python written by agents: calls such as
+    `apis.spotify.login(…)` in a fenced block, if the next message is the output of that code.
     """
     found: list[Action] = []
     waiting: dict[int, str] = {}
@@ -55,22 +55,22 @@ def actions_of(messages: Sequence[Message]) -> list[Action]:
                 waiting[len(found)] = call.id
                 found.append(Action(call.name, _arguments(call.arguments), message_ids=(message.message_id,)))
         elif message.role == "tool":
-            place = _answered(waiting, message.tool_call_id)
+            place = _place_of_call(waiting, message.tool_call_id)
             if place is None:
                 found.append(Action(message.author or "tool"))
                 place = len(found) - 1
             waiting.pop(place, None)
-            found[place] = _with_result(found[place], message)
-        elif message.role == "assistant" and number + 1 < len(messages) and _is_run(messages[number + 1]):
-            calls = [Action(name, message_ids=(message.message_id,)) for name in _written_calls(message.content)]
-            # The output belongs to the block as a whole; its error stopped the last call.
+            found[place] = _add_result(found[place], message)
+        elif message.role == "assistant" and number + 1 < len(messages) and _is_run_output(messages[number + 1]):
+            calls = [Action(name, message_ids=(message.message_id,)) for name in _calls_in_code(message.content)]
+            # The output is that of the whole block; an error in it stopped the last call.
             found.extend(calls[:-1])
-            found.extend(_with_result(call, messages[number + 1]) for call in calls[-1:])
+            found.extend(_add_result(call, messages[number + 1]) for call in calls[-1:])
     return found
 
 
 def fixes_of(actions: Sequence[Action]) -> list[Fix]:
-    """Errors that were overcome: one for each tool and error, the last failing call before the one that worked."""
+    """Fixes, one for each tool and error: the last call that failed with it and the next one that worked."""
     found: dict[tuple[str, str], Fix] = {}
     for start, failed in enumerate(actions):
         if not failed.error:
@@ -86,8 +86,8 @@ def fixes_of(actions: Sequence[Action]) -> list[Fix]:
     return list(found.values())
 
 
-def unresolved_of(actions: Sequence[Action]) -> list[Action]:
-    """Errors that no later call of the same tool overcame, one for each tool and error."""
+def unresolved_errors(actions: Sequence[Action]) -> list[Action]:
+    """Calls that failed and were followed by no successful call of the same tool, one for each tool and error."""
     worked_last = {action.tool: place for place, action in enumerate(actions) if not action.error}
     open_ones = {
         (action.tool, action.error): action
@@ -97,16 +97,16 @@ def unresolved_of(actions: Sequence[Action]) -> list[Action]:
     return list(open_ones.values())
 
 
-def loops_of(actions: Sequence[Action], *, least: int = 3) -> list[tuple[Action, int]]:
-    """Calls that were repeated with the same arguments and the same result, at least `least` times, and how often."""
+def repeated_calls(actions: Sequence[Action], *, least: int = 3) -> list[tuple[Action, int]]:
+    """Calls made at least `least` times with the same arguments and the same result, each with how many times."""
     counts: dict[tuple[tuple[str, str], str], list[Action]] = {}
     for action in actions:
-        counts.setdefault((action.same_call, action.result), []).append(action)
+        counts.setdefault((action.call_key, action.result), []).append(action)
     return [(same[0], len(same)) for same in counts.values() if len(same) >= least]
 
 
 def path_of(actions: Iterable[Action]) -> list[str]:
-    """The calls that worked, as `tool(argument names)`, in order; the same one several times in a row is counted.
+    """The calls that worked, in order, as `tool(argument names)`; equal ones in a row are one, with their number.
 
     >>> path_of([Action("find", {"q": "x"}), Action("find", {"q": "y"}), Action("book")])
     ['find(q) ×2', 'book()']
@@ -116,14 +116,14 @@ def path_of(actions: Iterable[Action]) -> list[str]:
     return [call if count == 1 else f"{call} ×{count}" for call, count in runs]
 
 
-def shown(arguments: Mapping[str, Any], names: Iterable[str] | None = None) -> str:
-    """Arguments as text, secrets hidden and long values cut.
+def format_arguments(arguments: Mapping[str, Any], names: Iterable[str] | None = None) -> str:
+    """Arguments as text, with secrets hidden and long values cut; those in `names`, or all of them.
 
-    >>> shown({"user": "ann", "password": "s3cret"})
+    >>> format_arguments({"user": "ann", "password": "s3cret"})
     'user="ann", password=…'
     """
     chosen = arguments if names is None else [name for name in arguments if name in set(names)]
-    return ", ".join(f"{name}={_value(name, arguments[name])}" for name in chosen)
+    return ", ".join(f"{name}={_format_value(name, arguments[name])}" for name in chosen)
 
 
 def _arguments(text: str) -> dict[str, Any]:
@@ -134,13 +134,13 @@ def _arguments(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"arguments": value}
 
 
-def _answered(waiting: Mapping[int, str], call_id: str) -> int | None:
+def _place_of_call(waiting: Mapping[int, str], call_id: str) -> int | None:
     if call_id and call_id in waiting.values():
         return next(place for place, waited in waiting.items() if waited == call_id)
     return next(iter(waiting), None)
 
 
-def _with_result(action: Action, message: Message) -> Action:
+def _add_result(action: Action, message: Message) -> Action:
     return replace(
         action,
         result=message.content,
@@ -153,11 +153,11 @@ _BLOCK: Final = re.compile(r"```(?:python|py)?[^\S\n]*\n(.*?)(?:```|\Z)", re.DOT
 _DOTTED_CALL: Final = re.compile(r"(?<![\w.])([A-Za-z_]\w*(?:\.\w+)+)\(")
 
 
-def _is_run(message: Message) -> bool:
+def _is_run_output(message: Message) -> bool:
     return message.role in ("user", "system") and is_output(message.content)
 
 
-def _written_calls(text: str) -> list[str]:
+def _calls_in_code(text: str) -> list[str]:
     code = "\n".join(_BLOCK.findall(text))
     return [name for name in _DOTTED_CALL.findall(code) if not name.startswith(("print.", "json.", "re."))]
 
@@ -167,7 +167,7 @@ _SECRET: Final = re.compile(
 )
 
 
-def _value(name: str, value: Any) -> str:
+def _format_value(name: str, value: Any) -> str:
     if _SECRET.search(name):
         return "…"
     return condense(json.dumps(value, ensure_ascii=False, default=str), _MAX_VALUE)

@@ -1,4 +1,4 @@
-"""The forms in which chat models answer the ops of task memory, and how such answers become drafts."""
+"""The schemas of chat models' answers to the ops of task memory, and their conversion to drafts of memories."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from reme_core.ops.drafts import draft
-from reme_core.schema import Memory, Message, Trajectory
+from reme_core.flows.drafts import draft
+from reme_core.types import Memory, Message, Trajectory
 
 
 class Lesson(BaseModel):
@@ -23,14 +23,15 @@ class Lesson(BaseModel):
 
     @field_validator("confidence")
     @classmethod
-    def _within_bounds(cls, value: float) -> float:
+    def _clamp(cls, value: float) -> float:
         return min(max(value, 0.0), 1.0)
 
 
 class Lessons(BaseModel):
     """What a model learned from one or two attempts."""
 
-    # Asked for, but not insisted on: whoever says first why an attempt ended so draws better lessons from it.
+    # `why` is required in the schema but not in the answer: a model that first says why an attempt ended so draws
+    # better lessons; an answer without it can be used all the same.
     model_config = ConfigDict(json_schema_extra={"required": ["why", "lessons"]})
 
     why: str = Field("", description="Why it ended as it did, in one sentence")
@@ -40,18 +41,21 @@ class Lessons(BaseModel):
 def drafts_of(
     answer: Lessons, messages: Sequence[Message], trajectories: Sequence[Trajectory], *, author: str, most: int
 ) -> list[Memory]:
-    """The lessons as drafts. What names no message that exists rests on all that the agent said and saw."""
+    """Convert at most `most` lessons to drafts; lessons with an empty field are left out.
+
+    A lesson whose `evidence` names no message of the attempt gets all messages but the user's as its sources.
+    """
     drafts = []
     for lesson in answer.lessons[:most]:
         if not (lesson.when_to_use.strip() and lesson.experience.strip()):
             continue
-        named = [messages[number - 1] for number in dict.fromkeys(lesson.evidence) if 1 <= number <= len(messages)]
+        evidence = [messages[number - 1] for number in dict.fromkeys(lesson.evidence) if 1 <= number <= len(messages)]
         drafts.append(
             draft(
                 lesson.when_to_use.strip(),
                 lesson.experience.strip(),
                 trajectories=trajectories,
-                evidence=named or [m for m in messages if m.role != "user"] or messages,
+                evidence=evidence or [m for m in messages if m.role != "user"] or messages,
                 author=author,
                 confidence=lesson.confidence,
                 step_type=lesson.step_type,

@@ -1,4 +1,4 @@
-"""Lessons of attempts side by side: the best against the worst of one task, and similar stretches that ended unlike."""
+"""Lessons from comparing attempts: the best with the worst at one task, and similar segments that ended differently."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
+from reme_core.flows.deps import Deps
+from reme_core.flows.parallel import parallel
+from reme_core.flows.registry import op
 from reme_core.models import ChatModel
-from reme_core.ops.beside import side_by_side
-from reme_core.ops.deps import Deps
-from reme_core.ops.registry import op
-from reme_core.ops.state import Segment, SummaryState
-from reme_core.ops.task.actions import actions_of
-from reme_core.ops.task.answers import Lessons, drafts_of
-from reme_core.ops.task.contrast import contrast
-from reme_core.ops.task.lessons import written_path
-from reme_core.ops.task.pieces import is_scored, pieces, task_of
-from reme_core.ops.transcript import MAX_TRANSCRIPT, language, said, transcript
 from reme_core.prompts import prompt
-from reme_core.schema import Memory, Trajectory
-from reme_core.text.fence import fenced
+from reme_core.prompts.fence import fenced
+from reme_core.prompts.transcript import MAX_TRANSCRIPT, language, said, transcript
+from reme_core.task.actions import actions_of
+from reme_core.task.answers import Lessons, drafts_of
+from reme_core.task.contrast import contrast
+from reme_core.task.lessons import format_path
+from reme_core.task.segments import is_scored, segments_of, task_of
+from reme_core.task.state import Segment, TaskState
+from reme_core.types import Memory, Trajectory
 
 Pair = tuple[Segment, Segment]
-"""A better and a worse one."""
+"""A better and a worse segment."""
 
 
 @op(reads={"successes", "failures"}, uses={"segments"}, writes={"comparative_drafts"})
 async def comparative_extraction(
-    state: SummaryState,
+    state: TaskState,
     deps: Deps,
     *,
     max_lessons: int = 2,
@@ -35,68 +35,73 @@ async def comparative_extraction(
     max_similarity_sequences: int = 5,
     max_pairs: int = 3,
 ) -> None:
-    """Compare the best with the worst attempt at each task, and similar segments that once succeeded and once failed.
+    """Compare the best with the worst attempt at each task, and similar segments of a success and of a failure.
 
-    `max_pairs=0` leaves out the second kind. The thresholds are those of ReMe 0.1.
+    `max_pairs=0` leaves out the second comparison.
     """
+    # The thresholds are those of ReMe 0.1.
     best_and_worst = [
-        (_whole(better), _whole(worse)) for better, worse in extremes([*state.successes, *state.failures])
+        (_whole_attempt(better), _whole_attempt(worse))
+        for better, worse in best_and_worst_of([*state.successes, *state.failures])
     ]
-    similar = await _similar(
-        pieces(state.successes, state.segments)[:max_similarity_sequences],
-        pieces(state.failures, state.segments)[:max_similarity_sequences],
+    similar = await _similar_pairs(
+        segments_of(state.successes, state.segments)[:max_similarity_sequences],
+        segments_of(state.failures, state.segments)[:max_similarity_sequences],
         state.workspace_id,
         deps,
         least=similarity_threshold,
     )
     compared = {(id(better.trajectory), id(worse.trajectory)) for better, worse in best_and_worst}
     if not state.segments:
-        # Without segments a pair of the same two attempts would only say the same again.
+        # If the attempts are not divided, comparing the same two again gives the same lesson.
         similar = [pair for pair in similar if (id(pair[0].trajectory), id(pair[1].trajectory)) not in compared]
     pairs: list[tuple[Literal["comparison_soft", "comparison_hard"], Pair]] = [
         *(("comparison_soft", pair) for pair in best_and_worst),
         *(("comparison_hard", pair) for pair in similar[:max_pairs]),
     ]
     if deps.chat is None:
-        made = [contrast(*pair, language(deps.language, pair[0].messages)) for _, pair in pairs]
-        state.comparative_drafts = [memory for memory in made if memory is not None]
+        lessons = [contrast(*pair, language(deps.language, pair[0].messages)) for _, pair in pairs]
+        state.comparative_drafts = [memory for memory in lessons if memory is not None]
         return
-    asked = [partial(_by_model, name, pair, deps, deps.chat, max_lessons) for name, pair in pairs]
-    state.comparative_drafts = [memory for drafts in await side_by_side(asked) for memory in drafts]
+    requests = [partial(_compare_by_model, name, pair, deps, deps.chat, max_lessons) for name, pair in pairs]
+    state.comparative_drafts = [memory for drafts in await parallel(requests) for memory in drafts]
 
 
-def by_task(trajectories: Sequence[Trajectory]) -> list[list[Trajectory]]:
-    """The scored attempts at each task. Those that name no task belong together if they begin with the same request."""
+def group_by_task(trajectories: Sequence[Trajectory]) -> list[list[Trajectory]]:
+    """The attempts that have a score, by task; those without a `task_id` by the text of their task."""
     groups: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:
         if is_scored(trajectory):
-            name = trajectory.task_id or f"\0{task_of(_whole(trajectory))}"
+            name = trajectory.task_id or f"\0{task_of(_whole_attempt(trajectory))}"
             groups.setdefault(name, []).append(trajectory)
     return list(groups.values())
 
 
-def extremes(trajectories: Sequence[Trajectory]) -> list[tuple[Trajectory, Trajectory]]:
-    """The best and the worst attempt at each task that has two of different score."""
+def best_and_worst_of(trajectories: Sequence[Trajectory]) -> list[tuple[Trajectory, Trajectory]]:
+    """The best and the worst attempt at each task with two attempts of different score."""
     pairs = []
-    for attempts in by_task(trajectories):
+    for attempts in group_by_task(trajectories):
         best, worst = max(attempts, key=lambda t: t.score), min(attempts, key=lambda t: t.score)
         if best.score > worst.score:
             pairs.append((best, worst))
     return pairs
 
 
-def _whole(trajectory: Trajectory) -> Segment:
+def _whole_attempt(trajectory: Trajectory) -> Segment:
     return Segment(trajectory, said(trajectory.messages))
 
 
-async def _similar(
+async def _similar_pairs(
     good: Sequence[Segment], bad: Sequence[Segment], workspace: str, deps: Deps, *, least: float
 ) -> list[Pair]:
-    """Pairs of a successful and a failed segment, the most similar first; each segment is in one pair at most."""
+    """Pairs of a successful and a failed segment whose cosine is at least `least`, the most similar first.
+
+    Each segment is in one pair at most.
+    """
     if not good or not bad:
         return []
-    embedder = await deps.serving.embedder(workspace)
-    vectors = await embedder.embed([_gist(piece) for piece in (*good, *bad)], "passage")
+    embedder = await deps.workspace_models.embedder(workspace)
+    vectors = await embedder.embed([_embedding_text(segment) for segment in (*good, *bad)], "passage")
     likeness = vectors[: len(good)] @ vectors[len(good) :].T
     ranked = sorted(
         ((float(likeness[g, b]), g, b) for g in range(len(good)) for b in range(len(bad)) if likeness[g, b] >= least),
@@ -113,11 +118,11 @@ async def _similar(
     return pairs
 
 
-def _gist(piece: Segment) -> str:
-    return f"{task_of(piece)}\n{written_path(actions_of(piece.messages))}"
+def _embedding_text(segment: Segment) -> str:
+    return f"{task_of(segment)}\n{format_path(actions_of(segment.messages))}"
 
 
-async def _by_model(name: str, pair: Pair, deps: Deps, chat: ChatModel, most: int) -> list[Memory]:
+async def _compare_by_model(name: str, pair: Pair, deps: Deps, chat: ChatModel, most: int) -> list[Memory]:
     better, worse = pair
     half = MAX_TRANSCRIPT // 2
     request = prompt(
@@ -129,6 +134,6 @@ async def _by_model(name: str, pair: Pair, deps: Deps, chat: ChatModel, most: in
         worse_score=f"{worse.trajectory.score:g}",
         most=most,
     )
-    answer = await chat.structured(request, Lessons, purpose=name)
+    answer = await chat.complete_as(request, Lessons, purpose=name)
     trajectories = [better.trajectory, worse.trajectory]
     return drafts_of(answer, [*better.messages, *worse.messages], trajectories, author=chat.name, most=most)

@@ -1,80 +1,81 @@
-"""What rules can tell of an attempt: what worked, what went wrong, and how an error was overcome."""
+"""Lessons of one attempt by rules: what worked, what went wrong, and how an error was overcome."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from reme_core.ops.drafts import RULES, draft
-from reme_core.ops.state import Segment
-from reme_core.ops.task.actions import (
+from reme_core.flows.drafts import RULES, draft
+from reme_core.prompts import Language, phrase
+from reme_core.task.actions import (
     Action,
     Fix,
     actions_of,
     fixes_of,
-    loops_of,
+    format_arguments,
     path_of,
-    shown,
-    unresolved_of,
+    repeated_calls,
+    unresolved_errors,
 )
-from reme_core.ops.task.pieces import answer_of, is_request, is_scored, task_of
-from reme_core.prompts import Language, phrase
-from reme_core.schema import Memory, Message
+from reme_core.task.segments import answer_of, is_request, is_scored, task_of
+from reme_core.task.state import Segment
+from reme_core.types import Memory, Message
 
 _MAX_STEPS = 12  # a longer path is a log, not a lesson
 _MAX_ARGUMENTS = 160
 
 
-def what_worked(piece: Segment, language: Language) -> Memory:
-    """The tools that worked, in order, and the answer that was accepted."""
-    actions, answer = actions_of(piece.messages), answer_of(piece)
-    path = written_path(actions)
-    told = [phrase("success_done", language, score=_score(piece))]
+def success_lesson(segment: Segment, language: Language) -> Memory:
+    """The lesson of a success: the tools that worked, in order, and the answer that was accepted."""
+    actions, answer = actions_of(segment.messages), answer_of(segment)
+    path = format_path(actions)
+    sentences = [phrase("success_done", language, score=_score(segment))]
     if path:
-        told.append(phrase("success_path", language, path=path))
+        sentences.append(phrase("success_path", language, path=path))
     else:
-        spoke = any(m.role == "assistant" for m in piece.messages)
-        told.append(phrase("success_plain" if spoke else "success_bare", language))
+        has_text = any(m.role == "assistant" for m in segment.messages)
+        sentences.append(phrase("success_plain" if has_text else "success_bare", language))
     if answer:
-        told.append(phrase("success_answer", language, answer=answer))
-    # A path can be followed again; an answer alone may at least be recognised; a bare outcome says little.
+        sentences.append(phrase("success_answer", language, answer=answer))
+    # A path can be followed again, an answer can be recognised; the outcome alone says little.
     confidence = 0.8 if path else 0.6 if answer else 0.5
     tools = [action.tool for action in actions if not action.error]
-    return _lesson(piece, told, language, actions, confidence=confidence, step_type="success", tools=tools)
+    return _lesson(segment, sentences, language, actions, confidence=confidence, step_type="success", tools=tools)
 
 
-def what_failed(piece: Segment, language: Language) -> Memory | None:
-    """The errors that were never overcome, calls that led nowhere, and the answer that was not accepted.
+def failure_lesson(segment: Segment, language: Language) -> Memory | None:
+    """The lesson of a failure: errors that were not overcome, calls repeated in vain, the answer that was not accepted.
 
-    None where nothing shows what went wrong: "it failed" alone helps nobody, and an attempt without a score may have
-    gone well.
+    None if the messages do not show what went wrong.
     """
-    actions, answer = actions_of(piece.messages), answer_of(piece)
-    stuck, loops = unresolved_of(actions)[-2:], loops_of(actions)[:1]
-    if not is_scored(piece.trajectory) and not stuck:
+    actions, answer = actions_of(segment.messages), answer_of(segment)
+    stuck, loops = unresolved_errors(actions)[-2:], repeated_calls(actions)[:1]
+    # An attempt without a score may have gone well.
+    if not is_scored(segment.trajectory) and not stuck:
         return None
-    told = [phrase("failure_done", language, score=_score(piece))] if is_scored(piece.trajectory) else []
+    sentences = [phrase("failure_done", language, score=_score(segment))] if is_scored(segment.trajectory) else []
     for action in stuck:
-        arguments = shown(action.arguments)[:_MAX_ARGUMENTS]
-        told.append(phrase("failure_error", language, tool=action.tool, arguments=arguments, error=action.error))
+        arguments = format_arguments(action.arguments)[:_MAX_ARGUMENTS]
+        sentences.append(phrase("failure_error", language, tool=action.tool, arguments=arguments, error=action.error))
     for action, count in loops:
-        arguments = shown(action.arguments)[:_MAX_ARGUMENTS]
-        told.append(phrase("failure_loop", language, tool=action.tool, arguments=arguments, count=count))
-    path = written_path(actions)
+        arguments = format_arguments(action.arguments)[:_MAX_ARGUMENTS]
+        sentences.append(phrase("failure_loop", language, tool=action.tool, arguments=arguments, count=count))
+    path = format_path(actions)
     if path:
-        told.append(phrase("failure_path", language, path=path))
+        sentences.append(phrase("failure_path", language, path=path))
     if answer:
-        told.append(phrase("failure_answer", language, answer=answer))
+        sentences.append(phrase("failure_answer", language, answer=answer))
     elif actions:
-        told.append(phrase("failure_open", language))
+        sentences.append(phrase("failure_open", language))
+    # "It failed" alone helps nobody.
     if not (actions or answer):
         return None
     confidence = 0.8 if stuck or loops else 0.6 if path else 0.5
     tools = [action.tool for action in actions]
-    return _lesson(piece, told, language, actions, confidence=confidence, step_type="failure", tools=tools)
+    return _lesson(segment, sentences, language, actions, confidence=confidence, step_type="failure", tools=tools)
 
 
-def what_was_overcome(piece: Segment, language: Language) -> list[Memory]:
-    """One lesson for each error that a later call got past."""
+def fix_lessons(segment: Segment, language: Language) -> list[Memory]:
+    """One lesson for each error that a later call of the same tool overcame."""
     return [
         draft(
             phrase("fix_when", language, tool=fix.failed.tool, error=fix.failed.error),
@@ -82,40 +83,42 @@ def what_was_overcome(piece: Segment, language: Language) -> list[Memory]:
                 "fix",
                 language,
                 tool=fix.failed.tool,
-                arguments=shown(fix.failed.arguments)[:_MAX_ARGUMENTS],
+                arguments=format_arguments(fix.failed.arguments)[:_MAX_ARGUMENTS],
                 error=fix.failed.error,
-                how=overcome_how(fix, language),
+                how=describe_fix(fix, language),
             ),
-            trajectories=[piece.trajectory],
-            evidence=_messages(piece, {*fix.failed.message_ids, *fix.worked.message_ids}),
+            trajectories=[segment.trajectory],
+            evidence=_messages(segment, {*fix.failed.message_ids, *fix.worked.message_ids}),
             author=RULES,
             confidence=0.8,
             step_type="fix",
             tools=[fix.failed.tool, *(action.tool for action in fix.between)],
         )
-        for fix in fixes_of(actions_of(piece.messages))
+        for fix in fixes_of(actions_of(segment.messages))
     ]
 
 
-def overcome_how(fix: Fix, language: Language) -> str:
-    """What differed between the call that failed and the one that worked."""
+def describe_fix(fix: Fix, language: Language) -> str:
+    """The difference between the call that failed and the one that worked, in words."""
     old, new = fix.failed.arguments, fix.worked.arguments
     changed = [name for name in new if name in old and new[name] != old[name]]
     added = [name for name in new if name not in old]
     removed = [name for name in old if name not in new]
     ways = []
     if changed:
-        ways.append(phrase("fix_changed", language, new=shown(new, changed), old=shown(old, changed)))
+        ways.append(
+            phrase("fix_changed", language, new=format_arguments(new, changed), old=format_arguments(old, changed))
+        )
     if added:
-        ways.append(phrase("fix_added", language, new=shown(new, added)))
+        ways.append(phrase("fix_added", language, new=format_arguments(new, added)))
     if removed:
-        ways.append(phrase("fix_removed", language, old=shown(old, removed)))
+        ways.append(phrase("fix_removed", language, old=format_arguments(old, removed)))
     if fix.between:
-        ways.append(phrase("fix_after", language, path=written_path(fix.between)))
+        ways.append(phrase("fix_after", language, path=format_path(fix.between)))
     return phrase("fix_and", language).join(ways) or phrase("fix_again", language)
 
 
-def written_path(actions: Sequence[Action]) -> str:
+def format_path(actions: Sequence[Action]) -> str:
     """The calls that worked, in order; the middle of a very long path is left out."""
     path = path_of(actions)
     if len(path) > _MAX_STEPS:
@@ -124,8 +127,8 @@ def written_path(actions: Sequence[Action]) -> str:
 
 
 def _lesson(
-    piece: Segment,
-    told: Sequence[str],
+    segment: Segment,
+    sentences: Sequence[str],
     language: Language,
     actions: Sequence[Action],
     *,
@@ -133,13 +136,13 @@ def _lesson(
     step_type: str,
     tools: Sequence[str],
 ) -> Memory:
-    request = next((m for m in piece.messages if is_request(m)), piece.messages[0])
-    ids = {request.message_id, piece.messages[-1].message_id, *(i for a in actions for i in a.message_ids)}
+    request = next((m for m in segment.messages if is_request(m)), segment.messages[0])
+    ids = {request.message_id, segment.messages[-1].message_id, *(i for a in actions for i in a.message_ids)}
     return draft(
-        phrase("task_when", language, task=task_of(piece)),
-        phrase("join", language).join(told),
-        trajectories=[piece.trajectory],
-        evidence=_messages(piece, ids),
+        phrase("task_when", language, task=task_of(segment)),
+        phrase("join", language).join(sentences),
+        trajectories=[segment.trajectory],
+        evidence=_messages(segment, ids),
         author=RULES,
         confidence=confidence,
         step_type=step_type,
@@ -147,9 +150,9 @@ def _lesson(
     )
 
 
-def _messages(piece: Segment, ids: Collection[str]) -> list[Message]:
-    return [message for message in piece.messages if message.message_id in ids]
+def _messages(segment: Segment, ids: Collection[str]) -> list[Message]:
+    return [message for message in segment.messages if message.message_id in ids]
 
 
-def _score(piece: Segment) -> str:
-    return f"{piece.trajectory.score:g}"
+def _score(segment: Segment) -> str:
+    return f"{segment.trajectory.score:g}"

@@ -1,4 +1,4 @@
-"""Sorting attempts by how they went, and marking the sub-tasks within them."""
+"""Sort attempts into successes and failures, and divide them into segments, one for each sub-task."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from functools import partial
 
 from pydantic import BaseModel, Field
 
-from reme_core.ops.beside import side_by_side
-from reme_core.ops.deps import Deps
-from reme_core.ops.registry import op
-from reme_core.ops.state import Segment, SummaryState
-from reme_core.ops.task.pieces import is_request
-from reme_core.ops.transcript import condense, language, said, transcript
+from reme_core.flows.deps import Deps
+from reme_core.flows.parallel import parallel
+from reme_core.flows.registry import op
 from reme_core.prompts import prompt
-from reme_core.schema import Trajectory
-from reme_core.text.fence import fenced
+from reme_core.prompts.fence import fenced
+from reme_core.prompts.transcript import condense, language, said, transcript
+from reme_core.task.segments import is_request
+from reme_core.task.state import Segment, TaskState
+from reme_core.types import Trajectory
 
 _GOAL = 200
 
 
 @op(reads={"trajectories"}, writes={"successes", "failures"})
-async def trajectory_preprocess(state: SummaryState, deps: Deps, *, success_threshold: float = 1.0) -> None:
+async def trajectory_preprocess(state: TaskState, deps: Deps, *, success_threshold: float = 1.0) -> None:
     """Sort attempts into successes (score at the threshold or above) and failures; a missing score is a 0."""
-    told = [trajectory for trajectory in state.trajectories if said(trajectory.messages)]
-    state.successes = [trajectory for trajectory in told if trajectory.score >= success_threshold]
-    state.failures = [trajectory for trajectory in told if trajectory.score < success_threshold]
+    trajectories = [trajectory for trajectory in state.trajectories if said(trajectory.messages)]
+    state.successes = [trajectory for trajectory in trajectories if trajectory.score >= success_threshold]
+    state.failures = [trajectory for trajectory in trajectories if trajectory.score < success_threshold]
 
 
 class _Part(BaseModel):
@@ -38,24 +38,24 @@ class _Parts(BaseModel):
 
 
 @op(reads={"successes", "failures"}, writes={"segments"}, aliases=("trajectory_segmentation",))
-async def segmentation(state: SummaryState, deps: Deps) -> None:
-    """Mark the sub-tasks of each attempt: by the model, or where a new request comes."""
+async def segmentation(state: TaskState, deps: Deps) -> None:
+    """Divide each attempt into segments, one for each sub-task: by the model, or at each new request of the user."""
     trajectories = [*state.successes, *state.failures]
     if deps.chat is None:
-        divided = [_by_request(trajectory) for trajectory in trajectories]
+        divided = [_split_at_requests(trajectory) for trajectory in trajectories]
     else:
-        divided = await side_by_side([partial(_by_model, trajectory, deps) for trajectory in trajectories])
+        divided = await parallel([partial(_mark_by_model, trajectory, deps) for trajectory in trajectories])
     state.segments = [segment for segments in divided for segment in segments]
 
 
-async def _by_model(trajectory: Trajectory, deps: Deps) -> list[Segment]:
+async def _mark_by_model(trajectory: Trajectory, deps: Deps) -> list[Segment]:
     assert deps.chat is not None
     messages = said(trajectory.messages)
     request = prompt("segmentation", language(deps.language, messages), attempt=fenced(transcript(messages), "attempt"))
-    answer = await deps.chat.structured(request, _Parts, purpose="segmentation")
+    answer = await deps.chat.complete_as(request, _Parts, purpose="segmentation")
     segments: list[Segment] = []
     start = 0
-    # What the model leaves out, or puts out of order, belongs to the part around it: no message is lost.
+    # Messages that the model leaves out, or puts out of order, go to the segment around them, so that none is lost.
     ends = [part for part in answer.segments if 0 < part.last <= len(messages)]
     for part in ends:
         if part.last > start:
@@ -69,7 +69,7 @@ async def _by_model(trajectory: Trajectory, deps: Deps) -> list[Segment]:
     return segments
 
 
-def _by_request(trajectory: Trajectory) -> list[Segment]:
+def _split_at_requests(trajectory: Trajectory) -> list[Segment]:
     messages = said(trajectory.messages)
     starts = [
         place

@@ -1,14 +1,15 @@
-"""How lessons fared with the agents that were given them, and what follows from that."""
+"""Count how often lessons were used and how often they helped, and delete those that seldom do."""
 
 from __future__ import annotations
 
 from reme_core.errors import InputError
-from reme_core.ops.deps import Deps
-from reme_core.ops.registry import op
-from reme_core.ops.state import SummaryState, UpdateResult
-from reme_core.schema import TASK_KINDS
-from reme_core.store import usage
+from reme_core.flows.deps import Deps
+from reme_core.flows.registry import op
+from reme_core.flows.state import UpdateResult
+from reme_core.store import feedback
 from reme_core.store.filters import Filters
+from reme_core.task.state import TaskState
+from reme_core.types import TASK_KINDS
 
 
 @op(
@@ -16,29 +17,32 @@ from reme_core.store.filters import Filters
     writes={"memories", "update_result"},
     aliases=("update_memory_freq", "update_memory_utility"),
 )
-async def record_use(state: SummaryState, deps: Deps) -> None:
+async def record_use(state: TaskState, deps: Deps) -> None:
     """Count that memories were given to an agent (freq), and that it then succeeded (utility, with `update_utility`).
 
-    They are named by their dicts (`memory_id`), by `metadata.retrieval_id`, or both; a retrieval counts once, however
-    often it is told. Where nothing was retrieved there is nothing to count.
+    They are given as their dicts (by `memory_id`), by `metadata.retrieval_id`, or both; a retrieval counts once, even
+    if it is reported again. Where nothing was retrieved there is nothing to count.
 
     Raises:
         InputError: A dict has no `memory_id`.
     """
     ids = []
-    for number, given in enumerate(state.memory_dicts):
-        memory_id = given.get("memory_id", given.get("experience_id"))
+    for number, memory in enumerate(state.memory_dicts):
+        memory_id = memory.get("memory_id", memory.get("experience_id"))
         if not isinstance(memory_id, str) or not memory_id:
             raise InputError(f"memory_dicts.{number}: has no memory_id; give the memories as they were retrieved")
         ids.append(memory_id)
-    retrievals = _retrievals(state.metadata)
-    await deps.journal.flush()  # the retrieval that they come from may be a moment old
+    retrievals = _retrieval_ids(state.metadata)
+    await deps.log_writer.flush()  # the retrieval may not be in the log yet
     counted: list[str] = []
     if retrievals:
-        counted += await usage.settle(deps.database, state.workspace_id, retrievals, helped=state.update_utility)
-    named = [memory_id for memory_id in ids if memory_id not in counted]
-    if named:
-        counted += await usage.used(deps.database, state.workspace_id, named, helped=state.update_utility)
+        counted += await feedback.rate_retrievals(
+            deps.database, state.workspace_id, retrievals, helped=state.update_utility
+        )
+    # What a retrieval has counted must not count a second time by its id.
+    uncounted = [memory_id for memory_id in ids if memory_id not in counted]
+    if uncounted:
+        counted += await feedback.count_uses(deps.database, state.workspace_id, uncounted, helped=state.update_utility)
     found = await deps.memories.list(state.workspace_id, Filters(ids=counted, status=None), limit=max(len(counted), 1))
     order = {memory_id: place for place, memory_id in enumerate(dict.fromkeys([*ids, *counted]))}
     state.memories = sorted(found, key=lambda memory: order[memory.memory_id])
@@ -52,9 +56,9 @@ async def record_use(state: SummaryState, deps: Deps) -> None:
     writes={"update_result"},
     aliases=("delete_memory",),
 )
-async def delete_unhelpful(state: SummaryState, deps: Deps) -> None:
-    """Delete lessons that were given often enough (freq) and helped too seldom (utility of freq)."""
-    ids = await usage.seldom_useful(
+async def delete_unhelpful(state: TaskState, deps: Deps) -> None:
+    """Delete lessons that were used `freq_threshold` times or more and helped in too small a share (utility / freq)."""
+    ids = await feedback.seldom_useful(
         deps.database,
         state.workspace_id,
         [str(kind) for kind in TASK_KINDS],
@@ -68,21 +72,18 @@ async def delete_unhelpful(state: SummaryState, deps: Deps) -> None:
 
 
 @op(reads={"successes", "failures"})
-async def settle_retrievals(state: SummaryState, deps: Deps) -> None:
-    """Tell the retrieval log how attempts went that say which retrievals they used (`metadata.retrieval_id`)."""
+async def settle_retrievals(state: TaskState, deps: Deps) -> None:
+    """Note in the retrieval log whether the attempts that used a retrieval (`metadata.retrieval_id`) succeeded."""
     outcomes = [(state.successes, True), (state.failures, False)]
-    told = [(_retrievals(t.metadata), helped) for attempts, helped in outcomes for t in attempts]
-    told = [(retrievals, helped) for retrievals, helped in told if retrievals]
-    if told:
-        await deps.journal.flush()
-    for retrievals, helped in told:
-        await usage.settle(deps.database, state.workspace_id, retrievals, helped=helped)
+    uses = [(_retrieval_ids(t.metadata), helped) for attempts, helped in outcomes for t in attempts]
+    uses = [(retrievals, helped) for retrievals, helped in uses if retrievals]
+    if uses:
+        await deps.log_writer.flush()
+    for retrievals, helped in uses:
+        await feedback.rate_retrievals(deps.database, state.workspace_id, retrievals, helped=helped)
 
 
-def _retrievals(metadata: dict[str, object]) -> list[str]:
-    given = [metadata.get("retrieval_id"), *_listed(metadata.get("retrieval_ids"))]
-    return [name for name in given if isinstance(name, str) and name]
-
-
-def _listed(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
+def _retrieval_ids(metadata: dict[str, object]) -> list[str]:
+    several = metadata.get("retrieval_ids")
+    ids = [metadata.get("retrieval_id"), *(several if isinstance(several, list) else [])]
+    return [name for name in ids if isinstance(name, str) and name]

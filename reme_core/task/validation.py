@@ -1,4 +1,4 @@
-"""Judging drafts before they are stored: by the model, or, where rules wrote them, by what the rules saw."""
+"""Judge drafts before they are stored: by the model, or without one by the confidence of the rules."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from reme_core.errors import ModelAnswerError
+from reme_core.flows.deps import Deps
+from reme_core.flows.drafts import confidence_of
+from reme_core.flows.parallel import parallel
+from reme_core.flows.registry import op
 from reme_core.models import ChatModel
-from reme_core.ops.beside import side_by_side
-from reme_core.ops.deps import Deps
-from reme_core.ops.drafts import confidence_of
-from reme_core.ops.registry import op
-from reme_core.ops.state import SummaryState
-from reme_core.ops.transcript import language
 from reme_core.prompts import prompt
-from reme_core.schema import Memory, Message
-from reme_core.text.fence import fenced
+from reme_core.prompts.fence import fenced
+from reme_core.prompts.transcript import language
+from reme_core.task.state import TaskState
+from reme_core.types import Memory, Message
 
-_AT_ONCE = 8  # lessons a prompt: more, and small models lose count
+_AT_ONCE = 8  # lessons in a prompt; with more of them small models lose count
 
 
 class _Verdict(BaseModel):
-    # Asked for, but not insisted on: whoever says first what the passages show judges more strictly.
+    # Required in the schema but not in the answer: a model that first gives its reason judges more strictly; an answer
+    # with a number and a score can be used all the same.
     model_config = ConfigDict(json_schema_extra=lambda schema: schema.update(required=list(schema["properties"])))
 
     number: int
@@ -47,21 +48,21 @@ class _Verdicts(BaseModel):
     writes={"memories"},
     aliases=("memory_validation", "experience_validation"),
 )
-async def validation(state: SummaryState, deps: Deps, *, validation_threshold: float = 0.5) -> None:
-    """Score the drafts by actionability, accuracy, relevance, clarity and uniqueness; keep those at the threshold.
+async def validation(state: TaskState, deps: Deps, *, validation_threshold: float = 0.5) -> None:
+    """Score drafts by actionability, accuracy, relevance, clarity and uniqueness; keep those at the threshold or above.
 
-    What a rule wrote is right by construction, so without a model its score is its confidence. The report names what
-    was refused, and why.
+    Without a model a draft's score is its confidence. The report lists those that were refused, with the reasons.
 
     Raises:
-        ModelAnswerError: The model passes over lessons even when it is asked again.
+        ModelAnswerError: The model leaves lessons out even when it is asked a second time.
     """
     drafts = [*state.success_drafts, *state.failure_drafts, *state.comparative_drafts]
     if deps.chat is None:
+        # What rules write is true by construction: it quotes what happened.
         verdicts = [_Verdict(number=n, is_valid=True, score=confidence_of(d)) for n, d in enumerate(drafts)]
     else:
         groups = [drafts[start : start + _AT_ONCE] for start in range(0, len(drafts), _AT_ONCE)]
-        judged = await side_by_side([partial(_judge, group, deps, deps.chat) for group in groups])
+        judged = await parallel([partial(_judge, group, deps, deps.chat) for group in groups])
         verdicts = [verdict for group in judged for verdict in group]
     kept: list[Memory] = []
     refused: list[dict[str, Any]] = []
@@ -78,16 +79,16 @@ async def validation(state: SummaryState, deps: Deps, *, validation_threshold: f
 
 
 async def _judge(drafts: Sequence[Memory], deps: Deps, chat: ChatModel) -> list[_Verdict]:
-    """One verdict for each draft. Those that the model passes over are put to it once more."""
+    """One verdict for each draft, in order; drafts that the model leaves out are judged in a second request."""
     found: dict[int, _Verdict] = {}
     for _ in range(2):
         missing = [number for number in range(1, len(drafts) + 1) if number not in found]
         if not missing:
             break
-        lessons = "\n\n".join(_shown(number, drafts[number - 1]) for number in missing)
+        lessons = "\n\n".join(_format_draft(number, drafts[number - 1]) for number in missing)
         speech = language(deps.language, [Message(role="user", content=d.content) for d in drafts])
         request = prompt("validation", speech, lessons=fenced(lessons, "lessons"))
-        answer = await chat.structured(request, _Verdicts, purpose="validation")
+        answer = await chat.complete_as(request, _Verdicts, purpose="validation")
         found.update({v.number: v for v in answer.verdicts if v.number in missing})
     if len(found) < len(drafts):
         left = [number for number in range(1, len(drafts) + 1) if number not in found]
@@ -95,6 +96,6 @@ async def _judge(drafts: Sequence[Memory], deps: Deps, chat: ChatModel) -> list[
     return [found[number] for number in range(1, len(drafts) + 1)]
 
 
-def _shown(number: int, memory: Memory) -> str:
+def _format_draft(number: int, memory: Memory) -> str:
     passages = "\n".join(f"  - {s.quote}" for s in memory.sources if s.quote)
     return f"[{number}] when: {memory.when_to_use}\n  lesson: {memory.content}\n  rests on:\n{passages}"

@@ -1,8 +1,8 @@
-"""The adapter kit: proves that a memory adapter keeps the rules, whatever its framework.
+"""The adapter kit: checks that a memory adapter keeps the rules that hold for every framework.
 
-An adapter's author writes a `Driver`: how to start a conversation of an agent with the framework's own means, around
-the kit's `ScriptedModel`. The kit holds conversations with it, cancels turns, takes the database away and gives it
-back, and looks at the prompts that the model was shown.
+The author of an adapter writes a `Driver`, which starts an agent of the framework with the kit's `ScriptedModel`. The
+kit then talks to the agent, cancels turns, makes the database unreachable for a while, and checks the prompts that the
+model got and the messages that were stored.
 
 ```python
 class MyDriver(Driver):
@@ -35,13 +35,18 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from reme_core.postgres.database import Database
 from reme_core.settings import Settings
-from reme_core.store.database import Database
-from reme_core.testing import behaving, calling, recalling, recording  # noqa: F401  # importing them registers their checks
+from reme_core.testing import (  # noqa: F401 - importing them registers their checks
+    conduct_checks,
+    recall_checks,
+    record_checks,
+    tool_checks,
+)
 from reme_core.testing.checks import CHECKS, Check
 from reme_core.testing.driver import Capability, Conversation, Driver, clock
 from reme_core.testing.gate import Gate
-from reme_core.testing.model import COMPLETION_TOKENS, PROMPT_TOKENS, Reply, ScriptedModel, Shown
+from reme_core.testing.model import COMPLETION_TOKENS, PROMPT_TOKENS, PromptMessage, Reply, ScriptedModel
 from reme_core.testing.report import Report, Result, Rule
 from reme_core.testing.stage import BrokenRuleError, Stage
 
@@ -53,28 +58,28 @@ __all__ = [
     "Conversation",
     "Driver",
     "Gate",
+    "PromptMessage",
     "Reply",
     "Report",
     "Result",
     "Rule",
     "ScriptedModel",
-    "Shown",
     "clock",
     "validate",
 ]
 
 
 async def validate(driver: Driver, *, database_url: str | None = None, rules: Collection[Rule] = tuple(Rule)) -> Report:
-    """Hold an adapter against the rules.
+    """Check an adapter against the rules.
 
     Args:
         driver: The adapter under test.
-        database_url: A Postgres with our schema; the checks work in workspaces of their own. Default: an embedded one
-            in a temporary folder.
-        rules: Only these.
+        database_url: A Postgres with ReMe's schema, in which each check uses a new workspace. None starts an embedded
+            one in a temporary folder.
+        rules: The rules to check.
 
     Returns:
-        What each check found. It is truthy if no rule was broken; print it to read it.
+        The result of each check. The report is truthy if no rule was broken, and can be printed.
     """
     report = Report(driver.name)
     async with AsyncExitStack() as stack:
@@ -98,7 +103,7 @@ async def _run(check: Check, driver: Driver, database_url: str, folder: Path) ->
             await check.run(Stage(driver, gate, folder, closing))
     except BrokenRuleError as seen:
         return Result(check.rule, check.name, "failed", str(seen))
-    except Exception as error:  # whatever an adapter raises is a finding, and the other checks go on
+    except Exception as error:  # an adapter may raise anything; it fails this check, and the others still run
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name}:{place.lineno}"
         return Result(check.rule, check.name, "failed", f"{type(error).__name__} at {where}: {error}")

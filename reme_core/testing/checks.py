@@ -1,4 +1,4 @@
-"""The register of checks, and what they talk about."""
+"""The register of checks, and the sentences that they use."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from reme_core.testing.driver import Capability
 from reme_core.testing.report import Rule
 from reme_core.testing.stage import Stage
 
-TOLD: Final = "My dog Rex lives in Lisbon with my mother."
-ASKED: Final = "Where does my dog Rex live?"
-KNOWN: Final = "Lisbon"
+STATEMENT: Final = "My dog Rex lives in Lisbon with my mother."
+QUESTION: Final = "Where does my dog Rex live?"
+FACT: Final = "Lisbon"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check of one rule, and what a framework has to be capable of for it."""
+    """One check of one rule; it is skipped for drivers without the capabilities that it `needs`."""
 
     rule: Rule
     run: Callable[[Stage], Awaitable[None]]
@@ -25,16 +25,16 @@ class Check:
 
     @property
     def name(self) -> str:
-        """Its name, as the report gives it."""
+        """Its name in the report."""
         return self.run.__name__.lstrip("_")
 
 
 CHECKS: Final[list[Check]] = []
-"""All checks; a module of them registers its own when it is imported."""
+"""All checks, in the order of the report; importing a module of checks adds its own."""
 
 
 def check(rule: Rule, *needs: Capability) -> Callable[[Callable[[Stage], Awaitable[None]]], None]:
-    """Enter a function as a check of a rule."""
+    """Register the decorated function as a check of a rule, for drivers with the capabilities that it needs."""
 
     def enter(run: Callable[[Stage], Awaitable[None]]) -> None:
         CHECKS.append(Check(rule, run, frozenset(needs)))

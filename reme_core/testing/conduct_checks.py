@@ -1,4 +1,4 @@
-"""Checks of how an adapter behaves as a guest: connections, JSON, traces and token counts."""
+"""Checks of what an adapter leaves to its application: connections, JSON, traces and token counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from opentelemetry import context, trace
 
-from reme_core.testing.checks import ASKED, TOLD, check
+from reme_core.testing.checks import QUESTION, STATEMENT, check
 from reme_core.testing.driver import Capability
 from reme_core.testing.model import COMPLETION_TOKENS, PROMPT_TOKENS, ScriptedModel
 from reme_core.testing.report import Rule
@@ -23,18 +23,18 @@ from reme_core.testing.stage import SUMMARY_TOKENS, Stage, expect
 
 @check(Rule.OWNERSHIP)
 async def _what_was_given_open_stays_open(stage: Stage) -> None:
-    reme = await stage.watched()
+    reme = await stage.open_watched_memory()
     conversation = await stage.talk(ScriptedModel(), reme=reme)
-    await conversation.say(TOLD)
+    await conversation.say(STATEMENT)
     await conversation.aclose()
-    expect(reme.loop is not None, "the memory that was given open was closed")
-    await reme.recall(stage.workspace, ASKED, kind="conversation")
+    expect(not reme.connection.is_closed, "the memory that was given open was closed")
+    await reme.recall(stage.workspace, QUESTION, kind="conversation")
 
 
 @check(Rule.OWNERSHIP)
 async def _what_it_opened_is_closed(stage: Stage) -> None:
     conversation = await stage.talk(ScriptedModel())
-    await conversation.say(TOLD)
+    await conversation.say(STATEMENT)
     expect(stage.gate.connections, "the adapter did not use the database that it was given")
     await conversation.aclose()
     for _ in range(100):
@@ -46,11 +46,11 @@ async def _what_it_opened_is_closed(stage: Stage) -> None:
 
 @check(Rule.PLAIN_JSON, Capability.EXPORT)
 async def _state_and_events_are_json(stage: Stage) -> None:
-    await (await stage.talk(ScriptedModel())).say(TOLD)
+    await (await stage.talk(ScriptedModel())).say(STATEMENT)
     conversation = await stage.talk(ScriptedModel())
-    await conversation.say(ASKED)
+    await conversation.say(QUESTION)
     try:
-        json.dumps(conversation.exported(), allow_nan=False)
+        json.dumps(conversation.export(), allow_nan=False)
     except (TypeError, ValueError) as error:
         expect(False, f"what the framework writes down is no JSON: {error}")
 
@@ -78,11 +78,11 @@ def _imports(folder: Path) -> set[str]:
 
 @check(Rule.TRACING)
 async def _recall_belongs_to_the_callers_trace(stage: Stage) -> None:
-    reme = await stage.watched()
+    reme = await stage.open_watched_memory()
     conversation = await stage.talk(ScriptedModel(), reme=reme)
     caller = _span()
     with trace.use_span(caller):
-        await conversation.say(ASKED)
+        await conversation.say(QUESTION)
     expect(reme.traces == [caller.get_span_context().trace_id], "the recall ran outside of the caller's trace")
 
 
@@ -90,18 +90,18 @@ async def _recall_belongs_to_the_callers_trace(stage: Stage) -> None:
 async def _no_span_stays_current_between_events(stage: Stage) -> None:
     conversation = await stage.talk(ScriptedModel())
     with _attached_by("reme_core", stage.driver.package, type(conversation).__module__) as ours:
-        async for event in conversation.stream(ASKED):
+        async for event in conversation.stream(QUESTION):
             held = any(context.get_current() is one for one in ours)
             expect(not held, f"at the event {type(event).__name__} a span of the adapter is current for the caller")
 
 
 @contextlib.contextmanager
 def _attached_by(*packages: str) -> Iterator[list[context.Context]]:
-    """Collects the contexts that code of these packages makes current; a framework's own are its own affair."""
+    """Yield a list that collects the OpenTelemetry contexts which code of these packages makes current."""
     ours: list[context.Context] = []
     attach = context.attach
 
-    def noting(new: context.Context) -> Token[context.Context]:
+    def attach_and_note(new: context.Context) -> Token[context.Context]:
         frame = inspect.currentframe()
         while frame is not None and _is_between(frame.f_globals["__name__"]):
             frame = frame.f_back
@@ -110,7 +110,7 @@ def _attached_by(*packages: str) -> Iterator[list[context.Context]]:
             ours.append(new)
         return attach(new)
 
-    context.attach = noting  # type: ignore[assignment]  # the parameter has another name
+    context.attach = attach_and_note  # type: ignore[assignment]  # the parameter has another name
     try:
         yield ours
     finally:
@@ -118,7 +118,7 @@ def _attached_by(*packages: str) -> Iterator[list[context.Context]]:
 
 
 def _is_between(module: str) -> bool:
-    """Whether a module only stands between who opens a span and the context that it is put into."""
+    # These modules stand on the call stack between the code that opens a span and `context.attach`.
     return module == __name__ or module.partition(".")[0] in ("opentelemetry", "contextlib")
 
 
@@ -129,8 +129,8 @@ def _span() -> trace.Span:
 
 @check(Rule.TOKENS, Capability.USAGE)
 async def _summaries_are_counted(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel(), reme=await stage.watched())
-    await conversation.say(TOLD)
+    conversation = await stage.talk(ScriptedModel(), reme=await stage.open_watched_memory())
+    await conversation.say(STATEMENT)
     prompt, completion = conversation.usage()
     wanted = (PROMPT_TOKENS + SUMMARY_TOKENS[0], COMPLETION_TOKENS + SUMMARY_TOKENS[1])
     expect(

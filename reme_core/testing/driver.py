@@ -1,4 +1,4 @@
-"""What an adapter brings so that the kit can drive it: how to start a conversation, and how to say something in it."""
+"""What the author of an adapter implements for the kit: `Driver` and `Conversation`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reme_core.testing.model import ScriptedModel
 
 
 class Capability(enum.StrEnum):
-    """What a framework can do beyond a turn; the rules about what it cannot do are passed over."""
+    """What a framework can do besides running a turn; checks that need what it cannot do are skipped."""
 
     SYNC = "sync"
     """Turns can be run without awaiting: `Conversation.say_sync`."""
@@ -22,7 +22,7 @@ class Capability(enum.StrEnum):
     USAGE = "usage"
     """The framework reports tokens: `Conversation.usage`."""
     EXPORT = "export"
-    """Its state and events are written down as JSON: `Conversation.exported`."""
+    """Its state and events are written down as JSON: `Conversation.export`."""
 
 
 def clock(city: str = "here") -> str:
@@ -58,9 +58,9 @@ class Conversation(ABC):
         """Prompt and completion tokens that the framework reports of the last turn (`Capability.USAGE`)."""
         raise NotImplementedError(f"{type(self).__name__} claims to be able to, but has no usage")
 
-    def exported(self) -> Any:
+    def export(self) -> Any:
         """State and events as the framework hands them to `json.dumps` (`Capability.EXPORT`)."""
-        raise NotImplementedError(f"{type(self).__name__} claims to be able to, but has no exported")
+        raise NotImplementedError(f"{type(self).__name__} claims to be able to, but has no export")
 
 
 class Driver(ABC):

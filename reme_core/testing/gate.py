@@ -1,4 +1,4 @@
-"""A door before Postgres that can be shut, so that tests can take a database away and give it back."""
+"""A proxy in front of Postgres that tests can close and open again, to make the database unreachable."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 
 class Gate:
-    """Passes connections on `url` through to a database. Shut, it breaks them off and refuses new ones.
+    """A TCP proxy to a database. Closed, it ends all connections and refuses new ones.
 
-    It works in threads of its own, so that code which blocks an event loop cannot block the database with it. No
-    privilege on the server is needed.
+    Attributes:
+        url: The connection string that leads through the proxy.
     """
+
+    # It works in threads, so that code under test which blocks the event loop does not block its own connections.
 
     def __init__(self, database_url: str) -> None:
         parts = conninfo_to_dict(database_url)
@@ -27,11 +29,10 @@ class Gate:
         self._port = 0
         self.open()
         self.url = make_conninfo(database_url, host="127.0.0.1", port=self._port)
-        """The connection string to give to whom the database may be taken from."""
 
     @property
     def connections(self) -> int:
-        """How many connections go through now."""
+        """How many connections are open."""
         return len(self._pairs)
 
     def open(self) -> None:
@@ -41,7 +42,7 @@ class Gate:
         threading.Thread(target=self._serve, args=(listener,), name="gate", daemon=True).start()
 
     def close(self) -> None:
-        """Break all connections off and let none through."""
+        """End all connections, and refuse new ones."""
         listener, self._listener = self._listener, None
         if listener is not None:
             with contextlib.suppress(OSError):

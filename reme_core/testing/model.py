@@ -1,4 +1,4 @@
-"""A chat model that says what it is told to, and remembers every prompt that it was shown."""
+"""A chat model that gives scripted answers and keeps the prompts that it got."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from reme_core.text.fence import NOTE
+from reme_core.prompts.fence import NOTE
 
 PROMPT_TOKENS, COMPLETION_TOKENS = 11, 5
-"""What each answer is said to cost."""
+"""The tokens that drivers report for each answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """One message of a prompt, as the model was shown it."""
+class PromptMessage:
+    """One message of a prompt."""
 
     role: str
     text: str
@@ -41,7 +41,7 @@ class ScriptedModel:
         prompts: Every prompt so far, in order.
     """
 
-    prompts: list[list[Shown]] = field(default_factory=list)
+    prompts: list[list[PromptMessage]] = field(default_factory=list)
     answering: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a prompt has arrived that is not going to be answered (see `hold`)."""
     _script: deque[Reply | None] = field(default_factory=deque)
@@ -55,12 +55,12 @@ class ScriptedModel:
         self._script.append(Reply(tool=tool, arguments=json.dumps(arguments)))
 
     def hold(self) -> None:
-        """Think about the next prompt for ever."""
+        """Never answer the next prompt."""
         self._script.append(None)
 
     async def answer(self, prompt: Iterable[tuple[str, str]]) -> Reply:
         """Take a prompt and give the scripted reply; `ok` where the script is at its end."""
-        self.prompts.append([Shown(role, text) for role, text in prompt])
+        self.prompts.append([PromptMessage(role, text) for role, text in prompt])
         reply = self._script.popleft() if self._script else Reply("ok")
         if reply is None:
             self.answering.set()
@@ -70,16 +70,16 @@ class ScriptedModel:
 
     def answer_now(self, prompt: Iterable[tuple[str, str]]) -> Reply:
         """`answer` for frameworks that call a model without awaiting it."""
-        self.prompts.append([Shown(role, text) for role, text in prompt])
+        self.prompts.append([PromptMessage(role, text) for role, text in prompt])
         reply = self._script.popleft() if self._script else Reply("ok")
         assert reply is not None, "a model that is called without awaiting cannot be held"
         return reply
 
     @property
-    def shown(self) -> str:
+    def last_prompt(self) -> str:
         """The whole text of the last prompt."""
         return "\n".join(message.text for message in self.prompts[-1]) if self.prompts else ""
 
-    def notes(self, number: int = -1) -> list[tuple[int, Shown]]:
-        """The messages of a prompt that hold a memory note, with their places."""
+    def notes(self, number: int = -1) -> list[tuple[int, PromptMessage]]:
+        """The messages of a prompt that contain a memory note, each with its index."""
         return [(place, m) for place, m in enumerate(self.prompts[number]) if f"<{NOTE}" in m.text]

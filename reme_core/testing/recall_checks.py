@@ -1,17 +1,17 @@
-"""Checks of what a model is shown: by whom it was told, how often it is looked for, where it stands."""
+"""Checks of the notes in prompts: what they contain, where they stand, and that each turn recalls once."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Final
 
-from reme_core.testing.checks import ASKED, KNOWN, TOLD, check
+from reme_core.prompts.budget import count_tokens
+from reme_core.prompts.fence import NOTE
+from reme_core.testing.checks import FACT, QUESTION, STATEMENT, check
 from reme_core.testing.driver import Capability
 from reme_core.testing.model import ScriptedModel
 from reme_core.testing.report import Rule
-from reme_core.testing.stage import BUDGET, Stage, elsewhere, expect
-from reme_core.text.budget import count_tokens
-from reme_core.text.fence import NOTE
+from reme_core.testing.stage import BUDGET, Stage, expect, run_in_own_loop
 
 TURNS: Final = 12
 _MANY_MEMORIES: Final = 40
@@ -20,70 +20,72 @@ _MANY_MEMORIES: Final = 40
 @check(Rule.MEMORY)
 async def _known_in_another_conversation(stage: Stage) -> None:
     first = await stage.talk(ScriptedModel())
-    await first.say(TOLD)
+    await first.say(STATEMENT)
     await first.aclose()
     model = ScriptedModel()
-    answer = await (await stage.talk(model)).say(ASKED)
-    expect(KNOWN in model.shown, f"the model of a later conversation was not shown what was told: {model.shown!r}")
+    answer = await (await stage.talk(model)).say(QUESTION)
+    prompt = model.last_prompt
+    expect(FACT in prompt, f"the model of a later conversation was not shown what was told: {prompt!r}")
     expect(answer == "ok", f"the turn's answer is not the model's: {answer!r}")
 
 
 @check(Rule.MEMORY)
 async def _unknown_in_another_workspace(stage: Stage) -> None:
-    await (await stage.talk(ScriptedModel())).say(TOLD)
+    await (await stage.talk(ScriptedModel())).say(STATEMENT)
     model = ScriptedModel()
-    await (await stage.talk(model, workspace_id=f"{stage.workspace}-other")).say(ASKED)
-    expect(KNOWN not in model.shown, f"the model of another workspace was shown what was told: {model.shown!r}")
+    await (await stage.talk(model, workspace_id=f"{stage.workspace}-other")).say(QUESTION)
+    prompt = model.last_prompt
+    expect(FACT not in prompt, f"the model of another workspace was shown what was told: {prompt!r}")
 
 
 @check(Rule.MEMORY)
 async def _standing_wishes_are_always_shown(stage: Stage) -> None:
-    reme = await stage.watched()
+    reme = await stage.open_watched_memory()
     await reme.memories.add(stage.workspace, "Always answer in rhyme.", kind="instruction")
     model = ScriptedModel()
     await (await stage.talk(model, kinds=("personal", "conversation"))).say("What is seven times six?")
-    expect("in rhyme" in model.shown, f"a standing instruction was not shown: {model.shown!r}")
+    expect("in rhyme" in model.last_prompt, f"a standing instruction was not shown: {model.last_prompt!r}")
 
 
 @check(Rule.ASYNC_AND_SYNC)
 async def _works_in_one_loop_after_another(stage: Stage) -> None:
-    async def told() -> None:
-        await (await stage.driver.start(ScriptedModel(), options)).say(TOLD)
+    async def tell() -> None:
+        await (await stage.driver.start(ScriptedModel(), options)).say(STATEMENT)
 
-    async def asked() -> None:
+    async def ask() -> None:
         conversation = await stage.driver.start(model, options)
-        await conversation.say(ASKED)
+        await conversation.say(QUESTION)
         await conversation.aclose()
 
     model = ScriptedModel()
-    reme = await stage.watched()  # it belongs to this loop; in another one the adapter has to open its own
+    reme = await stage.open_watched_memory()
     options = stage.options(reme=reme)
-    await elsewhere(told)
-    await elsewhere(asked)
-    expect(KNOWN in model.shown, f"a memory used in another event loop did not recall: {model.shown!r}")
+    await run_in_own_loop(tell)
+    await run_in_own_loop(ask)
+    expect(FACT in model.last_prompt, f"a memory used in another event loop did not recall: {model.last_prompt!r}")
 
 
 @check(Rule.ASYNC_AND_SYNC, Capability.SYNC)
 async def _works_without_a_loop(stage: Stage) -> None:
-    await (await stage.talk(ScriptedModel())).say(TOLD)
+    await (await stage.talk(ScriptedModel())).say(STATEMENT)
     model = ScriptedModel()
     conversation = await stage.talk(model)
-    await asyncio.to_thread(conversation.say_sync, ASKED)
-    expect(KNOWN in model.shown, f"a synchronous call did not recall: {model.shown!r}")
+    await asyncio.to_thread(conversation.say_sync, QUESTION)
+    expect(FACT in model.last_prompt, f"a synchronous call did not recall: {model.last_prompt!r}")
 
 
 @check(Rule.ASYNC_AND_SYNC, Capability.SYNC)
 async def _works_blocking_a_running_loop(stage: Stage) -> None:
-    await (await stage.talk(ScriptedModel())).say(TOLD)
+    await (await stage.talk(ScriptedModel())).say(STATEMENT)
     model = ScriptedModel()
-    conversation = await stage.talk(model, reme=await stage.watched())
-    conversation.say_sync(ASKED)
-    expect(KNOWN in model.shown, f"a synchronous call inside an event loop did not recall: {model.shown!r}")
+    conversation = await stage.talk(model, reme=await stage.open_watched_memory())
+    conversation.say_sync(QUESTION)
+    expect(FACT in model.last_prompt, f"a synchronous call inside an event loop did not recall: {model.last_prompt!r}")
 
 
 @check(Rule.RECALL_ONCE)
 async def _one_recall_and_one_record_a_turn(stage: Stage) -> None:
-    reme = await stage.watched()
+    reme = await stage.open_watched_memory()
     conversation = await stage.talk(ScriptedModel(), reme=reme)
     for turn in range(3):
         await conversation.say(f"This is remark number {turn}.")
@@ -94,7 +96,7 @@ async def _one_recall_and_one_record_a_turn(stage: Stage) -> None:
 
 @check(Rule.RECALL_ONCE, Capability.TOOLS)
 async def _one_recall_in_a_turn_with_tools(stage: Stage) -> None:
-    reme = await stage.watched()
+    reme = await stage.open_watched_memory()
     model = ScriptedModel()
     model.call("clock")
     model.say("It is noon.")
@@ -107,10 +109,10 @@ async def _one_recall_in_a_turn_with_tools(stage: Stage) -> None:
 
 @check(Rule.RECALL_ONCE)
 async def _the_note_is_no_system_message_in_mid_history(stage: Stage) -> None:
-    await (await stage.talk(ScriptedModel())).say(TOLD)
+    await (await stage.talk(ScriptedModel())).say(STATEMENT)
     model = ScriptedModel()
     conversation = await stage.talk(model)
-    for question in (ASKED, "And who looks after Rex?", "Is Lisbon far from my dog?"):
+    for question in (QUESTION, "And who looks after Rex?", "Is Lisbon far from my dog?"):
         await conversation.say(question)
         roles = [message.role for message in model.prompts[-1]]
         leading = next((place for place, role in enumerate(roles) if role != "system"), len(roles))
@@ -121,7 +123,7 @@ async def _the_note_is_no_system_message_in_mid_history(stage: Stage) -> None:
 
 @check(Rule.RECALL_ONCE)
 async def _notes_do_not_pile_up(stage: Stage) -> None:
-    reme = await stage.watched()
+    reme = await stage.open_watched_memory()
     facts = [
         f"The dog Rex number {number} lives in house {number} of the long road." for number in range(_MANY_MEMORIES)
     ]

@@ -1,4 +1,4 @@
-"""Checks of what is written: only what is new, and all of it, whatever happens meanwhile."""
+"""Checks of what is stored: each message once, no notes, and nothing lost by cancelled turns or a dead database."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import contextlib
 from typing import Final
 
 from reme_core.errors import ReMeError
-from reme_core.testing.checks import ASKED, KNOWN, TOLD, check
+from reme_core.prompts.fence import NOTE
+from reme_core.testing.checks import FACT, QUESTION, STATEMENT, check
 from reme_core.testing.model import ScriptedModel
 from reme_core.testing.report import Rule
 from reme_core.testing.stage import Stage, expect
-from reme_core.text.fence import NOTE
 
 _SECONDS_TO_BEGIN: Final = 20.0
 
@@ -26,20 +26,20 @@ async def _each_message_is_written_once(stage: Stage) -> None:
         await conversation.say(f"Remark {turn} about the dog Rex.")
         said += [("user", f"Remark {turn} about the dog Rex."), ("assistant", f"Answer {turn} about the dog Rex.")]
     await conversation.aclose()
-    stored = await stage.stored()
+    stored = await stage.stored_messages()
     expect(stored == said, f"what was said is {said}, and what was written {stored}")
 
 
 @check(Rule.DELTA)
 async def _notes_are_not_written(stage: Stage) -> None:
-    await (await stage.talk(ScriptedModel())).say(TOLD)
+    await (await stage.talk(ScriptedModel())).say(STATEMENT)
     model = ScriptedModel()
     conversation = await stage.talk(model)
-    await conversation.say(ASKED)
+    await conversation.say(QUESTION)
     await conversation.say("Thank you!")
     await conversation.aclose()
     expect(any(model.notes(number) for number in range(2)), "the check saw no note in any prompt")
-    bad = [text for _, text in await stage.stored() if NOTE in text or (KNOWN in text and text != TOLD)]
+    bad = [text for _, text in await stage.stored_messages() if NOTE in text or (FACT in text and text != STATEMENT)]
     expect(not bad, f"what was recalled was written as if it had been said: {bad}")
 
 
@@ -49,7 +49,7 @@ async def _what_is_said_twice_is_written_twice(stage: Stage) -> None:
     await conversation.say("Yes.")
     await conversation.say("Yes.")
     await conversation.aclose()
-    said = [text for role, text in await stage.stored() if role == "user"]
+    said = [text for role, text in await stage.stored_messages() if role == "user"]
     expect(said == ["Yes.", "Yes."], f"the user said 'Yes.' in two turns; written was {said}")
 
 
@@ -58,7 +58,7 @@ async def _a_turn_cancelled_at_the_model_keeps_the_users_words(stage: Stage) -> 
     model = ScriptedModel()
     conversation = await stage.talk(model)
     model.hold()
-    turn = asyncio.ensure_future(conversation.say(TOLD))
+    turn = asyncio.ensure_future(conversation.say(STATEMENT))
     await asyncio.wait_for(model.answering.wait(), _SECONDS_TO_BEGIN)
     turn.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -66,8 +66,8 @@ async def _a_turn_cancelled_at_the_model_keeps_the_users_words(stage: Stage) -> 
     model.say("Let us go on.")
     await conversation.say("Sorry, go on.")
     await conversation.aclose()
-    stored = await stage.stored()
-    expect(("user", TOLD) in stored, f"the words of the cancelled turn were lost: {stored}")
+    stored = await stage.stored_messages()
+    expect(("user", STATEMENT) in stored, f"the words of the cancelled turn were lost: {stored}")
     answers = [text for role, text in stored if role == "assistant"]
     expect(answers == ["Let us go on."], f"of the cancelled turn an answer was written: {answers}")
 
@@ -77,7 +77,7 @@ async def _a_turn_cancelled_at_its_write_is_written_later(stage: Stage) -> None:
     conversation = await stage.talk(ScriptedModel())
     await conversation.say("Hello.")
     stage.gate.close()
-    turn = asyncio.ensure_future(conversation.say(TOLD))
+    turn = asyncio.ensure_future(conversation.say(STATEMENT))
     await asyncio.sleep(0.7)
     turn.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -85,9 +85,9 @@ async def _a_turn_cancelled_at_its_write_is_written_later(stage: Stage) -> None:
     stage.gate.open()
     await conversation.say("Are you there?")
     await conversation.aclose()
-    stored = [text for role, text in await stage.stored() if role == "user"]
+    said = [text for role, text in await stage.stored_messages() if role == "user"]
     expect(
-        TOLD in stored, f"what was said while the database was away, in a turn that was cancelled, is lost: {stored}"
+        STATEMENT in said, f"what was said while the database was away, in a turn that was cancelled, is lost: {said}"
     )
 
 
@@ -97,14 +97,15 @@ async def _a_dead_database_does_not_end_the_turn(stage: Stage) -> None:
     await conversation.say("Hello.")
     stage.gate.close()
     try:
-        answer = await conversation.say(TOLD)
+        answer = await conversation.say(STATEMENT)
     finally:
         stage.gate.open()
     expect(answer == "ok", f"without the database the turn answered {answer!r}")
     model = ScriptedModel()
     await conversation.say("And now?")
-    await (await stage.talk(model)).say(ASKED)
-    expect(KNOWN in model.shown, f"what was said while the database was away did not arrive: {model.shown!r}")
+    await (await stage.talk(model)).say(QUESTION)
+    prompt = model.last_prompt
+    expect(FACT in prompt, f"what was said while the database was away did not arrive: {prompt!r}")
 
 
 @check(Rule.ON_ERROR)
@@ -112,7 +113,7 @@ async def _a_dead_database_ends_the_turn_where_asked(stage: Stage) -> None:
     stage.gate.close()
     conversation = await stage.talk(ScriptedModel(), on_error="raise", patience=1.0)
     try:
-        await conversation.say(TOLD)
+        await conversation.say(STATEMENT)
     except Exception as error:
         seen: BaseException | None = error
         while seen is not None and not isinstance(seen, ReMeError):

@@ -26,7 +26,14 @@ class Rule(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How one check went: `passed`, `failed` with what was seen, or `skipped` for a capability that is missing."""
+    """The result of one check.
+
+    Attributes:
+        rule: The rule that was checked.
+        check: The check's name.
+        outcome: `passed`, `failed` or `skipped`.
+        detail: What was observed, if it failed; the capability that is missing, if it was skipped.
+    """
 
     rule: Rule
     check: str
@@ -36,21 +43,21 @@ class Result:
 
 @dataclass(slots=True)
 class Report:
-    """How an adapter keeps the rules. Truthy if it broke none."""
+    """The results of an adapter's checks. It is truthy if there are any and none failed."""
 
     adapter: str
     results: list[Result] = field(default_factory=list)
 
     @property
-    def failed(self) -> list[Result]:
-        """The checks that found something."""
+    def failures(self) -> list[Result]:
+        """The results of the checks that failed."""
         return [result for result in self.results if result.outcome == "failed"]
 
     def __bool__(self) -> bool:
-        return bool(self.results) and not self.failed
+        return bool(self.results) and not self.failures
 
     def __str__(self) -> str:
-        lines = [f"{self.adapter}: {'keeps all rules' if self else f'{len(self.failed)} checks failed'}"]
+        lines = [f"{self.adapter}: {'keeps all rules' if self else f'{len(self.failures)} checks failed'}"]
         for rule in Rule:
             of_rule = [result for result in self.results if result.rule is rule]
             if of_rule:

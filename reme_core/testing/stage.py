@@ -1,4 +1,4 @@
-"""What a check works with: a database that can be taken away, a memory that is watched, conversations to hold."""
+"""What a check works with: a database behind a gate, a memory that counts what it is asked, and conversations."""
 
 from __future__ import annotations
 
@@ -12,61 +12,74 @@ from typing import Any
 from opentelemetry import trace
 from pydantic import SecretStr
 
-from reme_core.app import AsyncReMe
+from reme_core.client import AsyncReMe, Connection
+from reme_core.engine import Engine
 from reme_core.errors import ReMeError
 from reme_core.models import ModelCall
-from reme_core.schema import Message, Recollection, new_id
 from reme_core.settings import Settings
 from reme_core.testing.driver import Conversation, Driver
 from reme_core.testing.gate import Gate
 from reme_core.testing.model import ScriptedModel
+from reme_core.types import Message, Recollection, new_id
 
 BUDGET = 300
 SUMMARY_TOKENS = (70, 30)
-"""What the summary that a watched memory pretends to make has cost."""
+"""The prompt and completion tokens that a watched memory reports for the summaries it pretends to make."""
 
 
 class BrokenRuleError(ReMeError):
-    """A check saw an adapter break its rule; the message says what was seen."""
+    """An adapter broke a rule; the message says what was observed."""
 
 
 def expect(condition: object, seen: str) -> None:
-    """Go on if the condition holds.
+    """Check a condition; `seen` says what was observed if it does not hold.
 
     Raises:
-        BrokenRuleError: It does not.
+        BrokenRuleError: The condition does not hold.
     """
     if not condition:
         raise BrokenRuleError(seen)
 
 
 class WatchedReMe(AsyncReMe):
-    """A memory that notes what is asked of it, and pretends that each record has a summary made."""
+    """A memory that keeps what it is asked, and reports a summary's model call after each record.
+
+    Attributes:
+        recalled: The query of each recall.
+        recorded: The new messages of each record.
+        traces: The id of the trace in which each recall ran.
+    """
 
     def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
         self.recalled: list[str] = []
         self.recorded: list[list[Message]] = []
         self.traces: list[int] = []
+        self._connect(Connection(settings, lambda settings: _WatchedEngine(settings, self)))
+
+
+class _WatchedEngine(Engine):
+    def __init__(self, settings: Settings, watched: WatchedReMe) -> None:
+        super().__init__(settings)
+        self._watched = watched
 
     async def recall(self, workspace: str, query: str, **options: Any) -> Recollection:
-        """Recall, and note the query and the trace it was asked in."""
-        self.recalled.append(query)
-        self.traces.append(trace.get_current_span().get_span_context().trace_id)
+        """Recall, and keep the query and the current trace."""
+        self._watched.recalled.append(query)
+        self._watched.traces.append(trace.get_current_span().get_span_context().trace_id)
         return await super().recall(workspace, query, **options)
 
     async def record(self, workspace: str, messages: Sequence[Message], *, wait: bool = False) -> list[Message]:
-        """Record, and note what was new."""
+        """Record, and keep the new messages."""
         fresh = await super().record(workspace, messages, wait=wait)
-        self.recorded.append(fresh)
-        for listener in self.journal.listeners:
+        self._watched.recorded.append(fresh)
+        for listener in self.log_writer.listeners:
             listener(workspace, ModelCall("kit", "kit", "summary", *SUMMARY_TOKENS))
         return fresh
 
 
 @dataclass
 class Stage:
-    """One check's surroundings; every check has a workspace of its own."""
+    """The surroundings of one check, with a workspace of its own."""
 
     driver: Driver
     gate: Gate
@@ -76,15 +89,15 @@ class Stage:
 
     @property
     def settings(self) -> Settings:
-        """Settings of the database behind the gate."""
+        """Settings with which the database is reached through the gate."""
         return Settings(database_url=SecretStr(self.gate.url), data_dir=self.folder)
 
-    async def watched(self) -> WatchedReMe:
-        """An open memory that notes what is asked of it."""
+    async def open_watched_memory(self) -> WatchedReMe:
+        """A watched memory, open until the check ends."""
         return await self.closing.enter_async_context(WatchedReMe(self.settings))
 
     def options(self, **changed: Any) -> dict[str, Any]:
-        """What the adapter's memory is made with, unless `changed`."""
+        """The keyword arguments for the adapter's memory, with those in `changed` in place of the kit's own."""
         return {
             "reme": self.gate.url,
             "workspace_id": self.workspace,
@@ -98,15 +111,15 @@ class Stage:
         } | changed
 
     async def talk(self, model: ScriptedModel, **changed: Any) -> Conversation:
-        """A new conversation; it is closed after the check, unless the check does."""
+        """Start a conversation; it is closed after the check at the latest."""
         conversation = await self.driver.start(model, self.options(**changed))
         self.closing.push_async_callback(conversation.aclose)
         return conversation
 
-    async def stored(self) -> list[tuple[str, str]]:
-        """What the workspace's messages are: role and text, in order."""
-        async with AsyncReMe(self.settings) as reme:
-            rows = await reme.database.fetch(
+    async def stored_messages(self) -> list[tuple[str, str]]:
+        """The role and text of each message of the workspace, in the order in which they were stored."""
+        async with Engine(self.settings) as engine:
+            rows = await engine.database.fetch(
                 self.workspace,
                 "select role, content from reme.message where workspace_id = %s order by document_id",
                 [self.workspace],
@@ -114,6 +127,6 @@ class Stage:
         return [(role, content) for role, content in rows]
 
 
-async def elsewhere(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
     """Run a coroutine function in an event loop of its own, in another thread."""
     return await asyncio.to_thread(lambda: asyncio.run(work()))

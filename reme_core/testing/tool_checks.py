@@ -1,4 +1,4 @@
-"""Checks of tool memory: how the tools fared that the framework ran."""
+"""Checks of tool memory: whether the calls of the framework's tools are recorded, with their failures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reme_core.testing.driver import Capability, Conversation
 from reme_core.testing.model import ScriptedModel
 from reme_core.testing.report import Rule
 from reme_core.testing.stage import Stage, expect
-from reme_core.tool_call import ToolStatistics
+from reme_core.tools.types import ToolStatistics
 
 KINDS: Final = ("conversation", "tool")
 _PATIENCE: Final = 20.0
@@ -23,7 +23,7 @@ async def _each_call_is_counted_once_and_a_failure_as_one(stage: Stage) -> None:
     conversation = await stage.talk(model, kinds=KINDS)
     await _ask_the_time(model, conversation, "Lisbon")
     await _ask_the_time(model, conversation, "Atlantis")
-    await conversation.say("Thank you!")  # and with it, some frameworks hand all that was before over again
+    await conversation.say("Thank you!")  # with it, some frameworks pass all earlier messages again
     await conversation.aclose()
     tools = await _statistics(stage)
     expect([tool.tool_name for tool in tools] == ["clock"], f"the agent called clock; tool memory knows {tools}")
@@ -45,7 +45,7 @@ async def _no_call_is_kept_unless_asked_for(stage: Stage) -> None:
 
 @check(Rule.TOOLS, Capability.TOOLS)
 async def _a_call_does_not_wait_for_tool_memory(stage: Stage) -> None:
-    reme = await stage.watched()
+    reme = await stage.open_watched_memory()
     answering = asyncio.Event()
     record = reme.tools.record
 
@@ -92,4 +92,4 @@ async def _ask_the_time(model: ScriptedModel, conversation: Conversation, city: 
 
 
 async def _statistics(stage: Stage) -> list[ToolStatistics]:
-    return await (await stage.watched()).tools.statistics(stage.workspace)
+    return await (await stage.open_watched_memory()).tools.statistics(stage.workspace)

@@ -1,4 +1,4 @@
-"""What comes back from chat models: the thinking taken out, and the JSON found in whatever surrounds it."""
+"""Read the answers of chat models: remove the thinking, and find the JSON in the text around it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import json_repair
 
 from reme_core.errors import ModelAnswerError
 
-_NAMES = "seed:think|thinking|think|thoughts?|reasoning|reflection"
-_MARK: Final = re.compile(
+THINKING_TAGS: Final = "seed:think|thinking|think|thoughts?|reasoning|reflection"
+"""Names of the tags around a model's thinking, as alternatives of a regular expression."""
+
+_TAG: Final = re.compile(
     # A code block (a fence at a line's start, closed by one) or an inline code span: passed over.
     r"(?P<code>^(?P<fence>`{3,}|~{3,})[^\n]*\n.*?^(?P=fence)[ \t]*$|`[^`\n]+`)"
-    rf"|<(?P<empty>{_NAMES})\s*/>"
-    rf"|<(?P<open>{_NAMES})(?:\s[^<>]*)?>|</(?P<close>{_NAMES})\s*>"
+    rf"|<(?P<empty>{THINKING_TAGS})\s*/>"
+    rf"|<(?P<open>{THINKING_TAGS})(?:\s[^<>]*)?>|</(?P<close>{THINKING_TAGS})\s*>"
     r"|(?P<open2>\[THINK\]|◁think▷)|(?P<close2>\[/THINK\]|◁/think▷)",
     re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
@@ -30,17 +32,17 @@ _START: Final = re.compile(
 )
 # Python's decoder takes NaN and Infinity, which neither JSON nor jsonb knows.
 _DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None, strict=False)
-# Repair costs up to the square of the text; a model that rambles longer than this has not answered in JSON.
+# A repair takes time up to the square of the text's length; after this many there is no JSON in the answer.
 _MAX_REPAIRS: Final = 8
 
 
 def strip_thinking(text: str) -> str:
-    """Take a model's thinking out of its answer.
+    """Remove a model's thinking from its answer.
 
-    Known forms: `<think>…</think>` and its relatives, `[THINK]…[/THINK]`, `◁think▷…◁/think▷` and the channels of
-    gpt-oss. A block that never closes (a cut answer) goes to the end; a closing tag without an opening one (chat
-    templates that open the block in the prompt) takes all before it. Code blocks and code spans stay as they are, and
-    so does a lone tag in the middle of a sentence.
+    Known forms: `<think>…</think>` with the names of `THINKING_TAGS`, `[THINK]…[/THINK]`, `◁think▷…◁/think▷` and the
+    channels of gpt-oss. A block without a closing tag reaches to the end of the text; a closing tag without an opening
+    one ends a block that begins with the text. Code blocks and code spans stay as they are, and so does a single tag in
+    the middle of a sentence.
 
     >>> strip_thinking("<think>They want a greeting.</think>Hello!")
     'Hello!'
@@ -53,7 +55,7 @@ def strip_thinking(text: str) -> str:
     at = 0
     depth = 0
     thinking_from = 0
-    for mark in _marks(text):
+    for mark in _find_tags(text):
         if mark["open"] or mark["open2"]:
             if depth == 0:
                 kept.append(text[at : mark.start()])
@@ -64,9 +66,11 @@ def strip_thinking(text: str) -> str:
             depth -= 0 if mark["empty"] else 1
         elif mark["empty"]:
             kept.append(text[at : mark.start()])
+        # Some chat templates open the block in the prompt, so that the answer has the closing tag only.
         elif kept or not _ends_thinking(text, mark):
             continue
         at = mark.end()
+    # A tag that opens in the middle of a line and never closes is a word of the text, not a cut answer.
     if depth > 0 and not _starts_line(text, thinking_from):
         kept.append(text[thinking_from:])
     elif depth == 0:
@@ -74,14 +78,15 @@ def strip_thinking(text: str) -> str:
     return "".join(kept).strip()
 
 
-def _marks(text: str) -> list[re.Match[str]]:
-    """The tags outside of code; inside a thinking block code protects nothing, since the block may be cut anywhere."""
+def _find_tags(text: str) -> list[re.Match[str]]:
+    """The tags in a text, without those in code outside of thinking."""
     found = []
     at = 0
     depth = 0
-    while mark := _MARK.search(text, at):
+    while mark := _TAG.search(text, at):
         at = mark.end()
         if mark["code"]:
+            # A thinking block may be cut in the middle of its code, so there a tag in code counts.
             if depth > 0:
                 at = mark.start() + 1
             continue
@@ -91,6 +96,7 @@ def _marks(text: str) -> list[re.Match[str]]:
 
 
 def _ends_thinking(text: str, close: re.Match[str]) -> bool:
+    # A tag with a space before and text behind it is a word of a sentence: "write </think> at the end".
     before, after = text[: close.start()], text[close.end() :]
     return not before or not before[-1].isspace() or _starts_line(text, close.start()) or after[:1] in ("", "\n")
 
@@ -102,15 +108,15 @@ def _starts_line(text: str, at: int) -> bool:
 def parse_json(text: str) -> Any:
     """Find the JSON object or array in a model's answer.
 
-    Looks at the whole answer, then at its fenced blocks, then for values amid prose; the longest one counts, and
-    several in a row (JSON lines) come as a list. What is malformed (single quotes, trailing commas, a cut end) is
-    repaired. NaN and infinities become None.
+    Looks at the whole answer, then at its fenced blocks, then for values within other text. The longest value is
+    returned; several in a row (JSON lines) are returned as a list. Malformed JSON (single quotes, trailing commas, a
+    missing end) is repaired. NaN and infinities become None.
 
     Returns:
-        A dict or a list; a bare string or number isn't an answer.
+        A dict or a list; a bare string or number does not count.
 
     Raises:
-        ModelAnswerError: there is nothing structured; `raw` holds the text.
+        ModelAnswerError: there is no JSON object or array; `raw` holds the text.
 
     >>> parse_json('Here you are: {"memories": ["likes tea",]}')
     {'memories': ['likes tea']}
@@ -118,24 +124,24 @@ def parse_json(text: str) -> Any:
     answer = strip_thinking(text)
     fenced = [block[2] for block in _FENCED.finditer(answer)]
     try:
-        # As it came first: a JSON string may well speak of <think> tags.
+        # The unchanged text first: a JSON string may contain <think> tags.
         for candidate in (text, answer, *fenced):
-            value = _strict(candidate.strip())
+            value = _decode(candidate.strip())
             if value is not None:
                 return value
         for candidate in (*fenced, answer):
-            value = _amid_prose(candidate)
+            value = _find_longest(candidate)
             if value is not None:
-                return _finite(value)
+                return _replace_nonfinite(value)
     except RecursionError:
         raise ModelAnswerError("the model's JSON is nested too deeply to be read", raw=text) from None
-    said = f"it begins {answer[:80]!r}" if answer else "it is empty" if not text.strip() else "it is all thinking"
+    beginning = f"it begins {answer[:80]!r}" if answer else "it is empty" if not text.strip() else "it is all thinking"
     raise ModelAnswerError(
-        f"the model's answer holds no JSON object or array ({said}); ask again, or raise its max_tokens", raw=text
+        f"the model's answer holds no JSON object or array ({beginning}); ask again, or raise its max_tokens", raw=text
     )
 
 
-def _strict(text: str) -> dict[str, Any] | list[Any] | None:
+def _decode(text: str) -> dict[str, Any] | list[Any] | None:
     try:
         value = _DECODER.decode(text)
     except ValueError:
@@ -143,8 +149,8 @@ def _strict(text: str) -> dict[str, Any] | list[Any] | None:
     return value if isinstance(value, dict | list) else None
 
 
-def _amid_prose(text: str) -> dict[str, Any] | list[Any] | None:
-    """The longest value, or run of values, in a text; a value that doesn't parse is repaired, up to the text's end."""
+def _find_longest(text: str) -> dict[str, Any] | list[Any] | None:
+    """The longest value, or run of values, in a text; a value that cannot be decoded is repaired."""
     best: dict[str, Any] | list[Any] | None = None
     longest = 0
     run: list[Any] = []
@@ -157,6 +163,7 @@ def _amid_prose(text: str) -> dict[str, Any] | list[Any] | None:
             repairs += 1
             if repairs > _MAX_REPAIRS:
                 break
+            # Nobody can tell where a broken value ends, so the repair takes all the text from its start.
             value, end = json_repair.loads(text[start.start() :], skip_json_loads=True), len(text)
             if not isinstance(value, dict | list) or not value:
                 at = start.start() + 1
@@ -170,9 +177,9 @@ def _amid_prose(text: str) -> dict[str, Any] | list[Any] | None:
     return best
 
 
-def _finite(value: Any) -> Any:
+def _replace_nonfinite(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _finite(member) for key, member in value.items()}
+        return {str(key): _replace_nonfinite(member) for key, member in value.items()}
     if isinstance(value, list):
-        return [_finite(member) for member in value]
+        return [_replace_nonfinite(member) for member in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

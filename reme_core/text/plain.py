@@ -1,4 +1,4 @@
-"""Values of any origin as plain JSON that Postgres can hold."""
+"""Convert texts and values of any origin to what Postgres can store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def plain_text(text: str) -> str:
-    r"""The text without what Postgres cannot store: NUL characters go, halves of surrogate pairs become `?`.
+    r"""Remove NUL characters from a text and replace halves of surrogate pairs by `?`.
 
     >>> plain_text("a\x00b")
     'ab'
@@ -21,7 +21,9 @@ def plain_text(text: str) -> str:
 
 
 def plain_json(value: Any) -> Any:
-    """The value as strings, finite numbers, booleans, None, lists and dicts; what is none of these becomes its text.
+    """Convert a value to strings, finite numbers, booleans, None, lists and dicts.
+
+    NaN and infinities become None, keys and objects of other types their `str()`.
 
     >>> plain_json({1: (np.float32(0.5), {"b"}, float("nan"))})
     {'1': [0.5, ['b'], None]}

@@ -1,8 +1,8 @@
-"""Function words of the most used languages: what the lexical leg leaves out, and what gives a language away.
+"""Function words of the most used languages: lexical recall leaves them out, and they show a text's language.
 
-The lists are short on purpose. The published collections drop words that people remember things by ("computer", "home",
-"work", "Microsoft", "fire"), and BM25's idf already makes a frequent word cheap, so only true function words are
-named here. Month names that double as modal verbs ("may") stay in.
+The lists are short on purpose. Published lists of stop words contain words that people remember things by ("computer",
+"home", "work", "fire"), and BM25 gives frequent words a low weight anyway, so only true function words are listed;
+"may" is not, because it is a month too.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The terms that lexical recall (BM25) compares: words as stems, CJK text as bigrams, identifiers whole and in parts.
 
-A query must meet a document although nobody is sure of the language of three words. So every word of an alphabet has
-a *common form* that doesn't depend on the guess (Latin script: accents folded, English stem; Cyrillic: Russian stem;
-…), and beside it, where that differs, its *precise form*: the stem of the detected language. "Häuser" in a German text
-gives `hauser` and `haus`; the lone query "Häuser" gives `hauser` and `häuser`, and they meet.
+A query of three words is too short to detect its language reliably, and still has to match its documents. So a word
+gives up to two terms: a *common form* that depends on its alphabet alone (Latin: accents removed, English stem;
+Cyrillic: Russian stem; …) and, if it differs, a *precise form*, the stem in the detected language. "Häuser" in a German
+text gives `hauser` and `haus`; the query "Häuser", taken for English, gives `hauser` and `häuser`, and they match.
 
-CJK and other scripts without spaces give overlapping bigrams, which need no dictionary; a content character that stands
-alone between function characters (我的*猫*很可爱) is a term too, so that one-character queries find it.
+CJK and other scripts without spaces give overlapping bigrams, which need no dictionary. A content character between
+function characters (我的*猫*很可爱) is a term by itself, so that queries of one character find it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ import snowballstemmer
 from reme_core.text.stopwords import CJK_FUNCTION, CJK_STOP_BIGRAMS, STOP_WORDS, VOTES
 
 MAX_TERM: Final = 64
-"""Characters of the longest term; a longer one keeps its beginning and ends in a digest."""
+"""Characters of the longest term; of a longer word the beginning is kept, followed by a digest of the whole."""
 
-# Evidence for another language than English: two different function words of enough weight (see `VOTES`), or four.
+# What makes a text another language than English: two different function words of enough weight (`VOTES`), or four.
 _MIN_VOTES: Final = 2
 _MIN_WEIGHT: Final = 1.25
 _ENOUGH_VOTES: Final = 4
@@ -39,19 +39,21 @@ _ALGORITHMS: Final = {
     "ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish", "yi": "yiddish",
 }  # fmt: skip
 
-# Alphabets by the end of their code blocks, each with the language of its common form; "" has none.
+# Alphabets by the last code point of their blocks, each with the language of its common form; "" has none.
 _ALPHABETS: Final = (
     (0x02FF, "en"), (0x036F, ""), (0x03FF, "el"), (0x052F, "ru"), (0x058F, "hy"), (0x05FF, "he"), (0x08FF, "ar"),
     (0x097F, "hi"), (0x0B7F, ""), (0x0BFF, "ta"), (0x1DFF, ""), (0x1EFF, "en"), (0x1FFF, "el"),
 )  # fmt: skip
 _SHARES_ALPHABET: Final = {"fa": "ar", "ne": "hi", "sr": "ru", "yi": "he"}
 # The language of the common form → the languages that can give its words a precise form.
-_WRITTEN: Final = {
+_LANGUAGES_OF_ALPHABET: Final = {
     common: {common, *(other for other, alphabet in _SHARES_ALPHABET.items() if alphabet == common)}
     for _, common in _ALPHABETS
     if common
 }
-_WRITTEN["en"] = _ALGORITHMS.keys() - set().union(*(_WRITTEN[common] for common in _WRITTEN if common != "en"))
+_LANGUAGES_OF_ALPHABET["en"] = _ALGORITHMS.keys() - set().union(
+    *(_LANGUAGES_OF_ALPHABET[common] for common in _LANGUAGES_OF_ALPHABET if common != "en")
+)
 _UNSPACED: Final = (
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u1000-\u109f\u1100-\u11ff\u1780-\u17d3"  # Thai, Lao, Burmese, jamo, Khmer
     "\u2e80-\u2fd5\u3005-\u3007\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u318e\u31f0-\u31ff"  # radicals, kana
@@ -71,13 +73,13 @@ _TOKEN: Final = re.compile(
 )
 _UNSPACED_START: Final = re.compile(f"[{_UNSPACED}]")
 _CLUSTER: Final = re.compile(r"\w[^\w]*")
-# Pieces of an identifier: numbers (2.1 stays one), ACRONYMS before a Word, camelCase humps, other letters.
+# Parts of an identifier: numbers (2.1 is one), ACRONYMS before a Word, words of camelCase, other letters.
 _PIECE: Final = re.compile(
     rf"\d+(?:[.,]\d+)*|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+(?![^\W\dA-Z_])|(?:[^\W\d_]|[{_MARKS}])+"
 )
 _CAMEL: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]")
-_CONTRACTED: Final = re.compile(r"n't$|'(?:s|m|re|ve|ll|d)$")
-_ELIDED: Final = re.compile(r"^(?:[cdjlmnst]|qu|dell|dall|nell|sull|all|un)'(?=\w{2})")
+_CONTRACTION: Final = re.compile(r"n't$|'(?:s|m|re|ve|ll|d)$")
+_ELISION: Final = re.compile(r"^(?:[cdjlmnst]|qu|dell|dall|nell|sull|all|un)'(?=\w{2})")
 _SOFT_HYPHEN: Final = re.compile(r"(?<=[^\W\d_])[-‐]|[-‐](?=[^\W\d_])")
 _URL_NOISE: Final = frozenset({"www", "com", "html"})
 _PERSIAN: Final = re.compile("[پچژگک]")
@@ -85,7 +87,7 @@ _KANA: Final = re.compile("[\u3041-\u309f\u30a1-\u30fa]")
 _HANGUL: Final = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
 _THAI: Final = re.compile("[\u0e01-\u0e4e]")
 
-# Letters that no combining mark explains.
+# Letters with strokes and ligatures: Unicode decomposes them into no base letter and mark.
 _LETTERS: Final = str.maketrans(
     {"ß": "ss", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"}
 )
@@ -110,16 +112,16 @@ def terms(text: str, language: str | None = None) -> list[str]:
     ['call', 'get_account_info', 'get', 'account', 'info']
     """
     tokens = _TOKEN.findall(unicodedata.normalize("NFKC", text))
-    speech = language.lower()[:2] if language else _detect(text, tokens)
-    found = [term for token in tokens for term in _analyse(token, speech, False)]
-    return found or [term for token in tokens for term in _analyse(token, speech, True)]
+    code = language.lower()[:2] if language else _detect_language(text, tokens)
+    found = [term for token in tokens for term in _token_terms(token, code, False)]
+    return found or [term for token in tokens for term in _token_terms(token, code, True)]
 
 
 def language_of(text: str) -> str:
-    """Name the language most of a text is in, as an ISO 639-1 code.
+    """The language of most of a text, as an ISO 639-1 code.
 
-    Other scripts tell by themselves; Latin letters are told apart by their function words, and are English unless at
-    least two different function words of another language outweigh the English ones.
+    Other scripts than Latin show their language; a text in Latin letters is English, unless at least two different
+    function words of another language outweigh the English ones.
 
     >>> language_of("Wo ist der Bahnhof, und wie komme ich dahin?"), language_of("Hotel"), language_of("你好")
     ('de', 'en', 'zh')
@@ -134,20 +136,21 @@ def language_of(text: str) -> str:
         return "en"
     main = scripts.most_common(1)[0][0]
     if main:
-        detected = _detect(text, tokens)
-        return detected if detected in _WRITTEN.get(main, ()) else main
+        detected = _detect_language(text, tokens)
+        return detected if detected in _LANGUAGES_OF_ALPHABET.get(main, ()) else main
     if _THAI.search(text):
         return "th"
     if _HANGUL.search(text):
         return "ko"
+    # Japanese has some kana in every sentence; a Japanese name in a Chinese text has few.
     kana = len(_KANA.findall(text))
     return "ja" if kana * 10 >= scripts[""] else "zh"
 
 
-def _detect(text: str, tokens: list[str]) -> str:
-    """The language whose stemmer gives the precise forms of an alphabetic text."""
+def _detect_language(text: str, tokens: list[str]) -> str:
+    """The language whose stemmer gives a text's precise forms; see `language_of`."""
     votes: dict[str, tuple[int, float]] = {}
-    # Capitals inside a text are names ("Li Lei" is no Italian); at its beginning they say nothing.
+    # Words with a capital are names ("Li Lei" is not Italian), except the first one, where every sentence has one.
     words = {token for token in tokens if token.islower()} | {token.casefold() for token in tokens[:1]}
     for word in VOTES.keys() & words:
         weight, languages = VOTES[word]
@@ -160,50 +163,50 @@ def _detect(text: str, tokens: list[str]) -> str:
         count, score = votes[best]
         enough = count >= _ENOUGH_VOTES or (count >= _MIN_VOTES and score >= _MIN_WEIGHT)
         if enough:
-            contracted = sum(1 for token in set(tokens) if _CONTRACTED.search(token.replace("’", "'")))
+            contracted = sum(1 for token in set(tokens) if _CONTRACTION.search(token.replace("’", "'")))
             if score > votes.get("en", (0, 0.0))[1] + contracted:
                 return best
     return "fa" if _PERSIAN.search(text) else "en"
 
 
 @lru_cache(maxsize=200_000)
-def _analyse(token: str, language: str, keep_stops: bool, /) -> tuple[str, ...]:
-    """The terms of one token; cached, because the vocabulary of a memory is small against its texts."""
+def _token_terms(token: str, language: str, keep_stops: bool, /) -> tuple[str, ...]:
+    # Cached, because texts are many and their vocabulary is small.
     if _UNSPACED_START.match(token):
         return _bigrams(token, keep_stops=keep_stops)
     if "://" in token:
         address = token.partition("://")[2].rstrip(".,;:!?'\")]}>/")
-        return tuple(term for term in _compound(address.casefold(), address, language) if term not in _URL_NOISE)
+        return tuple(term for term in _compound_terms(address.casefold(), address, language) if term not in _URL_NOISE)
     if token.isalpha() and not _CAMEL.search(token):
-        return _word(token, language, keep_stops=keep_stops)
+        return _word_terms(token, language, keep_stops=keep_stops)
     plain = token.replace("’", "'").strip("_")
-    bare = _ELIDED.sub("", _CONTRACTED.sub("", plain.casefold()))
+    bare = _ELISION.sub("", _CONTRACTION.sub("", plain.casefold()))
     if bare.isalpha() and not _CAMEL.search(plain):
         # "don't" goes with its "do", "l'école" with "école", "Caroline's" with "Caroline".
-        return _word(bare, language, keep_stops=keep_stops)
+        return _word_terms(bare, language, keep_stops=keep_stops)
     if plain and all(unicodedata.category(letter)[0] in "LM" for letter in plain) and not _CAMEL.search(plain):
-        return _word(plain, language, keep_stops=keep_stops)
+        return _word_terms(plain, language, keep_stops=keep_stops)
     # A hyphen comes and goes (e-mail, email); an underscore or a dot belongs to the name.
-    return _compound(_SOFT_HYPHEN.sub("", plain.casefold()).replace(",", ""), plain, language)
+    return _compound_terms(_SOFT_HYPHEN.sub("", plain.casefold()).replace(",", ""), plain, language)
 
 
-def _word(word: str, language: str, *, keep_stops: bool) -> tuple[str, ...]:
+def _word_terms(word: str, language: str, *, keep_stops: bool) -> tuple[str, ...]:
     word = unicodedata.normalize("NFKC", word.casefold().replace("i\u0307", "i"))
     common = _alphabet(word)
-    precise = language if language in _WRITTEN.get(common, ()) else common
+    precise = language if language in _LANGUAGES_OF_ALPHABET.get(common, ()) else common
     if not keep_stops and word in STOP_WORDS.get(precise, ()):
         return ()
     forms = (_stem(_fold(word) if common == "en" else word, common), _stem(word, precise))
-    return tuple(dict.fromkeys(_bounded(form) for form in forms if form))
+    return tuple(dict.fromkeys(_shorten(form) for form in forms if form))
 
 
-def _compound(whole: str, token: str, language: str) -> tuple[str, ...]:
-    found = [_bounded(whole)] if whole else []
+def _compound_terms(whole: str, token: str, language: str) -> tuple[str, ...]:
+    found = [_shorten(whole)] if whole else []
     for piece in _PIECE.findall(token):
         if piece[0].isdigit():
-            found.append(_bounded(piece.replace(",", "")))
+            found.append(_shorten(piece.replace(",", "")))
         elif len(piece) > 1:
-            found.extend(_word(piece, language, keep_stops=False))
+            found.extend(_word_terms(piece, language, keep_stops=False))
     return tuple(dict.fromkeys(found))
 
 
@@ -211,16 +214,16 @@ def _bigrams(run: str, *, keep_stops: bool) -> tuple[str, ...]:
     # A base character and the marks on it (Thai vowels, tones) are one unit.
     units = list(run.casefold()) if run.isalpha() else _CLUSTER.findall(run.casefold()) or [run]
     if len(units) == 1:
-        return () if units[0] in CJK_FUNCTION and not keep_stops else (_bounded(units[0]),)
+        return () if units[0] in CJK_FUNCTION and not keep_stops else (_shorten(units[0]),)
     function = [unit in CJK_FUNCTION for unit in units]
     found = []
     for at in range(len(units)):
         if not function[at] and (at == 0 or function[at - 1]) and (at + 1 == len(units) or function[at + 1]):
-            found.append(_bounded(units[at]))
+            found.append(_shorten(units[at]))
         if at + 1 < len(units):
             pair = units[at] + units[at + 1]
             if keep_stops or not ((function[at] and function[at + 1]) or pair in CJK_STOP_BIGRAMS):
-                found.append(_bounded(pair))
+                found.append(_shorten(pair))
     return tuple(found)
 
 
@@ -234,7 +237,7 @@ def _fold(word: str) -> str:
     return "".join(letter for letter in decomposed if not "\u0300" <= letter <= "\u036f")
 
 
-def _bounded(term: str) -> str:
+def _shorten(term: str) -> str:
     if len(term) <= MAX_TERM:
         return term
     digest = hashlib.blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
@@ -242,7 +245,7 @@ def _bounded(term: str) -> str:
 
 
 _stemmers: dict[str, Any] = {}
-_stemming = threading.Lock()
+_stemmers_lock = threading.Lock()
 
 
 @lru_cache(maxsize=200_000)
@@ -250,7 +253,7 @@ def _stem(word: str, language: str) -> str:
     algorithm = _ALGORITHMS.get(language)
     if algorithm is None or len(word) > MAX_TERM:
         return word
-    with _stemming:  # a Snowball stemmer keeps its word in itself, and terms are made in several threads
+    with _stemmers_lock:  # a Snowball stemmer keeps its word in itself, and terms are made in several threads
         if language not in _stemmers:
             _stemmers[language] = snowballstemmer.stemmer(algorithm)
         return str(_stemmers[language].stemWord(word)) or word

@@ -1,15 +1,15 @@
-"""Memory of tools: how their calls went, what that says in numbers, and guidance for the next call."""
+"""Memory of tools: how their calls went, statistics of them, and guidance for the next call."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from reme_core.flow.execute import Response
-from reme_core.ops.tool.calls import take_calls
-from reme_core.store import tool_calls
-from reme_core.store.database import Database
-from reme_core.tool_call import ToolCallResult, ToolStatistics
+from reme_core.flows.execute import Response
+from reme_core.postgres.database import Database
+from reme_core.tools import store
+from reme_core.tools.record import store_calls
+from reme_core.tools.types import ToolCallResult, ToolStatistics
 
 
 class Tools:
@@ -17,7 +17,7 @@ class Tools:
 
     Args:
         database: Where calls are kept.
-        execute: Runs a flow, as `AsyncReMe.execute` does.
+        execute: Runs a flow, as `Engine.execute` does.
     """
 
     def __init__(self, database: Database, execute: Callable[..., Awaitable[Response]]) -> None:
@@ -25,31 +25,31 @@ class Tools:
         self._execute = execute
 
     async def record(self, workspace: str, calls: Sequence[ToolCallResult | Mapping[str, Any]]) -> dict[str, Any]:
-        """Report how calls of tools went. No model is asked; a call that is known already is counted once.
+        """Store how calls of tools went. No model is called; a call that is stored already is not counted again.
 
         Args:
-            workspace: Where; it is made on first use.
+            workspace: The workspace; it is created on first use.
             calls: As `ToolCallResult` or as a dict of its fields.
 
         Returns:
-            `validation_stats` and `deduplication_stats`: how many fitted, and how many were new.
+            `validation_stats` and `deduplication_stats`: how many were valid, and how many were new.
 
         Raises:
-            InputError: None of them fits.
+            InputError: None of them is valid.
 
         Example:
             ```python
             await reme.tools.record("shop", [{"tool_name": "search", "input": {"q": "tea"}, "output": "3 items"}])
             ```
         """
-        return await take_calls(self._database, workspace, calls)
+        return await store_calls(self._database, workspace, calls)
 
     async def statistics(self, workspace: str, tool_names: Sequence[str] | None = None) -> list[ToolStatistics]:
-        """How tools fare, by name (view `tool_statistics`); without names, all of them."""
-        return await tool_calls.statistics(self._database, workspace, tool_names)
+        """Statistics of tools, by name (view `tool_statistics`); without names, of all tools."""
+        return await store.statistics(self._database, workspace, tool_names)
 
     async def summarise(self, workspace: str, tool_names: Sequence[str] = ()) -> Response:
-        """Make guidance for tools from how their calls went (flow `summary_tool_memory`); without names, for all.
+        """Make guidance for tools from their calls (flow `summary_tool_memory`); without names, for all tools.
 
         Raises:
             InputError: None of the tools has calls.
@@ -59,7 +59,7 @@ class Tools:
     async def guidance(
         self, workspace: str, tool_names: Sequence[str] = (), *, query: str = "", limit: int = 3
     ) -> Response:
-        """Fetch guidance (flow `retrieve_tool_memory`): for the named tools, or for those that fit a query.
+        """Retrieve guidance (flow `retrieve_tool_memory`): for the named tools, or for those that fit a query.
 
         Returns:
             `answer` is a note for an agent's prompt; `metadata["memory_list"]` holds the memories.

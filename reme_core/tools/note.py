@@ -1,4 +1,4 @@
-"""Guidance for a tool, made of its statistics and calls by rules: nothing is said that no call shows."""
+"""Write guidance for a tool from its statistics and calls, by rules; it says nothing that no call shows."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from reme_core.ops.transcript import condense
 from reme_core.prompts import Language, phrase
-from reme_core.tool_call import ToolCallResult, ToolStatistics
+from reme_core.prompts.transcript import condense
+from reme_core.tools.types import ToolCallResult, ToolStatistics
 
 Call = tuple[ToolCallResult, str]
-"""A call, and the error it met."""
+"""A call and its error, which is empty if it worked."""
 
 _MAX_INPUT: Final = 200
 _MAX_ERRORS: Final = 3
@@ -20,40 +20,40 @@ _MAX_FIXES: Final = 2
 
 
 def situation(tool: str, calls: Sequence[Call], language: Language) -> str:
-    """When the guidance helps: before a call of the tool, with inputs such as those it had."""
+    """When the guidance helps: before a call of the tool, with the input of its last call as an example."""
     worked = [call for call, error in calls if not error] or [call for call, _ in calls]
     text = phrase("tool_when", language, tool=tool)
-    return f"{text}: {shown(worked[-1].input)}" if worked and worked[-1].input else text
+    return f"{text}: {format_input(worked[-1].input)}" if worked and worked[-1].input else text
 
 
 def guidance(stats: ToolStatistics, calls: Sequence[Call], language: Language) -> str:
-    """What the record of a tool says about calling it."""
-    told = [phrase("tool_record", language, tool=stats.tool_name, successes=stats.successes, calls=stats.calls)]
-    told += [phrase("tool_required", language, names=names) for names in _required(calls)]
+    """The guidance of a tool: its success rate, required arguments, errors, fixes, an example, time and tokens."""
+    lines = [phrase("tool_record", language, tool=stats.tool_name, successes=stats.successes, calls=stats.calls)]
+    lines += [phrase("tool_required", language, names=names) for names in _required_arguments(calls)]
     errors = Counter(error for _, error in calls if error).most_common(_MAX_ERRORS)
     if errors:
         listed = "; ".join(f"{error.rstrip('.。')} ({count}×)" for error, count in errors)
-        told.append(phrase("tool_errors", language, errors=listed))
-    told += _fixes(calls, language)
+        lines.append(phrase("tool_errors", language, errors=listed))
+    lines += _fixes(calls, language)
     worked = [call for call, error in calls if not error]
     if worked and worked[-1].input:
-        told.append(phrase("tool_example", language, arguments=shown(worked[-1].input)))
+        lines.append(phrase("tool_example", language, arguments=format_input(worked[-1].input)))
     if stats.time_p50 is not None:
         worst = stats.time_p95 if stats.time_p95 is not None else stats.time_p50
-        told.append(phrase("tool_cost", language, time=f"{stats.time_p50:.2g}", worst=f"{worst:.2g}"))
+        lines.append(phrase("tool_cost", language, time=f"{stats.time_p50:.2g}", worst=f"{worst:.2g}"))
     if stats.tokens_p50 is not None:
-        told.append(phrase("tool_tokens", language, tokens=f"{stats.tokens_p50:.0f}"))
-    return "\n".join(told)
+        lines.append(phrase("tool_tokens", language, tokens=f"{stats.tokens_p50:.0f}"))
+    return "\n".join(lines)
 
 
-def shown(arguments: Any) -> str:
+def format_input(arguments: Any) -> str:
     """The input of a call in one line."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, sort_keys=True)
     return condense(text, _MAX_INPUT)
 
 
-def _required(calls: Sequence[Call]) -> list[str]:
-    """Arguments that every call that worked gave, and some call that failed did not; at most one list of names."""
+def _required_arguments(calls: Sequence[Call]) -> list[str]:
+    """The names of arguments that no call worked without, joined in one text; empty if no failed call lacked one."""
     worked = [set(call.input) for call, error in calls if not error and isinstance(call.input, dict)]
     failed = [set(call.input) for call, error in calls if error and isinstance(call.input, dict)]
     if not (worked and failed):
@@ -63,13 +63,13 @@ def _required(calls: Sequence[Call]) -> list[str]:
 
 
 def _fixes(calls: Sequence[Call], language: Language) -> list[str]:
-    """Calls that failed, each with the next one that worked with another input; the newest ones."""
+    """The newest failed calls, each with a successful one with another input among the three calls after it."""
     fixes = []
     for place, (call, error) in enumerate(calls):
         if not error:
             continue
         then = next((later for later, problem in calls[place + 1 : place + 4] if not problem), None)
         if then is not None and then.input != call.input:
-            failed, worked = shown(call.input), shown(then.input)
+            failed, worked = format_input(call.input), format_input(then.input)
             fixes.append(phrase("tool_fix", language, failed=failed, error=error.rstrip(".。"), worked=worked))
     return list(dict.fromkeys(fixes))[-_MAX_FIXES:]

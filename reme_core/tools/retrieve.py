@@ -1,19 +1,19 @@
-"""Finding guidance for tools: by their names, or by the situation at hand."""
+"""Retrieve guidance for tools: by their names, or by a query."""
 
 from __future__ import annotations
 
 from reme_core.errors import InputError
-from reme_core.ops.deps import Deps
-from reme_core.ops.registry import op
-from reme_core.ops.state import RetrievalState
-from reme_core.schema import Hit, Parts
+from reme_core.flows.deps import Deps
+from reme_core.flows.registry import op
+from reme_core.flows.state import RetrievalState
 from reme_core.store.filters import Filters
-from reme_core.store.tool_calls import guidance_ids
+from reme_core.tools.store import guidance_ids
+from reme_core.types import Hit, Parts
 
 
 @op(reads={"tool_names", "query", "top_k"}, writes={"hits", "retrieval_id"})
 async def retrieve_tools(state: RetrievalState, deps: Deps) -> None:
-    """Find the guidance for tools: of those that are named, in that order, or of those that fit the query.
+    """Find the guidance for tools: for those that are named, in that order, or for those that fit the query.
 
     Raises:
         InputError: Neither tools nor a query are given.
@@ -30,7 +30,7 @@ async def retrieve_tools(state: RetrievalState, deps: Deps) -> None:
             state.report["unknown_tools"] = unknown
     elif state.query.strip():
         recalled = await deps.recall(
-            state.workspace_id, state.query.strip(), kind="tool", limit=state.top_k, flow=deps.flow
+            state.workspace_id, state.query.strip(), Filters.of(kind="tool"), limit=state.top_k, flow=deps.flow
         )
         state.hits, state.retrieval_id = recalled.hits, recalled.retrieval_id
     else:

@@ -1,4 +1,4 @@
-"""Making guidance from how a tool's calls went, and keeping it up to date."""
+"""Make guidance for tools from their calls, and replace it as new calls come in."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
-from reme_core.errors import ConflictError, InputError
-from reme_core.ops.beside import side_by_side
-from reme_core.ops.deps import Deps
-from reme_core.ops.drafts import RULES
-from reme_core.ops.registry import op
-from reme_core.ops.state import SummaryState, UpdateResult
-from reme_core.ops.tool.guidance import Call, guidance, shown, situation
-from reme_core.ops.transcript import condense, language
+from reme_core.errors import InputError
+from reme_core.flows.conflicts import retry_conflicts
+from reme_core.flows.deps import Deps
+from reme_core.flows.drafts import RULES
+from reme_core.flows.parallel import parallel
+from reme_core.flows.registry import op
+from reme_core.flows.state import UpdateResult
 from reme_core.prompts import prompt
-from reme_core.schema import Kind, Memory, Message
-from reme_core.store import tool_calls
+from reme_core.prompts.fence import fenced
+from reme_core.prompts.transcript import condense, language
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
-from reme_core.text.fence import fenced
-from reme_core.tool_call import ToolStatistics
+from reme_core.tools import store
+from reme_core.tools.note import Call, format_input, guidance, situation
+from reme_core.tools.state import ToolState
+from reme_core.tools.types import ToolStatistics
+from reme_core.types import Kind, Memory, Message
 
-_ATTEMPTS: Final = 5
 _MAX_OUTPUT: Final = 300
 
 
@@ -34,20 +35,20 @@ class _Guidance(BaseModel):
 
 
 @op(reads={"tool_names"}, writes={"memories", "update_result"}, aliases=("summary_tool_memory", "summarize_tool"))
-async def summarise_tools(state: SummaryState, deps: Deps, *, max_calls: int = 30) -> None:
-    """Make guidance for tools from their statistics and newest calls; it takes the place of the guidance before.
+async def summarise_tools(state: ToolState, deps: Deps, *, max_calls: int = 30) -> None:
+    """Make guidance for tools from their statistics and newest calls; it replaces earlier guidance.
 
-    A tool of which no call came in since keeps the guidance it has.
+    A tool without new calls keeps the guidance that it has.
 
     Args:
         state: Reads `tool_names`; without names, all tools that have calls.
         deps: Uses `database`, `memories` and `chat`.
-        max_calls: How many calls of each tool to look at.
+        max_calls: How many calls of each tool to read, the newest.
 
     Raises:
         InputError: None of the tools has calls.
     """
-    found = await tool_calls.statistics(deps.database, state.workspace_id, state.tool_names or None)
+    found = await store.statistics(deps.database, state.workspace_id, state.tool_names or None)
     known = {stats.tool_name for stats in found}
     missing = [name for name in state.tool_names if name not in known]
     if not found:
@@ -55,47 +56,46 @@ async def summarise_tools(state: SummaryState, deps: Deps, *, max_calls: int = 3
             f"tool_names: no calls are kept of {', '.join(missing) or 'any tool'} in workspace '{state.workspace_id}';"
             " report them with add_tool_call_result first"
         )
-    asked = [partial(_summarised, stats, state.workspace_id, deps, max_calls) for stats in found]
-    done = await side_by_side(asked)
-    state.memories = [memory for memory, _, _ in done]
-    state.update_result = UpdateResult(sum(closed for _, _, closed in done), sum(new for _, new, _ in done))
+    updates = await parallel([partial(_update_guidance, stats, state.workspace_id, deps, max_calls) for stats in found])
+    state.memories = [memory for memory, _, _ in updates]
+    state.update_result = UpdateResult(sum(closed for _, _, closed in updates), sum(new for _, new, _ in updates))
     state.report["tool_statistics"] = [stats.model_dump(mode="json") for stats in found]
     if missing:
         state.report["unknown_tools"] = missing
 
 
-async def _summarised(stats: ToolStatistics, workspace: str, deps: Deps, most: int) -> tuple[Memory, bool, int]:
+async def _update_guidance(stats: ToolStatistics, workspace: str, deps: Deps, most: int) -> tuple[Memory, bool, int]:
     """The guidance for one tool, whether it is new, and how many it replaced."""
-    before = await _current(stats.tool_name, workspace, deps)
+    before = await _stored_guidance(stats.tool_name, workspace, deps)
     if before and not stats.not_summarised:
         return before[0], False, 0
-    calls = await tool_calls.newest(deps.database, workspace, stats.tool_name, limit=most)
-    memory = await _made(stats, calls, deps)
-    for attempt in range(_ATTEMPTS):
+    calls = await store.newest_calls(deps.database, workspace, stats.tool_name, limit=most)
+    memory = await _write_guidance(stats, calls, deps)
+
+    async def replace(_: int) -> tuple[Memory, bool, int]:
+        # Looked up again, since somebody else may have replaced the guidance while the model wrote.
         version = await deps.memories.version(workspace)
-        before = await _current(stats.tool_name, workspace, deps)
+        before = await _stored_guidance(stats.tool_name, workspace, deps)
         same = next((m for m in before if (m.content, m.when_to_use) == (memory.content, memory.when_to_use)), None)
         if same is None:
             closing = [Close(m.memory_id, "superseded", memory.memory_id) for m in before]
-            change = Change(add=[memory], close=closing, decided_after=version)
-            try:
-                reason = f"{stats.not_summarised} calls since"
-                await deps.memories.apply(workspace, change, actor=deps.flow, reason=reason)
-            except ConflictError:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                continue
-        await tool_calls.mark_summarised(deps.database, workspace, stats.tool_name, stats.last_called_at)
+            change = Change(add=[memory], close=closing, expected_version=version)
+            reason = f"{stats.not_summarised} calls since"
+            await deps.memories.apply(workspace, change, actor=deps.flow, reason=reason)
+        await store.mark_summarised(deps.database, workspace, stats.tool_name, stats.last_called_at)
         return (same, False, 0) if same else (memory.model_copy(update={"workspace_id": workspace}), True, len(before))
-    raise AssertionError("the loop returns or raises")
+
+    return await retry_conflicts(replace)
 
 
-async def _current(tool: str, workspace: str, deps: Deps) -> list[Memory]:
+async def _stored_guidance(tool: str, workspace: str, deps: Deps) -> list[Memory]:
     return await deps.memories.list(workspace, Filters(kinds=[str(Kind.TOOL)], subject=tool))
 
 
-async def _made(stats: ToolStatistics, calls: list[Call], deps: Deps) -> Memory:
-    speech = language(deps.language, [Message(role="user", content=f"{shown(c.input)} {c.output}") for c, _ in calls])
+async def _write_guidance(stats: ToolStatistics, calls: list[Call], deps: Deps) -> Memory:
+    speech = language(
+        deps.language, [Message(role="user", content=f"{format_input(c.input)} {c.output}") for c, _ in calls]
+    )
     when, content, author = situation(stats.tool_name, calls, speech), guidance(stats, calls, speech), RULES
     if deps.chat is not None:
         request = prompt(
@@ -103,29 +103,28 @@ async def _made(stats: ToolStatistics, calls: list[Call], deps: Deps) -> Memory:
             speech,
             tool=stats.tool_name,
             record=fenced(content, "calls"),
-            calls=fenced("\n".join(_line(number, call) for number, call in enumerate(calls, 1)), "calls"),
+            calls=fenced("\n".join(_format_call(number, call) for number, call in enumerate(calls, 1)), "calls"),
         )
-        answer = await deps.chat.structured(request, _Guidance, purpose="summary_tool")
+        answer = await deps.chat.complete_as(request, _Guidance, purpose="summary_tool")
         if answer.guidance.strip():
             when, content, author = answer.when_to_use.strip() or when, answer.guidance.strip(), deps.chat.name
-    judged = [call.score for call, _ in calls if call.score is not None]
-    told = stats.model_dump(mode="json", exclude={"not_summarised"})
+    scores = [call.score for call, _ in calls if call.score is not None]
     return Memory(
         kind=Kind.TOOL,
         subject=stats.tool_name,
         when_to_use=when,
         content=content,
         keywords=[stats.tool_name],
-        score=sum(judged) / len(judged) if judged else stats.success_rate,
+        score=sum(scores) / len(scores) if scores else stats.success_rate,
         author=author,
         observed_at=stats.last_called_at,
-        metadata={"statistics": told},
+        metadata={"statistics": stats.model_dump(mode="json", exclude={"not_summarised"})},
     )
 
 
-def _line(number: int, call: Call) -> str:
+def _format_call(number: int, call: Call) -> str:
     result, error = call
     outcome = f"failed: {error}" if error else "worked"
-    judged = f" ({result.evaluation})" if result.evaluation else ""
+    evaluation = f" ({result.evaluation})" if result.evaluation else ""
     output = condense(result.output, _MAX_OUTPUT)
-    return f"[{number}] {json.dumps(result.input, ensure_ascii=False)[:_MAX_OUTPUT]} → {outcome}{judged}: {output}"
+    return f"[{number}] {json.dumps(result.input, ensure_ascii=False)[:_MAX_OUTPUT]} → {outcome}{evaluation}: {output}"

@@ -1,4 +1,4 @@
-"""One call of a tool, as it is reported: what went in, what came out, and what it cost."""
+"""Calls of tools as they are reported, and their statistics."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from reme_core.schema import Moment, now
+from reme_core.types import Moment, now
 
 
 class ToolCallResult(BaseModel):
     """A finished call of a tool.
 
-    `call_hash` makes reporting idempotent: the same hash in one workspace is counted once. Where none is given it is
-    made of the tool, its input, its output, and the time of the call where that is told.
+    `call_hash` makes reporting idempotent: the same hash in one workspace is counted once. If none is given, it is
+    computed from the tool's name, input and output, and from the time of the call if that is given.
     """
 
     model_config = ConfigDict(populate_by_name=True, extra="ignore")
 
     tool_name: str = Field(min_length=1)
     input: Any = Field(default_factory=dict)
-    """The arguments: an object, or text as it was sent."""
+    """The arguments: an object, or text that is no JSON object."""
     output: str = ""
     success: bool | None = None
-    """Whether it worked; where that is not told, the output is asked for an error."""
+    """Whether it worked; None means that the output is searched for an error."""
     time_cost: float | None = Field(None, ge=0, allow_inf_nan=False)
     """Seconds."""
     token_cost: int | None = None
@@ -41,7 +41,7 @@ class ToolCallResult(BaseModel):
 
     @field_validator("token_cost", mode="after")
     @classmethod
-    def _negative_is_unknown(cls, value: int | None) -> int | None:
+    def _negative_to_none(cls, value: int | None) -> int | None:
         return None if value is None or value < 0 else value
 
     @field_validator("output", mode="before")
@@ -51,8 +51,8 @@ class ToolCallResult(BaseModel):
 
     @field_validator("input", mode="before")
     @classmethod
-    def _parsed(cls, value: Any) -> Any:
-        # Arguments often come as JSON text, as a model wrote them; as an object their names can be compared.
+    def _parse_arguments(cls, value: Any) -> Any:
+        # Arguments often come as JSON text, as the model wrote them; of objects the names can be compared.
         if isinstance(value, str):
             try:
                 parsed = json.loads(value)
@@ -62,16 +62,17 @@ class ToolCallResult(BaseModel):
         return {} if value is None else value
 
     @model_validator(mode="after")
-    def _hashed(self) -> ToolCallResult:
+    def _fill_hash(self) -> ToolCallResult:
         if not self.call_hash:
+            # The default time would give the same call another hash each time it is reported.
             at = self.called_at.isoformat() if "called_at" in self.model_fields_set else ""
-            told = json.dumps([self.tool_name, self.input, self.output, at], sort_keys=True, default=str)
-            self.call_hash = hashlib.sha256(told.encode()).hexdigest()[:32]
+            identity = json.dumps([self.tool_name, self.input, self.output, at], sort_keys=True, default=str)
+            self.call_hash = hashlib.sha256(identity.encode()).hexdigest()[:32]
         return self
 
 
 class ToolStatistics(BaseModel):
-    """How a tool fares, over all its calls."""
+    """Statistics over all calls of a tool."""
 
     tool_name: str
     calls: int
@@ -79,12 +80,12 @@ class ToolStatistics(BaseModel):
     success_rate: float
     mean_score: float | None = None
     time_p50: float | None = None
-    """Seconds a call, the median; None where no call told."""
+    """Median seconds of a call; None if no call has a `time_cost`."""
     time_p95: float | None = None
     tokens_p50: float | None = None
     tokens_p95: float | None = None
     recent_errors: list[str] = Field(default_factory=list)
-    """In the five newest calls that failed, newest first."""
+    """Errors of the five newest calls that failed, newest first."""
     last_called_at: datetime
     not_summarised: int = 0
-    """Calls since guidance was last made."""
+    """Number of calls since guidance was last made."""

@@ -1,9 +1,9 @@
-"""`TurnMemory`: one turn of an agent, remembered. What every adapter stands on.
+"""`TurnMemory`: memory for the turns of an agent. Every adapter is built on it.
 
-A turn recalls once (`begin`), gets what was found as a note to show the model, and afterwards hands over what is new
-in the conversation (`record`). What all frameworks have in common is settled here: a memory that fails must not end
-the agent's turn, a turn that is cancelled must not lose its words, and a note that was injected must not be remembered
-as if somebody had said it.
+A turn recalls once (`begin`) and gets a note to show the model; afterwards it hands over what is new in the
+conversation (`record`). What all frameworks need is solved here: a memory that fails does not end the agent's turn, a
+turn that is cancelled does not lose what was said, and a note that was shown to the model is not recorded as if
+somebody had said it.
 
 ```python
 async with TurnMemory("postgresql://…", "alice") as turn:
@@ -25,19 +25,20 @@ from typing import Any, Final, ParamSpec, Self, TypeVar
 
 from opentelemetry import trace
 
-from reme_core.app import AsyncReMe
-from reme_core.delivery import Counts, Delivery, Delta, Usage, said
+from reme_core._portal import callers_portal
+from reme_core.client import AsyncReMe
 from reme_core.errors import DatabaseUnavailableError, InputError, ReMeError
-from reme_core.links import Links
-from reme_core.lookup import Lookup, families
 from reme_core.models import ModelCall
-from reme_core.notes import NOTE_METADATA, Note
-from reme_core.schema import Hit, Kind, Message, new_id
+from reme_core.postgres.database import check_workspace
+from reme_core.prompts.note import NOTE_METADATA, Note
 from reme_core.settings import Settings
-from reme_core.spool import Entry, Spool, spool_path
-from reme_core.store.database import check_workspace
-from reme_core.tool_call import ToolCallResult
-from reme_core.turn_options import OnError, ReMeLike, SpoolPlace, Write
+from reme_core.tools.types import ToolCallResult
+from reme_core.turn.connections import TurnConnection
+from reme_core.turn.options import OnError, ReMeLike, SpoolPlace, Write
+from reme_core.turn.outbox import Counts, Deduplicator, Outbox, Usage, words_of
+from reme_core.turn.outbox_file import Entry, Spool, spool_path
+from reme_core.turn.recall import TurnRecall, spell_out
+from reme_core.types import Hit, Kind, Message, new_id
 
 __all__ = ["NOTE_METADATA", "Note", "TurnMemory"]
 
@@ -53,8 +54,8 @@ _TURNS_REMEMBERED: Final = 256  # notes kept for turns that ask again
 class TurnMemory:
     """The memory of an agent's turns in one workspace.
 
-    It may be shared by any number of conversations and tasks. Nothing is opened before the first use; then a
-    connection is opened in the running event loop, and in another loop another one.
+    It may be shared by any number of conversations, tasks, threads and event loops. Nothing is opened before the first
+    use.
 
     Attributes:
         workspace_id: Whose memory it is.
@@ -96,7 +97,7 @@ class TurnMemory:
             InputError: A value does not fit.
         """
         self.workspace_id = check_workspace(workspace_id)
-        self.kinds = families(kinds)
+        self.kinds = spell_out(kinds)
         if top_k < 1 or token_budget < 1 or patience <= 0:
             raise InputError("top_k, token_budget and patience must be positive")
         if on_error not in ("log", "raise") or write not in ("background", "awaited", "off"):
@@ -110,12 +111,12 @@ class TurnMemory:
         self.patience = patience
         self.counts = Counts()
         self._spent = {workspace_id: Usage()}
-        self._links = Links(reme, on_call=self._called)
-        self._lookup = Lookup(self._links, self.kinds, top_k=top_k, token_budget=token_budget)
-        self._delivery = Delivery(self._links, Spool(spool_path(spool, self._links.settings)), self.counts)
+        self._connection = TurnConnection(reme, on_call=self._add_usage)
+        self._recall = TurnRecall(self.kinds, top_k=top_k, token_budget=token_budget)
+        self._outbox = Outbox(self._connection, Spool(spool_path(spool, self.settings)), self.counts)
         self._notes: OrderedDict[str, Note] = OrderedDict()
-        self._recalling: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Task[Note]] = {}
-        self._delta = Delta()
+        self._recalling: dict[str, asyncio.Task[Note]] = {}
+        self._deduplicator = Deduplicator()
 
     async def __aenter__(self) -> Self:
         return self
@@ -126,53 +127,56 @@ class TurnMemory:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Deliver what waits and close what was opened here. What was given open stays open."""
-        await self._delivery.aclose(self.patience)
-        await self._links.aclose()
+        """Deliver what waits, and close the connection if it was opened here. A ReMe that was given stays open."""
+        await self._connection.portal.run(self._close())
 
     @property
     def settings(self) -> Settings:
-        """How memory is opened, where it has to be."""
-        return self._links.settings
+        """The settings that memory is opened with."""
+        return self._connection.settings
 
     def call(self, work: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run one of the coroutines from code that does not await: `turn.call(turn.begin, "Where do I live?")`.
 
-        They run in one background thread, which opens a connection of its own; `close` ends it.
+        It blocks until the coroutine has ended, also where an event loop is running.
         """
-        return self._links.call(work, *args, **kwargs)
+        return callers_portal().wait(work(*args, **kwargs))
 
     def close(self) -> None:
-        """`aclose` for code that does not await; not to be called where an event loop is running."""
-        self._links.call(self.aclose)
-        self._links.stop()
+        """`aclose` for code that does not await."""
+        self._connection.portal.wait(self._close())
 
-    def beside(self, workspace_id: str) -> Self:
-        """The same for another workspace, over the same connections, for agents that serve many tenants.
+    async def _close(self) -> None:
+        await self._outbox.aclose(self.patience)
+        await self._connection.close()
 
-        What waits for the database and `counts` are shared; closing one closes all.
+    def for_workspace(self, workspace_id: str) -> Self:
+        """A memory for another workspace over the same connection, for agents that serve many tenants.
+
+        The outbox and `counts` are shared; closing one closes all.
 
         Raises:
             InputError: The id cannot name a workspace.
         """
         other = copy.copy(self)
         other.workspace_id = check_workspace(workspace_id)
-        other._notes, other._recalling, other._delta = OrderedDict(), {}, Delta()
+        other._notes, other._recalling, other._deduplicator = OrderedDict(), {}, Deduplicator()
         self._spent.setdefault(workspace_id, Usage())
         return other
 
-    async def reme(self) -> AsyncReMe:
-        """The memory itself, open in the running event loop."""
-        return await self._links.reme()
+    @property
+    def reme(self) -> AsyncReMe:
+        """The client, for everything that is not part of a turn."""
+        return self._connection.reme
 
-    async def begin(self, asked: str | Sequence[Message], turn_id: str = "") -> Note:
-        """Recall for a turn: once, however often and from however many tasks it is asked for.
+    async def begin(self, prompt: str | Sequence[Message], turn_id: str = "") -> Note:
+        """Recall for a turn. For one turn memory is asked once; whoever calls again gets the same note.
 
-        Turns before this one that the database has not taken yet are delivered first.
+        What waits in the outbox is delivered first.
 
         Args:
-            asked: What the user says; or the messages that the model will see, the last of the user's being the
-                question. Messages that it sees anyhow are not recalled.
+            prompt: What the user says; or the messages that the model will see, of which the user's last one is the
+                question. What the model sees anyhow is not recalled.
             turn_id: Names the turn; the same one gets the same note. Default: the id of the last user message, where
                 messages with ids are given; else every call is a turn of its own.
 
@@ -182,27 +186,20 @@ class TurnMemory:
         Raises:
             ReMeError: Memory failed, and errors are raised.
         """
-        messages = [Message(content=asked)] if isinstance(asked, str) else list(asked)
-        question = next((m for m in reversed(messages) if m.role == "user" and said(m)), None)
+        messages = [Message(content=prompt)] if isinstance(prompt, str) else list(prompt)
+        question = next((m for m in reversed(messages) if m.role == "user" and words_of(m)), None)
         if not turn_id and question is not None and "message_id" in question.model_fields_set:
             turn_id = question.message_id
         if turn_id in self._notes:
             self.counts.reused += 1
-            return self._given(self._notes[turn_id])
-        key = (asyncio.get_running_loop(), turn_id or new_id())
-        task = self._recalling.get(key)
-        if task is None:
-            task = self._recalling[key] = key[0].create_task(self._note(question, messages, turn_id))
-            task.add_done_callback(lambda _: self._recalling.pop(key, None))
-        else:
-            self.counts.reused += 1
-        return self._given(await asyncio.shield(task))
+            return self._note_or_raise(self._notes[turn_id])
+        return self._note_or_raise(await self._connection.portal.run(self._note_once(question, messages, turn_id)))
 
     async def record(self, messages: Sequence[Message], turn_id: str = "", *, session_id: str = "") -> int:
-        """Hand over what was said in a turn. Once this was awaited, even if it was cancelled there, nothing gets lost.
+        """Hand over what was said in a turn. Nothing of it is lost any more, even if the caller is cancelled here.
 
-        The whole conversation may be given each time: messages whose id was handed over before, system prompts, and
-        notes that were injected are left out.
+        The whole conversation may be given each time: system prompts, notes, and messages that were handed over before
+        (which their ids tell) are left out.
 
         Args:
             messages: In order. Those without an id of their own get one that follows from `turn_id` and their words.
@@ -218,21 +215,21 @@ class TurnMemory:
         """
         if self.write == "off":
             return 0
-        new = self._delta.of(messages, turn_id, session_id)
+        new = self._deduplicator.new_messages(messages, turn_id, session_id)
         if not new:
             return 0
-        entry = Entry(self.workspace_id, new)
+        self._outbox.put(Entry(self.workspace_id, new))  # before the first await: a caller may be cancelled there
         with tracer.start_as_current_span("reme.record", attributes=self._attributes(turn_id)) as span:
             span.set_attribute("reme.messages", len(new))
             try:
                 if self.write == "background":
-                    await self._delivery.take_for_later(entry)
+                    await asyncio.shield(self._connection.portal.run(self._outbox.keep_for_later()))
                 else:
                     async with asyncio.timeout(self.patience):
-                        await self._delivery.take(entry)
+                        await self._connection.portal.run(self._outbox.deliver())
             except Exception as error:  # see `_note`; what was said is kept
                 self.counts.failures += 1
-                problem = _noted(span, _explained(error, self.patience), "the database has not taken a turn yet")
+                problem = _report_failure(span, _explain(error, self.patience), "the database has not taken a turn yet")
                 if self.on_error == "raise":
                     raise problem from None
         return len(new)
@@ -240,31 +237,30 @@ class TurnMemory:
     def record_soon(self, messages: Sequence[Message], turn_id: str = "", *, session_id: str = "") -> int:
         """`record` without awaiting, for a turn that is being cancelled or a generator that is being closed.
 
-        The messages are safe from an error and a cancellation at once, and from a crash a moment later; they are
-        delivered in the background, or by the next turn.
+        An error or a cancellation cannot lose the messages any more; a crash cannot lose them once they are written to
+        the spool, a moment later. They are delivered in the background, or with the next turn.
         """
-        new = [] if self.write == "off" else self._delta.of(messages, turn_id, session_id)
+        new = [] if self.write == "off" else self._deduplicator.new_messages(messages, turn_id, session_id)
         if new:
-            self._delivery.take_soon(Entry(self.workspace_id, new))
+            self._deliver_soon(Entry(self.workspace_id, new))
         return len(new)
 
     def record_calls(self, calls: Sequence[ToolCallResult]) -> int:
-        """Hand over how calls of tools went, for tool memory; nothing is kept unless `tool` is one of the kinds.
+        """Hand over how calls of tools went, for tool memory; without `tool` among the kinds nothing is recorded.
 
-        It never waits: they are delivered in the background, or with the turn's messages where writing is `awaited`,
-        and kept for later where the database is away. A call that was handed over before, and the memory tools'
-        own, are left out.
+        It never waits: they are delivered in the background, or with the turn's messages where writing is `awaited`.
+        Calls that were handed over before, and calls of the memory tools themselves, are left out.
 
         Returns:
             How many were handed over.
         """
-        new = self._delta.of_calls(calls) if self.write != "off" and Kind.TOOL in self.kinds else []
+        new = self._deduplicator.new_calls(calls) if self.write != "off" and Kind.TOOL in self.kinds else []
         if new:
-            self._delivery.take_soon(Entry(self.workspace_id, calls=new))
+            self._deliver_soon(Entry(self.workspace_id, calls=new))
         return len(new)
 
-    async def search(self, query: str, *, limit: int | None = None) -> list[Hit]:
-        """Look for something outside the turn's own recall: memories of all kinds in use, then messages.
+    async def recall(self, query: str, *, limit: int | None = None) -> list[Hit]:
+        """Recall outside a turn's own note: memories of all kinds in use, then messages.
 
         Args:
             query: What to look for.
@@ -273,46 +269,68 @@ class TurnMemory:
         Raises:
             ReMeError: Memory failed, whatever `on_error` says.
         """
-        return await self._lookup.search(self.workspace_id, query, limit=limit or self.top_k)
+        return await self._connection.portal.run(self._hits(query, limit or self.top_k))
+
+    async def _hits(self, query: str, limit: int) -> list[Hit]:
+        return await self._recall.hits(await self._connection.engine(), self.workspace_id, query, limit=limit)
 
     async def clear(self) -> None:
-        """Forget the whole workspace, for good; what waits to be written to it as well.
+        """Delete everything in the workspace for good, and what waits in the outbox for it.
 
         Raises:
             ReMeError: Memory cannot be reached, whatever `on_error` says.
         """
-        await self._delivery.drop(self.workspace_id)
+        await self._connection.portal.run(self._clear())
+
+    async def _clear(self) -> None:
+        await self._outbox.drop(self.workspace_id)
         self._notes.clear()
-        await (await self._links.reme()).workspaces.clear(self.workspace_id)
+        await (await self._connection.engine()).workspaces.clear(self.workspace_id)
 
     def take_usage(self) -> Usage:
-        """What chat models were paid for this memory since this was asked last, for the framework's own report."""
+        """What chat models used for this memory since the last call of this, for the framework's own report."""
         spent, self._spent[self.workspace_id] = self._spent[self.workspace_id], Usage()
         return spent
 
-    def _called(self, workspace: str, call: ModelCall) -> None:
+    def _add_usage(self, workspace: str, call: ModelCall) -> None:
         spent = self._spent.get(workspace)
         if spent is not None and not call.purpose.startswith(("embed", "rerank")):
             spent.prompt_tokens += call.prompt_tokens
             spent.completion_tokens += call.completion_tokens
             spent.calls += 1
 
-    def _given(self, note: Note) -> Note:
+    def _note_or_raise(self, note: Note) -> Note:
         if note.error is not None and self.on_error == "raise":
             raise note.error
         return note
 
+    def _deliver_soon(self, entry: Entry) -> None:
+        self._outbox.put(entry)
+        self._connection.portal.submit(self._outbox.keep_for_later())
+
+    async def _note_once(self, question: Message | None, present: Sequence[Message], turn_id: str) -> Note:
+        key = turn_id or new_id()
+        task = self._recalling.get(key)
+        if task is None:
+            task = self._recalling[key] = asyncio.get_running_loop().create_task(self._note(question, present, turn_id))
+            task.add_done_callback(lambda _: self._recalling.pop(key, None))
+        else:
+            self.counts.reused += 1
+        return await asyncio.shield(task)
+
     async def _note(self, question: Message | None, present: Sequence[Message], turn_id: str) -> Note:
         with tracer.start_as_current_span("reme.recall", attributes=self._attributes(turn_id)) as span:
             self.counts.recalls += 1
-            query = said(question) if question else ""
+            query = words_of(question) if question else ""
             try:
                 async with asyncio.timeout(self.patience):
-                    await self._delivery.flush()
-                    note = await self._lookup.note(self.workspace_id, query, present, turn_id)
+                    await self._outbox.flush()
+                    note = await self._recall.note(
+                        await self._connection.engine(), self.workspace_id, query, present, turn_id
+                    )
             except Exception as error:  # whatever it is: the turn is worth more than its memory, and it is told
                 self.counts.failures += 1
-                problem = _noted(span, _explained(error, self.patience), "a turn goes without memory")
+                problem = _report_failure(span, _explain(error, self.patience), "a turn goes without memory")
                 note = Note(turn_id=turn_id, error=problem)
             self.counts.note_tokens += note.tokens
             span.set_attributes({"reme.hits": len(note.hits), "reme.note_tokens": note.tokens})
@@ -326,14 +344,14 @@ class TurnMemory:
         return {"reme.workspace": self.workspace_id, "reme.turn": turn_id}
 
 
-def _noted(span: trace.Span, problem: Exception, what: str) -> Exception:
+def _report_failure(span: trace.Span, problem: Exception, what: str) -> Exception:
     span.record_exception(problem)
     span.set_status(trace.StatusCode.ERROR, str(problem))
     log.warning("%s: %s", what, problem, exc_info=None if isinstance(problem, ReMeError) else problem)
     return problem
 
 
-def _explained(error: Exception, patience: float) -> Exception:
+def _explain(error: Exception, patience: float) -> Exception:
     if isinstance(error, TimeoutError):
         return DatabaseUnavailableError(
             f"memory did not answer within {patience:g} seconds; is the database reachable?"

@@ -16,11 +16,11 @@ from pydantic import BaseModel, Field, create_model
 
 from reme_core.errors import InputError, NotFoundError
 from reme_core.models.base import Tool
-from reme_core.ops.notes import as_text, note
 from reme_core.prompts import Language
-from reme_core.schema import Kind, Memory
+from reme_core.prompts.note_text import as_text, note
 from reme_core.text.terms import language_of
-from reme_core.turn import TurnMemory
+from reme_core.turn.memory import TurnMemory
+from reme_core.types import Kind, Memory
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class MemoryTools:
         return await self._answer(self._forget(memory_id))
 
     async def _search(self, query: str, limit: int) -> str:
-        hits = await self._turn.search(query, limit=max(1, min(limit, MOST_FOUND)))
+        hits = await self._turn.recall(query, limit=max(1, min(limit, MOST_FOUND)))
         if not hits:
             return "Nothing is remembered about this."
         language: Language = "zh" if language_of(query) == "zh" else "en"
@@ -103,7 +103,7 @@ class MemoryTools:
     async def _add(self, content: str, when_to_use: str) -> str:
         lesson = Kind.TASK in self._turn.kinds and (when_to_use or Kind.CUSTOM not in self._turn.kinds)
         kind = Kind.TASK if lesson else Kind.CUSTOM
-        memories = (await self._turn.reme()).memories
+        memories = self._turn.reme.memories
         known = await memories.same_text(self._turn.workspace_id, [content], [kind])
         if content in known:
             return f"This is remembered already, as [{known[content]}]."
@@ -112,13 +112,13 @@ class MemoryTools:
         return f"Remembered as [{memory.memory_id}]."
 
     async def _update(self, memory_id: str, content: str) -> str:
-        memories = (await self._turn.reme()).memories
+        memories = self._turn.reme.memories
         name = memory_id.strip(" []")
         await memories.update(self._turn.workspace_id, name, content=content, actor=ACTOR, reason="update_memory")
         return f"Updated [{name}]."
 
     async def _forget(self, memory_id: str) -> str:
-        memories = (await self._turn.reme()).memories
+        memories = self._turn.reme.memories
         name = memory_id.strip(" []")
         count = await memories.delete(self._turn.workspace_id, [name], actor=ACTOR, reason="forget_memory")
         return f"Forgot [{name}]." if count else f"There is no memory [{name}]; search_memory gives the ids."
@@ -135,20 +135,20 @@ class MemoryTools:
             return "Memory cannot be reached right now; go on without it."
 
 
-def arguments(tool: MemoryTool) -> type[BaseModel]:
+def arguments_model(tool: MemoryTool) -> type[BaseModel]:
     """The arguments of a tool as a model, each with its description, for frameworks that want one."""
-    described = dict(_ARGUMENT.findall(inspect.getdoc(tool) or ""))
+    descriptions = dict(_ARGUMENT.findall(inspect.getdoc(tool) or ""))
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(tool, eval_str=True).parameters.items():
         default = ... if parameter.default is parameter.empty else parameter.default
-        fields[name] = (parameter.annotation, Field(default, description=described.get(name, "")))
+        fields[name] = (parameter.annotation, Field(default, description=descriptions.get(name, "")))
     return create_model(f"{tool.__name__}_arguments", **fields)
 
 
-def described(tool: MemoryTool) -> Tool:
+def tool_schema(tool: MemoryTool) -> Tool:
     """A tool's name, what it is for, and the JSON schema of its arguments."""
     text = (inspect.getdoc(tool) or "").partition("\nArgs:")[0]
-    return Tool(tool.__name__, " ".join(text.split()), arguments(tool).model_json_schema())
+    return Tool(tool.__name__, " ".join(text.split()), arguments_model(tool).model_json_schema())
 
 
 _ARGUMENT: Final = re.compile(r"^    (\w+): (.+)$", re.MULTILINE)

@@ -12,14 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import SecretStr
 from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
 
-from reme_core.links import HasSettings
-from reme_core.settings import Settings
+from reme_core.turn.connections import ReMeLike
 
-ReMeLike = HasSettings | Settings | SecretStr | str | None
-"""Where memory is: an open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says."""
+__all__ = ["OnError", "ReMeLike", "SpoolPlace", "TurnOptions", "Write"]
+
 OnError = Literal["log", "raise"]
 Write = Literal["background", "awaited", "off"]
 SpoolPlace = Literal["file", "memory"] | Path

@@ -1,4 +1,4 @@
-"""The way of a turn's messages and tool calls to the database: handed over at once, delivered when it answers."""
+"""The outbox: takes messages and tool calls from a turn at once, and delivers them when the database answers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from reme_core.errors import DatabaseError, InputError
-from reme_core.links import Links
-from reme_core.ops.identity import identified
-from reme_core.schema import Message
-from reme_core.spool import Entry, Spool, storable
-from reme_core.text.fence import without_notes
-from reme_core.tool_call import ToolCallResult
-from reme_core.turn_calls import OWN_TOOLS
+from reme_core.ids import with_ids
+from reme_core.prompts.fence import without_notes
+from reme_core.tools.types import ToolCallResult
+from reme_core.turn.connections import TurnConnection
+from reme_core.turn.outbox_file import Entry, Spool, sanitise
+from reme_core.turn.tool_calls import OWN_TOOLS
+from reme_core.types import Message
 
 log = logging.getLogger(__name__)
 
@@ -52,82 +52,75 @@ class Usage:
     calls: int = 0
 
 
-class Delta:
-    """Finds out what of a conversation is new, and was really said."""
+class Deduplicator:
+    """Finds what is new in a conversation: what was not handed over before."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, None] = OrderedDict()
 
-    def of(self, messages: Sequence[Message], turn_id: str, session_id: str) -> list[Message]:
+    def new_messages(self, messages: Sequence[Message], turn_id: str, session_id: str) -> list[Message]:
         """The messages that were not handed over before, without system prompts and injected notes.
 
         A message without an id of its own gets one that follows from the turn, its place and its words.
         """
         heard = [m for m in messages if m.role != "system" and not m.metadata.get("reme_note")]
         new = []
-        for message in identified(heard, f"{session_id}/{turn_id}") if turn_id else heard:
-            content = said(message)
+        for message in with_ids(heard, f"{session_id}/{turn_id}") if turn_id else heard:
+            content = words_of(message)
             if message.message_id in self._known or not (content or message.tool_calls):
                 continue
             self._known[message.message_id] = None
             changes = {"content": content, "session_id": message.session_id or session_id}
-            new.append(storable(message.model_copy(update=changes)))
-        self._forget_the_oldest()
+            new.append(sanitise(message.model_copy(update=changes)))
+        self._drop_oldest()
         return new
 
-    def of_calls(self, calls: Sequence[ToolCallResult]) -> list[ToolCallResult]:
+    def new_calls(self, calls: Sequence[ToolCallResult]) -> list[ToolCallResult]:
         """The calls of tools that were not handed over before, without those of the memory tools."""
         new = [call for call in calls if call.call_hash not in self._known and call.tool_name not in OWN_TOOLS]
         self._known.update((call.call_hash, None) for call in new)
-        self._forget_the_oldest()
+        self._drop_oldest()
         return new
 
-    def _forget_the_oldest(self) -> None:
+    def _drop_oldest(self) -> None:
         while len(self._known) > _IDS_REMEMBERED:
             self._known.popitem(last=False)
 
 
-def said(message: Message) -> str:
-    """What a message says by itself, without notes that were injected into it."""
+def words_of(message: Message) -> str:
+    """The words of a message without notes that were put into it."""
     return without_notes(message.content).strip()
 
 
-class Delivery:
-    """Takes entries into the spool and brings them to the database from there.
+class Outbox:
+    """Puts entries into the spool, and delivers them from there to the database.
 
-    All work runs in tasks of its own, so that cancelling a turn cancels none of it.
+    It works in tasks of its own, so that cancelling a turn does not cancel a delivery.
     """
 
-    def __init__(self, links: Links, spool: Spool, counts: Counts) -> None:
-        self._links = links
+    def __init__(self, connection: TurnConnection, spool: Spool, counts: Counts) -> None:
+        self._connection = connection
         self._spool = spool
         self._counts = counts
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._under_way: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
+        self._under_way: asyncio.Task[None] | None = None
         self._closed = False  # then nothing connects by itself; the next turn does
 
-    def take_soon(self, entry: Entry) -> None:
-        """Return at once; the entry is kept and delivered in the background, or with the next one."""
+    def put(self, entry: Entry) -> None:
+        """Take an entry, from any thread. It is delivered when one of the coroutines below runs next."""
         self._spool.put(entry)
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return
-        self._spawn(self._keep_then_deliver())
 
-    async def take_for_later(self, entry: Entry) -> None:
-        """Return when the entry is safe from a crash; it is delivered in the background."""
+    async def keep_for_later(self) -> None:
+        """Return when a crash cannot lose what was put any more; it is delivered in the background."""
         self._closed = False
-        self._spool.put(entry)  # before the first await: whoever is cancelled below has handed it over
         await asyncio.shield(self._spawn(self._keep_then_deliver()))
 
-    async def take(self, entry: Entry) -> None:
-        """Return when the database has the entry.
+    async def deliver(self) -> None:
+        """Return when the database has what was put.
 
         Raises:
-            DatabaseError: It has not; the entry is kept and delivered some other time.
+            DatabaseError: It has not; the entries are kept and delivered some other time.
         """
-        self._spool.put(entry)
         try:
             await self.flush()
         except BaseException:  # a lack of patience and a cancellation too: they leave the delivery under way
@@ -135,35 +128,33 @@ class Delivery:
             raise
 
     async def flush(self) -> None:
-        """Deliver all that waits, what was left by other processes included.
+        """Deliver all that waits, also what other processes left.
 
         Raises:
             DatabaseError: The database did not take it; it goes on waiting.
         """
         self._closed = False
-        while self._spool.waits:
-            loop = asyncio.get_running_loop()
-            under_way = self._under_way.get(loop)
-            if under_way is None or under_way.done():
-                under_way = self._under_way[loop] = self._spawn(self._deliver())
-                await asyncio.shield(under_way)
+        while self._spool.has_entries:
+            if self._under_way is None or self._under_way.done():
+                self._under_way = self._spawn(self._deliver())
+                await asyncio.shield(self._under_way)
                 return
-            await asyncio.wait([under_way])  # it may have begun before the last entry came, so look again
+            await asyncio.wait([self._under_way])  # it may have begun before the last entry came, so look again
 
     async def drop(self, workspace: str) -> None:
-        """Give up what waits for a workspace."""
-        if tasks := [task for task in self._tasks if task.get_loop() is asyncio.get_running_loop()]:
-            await asyncio.wait(tasks)
-        waiting = await asyncio.to_thread(self._spool.waiting)
-        await asyncio.to_thread(self._spool.done, [entry.entry_id for entry in waiting if entry.workspace == workspace])
+        """Delete what waits for a workspace."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+        entries = await asyncio.to_thread(self._spool.entries)
+        dropped = [entry.entry_id for entry in entries if entry.workspace == workspace]
+        await asyncio.to_thread(self._spool.remove, dropped)
 
     async def aclose(self, patience: float) -> None:
-        """Finish what runs in this loop, and try once more to deliver what waits; else it stays where it is kept."""
-        here = asyncio.get_running_loop()
+        """Wait for what runs, and try once more to deliver what waits; what cannot be delivered stays in the spool."""
         try:
             async with asyncio.timeout(patience):
-                if tasks := [task for task in self._tasks if task.get_loop() is here]:
-                    await asyncio.wait(tasks)
+                if self._tasks:
+                    await asyncio.wait(set(self._tasks))
                 await self.flush()
         except Exception as error:  # closing goes on; the entries are where the next process looks for them
             log.warning(
@@ -193,9 +184,9 @@ class Delivery:
         delivered: list[str] = []
         errors: list[Exception] = []
         try:
-            for entry in await asyncio.to_thread(self._spool.waiting):
+            for entry in await asyncio.to_thread(self._spool.entries):
                 try:
-                    await self._bring(entry)
+                    await self._record(entry)
                 except InputError as error:  # it would be refused for ever
                     log.error("a turn of workspace '%s' cannot be recorded: %s", entry.workspace, error)
                     errors.append(error)
@@ -206,28 +197,28 @@ class Delivery:
                     continue
                 delivered.append(entry.entry_id)
         finally:
-            await asyncio.to_thread(self._spool.done, delivered)
+            await asyncio.to_thread(self._spool.remove, delivered)
             await asyncio.to_thread(self._spool.keep)  # what was not delivered, or not in time
         if errors:
             raise errors[0]
 
-    async def _bring(self, entry: Entry) -> None:
-        reme = await self._links.reme()
+    async def _record(self, entry: Entry) -> None:
+        engine = await self._connection.engine()
         if entry.messages:
-            fresh = await reme.record(entry.workspace, entry.messages)
+            fresh = await engine.record(entry.workspace, entry.messages)
             self._counts.records += 1
             self._counts.messages += len(fresh)
         if entry.calls:
-            await reme.tools.record(entry.workspace, entry.calls)
+            await engine.tools.record(entry.workspace, entry.calls)
             self._counts.tool_calls += len(entry.calls)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._finished)
+        task.add_done_callback(self._forget)
         return task
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
+    def _forget(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.debug("delivery failed, and whoever waited for it was told: %s", task.exception())

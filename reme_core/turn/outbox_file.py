@@ -1,9 +1,8 @@
-"""The spool: messages and tool calls on their way to the database, kept until it has them.
+"""The spool: where messages and tool calls wait until the database has them.
 
-A turn hands them over and goes on. They wait in memory and, where a file is given, on disk (an SQLite file,
-written through to the medium), so that neither a database that is down nor a process that is killed loses what it was
-asked to keep. Several processes may share one file: whichever reaches the database first delivers all of it, and what
-is delivered twice is stored once, a message by its id and a call by its hash.
+They wait in memory and, where a file is given, in an SQLite file that is flushed to the disk. So nothing is lost while
+the database is down, or when the process is killed. Several processes may share one file: the first that reaches the
+database delivers all of it. What is delivered twice is stored once, since messages have ids and calls have hashes.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 
-from reme_core.schema import Message, new_id
+from reme_core.postgres.errors import mask_password
 from reme_core.settings import Settings
-from reme_core.store.translate import masked
 from reme_core.text.plain import plain_json
-from reme_core.tool_call import ToolCallResult
+from reme_core.tools.types import ToolCallResult
+from reme_core.types import Message, new_id
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +48,7 @@ class Entry:
 
 
 class Spool:
-    """Entries that wait, oldest first. Any thread may use it; all but `put` and `waits` may block on the disk."""
+    """Entries that wait, oldest first. Any thread may use it; all but `put` and `has_entries` may block on the disk."""
 
     def __init__(self, path: Path | None = None, *, most: int = MOST_WAITING) -> None:
         """Keep entries in memory, and in the file at `path` (made when the first entry needs it) if one is given."""
@@ -76,14 +75,14 @@ class Spool:
             log.warning("%d turns wait for the database already; gave up the oldest", self._most)
 
     @property
-    def waits(self) -> bool:
-        """Whether anything may be waiting; True until the file has been looked into."""
+    def has_entries(self) -> bool:
+        """Whether entries may be waiting; True until the file was read for the first time."""
         return bool(self._entries) or not self._looked
 
     def keep(self) -> None:
-        """Write what is only in memory to the file; returns when it is on the medium. Without a file, nothing happens.
+        """Write what is only in memory to the file, and return when it is on the disk. Without a file, nothing happens.
 
-        A file that cannot be written (a read-only disk) is given up with a warning, and memory serves alone.
+        If the file cannot be written (a read-only disk), a warning is logged and only memory is used from then on.
         """
         with self._file:
             with self._memory:
@@ -91,7 +90,7 @@ class Spool:
             if self.path is None or not new:
                 return
             try:
-                with self._opened(self.path) as file:
+                with self._open_file(self.path) as file:
                     file.executemany("insert or ignore into turn values (?, ?, ?, ?)", [_row(entry) for entry in new])
                     file.execute("delete from turn where rowid <= (select max(rowid) from turn) - ?", (self._most,))
             except (OSError, sqlite3.Error) as error:
@@ -100,8 +99,8 @@ class Spool:
                 return
             self._on_disk.update(entry.entry_id for entry in new)
 
-    def waiting(self) -> list[Entry]:
-        """What waits, oldest first, what other processes left in the file included."""
+    def entries(self) -> list[Entry]:
+        """What waits, oldest first, also what other processes left in the file."""
         with self._file:
             left = self._read()
             self._on_disk.update(left)
@@ -110,10 +109,10 @@ class Spool:
                 self._entries = left | {k: entry for k, entry in self._entries.items() if k not in left}
                 return list(self._entries.values())
 
-    def done(self, entry_ids: Collection[str]) -> None:
-        """Forget entries that were delivered.
+    def remove(self, entry_ids: Collection[str]) -> None:
+        """Remove entries that were delivered.
 
-        An entry that cannot be taken out of the file now is delivered again some day, which changes nothing.
+        An entry that cannot be removed from the file is delivered again later, which changes nothing.
         """
         with self._file:
             with self._memory:
@@ -124,7 +123,7 @@ class Spool:
             if self.path is None or not kept:
                 return
             try:
-                with self._opened(self.path) as file:
+                with self._open_file(self.path) as file:
                     file.executemany("delete from turn where entry_id = ?", kept)
             except (OSError, sqlite3.Error) as error:
                 log.warning("cannot take delivered turns out of %s: %s", self.path, error)
@@ -135,8 +134,8 @@ class Spool:
             self._drop()
 
     @contextlib.contextmanager
-    def _opened(self, path: Path) -> Iterator[sqlite3.Connection]:
-        """The file, in a transaction; opened anew where it was taken away or belongs to the process that forked."""
+    def _open_file(self, path: Path) -> Iterator[sqlite3.Connection]:
+        """The file, in a transaction; opened again if it was deleted, or was opened before this process forked."""
         if self._open is not None and (self._open.process, self._open.place) != (os.getpid(), _place(path)):
             self._drop()
         try:
@@ -156,7 +155,7 @@ class Spool:
         if self.path is None or not self.path.exists():
             return {}
         try:
-            with self._opened(self.path) as file:
+            with self._open_file(self.path) as file:
                 rows = file.execute("select entry_id, workspace, messages, calls from turn order by rowid").fetchall()
             return {row[0]: _entry(*row) for row in rows}
         except (OSError, sqlite3.Error, ValueError) as error:
@@ -165,7 +164,9 @@ class Spool:
 
 
 class _File:
-    """The open file. It stays open, since to open it anew for each turn takes three writes to the medium for one."""
+    """The open file."""
+
+    # It stays open: to open it again for each turn would take three writes to the disk instead of one.
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -197,10 +198,10 @@ def _close(process: int, connection: sqlite3.Connection) -> None:
 
 
 def _row(entry: Entry) -> tuple[str, str, str, str]:
-    return entry.entry_id, entry.workspace, _dumped(entry.messages), _dumped(entry.calls)
+    return entry.entry_id, entry.workspace, _dump(entry.messages), _dump(entry.calls)
 
 
-def _dumped(values: Sequence[BaseModel]) -> str:
+def _dump(values: Sequence[BaseModel]) -> str:
     return json.dumps([value.model_dump(mode="json") for value in values], ensure_ascii=False)
 
 
@@ -214,18 +215,18 @@ def _entry(entry_id: str, workspace: str, messages: str, calls: str) -> Entry:
 
 
 def spool_path(spool: Literal["file", "memory"] | Path, settings: Settings) -> Path | None:
-    """Where a spool stands: a file of one's own, none, or by default one for each database under `data_dir`."""
+    """The file of a spool: the given one, none, or by default one for each database under `data_dir`."""
     if isinstance(spool, Path):
         return spool
     if spool == "memory":
         return None
     url = settings.database_url
-    place = hashlib.sha256(masked(url.get_secret_value()).encode()).hexdigest()[:12] if url else "embedded"
+    place = hashlib.sha256(mask_password(url.get_secret_value()).encode()).hexdigest()[:12] if url else "embedded"
     return settings.data_dir / "spool" / f"{place}.sqlite3"
 
 
-def storable(message: Message) -> Message:
-    """The message with nothing in it that Postgres or JSON cannot hold."""
+def sanitise(message: Message) -> Message:
+    """The message without what Postgres or JSON cannot hold."""
     values: dict[str, Any] = {name: getattr(message, name) for name in type(message).model_fields}
     values["tool_calls"] = [call.model_dump() for call in message.tool_calls]
     sent_at = values.pop("sent_at")

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from opentelemetry import trace
 
-from reme_core.schema import Message, new_id
 from reme_core.testing import (
     COMPLETION_TOKENS,
     PROMPT_TOKENS,
@@ -27,8 +26,8 @@ from reme_core.testing import (
     validate,
 )
 from reme_core.testing.model import Reply
-from reme_core.turn import TurnMemory
-from reme_core.turn_calls import finished, watched
+from reme_core.turn import TurnMemory, observe_call, tool_call_result
+from reme_core.types import Message, new_id
 
 
 class PlainConversation(Conversation):
@@ -96,11 +95,11 @@ class PlainConversation(Conversation):
     def _call(self, reply: Reply, question: Message) -> str:
         if self.fault == "hides tool calls":
             return clock(**json.loads(reply.arguments))
-        with watched(self.turn, reply.tool, reply.arguments, question.message_id) as running:
+        with observe_call(self.turn, reply.tool, reply.arguments, question.message_id) as running:
             told = clock(**json.loads(reply.arguments))
-            running.gave(told, success=True)
+            running.finish(told, success=True)
         if self.fault == "counts tool calls again":
-            self.turn.record_calls([finished(reply.tool, reply.arguments, told, True, new_id())])
+            self.turn.record_calls([tool_call_result(reply.tool, reply.arguments, told, True, new_id())])
         return told
 
     async def _record(self, question: Message, reply: Message) -> None:
@@ -129,7 +128,7 @@ class PlainConversation(Conversation):
     def usage(self) -> tuple[int, int]:
         return self.tokens
 
-    def exported(self) -> Any:
+    def export(self) -> Any:
         hits = [{"content": hit.content, "score": hit.parts.final} for hit in self.note.hits]
         return {"hits": hits, "at": datetime.datetime.now()} if self.fault == "exports a datetime" else hits
 
@@ -190,7 +189,7 @@ async def test_an_adapter_that_keeps_the_rules_passes(database_url: str) -> None
 async def test_an_adapter_that_breaks_a_rule_is_caught(database_url: str, fault: str) -> None:
     report = await validate(PlainDriver(fault), database_url=database_url, rules=[FAULTS[fault]])
     assert not report
-    assert report.failed, str(report)
+    assert report.failures, str(report)
     assert FAULTS[fault].value in str(report)
 
 
@@ -208,7 +207,7 @@ async def test_an_adapter_that_chooses_the_sdk_is_caught(
     driver = PlainDriver()
     monkeypatch.setattr(PlainDriver, "package", package.name)
     report = await validate(driver, database_url=database_url, rules=[Rule.TRACING])
-    assert [result.check for result in report.failed] == ["only_the_api_is_imported"]
+    assert [result.check for result in report.failures] == ["only_the_api_is_imported"]
     with contextlib.suppress(KeyError):
         del sys.modules[package.name]
 

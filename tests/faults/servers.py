@@ -8,19 +8,19 @@ from pathlib import Path
 
 import psutil
 
-from reme_core.store import keeper
+from reme_core.postgres.embedded import supervisor
 
 
 def server_pid(data_dir: Path) -> int:
     """The postmaster of the server under a data directory."""
-    pid = keeper.server_pid(data_dir / "postgres")
+    pid = supervisor.server_pid(data_dir / "postgres")
     assert pid is not None
     return pid
 
 
 def another_runs(data_dir: Path, pid: int) -> bool:
     """Whether another server has taken the place of `pid`; while it does so, the file with its number may be away."""
-    return keeper.server_pid(data_dir / "postgres") not in (None, pid)
+    return supervisor.server_pid(data_dir / "postgres") not in (None, pid)
 
 
 def wait_until_gone(pid: int) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from reme_core.app import AsyncReMe
-from reme_core.schema import Memory
+from reme_core.engine import Engine
 from reme_core.settings import EmbeddingSettings, Settings
+from reme_core.types import Memory
 from tests.loopback import Loopback
 from tests.store.recount import consistent
 
@@ -24,7 +24,7 @@ COUNT = 2_000
 WORK = """
 import asyncio, sys
 from pydantic import SecretStr
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.models.registry import embedder
 from reme_core.settings import EmbeddingSettings, Settings
 
@@ -35,7 +35,7 @@ async def main(database, endpoint, action):
         for name in ("words", "others")
     )
     tell = lambda done, total: print(done, flush=True)
-    async with AsyncReMe(words) as reme:
+    async with Engine(words) as reme:
         if action == "reembed":
             await reme.workspaces.reembed("w", embedder(others), on_progress=tell)
         else:
@@ -47,9 +47,9 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 @pytest.fixture
-async def words(settings: Settings, loopback: Loopback) -> AsyncIterator[AsyncReMe]:
+async def words(settings: Settings, loopback: Loopback) -> AsyncIterator[Engine]:
     model = EmbeddingSettings(model_name="words", base_url=loopback.url, api_key=SecretStr("key"))
-    async with AsyncReMe(settings.model_copy(update={"embedding_model": {"default": model}})) as opened:
+    async with Engine(settings.model_copy(update={"embedding_model": {"default": model}})) as opened:
         yield opened
 
 
@@ -67,14 +67,14 @@ def killed(settings: Settings, loopback: Loopback, action: str, *, at: int, afte
         return "acknowledged" in process.stdout.read()
 
 
-async def settled(reme: AsyncReMe) -> None:
+async def settled(reme: Engine) -> None:
     """Wait until Postgres has noticed that the client is gone."""
     await reme.database.fetch("w", "select pg_advisory_xact_lock(hashtextextended('reme.index w', 0))")
 
 
 @pytest.mark.parametrize("after", [0.0, 0.05, 0.2, 0.5])
 async def test_a_killed_load_leaves_the_old_memories_or_all_the_new(
-    words: AsyncReMe, settings: Settings, loopback: Loopback, tmp_path: Path, after: float
+    words: Engine, settings: Settings, loopback: Loopback, tmp_path: Path, after: float
 ) -> None:
     old = {f"old-{n}" for n in range(50)}
     await words.memories.add("w", [Memory(memory_id=i, content=f"This one is {i}") for i in sorted(old)])
@@ -97,7 +97,7 @@ async def test_a_killed_load_leaves_the_old_memories_or_all_the_new(
 
 @pytest.mark.long
 async def test_a_killed_move_serves_on_and_is_taken_up_again(
-    words: AsyncReMe, settings: Settings, loopback: Loopback
+    words: Engine, settings: Settings, loopback: Loopback
 ) -> None:
     await words.memories.add("w", [f"Tom bought {n} lamps" for n in range(600)])
     loopback.latency = 1.0  # so that the move is far from its end when it is killed, however slow the killer
@@ -105,8 +105,8 @@ async def test_a_killed_move_serves_on_and_is_taken_up_again(
     loopback.latency = 0.0
     await settled(words)
     asked = "select (select embedding_model from workspace), count(*) from embedding where model = 'others'"
-    ((serving, done),) = await words.database.fetch("w", asked)
-    assert serving == "words" and 128 <= done < 600
+    ((model, done),) = await words.database.fetch("w", asked)
+    assert model == "words" and 128 <= done < 600
     assert len((await words.recall("w", "Tom bought 7 lamps", limit=5)).hits) == 5
 
     # The new model is where the old one was, so this process reaches it too.

@@ -15,10 +15,10 @@ import psycopg
 import pytest
 
 from reme_core.errors import DatabaseError, DatabaseUnavailableError
+from reme_core.postgres import migrate
+from reme_core.postgres.database import Database
+from reme_core.postgres.embedded.server import EmbeddedServer, stop_embedded
 from reme_core.settings import Settings
-from reme_core.store import migrate
-from reme_core.store.database import Database
-from reme_core.store.embedded import EmbeddedServer, stop_embedded
 from tests.faults.servers import server_pid, wait_until_gone
 
 ADD = "insert into workspace (workspace_id) values (%s)"
@@ -26,7 +26,7 @@ ADD = "insert into workspace (workspace_id) values (%s)"
 HOLD = """
 import sys, time
 from pathlib import Path
-from reme_core.store.embedded import EmbeddedServer
+from reme_core.postgres.embedded.server import EmbeddedServer
 server = EmbeddedServer.acquire(Path(sys.argv[1]), linger_seconds=float(sys.argv[2]))
 print(server.url, flush=True)
 time.sleep(600)
@@ -36,7 +36,7 @@ WRITE_AND_STALL = """
 import asyncio, sys
 from pathlib import Path
 from reme_core.settings import Settings
-from reme_core.store.database import Database
+from reme_core.postgres.database import Database
 
 async def main():
     database = await Database.open(Settings(data_dir=Path(sys.argv[1])))
@@ -57,7 +57,7 @@ OPEN_AND_ADD = """
 import asyncio, sys
 from pathlib import Path
 from reme_core.settings import Settings
-from reme_core.store.database import Database
+from reme_core.postgres.database import Database
 
 async def main():
     async with await Database.open(Settings(data_dir=Path(sys.argv[1]))) as database:
@@ -84,11 +84,11 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.stdout.close()
 
 
-def keeper_pid(pid: int) -> int:
+def supervisor_pid(pid: int) -> int:
     """The process that keeps the server `pid`: its parent."""
     parent = psutil.Process(pid).parent()
     assert parent is not None
-    assert any("keeper.py" in part for part in parent.cmdline())
+    assert any("supervisor.py" in part for part in parent.cmdline())
     return parent.pid
 
 
@@ -177,10 +177,10 @@ def test_a_killed_client_neither_stops_the_server_under_others_nor_keeps_it_for_
     wait_until_gone(pid)
 
 
-def test_a_killed_keeper_is_replaced_by_the_next_user(migrated_data_dir: Path) -> None:
+def test_a_killed_supervisor_is_replaced_by_the_next_user(migrated_data_dir: Path) -> None:
     first = EmbeddedServer.acquire(migrated_data_dir, linger_seconds=0)
     pid = server_pid(migrated_data_dir)
-    os.kill(keeper_pid(pid), signal.SIGKILL)
+    os.kill(supervisor_pid(pid), signal.SIGKILL)
     time.sleep(0.2)
 
     second = EmbeddedServer.acquire(migrated_data_dir, linger_seconds=0)
@@ -196,7 +196,7 @@ def test_a_killed_keeper_is_replaced_by_the_next_user(migrated_data_dir: Path) -
 def test_nothing_is_left_running_after_the_server_was_killed(migrated_data_dir: Path) -> None:
     server = EmbeddedServer.acquire(migrated_data_dir)
     pid = server_pid(migrated_data_dir)
-    watcher = keeper_pid(pid)
+    watcher = supervisor_pid(pid)
     os.kill(pid, signal.SIGKILL)
     wait_until_gone(watcher)
     server.ensure_running()

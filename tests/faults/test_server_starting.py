@@ -14,11 +14,11 @@ from psycopg.pq import PGconn, Ping
 from pydantic import SecretStr
 
 from reme_core.errors import DatabaseUnavailableError
+from reme_core.postgres import migrate
+from reme_core.postgres.database import Database
+from reme_core.postgres.embedded.files import initialise
+from reme_core.postgres.embedded.server import EmbeddedServer, stop_embedded
 from reme_core.settings import Settings
-from reme_core.store import migrate
-from reme_core.store.cluster import initialise
-from reme_core.store.database import Database
-from reme_core.store.embedded import EmbeddedServer, stop_embedded
 
 
 @dataclass
@@ -86,7 +86,7 @@ async def test_it_is_waited_for(starting: Starting) -> None:
 async def test_it_is_waited_for_no_longer_than_for_any_connection(
     starting: Starting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reme_core.store.connect.RESTART_SECONDS", 0.5)
+    monkeypatch.setattr("reme_core.postgres.connect.RESTART_SECONDS", 0.5)
     with pytest.raises(DatabaseUnavailableError, match=r"is starting or stopping .*; try again in a moment") as caught:
         await Database.open(starting.settings)
     assert "the database system is starting up" in str(caught.value)
@@ -101,7 +101,7 @@ async def test_one_that_comes_up_while_it_is_asked_why_it_refused_is_not_given_u
         starting.wait_until(Ping.OK)
         return PGconn.ping(conninfo)
 
-    monkeypatch.setattr("reme_core.store.connect.PGconn", SimpleNamespace(ping=late))
+    monkeypatch.setattr("reme_core.postgres.connect.PGconn", SimpleNamespace(ping=late))
     async with await Database.open(starting.settings) as database:
         assert await database.fetch("w", "select count(*) from memory") == [(0,)]
 
@@ -113,7 +113,7 @@ async def test_one_that_comes_up_while_it_is_asked_why_it_refused_is_not_given_u
 async def test_what_else_is_wrong_is_said_at_once(
     server_url: str, change: tuple[str, str], complaint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reme_core.store.connect.RESTART_SECONDS", 600.0)
+    monkeypatch.setattr("reme_core.postgres.connect.RESTART_SECONDS", 600.0)
     url = server_url.replace(*change)
     assert url != server_url
     with pytest.raises(DatabaseUnavailableError, match=complaint):

@@ -16,22 +16,24 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from reme_core import AsyncReMe, Message, Settings
+from reme_core import Message, Settings
+from reme_core.engine import Engine
 from reme_core.errors import DatabaseUnavailableError
-from reme_core.store.embedded import EmbeddedServer
-from reme_core.store.messages import unsummarised
+from reme_core.postgres.embedded.server import EmbeddedServer
+from reme_core.store.messages import unsummarised_messages
 from tests.faults.servers import another_runs, server_pid, wait_until_gone
 
 PROMPTLY = 8.0  # seconds, on a machine that has other things to do; unhurried, it takes the pool's 15 or the job's 600
 
 RECORD = """
 import asyncio, sys
-from reme_core import AsyncReMe, Message, Settings
+from reme_core import Message, Settings
+from reme_core.engine import Engine
 
 async def main(database, content):
     settings = Settings(database_url=database)
     settings.worker.embedded, settings.worker.after_turns = False, 1
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         await reme.record("w", [Message(content=content, session_id=content)])
 
 asyncio.run(main(*sys.argv[1:]))
@@ -41,13 +43,13 @@ asyncio.run(main(*sys.argv[1:]))
 class Summaries:
     """Stands in for the flow: notes what was said, and marks it as done as the flow's last op does."""
 
-    def __init__(self, reme: AsyncReMe) -> None:
+    def __init__(self, reme: Engine) -> None:
         self.reme = reme
         self.seen: set[str] = set()
         reme.background._summarise = self
 
     async def __call__(self, workspace: str, session_id: str) -> None:
-        messages = await unsummarised(self.reme.database, workspace, session_id=session_id)
+        messages = await unsummarised_messages(self.reme.database, workspace, session_id=session_id)
         statement = "update reme.message set summarised_at = now() where message_id = any(%s)"
         await self.reme.database.execute(workspace, statement, ([m.message_id for m in messages],))
         self.seen |= {m.content for m in messages}
@@ -94,11 +96,11 @@ async def until(happened: Callable[[], Any], seconds: float = 60) -> None:
 async def test_a_worker_takes_up_its_work_when_the_database_is_back(
     settings: Settings, server: EmbeddedServer, migrated_data_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         summaries = Summaries(reme)
         await reme.record("w", [Message(content="before", session_id="before")])
         await until(lambda: summaries.seen == {"before"})
-        with caplog.at_level(logging.WARNING, "reme_core.worker"):
+        with caplog.at_level(logging.WARNING, "reme_core.jobs.worker"):
             await asyncio.to_thread(strike, migrated_data_dir)
             await until(lambda: "background work waits" in caplog.text)
             await asyncio.sleep(3)  # for another attempt or two
@@ -108,13 +110,13 @@ async def test_a_worker_takes_up_its_work_when_the_database_is_back(
         await asyncio.to_thread(server.ensure_running)
         await record_elsewhere(settings, "after")
         await until(lambda: summaries.seen == {"before", "after"})
-        assert not reme.background.working.done()
+        assert not reme.background.task.done()
 
 
 async def test_a_worker_of_the_embedded_server_takes_up_its_work_again(
     settings: Settings, server: EmbeddedServer, migrated_data_dir: Path
 ) -> None:
-    async with AsyncReMe(settings.model_copy(update={"database_url": None, "data_dir": migrated_data_dir})) as reme:
+    async with Engine(settings.model_copy(update={"database_url": None, "data_dir": migrated_data_dir})) as reme:
         summaries = Summaries(reme)
         reme.background.start()
         await asyncio.sleep(1)
@@ -129,10 +131,10 @@ async def test_a_worker_of_the_embedded_server_takes_up_its_work_again(
 async def test_a_job_that_an_outage_broke_off_runs_again(
     settings: Settings, server: EmbeddedServer, migrated_data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reme_core.worker._STALLED_SECONDS", 0.0)
-    monkeypatch.setattr("reme_core.worker._UPKEEP_SECONDS", 0.5)
+    monkeypatch.setattr("reme_core.jobs.worker._STALLED_SECONDS", 0.0)
+    monkeypatch.setattr("reme_core.jobs.worker._UPKEEP_SECONDS", 0.5)
     settings.worker.stop_seconds = 1
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         summaries, under_way = Summaries(reme), asyncio.Event()
 
         async def hang(workspace: str, session_id: str) -> None:
@@ -151,20 +153,20 @@ async def test_a_job_that_an_outage_broke_off_runs_again(
 @pytest.mark.parametrize("after", [0.0, 0.003, 0.03])
 async def test_a_worker_that_is_only_starting_ends_at_once(settings: Settings, after: float) -> None:
     for _ in range(5):
-        reme = await AsyncReMe(settings).open()
+        reme = await Engine(settings).open()
         reme.background.start()
         await asyncio.sleep(after)
         begun = time.monotonic()
         await reme.aclose()
         assert time.monotonic() - begun < PROMPTLY
-        assert reme.background.working.done()
+        assert reme.background.task.done()
 
 
 @pytest.mark.parametrize("after", [0.0, 2.0])
 async def test_a_worker_ends_in_the_middle_of_an_outage(
     settings: Settings, migrated_data_dir: Path, after: float
 ) -> None:
-    reme = await AsyncReMe(settings).open()
+    reme = await Engine(settings).open()
     summaries = Summaries(reme)
     await reme.record("w", [Message(content="before")])
     await until(lambda: summaries.seen)
@@ -174,7 +176,7 @@ async def test_a_worker_ends_in_the_middle_of_an_outage(
     begun = time.monotonic()
     await reme.aclose()
     assert time.monotonic() - begun < PROMPTLY
-    assert reme.background.working.done()
+    assert reme.background.task.done()
 
 
 @pytest.mark.parametrize("away", [False, True])
@@ -182,7 +184,7 @@ async def test_a_worker_ends_in_the_middle_of_a_job_which_runs_again(
     settings: Settings, server: EmbeddedServer, migrated_data_dir: Path, away: bool
 ) -> None:
     settings.worker.stop_seconds = 1
-    reme, under_way = await AsyncReMe(settings).open(), asyncio.Event()
+    reme, under_way = await Engine(settings).open(), asyncio.Event()
 
     async def hang(workspace: str, session_id: str) -> None:
         under_way.set()
@@ -196,18 +198,18 @@ async def test_a_worker_ends_in_the_middle_of_a_job_which_runs_again(
     begun = time.monotonic()
     await reme.aclose()
     assert time.monotonic() - begun < PROMPTLY
-    assert reme.background.working.done()
+    assert reme.background.task.done()
 
     await asyncio.to_thread(server.ensure_running)
     settings.worker.embedded = False
-    async with AsyncReMe(settings) as later:
+    async with Engine(settings) as later:
         (job,) = await later.background.jobs("w")
         assert job.status == ("doing" if away else "todo")  # left by a dead worker, or given back
 
 
 async def test_who_waits_for_work_in_an_outage_is_told(settings: Settings, migrated_data_dir: Path) -> None:
     settings.worker.embedded = False
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         await reme.record("w", [Message(content="before")])
         await asyncio.to_thread(strike, migrated_data_dir)
         with pytest.raises(DatabaseUnavailableError):

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from reme_core.app import AsyncReMe
-from reme_core.flow.catalog import Catalog
-from reme_core.flow.run import run
-from reme_core.ops import registry
-from reme_core.ops.deps import Deps
+from reme_core.engine import Engine
+from reme_core.flows import registry
+from reme_core.flows.catalog import Catalog
+from reme_core.flows.deps import Deps
+from reme_core.flows.run import run
 from reme_core.settings import ChatSettings, Settings
 from tests.loopback import Loopback
 
@@ -28,29 +28,29 @@ def own_ops() -> Iterator[None]:
 
 
 @pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
+async def reme(settings: Settings) -> AsyncIterator[Engine]:
     """Memory on a database of the test's own; offline rules and the offline embedder serve."""
-    async with AsyncReMe(settings) as opened:
+    async with Engine(settings) as opened:
         yield opened
 
 
 @pytest.fixture
-async def reme_with_chat(settings: Settings, loopback: Loopback) -> AsyncIterator[AsyncReMe]:
+async def reme_with_chat(settings: Settings, loopback: Loopback) -> AsyncIterator[Engine]:
     """The same with a chat model, which answers as the loopback server is told."""
     chat = ChatSettings(model_name="loop-chat", base_url=loopback.url, max_retries=0)
-    async with AsyncReMe(settings.model_copy(update={"llm": {"default": chat}})) as opened:
+    async with Engine(settings.model_copy(update={"llm": {"default": chat}})) as opened:
         yield opened
 
 
-def deps_of(reme: AsyncReMe, **changes: Any) -> Deps:
+def deps_of(reme: Engine, **changes: Any) -> Deps:
     """What ops stand on in a test."""
     given: dict[str, Any] = {
         "database": reme.database,
         "memories": reme.memories,
         "workspaces": reme.workspaces,
-        "recall": reme.recall,
-        "serving": reme._serving,
-        "journal": reme.journal,
+        "recall": reme._recall,
+        "workspace_models": reme._workspace_models,
+        "log_writer": reme.log_writer,
         "settings": reme.settings,
         "chat": reme.chat,
         "reranker": reme.reranker,
@@ -63,7 +63,7 @@ def deps_of(reme: AsyncReMe, **changes: Any) -> Deps:
 def flow() -> Callable[..., Any]:
     """Run a flow by its name: `await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[…])`."""
 
-    async def run_flow(reme: AsyncReMe, name: str, *, with_deps: dict[str, Any] | None = None, **request: Any) -> Any:
+    async def run_flow(reme: Engine, name: str, *, with_deps: dict[str, Any] | None = None, **request: Any) -> Any:
         made = Catalog(reme.settings).get(name)
         return await run(made, made.start(request), deps_of(reme, **(with_deps or {})))
 

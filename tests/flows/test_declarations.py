@@ -8,8 +8,8 @@ import textwrap
 
 import pytest
 
-from reme_core.flow.catalog import Catalog
-from reme_core.ops.registry import Op, all_ops
+from reme_core.flows.catalog import Catalog
+from reme_core.flows.registry import Op, all_ops
 from reme_core.settings import Settings
 
 OPEN = {"workspace_id", "report", "extra"}

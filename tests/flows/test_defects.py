@@ -9,12 +9,12 @@ import anyio
 import pytest
 
 from reme_core import prompts
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.errors import ModelAnswerError, ModelError
 from reme_core.models import registry
-from reme_core.ops.state import SummaryState
-from reme_core.schema import Kind, Memory
 from reme_core.settings import ChatSettings, FlowSettings, Settings
+from reme_core.task.state import TaskState
+from reme_core.types import Kind, Memory
 from tests.flows.attempts import BOOKED, CANCELLED, NOT_BOOKED, answering, attempt, calls, lesson, op_of, says, user
 from tests.loopback import Loopback
 
@@ -27,7 +27,7 @@ def as_posted(memory: Memory) -> dict[str, Any]:
     return {"memory_id": memory.memory_id, "when_to_use": memory.when_to_use, "content": memory.content}
 
 
-async def test_recording_use_without_success_still_counts_the_use(reme: AsyncReMe, flow: Flow) -> None:
+async def test_recording_use_without_success_still_counts_the_use(reme: Engine, flow: Flow) -> None:
     (memory,) = await reme.memories.add("w", Memory(**TASK))
     given = {"workspace_id": "w", "memory_dicts": [as_posted(memory)]}
     state = await flow(reme, "record_task_memory", update_utility=False, **given)
@@ -38,7 +38,7 @@ async def test_recording_use_without_success_still_counts_the_use(reme: AsyncReM
     assert state.update_result.updated_count == 1
 
 
-async def test_deleting_unhelpful_memories_works_and_spares_the_others(reme: AsyncReMe, flow: Flow) -> None:
+async def test_deleting_unhelpful_memories_works_and_spares_the_others(reme: Engine, flow: Flow) -> None:
     contents = ["Never helped.", "Helped half the time.", "Given too seldom.", "Never given."]
     memories = await reme.memories.add("w", [Memory(**TASK | {"content": content}) for content in contents])
     uses = {0: [False] * 4, 1: [True, False] * 2, 2: [False]}
@@ -53,7 +53,7 @@ async def test_deleting_unhelpful_memories_works_and_spares_the_others(reme: Asy
     assert {m.content for m in await reme.memories.list("w")} == {"Never given."}, "what was never tried is not judged"
 
 
-async def test_retrieval_never_overwrites_a_stored_score(reme: AsyncReMe, flow: Flow) -> None:
+async def test_retrieval_never_overwrites_a_stored_score(reme: Engine, flow: Flow) -> None:
     (memory,) = await reme.memories.add("w", Memory(**TASK, score=0.123))
     for name in ("retrieve_task_memory", "retrieve_task_memory_simple"):
         state = await flow(reme, name, workspace_id="w", query="book a flight")
@@ -69,7 +69,7 @@ async def test_chinese_is_a_language_of_task_memory(
     chat = ChatSettings(model_name="loop-chat", base_url=loopback.url, max_retries=0)
     loopback.chat(answering(success_extraction={"lessons": [lesson("情境", "做法一二三。")]}, rewrite="简要说明。"))
     chinese = settings.model_copy(update={"language": "zh", "llm": {"default": chat}})
-    async with AsyncReMe(chinese) as reme:
+    async with Engine(chinese) as reme:
         state = await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[trajectory])
         assert [memory.content for memory in state.memories] == ["做法一二三。"]
         found = await flow(reme, "retrieve_task_memory", workspace_id="w", query="anything at all")
@@ -77,14 +77,14 @@ async def test_chinese_is_a_language_of_task_memory(
     assert all("标签之间" in str(b["messages"][0]["content"]) for b in loopback.bodies("/chat/completions"))
 
 
-async def test_a_message_from_2023_is_about_2023(reme: AsyncReMe, flow: Flow) -> None:
+async def test_a_message_from_2023_is_about_2023(reme: Engine, flow: Flow) -> None:
     state = await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[CANCELLED])
     stored = await reme.memories.get("w", state.memories[0].memory_id)
     assert stored.observed_at == datetime(2023, 5, 1, 10, 0, 7, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("name", ["summary_task_memory", "summary_task_memory_simple"])
-async def test_posting_the_same_attempts_again_adds_nothing(reme: AsyncReMe, flow: Flow, name: str) -> None:
+async def test_posting_the_same_attempts_again_adds_nothing(reme: Engine, flow: Flow, name: str) -> None:
     posted = {"workspace_id": "w", "trajectories": [BOOKED, NOT_BOOKED]}
     first = await flow(reme, name, **posted)
     assert first.update_result.inserted_count == len(first.memories) > 0
@@ -96,9 +96,7 @@ async def test_posting_the_same_attempts_again_adds_nothing(reme: AsyncReMe, flo
 
 
 @pytest.mark.parametrize("name", ["summary_task_memory", "summary_task_memory_simple"])
-async def test_posting_the_same_attempts_at_the_same_time_stores_them_once(
-    reme: AsyncReMe, flow: Flow, name: str
-) -> None:
+async def test_posting_the_same_attempts_at_the_same_time_stores_them_once(reme: Engine, flow: Flow, name: str) -> None:
     async with anyio.create_task_group() as group:
         for _ in range(5):
             group.start_soon(lambda: flow(reme, name, workspace_id="w", trajectories=[BOOKED, NOT_BOOKED]))
@@ -106,7 +104,7 @@ async def test_posting_the_same_attempts_at_the_same_time_stores_them_once(
     assert len(contents) == len(set(contents)) > 0
 
 
-async def test_what_another_attempt_teaches_again_is_counted_with_its_evidence(reme: AsyncReMe, flow: Flow) -> None:
+async def test_what_another_attempt_teaches_again_is_counted_with_its_evidence(reme: Engine, flow: Flow) -> None:
     await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[BOOKED])
     elsewhere = BOOKED | {"metadata": {"episode_id": "another run"}}
     state = await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[elsewhere])
@@ -117,7 +115,7 @@ async def test_what_another_attempt_teaches_again_is_counted_with_its_evidence(r
 
 
 async def test_failures_and_comparisons_look_at_segments(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:
     text = (
         "trajectory_preprocess >> segmentation >> (success_extraction | failure_extraction | comparative_extraction)"
@@ -139,7 +137,7 @@ async def test_failures_and_comparisons_look_at_segments(
     assert not any("Find a hotel" in text and "Declined." in text for text in asked["comparison_hard"])
 
 
-async def test_rules_look_at_segments_too(reme: AsyncReMe, flow: Flow) -> None:
+async def test_rules_look_at_segments_too(reme: Engine, flow: Flow) -> None:
     text = "trajectory_preprocess >> segmentation >> (success_extraction | failure_extraction) >> validation >> store"
     reme.settings.flow["segmented"] = FlowSettings(flow_content=text)
     long = attempt(
@@ -156,7 +154,7 @@ async def test_rules_look_at_segments_too(reme: AsyncReMe, flow: Flow) -> None:
 
 
 async def test_duplicates_are_looked_for_in_the_store_and_in_the_batch(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:
     known = Memory(
         kind=Kind.TASK,
@@ -182,7 +180,7 @@ async def test_duplicates_are_looked_for_in_the_store_and_in_the_batch(
 
 
 async def test_different_lessons_of_one_topic_are_not_duplicates(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:
     lessons = [
         lesson("When an API call fails due to missing credentials.", "Authenticate with the app before the call."),
@@ -195,7 +193,7 @@ async def test_different_lessons_of_one_topic_are_not_duplicates(
 
 
 async def test_lessons_that_differ_in_a_number_are_not_duplicates(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:
     lessons = [lesson(f"When gate {n} is closed.", f"Use the entrance of gate {n + 10} instead.") for n in range(5)]
     loopback.chat(answering(success_extraction={"lessons": lessons[:3]}))
@@ -203,7 +201,7 @@ async def test_lessons_that_differ_in_a_number_are_not_duplicates(
     assert len(state.memories) == 3
 
 
-async def test_rules_that_write_by_one_template_do_not_look_like_duplicates(reme: AsyncReMe, flow: Flow) -> None:
+async def test_rules_that_write_by_one_template_do_not_look_like_duplicates(reme: Engine, flow: Flow) -> None:
     attempts = [
         attempt(
             user("Send a message."), calls("send", f"Error: {error}", to="a"), calls("send", "ok", to=fixed), says("ok")
@@ -218,7 +216,7 @@ async def test_rules_that_write_by_one_template_do_not_look_like_duplicates(reme
 
 
 async def test_clients_and_prompts_are_made_once(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loopback.chat(answering(success_extraction={"lessons": [lesson("a b", "c d e.")]}))
     await flow(reme_with_chat, "summary_task_memory", workspace_id="w", trajectories=[BOOKED])
@@ -230,7 +228,7 @@ async def test_clients_and_prompts_are_made_once(
 
 
 async def test_an_error_in_a_parallel_branch_surfaces_and_nothing_is_stored(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:
     loopback.chat(
         answering(
@@ -243,7 +241,7 @@ async def test_an_error_in_a_parallel_branch_surfaces_and_nothing_is_stored(
     assert await reme_with_chat.memories.list("w") == []
 
 
-async def test_recalled_notes_are_never_learned_again(reme: AsyncReMe, flow: Flow) -> None:
+async def test_recalled_notes_are_never_learned_again(reme: Engine, flow: Flow) -> None:
     await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[BOOKED])
     found = await flow(reme, "retrieve_task_memory", workspace_id="w", query="book a flight")
     assert "book_flight" in found.answer
@@ -257,12 +255,12 @@ async def test_recalled_notes_are_never_learned_again(reme: AsyncReMe, flow: Flo
 
 
 async def test_a_summary_state_starts_without_what_only_ops_may_set() -> None:
-    state = SummaryState.of({"trajectories": [BOOKED], "memories": [{"content": "forged"}]})
+    state = TaskState.of({"trajectories": [BOOKED], "memories": [{"content": "forged"}]})
     assert state.memories == []
 
 
 @pytest.mark.parametrize("query", ["What did I do on 3 May 2023?", "What did I do yesterday?", "我昨天做了什么？"])
-async def test_a_time_in_a_question_is_found_told_and_counts(reme: AsyncReMe, query: str) -> None:
+async def test_a_time_in_a_question_is_found_told_and_counts(reme: Engine, query: str) -> None:
     days = {n: datetime(2023, 5, n, 9, tzinfo=UTC) for n in (1, 2, 3, 4)}
     told = [Memory(kind=Kind.OBSERVATION, content="Anna went swimming", observed_at=day) for day in days.values()]
     await reme.memories.add("w", told)
@@ -274,7 +272,7 @@ async def test_a_time_in_a_question_is_found_told_and_counts(reme: AsyncReMe, qu
     assert memory["metadata"]["reme_core"]["observed_at"].startswith("2023-05-03")
 
 
-async def test_what_was_told_outright_and_insights_come_before_passing_remarks(reme: AsyncReMe) -> None:
+async def test_what_was_told_outright_and_insights_come_before_passing_remarks(reme: Engine) -> None:
     kinds = [Kind.OBSERVATION, Kind.CUSTOM, Kind.INSIGHT]
     await reme.memories.add("w", [Memory(kind=kind, content="Anna likes green tea") for kind in kinds])
     found = await reme.execute("retrieve_personal_memory", workspace_id="w", query="Which tea does Anna like?")
@@ -282,7 +280,7 @@ async def test_what_was_told_outright_and_insights_come_before_passing_remarks(r
     assert order == ["insight", "custom", "observation"]
 
 
-async def test_the_same_question_gets_the_same_answer_in_the_same_order(reme: AsyncReMe) -> None:
+async def test_the_same_question_gets_the_same_answer_in_the_same_order(reme: Engine) -> None:
     memories = [Memory(**TASK | {"content": f"Advice of equal worth: {letter}"}) for letter in "abcdefgh"]
     await reme.memories.add("w", memories)
     asked = {"workspace_id": "w", "query": "Booking a flight", "top_k": 5}
@@ -292,7 +290,7 @@ async def test_the_same_question_gets_the_same_answer_in_the_same_order(reme: As
 
 
 async def test_a_time_that_only_the_model_can_place_counts_and_its_failure_is_no_silence(
-    reme_with_chat: AsyncReMe, loopback: Loopback
+    reme_with_chat: Engine, loopback: Loopback
 ) -> None:
     asked = {"workspace_id": "w", "query": "What did I do over the lantern festival?", "timezone": "UTC"}
     loopback.chat({"first_day": "2024-02-24", "last_day": "2024-02-24"})

@@ -11,23 +11,25 @@ import pytest
 from opentelemetry import trace
 
 from reme_core.errors import ConfigurationError, FlowError, InputError
-from reme_core.flow import run as runner
-from reme_core.flow.build import build
-from reme_core.flow.catalog import Catalog
-from reme_core.flow.run import run
-from reme_core.flow.show import describe_flows, describe_ops, draw, mermaid
-from reme_core.ops import registry
-from reme_core.ops.deps import Deps
-from reme_core.ops.registry import op
-from reme_core.ops.state import RetrievalState, SummaryState
+from reme_core.flows import registry
+from reme_core.flows import run as runner
+from reme_core.flows.build import build
+from reme_core.flows.catalog import Catalog
+from reme_core.flows.deps import Deps
+from reme_core.flows.describe import describe_flows, describe_ops, draw, mermaid
+from reme_core.flows.registry import op
+from reme_core.flows.run import run
+from reme_core.flows.state import RetrievalState, SummaryState
+from reme_core.personal.state import PersonalState
 from reme_core.settings import FlowSettings, OpSettings, Settings
+from reme_core.task.state import TaskState
 
 pytestmark = pytest.mark.usefixtures("own_ops")
 
 
 def deps(**given: Any) -> Deps:
     """The engine itself touches neither store nor models."""
-    nothing = dict.fromkeys(("database", "memories", "workspaces", "recall", "serving", "journal"))
+    nothing = dict.fromkeys(("database", "memories", "workspaces", "recall", "workspace_models", "log_writer"))
     return Deps(**cast(Any, {**nothing, "settings": Settings(), **given}))
 
 
@@ -131,6 +133,20 @@ def test_what_one_branch_wrote_is_there_afterwards() -> None:
 def test_an_op_of_both_states_fits_either_flow() -> None:
     assert build("feel >> learn").state is SummaryState
     assert build("feel >> ask").state is RetrievalState
+
+
+def test_an_op_of_a_shared_state_fits_the_flows_of_every_state_below_it() -> None:
+    assert build("learn").state is SummaryState
+    assert build("learn >> trajectory_preprocess").state is TaskState
+    assert build("feel >> take_in >> learn").state is PersonalState
+    with pytest.raises(FlowError, match="op 'take_in' works on PersonalState, 'learn' before it on TaskState"):
+        build("learn >> trajectory_preprocess >> take_in")
+
+
+def test_a_state_takes_the_fields_of_its_own_flows_and_leaves_others_to_extra() -> None:
+    assert "session_id" in PersonalState.inputs() and "trajectories" in PersonalState.inputs() & TaskState.inputs()
+    state = TaskState.of({"session_id": "s", "freq_threshold": 2})
+    assert state.freq_threshold == 2 and state.extra == {"session_id": "s"}
 
 
 @pytest.mark.parametrize("name", ["fetch_query", "ask_op", "fetch_query_op"])
@@ -320,7 +336,7 @@ def test_an_op_that_is_none_is_refused_when_registered() -> None:
 def test_an_entry_point_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = importlib.metadata.EntryPoint("theirs", "no_such_module_anywhere", registry.ENTRY_POINTS)
     monkeypatch.setattr(registry, "entry_points", lambda *, group: [entry] if group == "reme_core.ops" else [])
-    registry._load.cache_clear()
+    registry.load_ops.cache_clear()
     with pytest.raises(FlowError, match=r"the entry point 'theirs' .* cannot be loaded"):
         registry.find("ask")
     monkeypatch.undo()
@@ -329,16 +345,16 @@ def test_an_entry_point_that_cannot_be_loaded_is_named(monkeypatch: pytest.Monke
 
 def test_an_entry_point_registers_its_ops(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     (tmp_path / "their_ops_module.py").write_text(
-        "from reme_core.ops.registry import op\nfrom reme_core.ops.state import RetrievalState\n"
-        "from reme_core.ops.deps import Deps\n"
+        "from reme_core.flows.registry import op\nfrom reme_core.flows.state import RetrievalState\n"
+        "from reme_core.flows.deps import Deps\n"
         "@op()\nasync def theirs_alone(state: RetrievalState, deps: Deps) -> None: ...\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     entry = importlib.metadata.EntryPoint("theirs", "their_ops_module", registry.ENTRY_POINTS)
     monkeypatch.setattr(registry, "entry_points", lambda *, group: [entry])
-    registry._load.cache_clear()
+    registry.load_ops.cache_clear()
     assert build("theirs_alone").plan.op.name == "theirs_alone"  # type: ignore[union-attr]
-    registry._load.cache_clear()
+    registry.load_ops.cache_clear()
 
 
 async def test_every_op_is_a_span_below_its_flow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reme_core.errors import FlowError
-from reme_core.flow import grammar
-from reme_core.flow.grammar import Call, Node, Parallel, Sequence, parse
+from reme_core.flows import grammar
+from reme_core.flows.grammar import Call, Parallel, Serial, Tree, parse
 
 
-def plain(node: Node) -> object:
+def plain(node: Tree[Call]) -> object:
     """The tree without positions: a call by its name, a sequence as a list, branches as a set-like tuple."""
     if isinstance(node, Call):
         return (node.name, node.arguments) if node.arguments else node.name
-    if isinstance(node, Sequence):
+    if isinstance(node, Serial):
         return [plain(step) for step in node.steps]
     return tuple(plain(branch) for branch in node.branches)
 
@@ -33,6 +33,8 @@ def plain(node: Node) -> object:
         ("a >> (b | (c >> d)) >> e", ["a", ("b", ["c", "d"]), "e"]),
         ("a\n  >> b\n  >> c\n", ["a", "b", "c"]),
         ("((a))", "a"),
+        ("a >> (b >> c)", ["a", "b", "c"]),
+        ("(a | b) | [c]", ("a", "b", "c")),
     ],
 )
 def test_both_seed_grammars_give_the_same_tree(text: str, tree: object) -> None:
@@ -79,6 +81,11 @@ def test_arguments_keep_their_types() -> None:
         ("a; b", "unexpected ';'", 2),
         ("a >> ", "expected the name of an op, not the end", 5),
         ("a(k=__import__('os'))", "expected a value", 5),
+        ("a(k=f'{b}')", "expected a value, not 'f'{b}''", 5),
+        ("a(**k)", "unexpected '*'", 3),
+        ("(a b)", "expected '>>', '|' or the end, not 'b'", 4),
+        ("a(k=1 2)", "expected ',' or ')', not '2'", 7),
+        ("  ä >> b - c", "expected the name of an op, not 'b - c'", 8),
     ],
 )
 def test_a_mistake_is_pointed_at(text: str, problem: str, column: int) -> None:
@@ -106,6 +113,8 @@ def test_bottomless_nesting_is_refused_not_crashed_on() -> None:
         parse("(" * 100_000)
     with pytest.raises(FlowError, match="brackets within each other"):
         parse("a(k=" + "[" * 100_000)
+    with pytest.raises(FlowError, match="too long, or nested too deeply"):
+        parse("a" + ">>a" * 100_000)
 
 
 @given(st.text(alphabet="ab>|()[]-=,'\"\\ 1.\n", max_size=60))
@@ -114,7 +123,7 @@ def test_any_text_is_a_tree_or_a_flow_error(text: str) -> None:
         node = parse(text)
     except FlowError:
         return
-    assert isinstance(node, Call | Sequence | Parallel)
+    assert isinstance(node, Call | Serial | Parallel)
 
 
 def test_the_example_runs() -> None:

@@ -8,28 +8,28 @@ from typing import Any
 
 import pytest
 
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.errors import ConflictError, InputError, LibraryError, NotFoundError
-from reme_core.schema import Kind, Memory
+from reme_core.types import Kind, Memory
 
 Flow = Any
 
 
 @pytest.fixture
-async def filled(reme: AsyncReMe) -> AsyncReMe:
+async def filled(reme: Engine) -> Engine:
     await reme.memories.add(
         "w", [Memory(kind=Kind.TASK, memory_id=n, when_to_use=f"case {n}", content=f"Do {n}.") for n in ("a", "b", "c")]
     )
     return reme
 
 
-async def act(flow: Flow, reme: AsyncReMe, action: str, **request: Any) -> Any:
+async def act(flow: Flow, reme: Engine, action: str, **request: Any) -> Any:
     state = await flow(reme, "vector_store", **{"workspace_id": "w", "action": action, **request})
     return state.report["action_result"]
 
 
 async def test_a_library_is_dumped_into_a_new_folder_and_loaded_elsewhere(
-    filled: AsyncReMe, flow: Flow, tmp_path: Path
+    filled: Engine, flow: Flow, tmp_path: Path
 ) -> None:
     folder = tmp_path / "docs" / "library"
     assert await act(flow, filled, "dump", path=str(folder)) == {"size": 3}
@@ -43,7 +43,7 @@ async def test_a_library_is_dumped_into_a_new_folder_and_loaded_elsewhere(
     assert len(listed) == 3
 
 
-async def test_a_workspace_is_copied_and_cleared(filled: AsyncReMe, flow: Flow) -> None:
+async def test_a_workspace_is_copied_and_cleared(filled: Engine, flow: Flow) -> None:
     assert await act(flow, filled, "copy", workspace_id="twin", src_workspace_id="w") == {"size": 3}
     with pytest.raises(ConflictError, match="not empty"):
         await act(flow, filled, "copy", workspace_id="twin", src_workspace_id="w")
@@ -52,13 +52,13 @@ async def test_a_workspace_is_copied_and_cleared(filled: AsyncReMe, flow: Flow) 
     assert len(await act(flow, filled, "list", workspace_id="twin")) == 3
 
 
-async def test_single_memories_are_deleted_by_id(filled: AsyncReMe, flow: Flow) -> None:
+async def test_single_memories_are_deleted_by_id(filled: Engine, flow: Flow) -> None:
     assert await act(flow, filled, "delete_ids", memory_ids=["a", "gone"]) == {"size": 1}
     assert {row["memory_id"] for row in await act(flow, filled, "list")} == {"b", "c"}
 
 
-async def test_a_long_workspace_is_listed_whole(reme: AsyncReMe, flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reme_core.ops.library._PAGE", 2)
+async def test_a_long_workspace_is_listed_whole(reme: Engine, flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reme_core.flows.ops.library._PAGE", 2)
     await reme.memories.add("w", [f"fact {n}" for n in range(5)])
     assert {row["content"] for row in await act(flow, reme, "list")} == {f"fact {n}" for n in range(5)}
 
@@ -75,7 +75,7 @@ async def test_a_long_workspace_is_listed_whole(reme: AsyncReMe, flow: Flow, mon
     ],
 )
 async def test_what_an_action_lacks_is_named(
-    reme: AsyncReMe, flow: Flow, request_: dict[str, Any], error: type[Exception], problem: str
+    reme: Engine, flow: Flow, request_: dict[str, Any], error: type[Exception], problem: str
 ) -> None:
     with pytest.raises(error, match=problem):
         await flow(reme, "vector_store", **request_)

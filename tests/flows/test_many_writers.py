@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from tests.flows.attempts import answering, attempt, calls, lesson, says, user
 from tests.loopback import Loopback
 
@@ -29,7 +29,7 @@ def posted(number: int) -> dict[str, Any]:
     )
 
 
-async def post_all(reme: AsyncReMe, flow: Flow, numbers: list[int]) -> int:
+async def post_all(reme: Engine, flow: Flow, numbers: list[int]) -> int:
     """Summarise one attempt for each number, `CLIENTS` at a time; how many memories were reported as new."""
     limit = anyio.CapacityLimiter(CLIENTS)
     inserted: list[int] = []
@@ -45,7 +45,7 @@ async def post_all(reme: AsyncReMe, flow: Flow, numbers: list[int]) -> int:
     return sum(inserted)
 
 
-async def test_rules_store_every_attempt_once(reme: AsyncReMe, flow: Flow) -> None:
+async def test_rules_store_every_attempt_once(reme: Engine, flow: Flow) -> None:
     numbers = [*range(REQUESTS), *range(8)]
     inserted = await post_all(reme, flow, numbers)
     stored = await reme.memories.list("w", limit=1000)
@@ -53,9 +53,7 @@ async def test_rules_store_every_attempt_once(reme: AsyncReMe, flow: Flow) -> No
     assert {m.subject for m in stored} == {f"hotel-{number}" for number in range(REQUESTS)}
 
 
-async def test_lessons_of_a_model_are_each_stored_once(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
-) -> None:
+async def test_lessons_of_a_model_are_each_stored_once(reme_with_chat: Engine, flow: Flow, loopback: Loopback) -> None:
     def learned(body: dict[str, Any]) -> dict[str, Any]:
         number, place = re.findall(r"Book hotel (\d+) in (\w+)", body["messages"][-1]["content"])[0]
         return {"lessons": [lesson(f"Booking hotel {number} in {place}", f"Give {number} dates at once.")]}
@@ -67,7 +65,7 @@ async def test_lessons_of_a_model_are_each_stored_once(
 
 
 async def test_one_lesson_that_all_learn_is_stored_once_with_all_its_evidence(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:
     loopback.chat(answering(success_extraction={"lessons": [lesson("Booking a hotel", "Give the dates at once.")]}))
     inserted = await post_all(reme_with_chat, flow, list(range(8)))

@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.errors import InputError
-from reme_core.flow.build import Flow, steps_of
-from reme_core.flow.catalog import Catalog
-from reme_core.flow.overrides import MOST, Overrides, _is_tame, json_schema
-from reme_core.ops import registry
-from reme_core.ops.deps import Deps
-from reme_core.ops.state import RetrievalState
-from reme_core.schema import Kind, Memory, Message
+from reme_core.flows import registry
+from reme_core.flows.build import Flow
+from reme_core.flows.catalog import Catalog
+from reme_core.flows.deps import Deps
+from reme_core.flows.grammar import leaves
+from reme_core.flows.overrides import MOST, Overrides, _has_no_free_text, json_schema
+from reme_core.flows.state import RetrievalState
 from reme_core.settings import ChatSettings, FlowSettings, Settings
+from reme_core.types import Kind, Memory, Message
 from tests.flows.attempts import BOOKED, NOT_BOOKED
 from tests.loopback import Loopback
 
@@ -27,7 +28,7 @@ def made(*overrides: str) -> Settings:
 
 
 def parameters(flow: Flow, op: str) -> dict[str, Any]:
-    (found,) = [step.parameters for step in steps_of(flow.plan) if step.op.name == op]
+    (found,) = [step.parameters for step in leaves(flow.plan) if step.op.name == op]
     return found
 
 
@@ -44,7 +45,7 @@ def parameters(flow: Flow, op: str) -> dict[str, Any]:
 def test_an_op_is_found_by_all_its_names_and_in_every_spelling(config: dict[str, Any]) -> None:
     set_up = made()
     flow = Catalog(set_up).get("retrieve_task_memory")
-    adjusted = Overrides.of(config, set_up).applied_to(flow)
+    adjusted = Overrides.of(config, set_up).apply_to(flow)
     assert parameters(adjusted, "rerank") == {**parameters(flow, "rerank"), "top_k": 7}
     assert parameters(flow, "rerank")["top_k"] is None, "other requests go on as before"
 
@@ -54,13 +55,13 @@ def test_a_request_wins_over_the_settings_and_over_the_text_of_the_flow() -> Non
     catalog = Catalog(set_up)
     config = Overrides.of({"op.recall.params.candidates": 40}, set_up)
     for name in ("mine", "retrieve_task_memory"):
-        assert parameters(config.applied_to(catalog.get(name)), "recall")["candidates"] == 40
+        assert parameters(config.apply_to(catalog.get(name)), "recall")["candidates"] == 40
 
 
 def test_variants_of_ops_go_by_their_own_name() -> None:
     set_up = made("op.strict.backend=rerank", "flow.mine.flow_content=build_query >> recall >> strict >> rerank")
-    flow = Overrides.of({"op.strict.params.top_k": 2}, set_up).applied_to(Catalog(set_up).get("mine"))
-    assert [step.parameters["top_k"] for step in steps_of(flow.plan) if step.op.name == "rerank"] == [2, None]
+    flow = Overrides.of({"op.strict.params.top_k": 2}, set_up).apply_to(Catalog(set_up).get("mine"))
+    assert [step.parameters["top_k"] for step in leaves(flow.plan) if step.op.name == "rerank"] == [2, None]
 
 
 @pytest.mark.parametrize(
@@ -150,12 +151,15 @@ def test_no_parameter_takes_free_text_from_a_request(own_ops: None) -> None:
         with pytest.raises(InputError, match=rf"config\.op\.fetch\.params\.{key}: it takes any text"):
             Overrides.of({f"op.fetch.params.{key}": value}, made())
     free = {
-        (op.name, p.name) for op in registry.all_ops() for p in op.parameters.values() if not _is_tame(p.annotation)
+        (op.name, p.name)
+        for op in registry.all_ops()
+        for p in op.parameters.values()
+        if not _has_no_free_text(p.annotation)
     }
     assert free == {("recall", "kind"), ("fetch", "url"), ("fetch", "headers")}
 
 
-async def test_a_request_sets_how_many_come_back_for_itself_alone(reme: AsyncReMe) -> None:
+async def test_a_request_sets_how_many_come_back_for_itself_alone(reme: Engine) -> None:
     memories = [Memory(kind=Kind.TASK, when_to_use="Booking a flight", content=content) for content in CONTENTS]
     await reme.memories.add("w", memories)
     asked = {"workspace_id": "w", "query": "book a flight", "top_k": 3}
@@ -164,7 +168,7 @@ async def test_a_request_sets_how_many_come_back_for_itself_alone(reme: AsyncReM
         assert len(found.metadata["memory_list"]) == expected
 
 
-async def test_a_request_sets_its_language(reme_with_chat: AsyncReMe, loopback: Loopback) -> None:
+async def test_a_request_sets_its_language(reme_with_chat: Engine, loopback: Loopback) -> None:
     loopback.chat(lambda _: {"lessons": []})
     for config, said in (({"language": "zh"}, "标签之间"), ({}, "between")):
         before = len(loopback.bodies("/chat/completions"))
@@ -177,7 +181,7 @@ async def test_a_request_chooses_among_the_models_that_are_set(settings: Setting
     chat = ChatSettings(model_name="loop-chat", base_url=loopback.url, max_retries=0)
     models = {"default": chat, "small": chat.model_copy(update={"model_name": "loop-small"})}
     loopback.chat(lambda _: {"lessons": []})
-    async with AsyncReMe(settings.model_copy(update={"llm": models})) as reme:
+    async with Engine(settings.model_copy(update={"llm": models})) as reme:
         request = {"workspace_id": "w", "trajectories": [BOOKED], "config": {"op.simple_summary.llm": "small"}}
         await reme.flows.execute("summary_task_memory_simple", request)
     assert {body["model"] for body in loopback.bodies("/chat/completions")} == {"loop-small"}
@@ -190,12 +194,12 @@ async def test_a_flow_with_a_config_of_its_own_keeps_it(settings: Settings, own_
         state.answer = str(state.extra["config"])
 
     flow = FlowSettings(flow_content="look", input_schema={"config": {"type": "object"}})
-    async with AsyncReMe(settings.model_copy(update={"flow": {"mine": flow}})) as reme:
+    async with Engine(settings.model_copy(update={"flow": {"mine": flow}})) as reme:
         assert (await reme.flows.execute("mine", {"config": {"colour": "red"}})).answer == "{'colour': 'red'}"
 
 
 @pytest.mark.parametrize("number", [0, MOST])
-async def test_no_number_within_the_limits_breaks_an_op(reme: AsyncReMe, number: int) -> None:
+async def test_no_number_within_the_limits_breaks_an_op(reme: Engine, number: int) -> None:
     config = {}
     for op in registry.all_ops():
         for parameter in op.parameters.values():

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.errors import ConfigurationError, ModelAnswerError, ModelError
-from reme_core.schema import Kind, Memory
+from reme_core.types import Kind, Memory
 from tests.flows.attempts import (
     ASKED,
     BOOKED,
@@ -34,7 +34,7 @@ def prompts_of(loopback: Loopback, op: str) -> list[str]:
 
 
 async def test_the_model_extracts_validates_and_its_lessons_are_stored(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:
     loopback.chat(
         answering(
@@ -61,7 +61,7 @@ async def test_the_model_extracts_validates_and_its_lessons_are_stored(
 
 
 async def test_prompts_fence_the_record_and_leave_out_system_prompts_and_notes(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:
     loopback.chat(answering())
     sly = attempt(
@@ -79,7 +79,7 @@ async def test_prompts_fence_the_record_and_leave_out_system_prompts_and_notes(
 
 
 async def test_a_low_score_or_an_invalid_verdict_keeps_a_lesson_out_and_is_reported(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:
     verdicts = [
         {"number": 1, "is_valid": True, "score": 0.5},
@@ -97,7 +97,7 @@ async def test_a_low_score_or_an_invalid_verdict_keeps_a_lesson_out_and_is_repor
 
 
 async def test_lessons_without_a_verdict_are_asked_about_again_and_never_dropped_silently(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:
     lessons = {"lessons": [lesson(f"situation {word}", f"Do {word}.") for word in ("apple", "boat")]}
     asked: list[int] = []
@@ -119,7 +119,7 @@ async def test_lessons_without_a_verdict_are_asked_about_again_and_never_dropped
 
 @pytest.mark.parametrize("broken", ["success_extraction", "validation", "simple_summary"])
 async def test_a_model_that_fails_raises_and_stores_nothing(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback, broken: str
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback, broken: str
 ) -> None:
     lessons = {"lessons": [lesson("a", "b c d")]}
     script = {"success_extraction": lessons, "simple_summary": lessons, broken: "I would rather not say."}
@@ -130,7 +130,7 @@ async def test_a_model_that_fails_raises_and_stores_nothing(
     assert await reme_with_chat.memories.list("w") == []
 
 
-async def test_no_lesson_is_an_honest_answer(reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback) -> None:
+async def test_no_lesson_is_an_honest_answer(reme_with_chat: Engine, flow: Flow, loopback: Loopback) -> None:
     loopback.chat(answering())
     state = await flow(reme_with_chat, "summary_task_memory", workspace_id="w", trajectories=[BOOKED])
     assert state.memories == []
@@ -138,7 +138,7 @@ async def test_no_lesson_is_an_honest_answer(reme_with_chat: AsyncReMe, flow: Fl
 
 
 async def test_segments_of_the_model_are_used_by_every_extraction(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:
     loopback.chat(
         answering(segmentation={"segments": [{"last": 3, "goal": "find a flight"}, {"last": 99, "goal": "beyond"}]})
@@ -158,7 +158,7 @@ async def test_segments_of_the_model_are_used_by_every_extraction(
 
 
 async def test_the_query_the_order_and_the_briefing_come_from_the_model(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:
     await reme_with_chat.memories.add(
         "w",
@@ -187,7 +187,7 @@ async def test_the_query_the_order_and_the_briefing_come_from_the_model(
 
 
 async def test_rerank_and_rewrite_by_the_model_can_be_turned_off(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:
     await reme_with_chat.memories.add(
         "w", [Memory(kind=Kind.TASK, when_to_use=f"case {n}", content=f"Do {n}.") for n in "ab"]
@@ -202,9 +202,7 @@ async def test_rerank_and_rewrite_by_the_model_can_be_turned_off(
     assert loopback.bodies("/chat/completions") == []
 
 
-async def test_a_reranker_orders_before_the_chat_model(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
-) -> None:
+async def test_a_reranker_orders_before_the_chat_model(reme_with_chat: Engine, flow: Flow, loopback: Loopback) -> None:
     class Backwards:
         name = "backwards"
 
@@ -226,7 +224,7 @@ async def test_a_reranker_orders_before_the_chat_model(
 
 
 async def test_several_attempts_are_compared_in_one_question(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:
     loopback.chat(answering(simple_comparative={"lessons": [lesson("x", "Look twice.", evidence=[10])]}))
     trajectories = [NOT_BOOKED, BOOKED, CANCELLED]
@@ -240,7 +238,7 @@ async def test_several_attempts_are_compared_in_one_question(
 
 @pytest.mark.parametrize("name", ["summary_task_memory", "summary_task_memory_simple"])
 async def test_chinese_attempts_are_asked_about_in_chinese(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback, name: str
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback, name: str
 ) -> None:
     answer = {"lessons": [lesson("订单号无效时", "先列出订单，再取消。")]}
     loopback.chat(answering(success_extraction=answer, simple_summary=answer))
@@ -251,18 +249,18 @@ async def test_chinese_attempts_are_asked_about_in_chinese(
 
 
 async def test_model_calls_are_logged_for_their_workspace(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:
     loopback.chat(answering())
     await flow(reme_with_chat, "summary_task_memory", workspace_id="w", trajectories=[BOOKED])
-    await reme_with_chat.journal.flush()
+    await reme_with_chat.log_writer.flush()
     rows = await reme_with_chat.database.fetch(
         "w", "select purpose, model, ok from reme.model_call where provider = 'openai'"
     )
     assert ("success_extraction", "loop-chat", True) in rows
 
 
-async def test_react_searches_saves_and_answers(reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback) -> None:
+async def test_react_searches_saves_and_answers(reme_with_chat: Engine, flow: Flow, loopback: Loopback) -> None:
     await reme_with_chat.memories.add(
         "w", Memory(kind=Kind.TASK, when_to_use="Booking a flight", content="Dates as YYYY-MM-DD.")
     )
@@ -289,15 +287,13 @@ async def test_react_searches_saves_and_answers(reme_with_chat: AsyncReMe, flow:
     }
 
 
-async def test_react_ends_where_the_model_never_answers(
-    reme_with_chat: AsyncReMe, flow: Flow, loopback: Loopback
-) -> None:
+async def test_react_ends_where_the_model_never_answers(reme_with_chat: Engine, flow: Flow, loopback: Loopback) -> None:
     function = {"name": "search_memory", "arguments": '{"query": "x"}'}
     loopback.chat({"tool_calls": [{"id": "1", "type": "function", "function": function}]})
     with pytest.raises(ModelAnswerError, match="no answer within 8 steps"):
         await flow(reme_with_chat, "react", workspace_id="w", query=ASKED)
 
 
-async def test_react_without_a_model_says_what_to_set(reme: AsyncReMe, flow: Flow) -> None:
+async def test_react_without_a_model_says_what_to_set(reme: Engine, flow: Flow) -> None:
     with pytest.raises(ConfigurationError, match=r"needs a chat model: set llm\.default\.model_name"):
         await flow(reme, "react", workspace_id="w", query=ASKED)

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.errors import InputError
-from reme_core.ops.drafts import RULES
+from reme_core.flows.drafts import RULES
 from tests.flows.attempts import ASKED, BOOKED, CANCELLED, NOT_BOOKED, attempt, calls, says, user
 
 Flow = Any
 
 
-async def test_a_success_tells_the_tools_in_order_the_fix_and_the_answer(reme: AsyncReMe, flow: Flow) -> None:
+async def test_a_success_tells_the_tools_in_order_the_fix_and_the_answer(reme: Engine, flow: Flow) -> None:
     state = await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[BOOKED])
     done, fix = state.memories
     assert done.when_to_use == f"A task like: {ASKED}"
@@ -26,28 +26,28 @@ async def test_a_success_tells_the_tools_in_order_the_fix_and_the_answer(reme: A
     assert {memory.score for memory in state.memories} == {0.8}
 
 
-async def test_secrets_and_system_prompts_are_not_remembered(reme: AsyncReMe, flow: Flow) -> None:
+async def test_secrets_and_system_prompts_are_not_remembered(reme: Engine, flow: Flow) -> None:
     state = await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[BOOKED, NOT_BOOKED])
     everything = " ".join(memory.model_dump_json() for memory in state.memories)
     assert "sk-very-secret" not in everything
     assert "ACME" not in everything
 
 
-async def test_a_failure_tells_what_was_never_overcome(reme: AsyncReMe, flow: Flow) -> None:
+async def test_a_failure_tells_what_was_never_overcome(reme: Engine, flow: Flow) -> None:
     state = await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[NOT_BOOKED])
     (failed,) = state.memories
     assert 'search_flights(origin="BER", date="tomorrow") failed with “date must be YYYY-MM-DD”' in failed.content
     assert "not accepted: “There are no flights.”" in failed.content
 
 
-async def test_a_loop_is_told_as_leading_nowhere(reme: AsyncReMe, flow: Flow) -> None:
+async def test_a_loop_is_told_as_leading_nowhere(reme: Engine, flow: Flow) -> None:
     stuck = attempt(user("Cross the lake."), *[calls("step", "You are at a hole.", d="left")] * 5, score=0.0)
     state = await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[stuck])
     assert 'step(d="left") was called 5 times with the same result' in state.memories[0].content
     assert "ended without an answer" in state.memories[0].content
 
 
-async def test_an_unscored_attempt_without_an_error_is_not_called_a_failure(reme: AsyncReMe, flow: Flow) -> None:
+async def test_an_unscored_attempt_without_an_error_is_not_called_a_failure(reme: Engine, flow: Flow) -> None:
     unscored = attempt(user("What is 2+2?"), says("4"), score=None)
     state = await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[unscored])
     assert state.memories == []
@@ -57,7 +57,7 @@ async def test_an_unscored_attempt_without_an_error_is_not_called_a_failure(reme
     assert "score" not in memory.content
 
 
-async def test_the_best_and_the_worst_attempt_are_compared(reme: AsyncReMe, flow: Flow) -> None:
+async def test_the_best_and_the_worst_attempt_are_compared(reme: Engine, flow: Flow) -> None:
     trajectories = [BOOKED, NOT_BOOKED, NOT_BOOKED | {"score": 0.4}]
     state = await flow(reme, "summary_task_memory", workspace_id="w", trajectories=trajectories)
     (compared,) = [m for m in state.memories if m.metadata["step_type"] == "comparison"]
@@ -68,19 +68,19 @@ async def test_the_best_and_the_worst_attempt_are_compared(reme: AsyncReMe, flow
     assert compared.metadata["trajectory_scores"] == [1.0, 0.0]
 
 
-async def test_attempts_of_equal_score_are_not_compared(reme: AsyncReMe, flow: Flow) -> None:
+async def test_attempts_of_equal_score_are_not_compared(reme: Engine, flow: Flow) -> None:
     state = await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[NOT_BOOKED, NOT_BOOKED])
     assert "comparison" not in {m.metadata["step_type"] for m in state.memories}
 
 
-async def test_the_other_order_of_tools_is_told(reme: AsyncReMe, flow: Flow) -> None:
+async def test_the_other_order_of_tools_is_told(reme: Engine, flow: Flow) -> None:
     good = attempt(user("Drive."), calls("lock", "ok"), calls("start", "ok"), says("Driving"), score=1.0, task_id="car")
     bad = attempt(user("Drive."), calls("start", "ok"), calls("lock", "ok"), says("Standing"), score=0.0, task_id="car")
     state = await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[good, bad])
     assert any("called lock before start" in memory.content for memory in state.memories)
 
 
-async def test_similar_segments_of_other_tasks_are_compared(reme: AsyncReMe, flow: Flow) -> None:
+async def test_similar_segments_of_other_tasks_are_compared(reme: Engine, flow: Flow) -> None:
     good = attempt(user("Book a flight to Rome."), calls("pay", "ok"), says("Done"), score=1.0, task_id="rome")
     bad = attempt(user("Book a flight to Nice."), calls("ask", "ok"), says("Sorry"), score=0.0, task_id="nice")
     state = await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[good, bad])
@@ -88,7 +88,7 @@ async def test_similar_segments_of_other_tasks_are_compared(reme: AsyncReMe, flo
     assert "succeeded once (task Book a flight to Rome.) and failed once (task Book a flight to Nice.)" in pair.content
 
 
-async def test_chinese_attempts_give_chinese_memories(reme: AsyncReMe, flow: Flow) -> None:
+async def test_chinese_attempts_give_chinese_memories(reme: Engine, flow: Flow) -> None:
     state = await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[CANCELLED])
     done, fix = state.memories
     assert done.when_to_use == "类似的任务：帮我取消昨天下的那个订单"
@@ -99,7 +99,7 @@ async def test_chinese_attempts_give_chinese_memories(reme: AsyncReMe, flow: Flo
     assert "list_orders" in found.answer
 
 
-async def test_the_evidence_is_stored_with_each_memory(reme: AsyncReMe, flow: Flow) -> None:
+async def test_the_evidence_is_stored_with_each_memory(reme: Engine, flow: Flow) -> None:
     messages = [{**m, "message_id": f"m{n}"} for n, m in enumerate(BOOKED["messages"])]
     posted = {**BOOKED, "messages": messages, "metadata": {"episode_id": "run-7"}}
     state = await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[posted])
@@ -109,7 +109,7 @@ async def test_the_evidence_is_stored_with_each_memory(reme: AsyncReMe, flow: Fl
     assert sources["message", "m3"] == '{"error": "date must be YYYY-MM-DD"}'
 
 
-async def test_what_was_learned_is_found_by_a_similar_task(reme: AsyncReMe, flow: Flow) -> None:
+async def test_what_was_learned_is_found_by_a_similar_task(reme: Engine, flow: Flow) -> None:
     await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[BOOKED, CANCELLED])
     state = await flow(
         reme, "retrieve_task_memory", workspace_id="w", query="Find a flight from Paris to Rome", top_k=2
@@ -121,12 +121,12 @@ async def test_what_was_learned_is_found_by_a_similar_task(reme: AsyncReMe, flow
     assert "search_flights" in simple.answer
 
 
-async def test_nothing_known_gives_an_empty_answer(reme: AsyncReMe, flow: Flow) -> None:
+async def test_nothing_known_gives_an_empty_answer(reme: Engine, flow: Flow) -> None:
     state = await flow(reme, "retrieve_task_memory", workspace_id="nobody", query="anything")
     assert (state.answer, state.memories) == ("", [])
 
 
-async def test_a_query_is_made_from_the_last_messages(reme: AsyncReMe, flow: Flow) -> None:
+async def test_a_query_is_made_from_the_last_messages(reme: Engine, flow: Flow) -> None:
     messages = [user(f"word{n} " + "x" * 300) for n in range(5)]
     state = await flow(reme, "retrieve_task_memory", workspace_id="w", query="", messages=messages)
     assert [line.split()[0] for line in state.search_query.split("\n")] == ["word2", "word3", "word4"]
@@ -135,8 +135,8 @@ async def test_a_query_is_made_from_the_last_messages(reme: AsyncReMe, flow: Flo
         await flow(reme, "retrieve_task_memory", workspace_id="w", query="  ")
 
 
-async def test_recall_keeps_a_bound_and_drops_equal_contents(reme: AsyncReMe, flow: Flow) -> None:
-    from reme_core.schema import Kind, Memory
+async def test_recall_keeps_a_bound_and_drops_equal_contents(reme: Engine, flow: Flow) -> None:
+    from reme_core.types import Kind, Memory
 
     same = [Memory(kind=Kind.TASK, when_to_use=f"Booking flight {n}", content="Check the date.") for n in range(3)]
     other = Memory(kind=Kind.TASK, when_to_use="Baking bread", content="Wait for the yeast.")
@@ -151,8 +151,8 @@ async def test_recall_keeps_a_bound_and_drops_equal_contents(reme: AsyncReMe, fl
     assert [memory.content for memory in state.memories] == ["Check the date."]
 
 
-async def test_the_score_filter_leaves_out_what_its_maker_thought_little_of(reme: AsyncReMe, flow: Flow) -> None:
-    from reme_core.schema import Kind, Memory
+async def test_the_score_filter_leaves_out_what_its_maker_thought_little_of(reme: Engine, flow: Flow) -> None:
+    from reme_core.types import Kind, Memory
 
     weak = Memory(kind=Kind.TASK, when_to_use="Booking a flight", content="Guess.", metadata={"confidence": 0.1})
     strong = Memory(kind=Kind.TASK, when_to_use="Booking a flight", content="Look it up.", score=0.8)
@@ -166,7 +166,7 @@ async def test_the_score_filter_leaves_out_what_its_maker_thought_little_of(reme
     assert {memory.content for memory in state.memories} == {"Look it up.", "Ask."}
 
 
-async def test_the_simple_flow_counts_from_nine_tenths(reme: AsyncReMe, flow: Flow) -> None:
+async def test_the_simple_flow_counts_from_nine_tenths(reme: Engine, flow: Flow) -> None:
     trajectories = [BOOKED | {"score": 0.95}]
     state = await flow(reme, "summary_task_memory_simple", workspace_id="w", trajectories=trajectories)
     assert [m.metadata["step_type"] for m in state.memories] == ["success", "fix"]
@@ -174,7 +174,7 @@ async def test_the_simple_flow_counts_from_nine_tenths(reme: AsyncReMe, flow: Fl
     assert [m.metadata["step_type"] for m in strict.memories] == ["failure", "fix"]
 
 
-async def test_the_simple_comparison_groups_by_task(reme: AsyncReMe, flow: Flow) -> None:
+async def test_the_simple_comparison_groups_by_task(reme: Engine, flow: Flow) -> None:
     trajectories = [BOOKED, NOT_BOOKED, CANCELLED]
     state = await flow(reme, "summary_task_memory_comparative", workspace_id="w", trajectories=trajectories)
     (memory,) = state.memories

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.errors import InputError
-from reme_core.schema import Kind, Memory
+from reme_core.types import Kind, Memory
 from tests.flows.attempts import attempt, says, user
 
 Flow = Any
 
 
-async def recalled(reme: AsyncReMe, flow: Flow) -> str:
+async def recalled(reme: Engine, flow: Flow) -> str:
     """Two memories, one retrieval of both; its id."""
     both = [Memory(kind=Kind.TASK, memory_id=n, when_to_use=f"Booking {n}", content=f"Do {n}.") for n in ("a", "b")]
     await reme.memories.add("w", both)
@@ -22,16 +22,16 @@ async def recalled(reme: AsyncReMe, flow: Flow) -> str:
     return str(state.retrieval_id)
 
 
-async def counts(reme: AsyncReMe) -> dict[str, tuple[int, int]]:
+async def counts(reme: Engine) -> dict[str, tuple[int, int]]:
     return {m.memory_id: (m.freq, m.utility) for m in await reme.memories.list("w")}
 
 
-async def helped(reme: AsyncReMe) -> dict[str, bool | None]:
+async def helped(reme: Engine) -> dict[str, bool | None]:
     rows = await reme.database.fetch("w", "select memory_id, helped from reme.retrieval_hit where workspace_id = 'w'")
     return dict(rows)
 
 
-async def test_a_retrieval_id_is_enough_and_counts_once(reme: AsyncReMe, flow: Flow) -> None:
+async def test_a_retrieval_id_is_enough_and_counts_once(reme: Engine, flow: Flow) -> None:
     retrieval = await recalled(reme, flow)
     for _ in range(2):
         state = await flow(
@@ -43,7 +43,7 @@ async def test_a_retrieval_id_is_enough_and_counts_once(reme: AsyncReMe, flow: F
     assert await helped(reme) == {"a": True, "b": True}
 
 
-async def test_memories_named_one_by_one_are_marked_in_the_log_too(reme: AsyncReMe, flow: Flow) -> None:
+async def test_memories_named_one_by_one_are_marked_in_the_log_too(reme: Engine, flow: Flow) -> None:
     await recalled(reme, flow)
     given = [{"memory_id": "a"}, {"memory_id": "gone"}]
     state = await flow(reme, "record_task_memory", workspace_id="w", memory_dicts=given, update_utility=False)
@@ -53,7 +53,7 @@ async def test_memories_named_one_by_one_are_marked_in_the_log_too(reme: AsyncRe
     assert [memory.memory_id for memory in state.memories] == ["a"]
 
 
-async def test_an_attempt_that_names_its_retrieval_settles_it(reme: AsyncReMe, flow: Flow) -> None:
+async def test_an_attempt_that_names_its_retrieval_settles_it(reme: Engine, flow: Flow) -> None:
     retrieval = await recalled(reme, flow)
     posted = attempt(user("Book it."), says("Booked."), score=1.0, retrieval_id=retrieval)
     for _ in range(2):
@@ -62,7 +62,7 @@ async def test_an_attempt_that_names_its_retrieval_settles_it(reme: AsyncReMe, f
     assert (found["a"], found["b"]) == ((1, 1), (1, 1))
 
 
-async def test_another_workspace_cannot_settle_it(reme: AsyncReMe, flow: Flow) -> None:
+async def test_another_workspace_cannot_settle_it(reme: Engine, flow: Flow) -> None:
     retrieval = await recalled(reme, flow)
     await flow(
         reme, "record_task_memory", workspace_id="other", memory_dicts=[], update_utility=True,
@@ -71,7 +71,7 @@ async def test_another_workspace_cannot_settle_it(reme: AsyncReMe, flow: Flow) -
     assert await counts(reme) == {"a": (0, 0), "b": (0, 0)}
 
 
-async def test_an_agent_that_was_given_nothing_has_nothing_to_record(reme: AsyncReMe, flow: Flow) -> None:
+async def test_an_agent_that_was_given_nothing_has_nothing_to_record(reme: Engine, flow: Flow) -> None:
     state = await flow(reme, "record_task_memory", workspace_id="w", memory_dicts=[], update_utility=True)
     assert (state.memories, state.update_result.updated_count) == ([], 0)
 
@@ -84,7 +84,7 @@ async def test_an_agent_that_was_given_nothing_has_nothing_to_record(reme: Async
     ],
 )
 async def test_what_names_no_memory_is_refused(
-    reme: AsyncReMe, flow: Flow, request_: dict[str, Any], problem: str
+    reme: Engine, flow: Flow, request_: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(InputError, match=problem):
         await flow(reme, "record_task_memory", workspace_id="w", **request_)

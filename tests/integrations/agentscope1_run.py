@@ -21,8 +21,8 @@ from agentscope.model import ChatModelBase, ChatResponse
 from agentscope.tool import Toolkit, ToolResponse
 from reme_agentscope import ReMeLongTermMemory
 
-from reme_core.schema import new_id
 from reme_core.testing import Capability, Conversation, Driver, ScriptedModel, clock, validate
+from reme_core.types import new_id
 
 
 class FakeModel(ChatModelBase):
@@ -63,7 +63,7 @@ class AgentScope1Conversation(Conversation):
             await turn
             raise
 
-    def exported(self) -> Any:
+    def export(self) -> Any:
         return self.agent.state_dict()
 
     async def aclose(self) -> None:
@@ -109,8 +109,8 @@ async def tools_are_offered_and_work(url: str) -> None:
     second = await driver.start(model, options)
     model.call("retrieve_from_memory", keywords=["dachshund", "Lisbon"])
     await second.say("What do you know?")
-    assert "Rex is a dachshund." in model.shown
-    assert "Rex lives in Lisbon." in model.shown
+    assert "Rex is a dachshund." in model.last_prompt
+    assert "Rex lives in Lisbon." in model.last_prompt
     await second.aclose()
 
 
@@ -125,8 +125,9 @@ async def interrupted_replies_are_left_out(url: str) -> None:
     turn.cancel()
     await asyncio.wait([turn])
     await conversation.say("In short, please.")
-    reme = await conversation.memory.turn.reme()
-    rows = await reme.database.fetch(workspace, "select role, content from reme.message order by document_id")
+    statement = "select role, content from reme.message order by document_id"
+    reme = conversation.memory.turn.reme
+    rows = await reme.connection.run(lambda engine: engine.database.fetch(workspace, statement))
     assert rows == [("user", "Tell me everything about dogs."), ("user", "In short, please."), ("assistant", "ok")], (
         rows
     )

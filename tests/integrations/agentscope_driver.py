@@ -79,7 +79,7 @@ class AgentScopeConversation(Conversation):
         assert self.last.usage is not None
         return self.last.usage.input_tokens, self.last.usage.output_tokens
 
-    def exported(self) -> Any:
+    def export(self) -> Any:
         state = self.agent.state.model_dump(mode="json")
         assert AgentState.model_validate(json.loads(json.dumps(state))).context == self.agent.state.context
         return state | {"middle": self.agent.state.middle_context}

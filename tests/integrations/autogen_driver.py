@@ -130,7 +130,7 @@ class AutoGenConversation(Conversation):
         used = [message.models_usage for message in self.last.messages if message.models_usage]
         return sum(one.prompt_tokens for one in used), sum(one.completion_tokens for one in used)
 
-    def exported(self) -> Any:
+    def export(self) -> Any:
         assert self.last is not None
         return [message.dump() for message in self.last.messages]
 

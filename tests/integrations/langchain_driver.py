@@ -16,7 +16,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import PrivateAttr
 from reme_langchain import ReMeMiddleware
 
-from reme_core.schema import new_id
 from reme_core.testing import (
     COMPLETION_TOKENS,
     PROMPT_TOKENS,
@@ -27,6 +26,7 @@ from reme_core.testing import (
     ScriptedModel,
     clock,
 )
+from reme_core.types import new_id
 
 ROLES = {"human": "user", "ai": "assistant"}
 
@@ -119,7 +119,7 @@ class LangChainConversation(Conversation):
         spent = self.handler.usage_metadata.values()
         return sum(u["input_tokens"] for u in spent), sum(u["output_tokens"] for u in spent)
 
-    def exported(self) -> Any:
+    def export(self) -> Any:
         if not self.checkpointed:
             return self.history
         values = self.agent.get_state({"configurable": {"thread_id": self.thread}}).values

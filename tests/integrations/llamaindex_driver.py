@@ -130,7 +130,7 @@ class LlamaIndexConversation(Conversation):
     def usage(self) -> tuple[int, int]:
         return self.counter.prompt_llm_token_count, self.counter.completion_llm_token_count
 
-    def exported(self) -> Any:
+    def export(self) -> Any:
         return self.memory.to_dict()
 
     async def aclose(self) -> None:

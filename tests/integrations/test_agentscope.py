@@ -23,10 +23,11 @@ from reme_agentscope import ReMeMiddleware
 
 from reme_core import AsyncReMe
 from reme_core.errors import InputError
+from reme_core.prompts.budget import count_tokens
 from reme_core.settings import Settings
 from reme_core.testing import ScriptedModel, clock, validate
-from reme_core.text.budget import count_tokens
 from tests.integrations.agentscope_driver import AgentScopeDriver, FakeModel
+from tests.integrations.inside import fetch
 from tests.second_environment import CHECKOUT, python_with_version_1  # noqa: F401 - a fixture
 
 TOLD = "My dog Rex lives in Lisbon with my mother."
@@ -50,7 +51,7 @@ def agent_of(model: ScriptedModel, memory: ReMeMiddleware, **options: Any) -> Ag
 
 
 async def stored(reme: AsyncReMe) -> list[Any]:
-    return await reme.database.fetch("alice", "select role, content from reme.message order by document_id")
+    return await fetch(reme, "alice", "select role, content from reme.message order by document_id")
 
 
 @pytest.mark.long
@@ -65,7 +66,7 @@ async def test_a_note_is_shown_and_never_stored(reme: AsyncReMe, model: Scripted
     memory = ReMeMiddleware(reme, "alice")
     agent = agent_of(model, memory)
     await agent.reply(UserMsg(name="user", content="What is Rex?"))
-    assert "dachshund" in model.shown
+    assert "dachshund" in model.last_prompt
     assert "dachshund" not in agent.state.model_dump_json()
     assert agent.state.middle_context == {}
 
@@ -113,7 +114,7 @@ async def test_a_reply_that_waits_for_a_person_goes_on_elsewhere_with_its_note(
     results = [ConfirmResult(confirmed=True, tool_call=call) for call in calls]
     reply = await second.reply(UserConfirmResultEvent(reply_id=asked.reply_id, confirm_results=results))
     assert reply.get_text_content() == "At noon."
-    assert "dachshund" in model.shown
+    assert "dachshund" in model.last_prompt
     assert memory.turn.counts.recalls == 0
     assert [row for row in await stored(reme) if row[0] != "tool"] == [
         ("user", "When does Rex eat?"),
@@ -130,7 +131,7 @@ async def test_the_agent_alone_decides_in_agent_control(reme: AsyncReMe, model: 
     [known] = await reme.memories.list("alice")
     model.call("search_memory", query="Rex")
     await agent.reply(UserMsg(name="user", content="What is Rex?"))
-    assert f"[{known.memory_id}] Rex is a dachshund." in model.shown
+    assert f"[{known.memory_id}] Rex is a dachshund." in model.last_prompt
     assert memory.turn.counts.recalls == 0
     model.call("forget_memory", memory_id=known.memory_id)
     await agent.reply(UserMsg(name="user", content="Forget him."))
@@ -201,7 +202,7 @@ async def test_what_another_process_was_told_is_known_here(
     assert done.returncode == 0, done.stderr
     for workspace, known in (("alice", True), ("bob", False)):
         await agent_of(model, ReMeMiddleware(reme, workspace)).reply(UserMsg(name="user", content=ASKED))
-        assert ("Lisbon" in model.shown) == known
+        assert ("Lisbon" in model.last_prompt) == known
 
 
 # --- version 1, in an environment of its own --------------------------------------------------------------------------

@@ -29,10 +29,11 @@ from reme_autogen import ReMeAssistantAgent, ReMeMemory, ReMeModelContext, ReMeT
 
 from reme_core import AsyncReMe
 from reme_core.errors import ConfigurationError, InputError
+from reme_core.prompts.budget import count_tokens
 from reme_core.settings import Settings
 from reme_core.testing import ScriptedModel, clock, validate
-from reme_core.text.budget import count_tokens
 from tests.integrations.autogen_driver import AutoGenDriver, FakeClient
+from tests.integrations.inside import fetch
 
 TOLD = "My dog Rex lives in Lisbon with my mother."
 ASKED = "Where does my dog Rex live?"
@@ -54,7 +55,7 @@ def agent_of(model: ScriptedModel, memory: ReMeMemory, name: str = "assistant", 
 
 
 async def stored(reme: AsyncReMe, columns: str = "role, content") -> list[Any]:
-    return await reme.database.fetch("alice", f"select {columns} from reme.message order by document_id")
+    return await fetch(reme, "alice", f"select {columns} from reme.message order by document_id")
 
 
 @pytest.mark.long
@@ -183,7 +184,7 @@ async def test_an_agent_round_trips_with_its_memory_and_tools(
     assert isinstance(client, FakeClient)
     client.model.call("search_memory", query="Rex")
     await loaded.run(task=ASKED)
-    assert "Lisbon" in client.model.shown
+    assert "Lisbon" in client.model.last_prompt
     assert loaded._reme.turn.top_k == 7
     await agent.close()
     await loaded.close()
@@ -363,6 +364,6 @@ async def test_what_another_process_was_told_is_known_here(
     )
     assert done.returncode == 0, done.stderr
     await agent_of(model, ReMeMemory(reme, "alice")).run(task=ASKED)
-    assert "Lisbon" in model.shown
+    assert "Lisbon" in model.last_prompt
     await agent_of(model, ReMeMemory(reme, "bob")).run(task=ASKED)
-    assert "Lisbon" not in model.shown
+    assert "Lisbon" not in model.last_prompt

@@ -115,7 +115,7 @@ async def test_tenants_of_one_agent_are_kept_apart(settings: Settings) -> None:
 
         async def say(user: str, text: str) -> str:
             await agent.ainvoke({"messages": [HumanMessage(text)]}, context=Context(user))
-            return model.shown
+            return model.last_prompt
 
         await say("alice", TOLD)
         assert "Lisbon" in await say("alice", ASKED)
@@ -141,7 +141,7 @@ async def test_known_in_another_process(settings: Settings, database_url: str) -
         memory = ReMeMiddleware(sys.argv[1], "alice", spool="memory")
         LangChainConversation(model, memory).say_sync("Where does my dog Rex live?")
         memory.close()
-        print(model.shown)
+        print(model.last_prompt)
     """
     shown = await asyncio.to_thread(
         subprocess.run, [sys.executable, "-c", program, database_url], capture_output=True, text=True, check=True
@@ -162,7 +162,7 @@ async def test_nothing_of_memory_is_in_the_stream_or_the_checkpoint(settings: Se
             async for chunk, _ in agent.astream({"messages": [HumanMessage(ASKED)]}, config, stream_mode="messages")
         ]
     assert texts == ["In Lisbon."]
-    assert "memory_note" in model.shown
+    assert "memory_note" in model.last_prompt
     assert [m.content for m in agent.get_state(config).values["messages"]] == [ASKED, "In Lisbon."]
     assert list(agent.get_state(config).values) == ["messages"]
     stored = json.dumps([str(checkpoint.checkpoint) for checkpoint in saver.list(config)])
@@ -212,8 +212,8 @@ async def test_two_in_one_agent_have_names_and_memories_of_their_own(settings: S
         await LangChainConversation(ScriptedModel(), mine).say(TOLD)
         agent: Any = create_agent(ScriptedChat(model), middleware=[ours, mine])
         await agent.ainvoke({"messages": [HumanMessage("Where do Rex, the dog, and the team's office live?")]})
-        assert "Berlin" in model.shown
-        assert "Lisbon" in model.shown
+        assert "Berlin" in model.last_prompt
+        assert "Lisbon" in model.last_prompt
 
 
 async def test_spans_stand_within_the_callers(settings: Settings) -> None:

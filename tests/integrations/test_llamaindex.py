@@ -51,7 +51,7 @@ async def test_known_in_another_process_and_to_nobody_else(settings: Settings, d
             model = ScriptedModel()
             async with ReMeMemory(sys.argv[1], sys.argv[2], spool="memory") as memory:
                 await LlamaIndexConversation(model, memory).say("Where does my dog Rex live?")
-            print(model.shown)
+            print(model.last_prompt)
         asyncio.run(main())
     """
     for user, knows in (("alice", True), ("bob", False)):
@@ -84,11 +84,11 @@ def test_the_password_is_not_written_down_and_comes_from_the_environment(monkeyp
     url = "postgresql://ada:secret@db.example:5433/memories"
     written = json.dumps(ReMeMemory(url, "alice").to_dict())
     assert "secret" not in written
-    monkeypatch.setattr("reme_llamaindex.connected._passwords", {})  # as in another process
+    monkeypatch.setattr("reme_llamaindex.long_term._passwords", {})  # as in another process
     assert ReMeMemory.from_dict(json.loads(written)).turn.settings.database_url.get_secret_value() == (  # type: ignore[union-attr]
         "user=ada dbname=memories host=db.example port=5433"
     )
-    monkeypatch.setattr("reme_llamaindex.connected._passwords", {})
+    monkeypatch.setattr("reme_llamaindex.long_term._passwords", {})
     monkeypatch.setenv("DATABASE_URL", url)
     assert ReMeMemory.from_dict(json.loads(written)).turn.settings.database_url == SecretStr(url)
 
@@ -104,7 +104,7 @@ async def test_a_context_goes_on_after_it_was_written_down(settings: Settings) -
     async with ReMeMemory.from_dict(written) as again:
         restored: Any = Context.from_dict(agent, context, serializer=JsonSerializer())
         await agent.run(user_msg=ASKED, ctx=restored, memory=again)
-        assert "Lisbon" in model.shown
+        assert "Lisbon" in model.last_prompt
         assert bool(again)
 
 
@@ -114,10 +114,10 @@ async def test_an_engine_asks_once_a_turn_awaited_or_not(settings: Settings) -> 
         model = ScriptedModel()
         engine = SimpleChatEngine.from_defaults(llm=ScriptedLLM(model), memory=memory)
         await engine.achat(ASKED)
-        assert "Lisbon" in model.shown
+        assert "Lisbon" in model.last_prompt
         assert memory.turn.counts.recalls == 1
         engine.chat("And who looks after Rex?")  # within a running loop
-        assert "my mother" in model.shown
+        assert "my mother" in model.last_prompt
         assert (memory.turn.counts.recalls, memory.turn.counts.records) == (2, 2)
 
 
@@ -158,7 +158,7 @@ async def test_a_block_recalls_once_a_turn_and_records_what_leaves_short_term_me
         model = ScriptedModel()
         agent = FunctionAgent(llm=ScriptedLLM(model))
         await agent.run(user_msg=ASKED, memory=memory)
-        assert "Lisbon" in model.shown
+        assert "Lisbon" in model.last_prompt
         assert block.turn.counts.recalls == 1
         words = "with a good many words about nothing in particular."
         for turn in range(6):

@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from reme_core import AsyncReMe
-from reme_core.schema import Message
 from reme_core.settings import Settings
 from reme_core.turn import TurnMemory
+from reme_core.types import Message
+from tests.integrations.inside import fetch
 
 TURNS = 300
 ASKED = "Where does my dog Rex like to sleep?"
@@ -45,8 +46,8 @@ async def test_three_hundred_turns_neither_hide_the_rest_nor_make_a_recall_large
         note = await turn.begin([*present, Message(content=ASKED)], "t1")
         assert [hit.content for hit in note.hits][:1] == [TOLD]
         assert not {hit.content for hit in note.hits} & {m.content for m in seen}
-    await reme.journal.flush()
-    looks = await reme.database.fetch("alice", "select count(*) from reme.retrieval_hit group by retrieval_id")
+    await reme.connection.run(lambda engine: engine.log_writer.flush())
+    looks = await fetch(reme, "alice", "select count(*) from reme.retrieval_hit group by retrieval_id")
     assert 1 <= len(looks) <= 2
     assert max(count for (count,) in looks) <= 100
 
@@ -59,6 +60,6 @@ async def test_a_short_conversation_is_looked_at_once(reme: AsyncReMe) -> None:
     async with TurnMemory(reme, "alice", kinds=["conversation"]) as turn:
         note = await turn.begin([*seen, Message(content=ASKED)], "t1")
     assert len(note.hits) == 5
-    await reme.journal.flush()
-    ((looks,),) = await reme.database.fetch("alice", "select count(*) from reme.retrieval")
+    await reme.connection.run(lambda engine: engine.log_writer.flush())
+    ((looks,),) = await fetch(reme, "alice", "select count(*) from reme.retrieval")
     assert looks == 1

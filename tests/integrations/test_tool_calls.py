@@ -35,11 +35,11 @@ from reme_llamaindex import ReMeMemory as LlamaIndexMemory
 from reme_core import AsyncReMe
 from reme_core.settings import Settings
 from reme_core.testing import Conversation, Driver, ScriptedModel, clock
-from reme_core.tool_call import ToolStatistics
-from reme_core.turn import TurnMemory
-from reme_core.turn_calls import finished
+from reme_core.tools.types import ToolStatistics
+from reme_core.turn import TurnMemory, tool_call_result
 from tests.integrations.agentscope_driver import AgentScopeDriver, FakeModel
 from tests.integrations.autogen_driver import AutoGenDriver, FakeClient
+from tests.integrations.inside import fetch
 from tests.integrations.langchain_driver import LangChainDriver, ScriptedChat
 from tests.integrations.llamaindex_driver import LlamaIndexDriver, ScriptedLLM
 
@@ -97,12 +97,12 @@ async def test_a_success_and_a_failure_are_counted(
     assert (fared["clock"].calls, fared["clock"].success_rate) == (2, 0.5)
     assert "no clock in Atlantis" in fared["clock"].recent_errors[0]
     assert (fared["clock"].time_p50 is not None) == timed
-    given = await reme.database.fetch("alice", "select input from reme.tool_call_result where success")
+    given = await fetch(reme, "alice", "select input from reme.tool_call_result where success")
     assert given == [({"city": "Lisbon"},)]
 
 
 async def test_a_call_that_is_handed_over_again_is_counted_once(reme: AsyncReMe) -> None:
-    call = finished("clock", {}, "noon", True, "session", "message", "call-1")
+    call = tool_call_result("clock", {}, "noon", True, "session", "message", "call-1")
     for _ in range(2):  # the second is another process; the database knows
         async with TurnMemory(reme, "alice", kinds=["tool"]) as turn:
             assert turn.record_calls([call]) == 1
@@ -111,7 +111,7 @@ async def test_a_call_that_is_handed_over_again_is_counted_once(reme: AsyncReMe)
 
 
 async def test_nothing_is_kept_unless_tools_are_among_the_kinds_and_writing_is_on(reme: AsyncReMe) -> None:
-    call = finished("clock", {}, "noon", True)
+    call = tool_call_result("clock", {}, "noon", True)
     for options in ({}, {"kinds": ["tool"], "write": "off"}):
         async with TurnMemory(reme, "alice", **options) as turn:  # type: ignore[arg-type]
             assert turn.record_calls([call]) == 0
@@ -120,14 +120,14 @@ async def test_nothing_is_kept_unless_tools_are_among_the_kinds_and_writing_is_o
 
 async def test_a_call_that_is_refused_does_not_hold_up_messages(reme: AsyncReMe) -> None:
     from reme_core.errors import InputError
-    from reme_core.schema import Message
+    from reme_core.types import Message
 
     async def refuse(*_: Any) -> Any:
         raise InputError("not this one")
 
     async with TurnMemory(reme, "alice", kinds=["tool"], write="awaited") as turn:
         reme.tools.record = refuse  # type: ignore[method-assign]
-        turn.record_calls([finished("clock", {}, "noon", True)])
+        turn.record_calls([tool_call_result("clock", {}, "noon", True)])
         await turn.record([Message(content="Hello.")])
         assert turn.counts.messages == 1
 

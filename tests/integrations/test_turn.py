@@ -23,12 +23,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from reme_core import AsyncReMe, ReMe
 from reme_core.errors import DatabaseUnavailableError, InputError, ReMeError
 from reme_core.models import ModelCall
-from reme_core.notes import NOTE_METADATA
-from reme_core.schema import Kind, Message, ToolCall
 from reme_core.settings import Settings
 from reme_core.testing import Gate
-from reme_core.turn import TurnMemory
-from reme_core.turn_tools import MemoryTools
+from reme_core.turn import NOTE_METADATA, MemoryTools, TurnMemory
+from reme_core.types import Kind, Message, ToolCall
+from tests.integrations.inside import engine_of, fetch
 
 TOLD = "My dog Rex lives in Lisbon with my mother."
 ASKED = "Where does my dog Rex live?"
@@ -53,7 +52,7 @@ def gate(database_url: str) -> Iterator[Gate]:
 
 
 async def stored(reme: AsyncReMe, workspace: str = "alice") -> list[str]:
-    rows = await reme.database.fetch(workspace, "select content from reme.message order by document_id")
+    rows = await fetch(reme, workspace, "select content from reme.message order by document_id")
     return [row[0] for row in rows]
 
 
@@ -132,11 +131,11 @@ async def test_nothing_crosses_workspaces(reme: AsyncReMe) -> None:
 
 async def test_nothing_crosses_workspaces_that_share_their_connections(reme: AsyncReMe) -> None:
     async with TurnMemory(reme, "alice", write="awaited") as alice:
-        bob = alice.beside("bob")
+        bob = alice.for_workspace("bob")
         await alice.record([Message(content=TOLD)], "t1")
         assert await alice.begin(ASKED, "t2")
         assert not await bob.begin(ASKED, "t2")
-        assert not await bob.search(ASKED)
+        assert not await bob.recall(ASKED)
         await bob.record([Message(content="Rex is my cat.")], "t1")
     assert await stored(reme, "bob") == ["Rex is my cat."]
     assert await stored(reme) == [TOLD]
@@ -243,9 +242,9 @@ async def test_a_dead_database_is_an_error_where_asked(gate: Gate, tmp_path: Pat
 KILLED = """
 import asyncio, os, sys
 from pathlib import Path
-from reme_core.schema import Message
-from reme_core.settings import Settings
+from reme_core.types import Message
 from reme_core.turn import TurnMemory
+from reme_core.settings import Settings
 
 async def main(url, folder):
     turn = TurnMemory(Settings(database_url=url, data_dir=Path(folder)), "alice", patience=0.5)
@@ -282,14 +281,15 @@ async def test_a_message_that_is_refused_does_not_hold_up_others(
     reme: AsyncReMe, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with TurnMemory(reme, "alice", write="awaited") as turn:
-        take = reme.record
+        engine = await engine_of(reme)
+        take = engine.record
 
         async def refuse_bad(workspace: str, messages: Any, **options: Any) -> Any:
             if messages[0].content == "bad":
                 raise InputError("this one is bad")
             return await take(workspace, messages, **options)
 
-        monkeypatch.setattr(reme, "record", refuse_bad)
+        monkeypatch.setattr(engine, "record", refuse_bad)
         with caplog.at_level(logging.ERROR):
             await turn.record([Message(content="bad")])
         assert "cannot be recorded: this one is bad" in caplog.text
@@ -346,8 +346,8 @@ async def test_a_synchronous_memory_can_be_shared(settings: Settings) -> None:
 async def test_what_was_given_open_stays_open(reme: AsyncReMe) -> None:
     async with TurnMemory(reme, "alice") as turn:
         await turn.begin(ASKED)
-        assert await turn.reme() is reme
-    assert reme.loop is not None
+        assert turn.reme is reme
+    assert not reme.connection.is_closed
 
 
 async def test_nothing_connects_again_when_what_was_given_is_closed(settings: Settings) -> None:
@@ -449,20 +449,20 @@ async def test_clearing_forgets_the_workspace_and_no_other(reme: AsyncReMe) -> N
 async def test_what_models_cost_is_told_once(turn: TurnMemory, reme: AsyncReMe) -> None:
     await turn.begin(ASKED)
     for purpose, workspace in (("summary", "alice"), ("embed_query", "alice"), ("summary", "bob")):
-        for listener in reme.journal.listeners:
+        for listener in (await engine_of(reme)).log_writer.listeners:
             listener(workspace, ModelCall("p", "m", purpose, 10, 4))
     spent = turn.take_usage()
     assert (spent.prompt_tokens, spent.completion_tokens, spent.calls) == (10, 4, 1)
     assert turn.take_usage().calls == 0
     await turn.aclose()
-    assert reme.journal.listeners == []
+    assert (await engine_of(reme)).log_writer.listeners == []
 
 
 async def test_spans_stand_under_the_callers(turn: TurnMemory, monkeypatch: pytest.MonkeyPatch) -> None:
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr("reme_core.turn.tracer", provider.get_tracer("test"))
+    monkeypatch.setattr("reme_core.turn.memory.tracer", provider.get_tracer("test"))
     with provider.get_tracer("framework").start_as_current_span("agent") as agent:
         await turn.record([Message(content=TOLD)], "t1")
         await turn.begin(ASKED, "t2")

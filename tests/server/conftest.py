@@ -16,20 +16,20 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.server.http import create_app
 from reme_core.settings import Settings
 
 
 @pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
+async def reme(settings: Settings) -> AsyncIterator[Engine]:
     """Memory on a database of the test's own; offline rules and the offline embedder serve."""
-    async with AsyncReMe(settings) as opened:
+    async with Engine(settings) as opened:
         yield opened
 
 
 @pytest.fixture
-def app(reme: AsyncReMe) -> FastAPI:
+def app(reme: Engine) -> FastAPI:
     """The HTTP service over it."""
     return create_app(reme)
 

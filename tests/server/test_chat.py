@@ -6,29 +6,30 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from reme_core import AsyncReMe, Settings
+from reme_core import Settings
 from reme_core.chat import Chat
 from reme_core.cli.chat import COMMANDS, Terminal
+from reme_core.engine import Engine
 from reme_core.errors import InputError, ModelError
-from reme_core.schema import Memory, Message
 from reme_core.settings import ChatSettings
+from reme_core.types import Memory, Message
 from tests.loopback import Loopback
 
 
 @pytest.fixture
-async def offline(settings: Settings) -> AsyncIterator[AsyncReMe]:
+async def offline(settings: Settings) -> AsyncIterator[Engine]:
     """A memory without a chat model."""
     settings.worker.embedded = False
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         yield reme
 
 
 @pytest.fixture
-async def reme(settings: Settings, loopback: Loopback) -> AsyncIterator[AsyncReMe]:
+async def reme(settings: Settings, loopback: Loopback) -> AsyncIterator[Engine]:
     """A memory whose chat model is the loopback server."""
     settings.worker.embedded = False
     settings.llm["default"] = ChatSettings(model_name="scripted", base_url=loopback.url, max_retries=0)
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         yield reme
 
 
@@ -37,7 +38,7 @@ def prompts(loopback: Loopback) -> list[list[dict[str, str]]]:
     return [body["messages"] for body in loopback.bodies("/chat/completions")]
 
 
-async def test_an_answer_rests_on_memories_and_says_which(reme: AsyncReMe, loopback: Loopback) -> None:
+async def test_an_answer_rests_on_memories_and_says_which(reme: Engine, loopback: Loopback) -> None:
     await reme.memories.add("alice", "She is a vegetarian.")
     loopback.chat("How about a lentil stew?")
     answer = await Chat(reme, "alice").chat_with_memory("What should I cook tonight?")
@@ -48,7 +49,7 @@ async def test_an_answer_rests_on_memories_and_says_which(reme: AsyncReMe, loopb
     assert "She is a vegetarian." in system["content"]
 
 
-async def test_what_is_said_in_one_conversation_is_known_in_the_next(reme: AsyncReMe, loopback: Loopback) -> None:
+async def test_what_is_said_in_one_conversation_is_known_in_the_next(reme: Engine, loopback: Loopback) -> None:
     loopback.chat("Noted.")
     await Chat(reme, "alice").chat_with_memory("My sister Maria lives in Porto.")
     await Chat(reme, "alice").chat_with_memory("Where does my sister live?")
@@ -58,7 +59,7 @@ async def test_what_is_said_in_one_conversation_is_known_in_the_next(reme: Async
     assert "Porto" not in of_bob
 
 
-async def test_history_is_shown_as_asked_for(reme: AsyncReMe, loopback: Loopback) -> None:
+async def test_history_is_shown_as_asked_for(reme: Engine, loopback: Loopback) -> None:
     loopback.chat("yes")
     chat = Chat(reme, "alice")
     for text in ("one", "two", "three"):
@@ -71,7 +72,7 @@ async def test_history_is_shown_as_asked_for(reme: AsyncReMe, loopback: Loopback
     assert shown[4] == ["five"]
 
 
-async def test_temporary_memories_are_shown_and_not_kept(reme: AsyncReMe, loopback: Loopback) -> None:
+async def test_temporary_memories_are_shown_and_not_kept(reme: Engine, loopback: Loopback) -> None:
     loopback.chat("ok")
     chat = Chat(reme, "alice")
     await chat.chat_with_memory("Shall we go out?", temporary_memories=["It is raining."], memory_prompt="Know this:")
@@ -81,14 +82,14 @@ async def test_temporary_memories_are_shown_and_not_kept(reme: AsyncReMe, loopba
     assert "It is raining." not in prompts(loopback)[1][0]["content"]
 
 
-async def test_an_answer_that_shall_not_be_remembered_is_not(reme: AsyncReMe, loopback: Loopback) -> None:
+async def test_an_answer_that_shall_not_be_remembered_is_not(reme: Engine, loopback: Loopback) -> None:
     loopback.chat("a secret answer")
     await Chat(reme, "alice").chat_with_memory("hello there", remember_response=False)
     stored = await reme.database.fetch("alice", "select role, content from reme.message")
     assert stored == [("user", "hello there")]
 
 
-async def test_what_the_human_said_is_kept_when_the_model_fails(reme: AsyncReMe, loopback: Loopback) -> None:
+async def test_what_the_human_said_is_kept_when_the_model_fails(reme: Engine, loopback: Loopback) -> None:
     loopback.fail(500, times=9)
     chat = Chat(reme, "alice")
     with pytest.raises(ModelError):
@@ -98,7 +99,7 @@ async def test_what_the_human_said_is_kept_when_the_model_fails(reme: AsyncReMe,
     assert stored == [("user", "I moved to Lisbon.")]
 
 
-async def test_without_a_model_it_says_so_and_shows_what_it_remembers(offline: AsyncReMe) -> None:
+async def test_without_a_model_it_says_so_and_shows_what_it_remembers(offline: Engine) -> None:
     await offline.memories.add("alice", "她喜欢早上喝咖啡工作")
     chat = Chat(offline, "alice")
     assert "llm.default" in (await chat.chat_with_memory("hello")).answer
@@ -111,7 +112,7 @@ async def test_without_a_model_it_says_so_and_shows_what_it_remembers(offline: A
 
 
 async def test_every_command_of_the_terminal_does_what_it_says(
-    offline: AsyncReMe, capsys: pytest.CaptureFixture[str]
+    offline: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal = Terminal(offline, Chat(offline, "alice"), "", "")
     terminal.console.width = 200
@@ -143,7 +144,7 @@ async def test_every_command_of_the_terminal_does_what_it_says(
 
 
 async def test_brackets_and_apostrophes_are_kept_as_they_were_typed(
-    offline: AsyncReMe, capsys: pytest.CaptureFixture[str]
+    offline: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal = Terminal(offline, Chat(offline, "alice"), "", "")
     terminal.console.width = 200
@@ -159,7 +160,7 @@ async def test_brackets_and_apostrophes_are_kept_as_they_were_typed(
 
 
 async def test_a_memory_is_named_by_the_id_that_the_list_shows(
-    offline: AsyncReMe, capsys: pytest.CaptureFixture[str]
+    offline: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal = Terminal(offline, Chat(offline, "alice"), "", "")
     for memory_id in ("12345678aaaa", "12345678bbbb", "87654321aaaa"):
@@ -173,9 +174,7 @@ async def test_a_memory_is_named_by_the_id_that_the_list_shows(
     assert len(await offline.memories.list("alice")) == 2
 
 
-async def test_why_is_readable_in_a_terminal_of_80_columns(
-    offline: AsyncReMe, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_why_is_readable_in_a_terminal_of_80_columns(offline: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     said = "The heating in our flat broke down in the coldest week."
     await offline.record("alice", [Message(content=said, author="Ann", session_id="monday")])
     terminal = Terminal(offline, Chat(offline, "alice"), "", "")

@@ -15,8 +15,8 @@ import reme_core
 from reme_core import ReMe
 from reme_core.cli import main
 from reme_core.cli.main import _is_assignment
-from reme_core.schema import Memory, Message, Source
 from reme_core.settings import Settings
+from reme_core.types import Memory, Message, Source
 
 UNREACHABLE_MODEL = [
     part
@@ -190,7 +190,7 @@ def test_settings_come_from_file_and_from_either_side_of_the_name(configured: st
     reme("recall", "tea", "-w", "alice", "--config", str(file))
     reme("--set", "recall.log=false", "recall", "tea", "-w", "alice")
     with ReMe(database_url=configured) as opened:
-        assert opened._background.wait(lambda r: r.database.fetch("alice", "select query from reme.retrieval")) == []
+        assert opened.connection.wait(lambda e: e.database.fetch("alice", "select query from reme.retrieval")) == []
 
 
 def test_the_schema_is_brought_up_to_date(empty_database_url: str, monkeypatch: pytest.MonkeyPatch, reme: Reme) -> None:
@@ -290,7 +290,7 @@ def test_brackets_are_text_wherever_they_are_shown(reme: Reme) -> None:
 def test_a_database_of_a_newer_release_is_not_told_to_upgrade(configured: str, reme: Reme) -> None:
     with psycopg.connect(configured, autocommit=True) as connection:
         connection.execute("update reme.alembic_version set version_num = '9999'")
-    assert "A newer release of reme-core made it" in reme("db", "status", code=4)
+    assert "made by a newer release of reme-core" in reme("db", "status", code=4)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from reme_core import ReMe
 from reme_core.cli.plot import line_plot
 from reme_core.compat import agent_memory as compat
-from reme_core.experience import Episode
+from reme_core.episodes.rules import Episode
 from reme_core.settings import Settings
 from tests.server.test_cli import Reme
 from tests.unit.compat.histories import history

@@ -13,6 +13,7 @@ import pytest
 
 from reme_core.compat.command_line import settings_of
 from reme_core.errors import ConfigurationError
+from reme_core.settings import Settings
 from tests.loopback import Loopback
 from tests.server.conftest import Process
 
@@ -63,6 +64,42 @@ def test_env_files_are_searched_upwards_and_hold_the_flow_variables(
     settings = settings_of(["backend=http"])
     assert settings.llm["default"].api_key.get_secret_value() == "sk-1"
     assert settings.embedding_model["default"].base_url == "http://127.0.0.1:1/v1"
+
+
+def test_every_setting_is_an_environment_variable_too(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("http: {port: 1, host: 127.0.0.2}\nlanguage: en\n")
+    environ = {
+        "REME_HTTP__PORT": "2",
+        "REME_LANGUAGE": "",
+        "REME_LLM__SMALL__MODEL_NAME": "Qwen",
+        "REME_LLM__SMALL__API_KEY": "12",
+        "REME_OP__RERANK__PARAMS": '{"top_k": 7}',
+        "DATABASE_URL": "postgresql://old",
+        "REME_DATABASE_URL": "postgresql://new",
+    }
+    settings = Settings.load("mcp.port=3", config=tmp_path / "mine.yaml", environ=environ)
+    assert (settings.http.port, settings.http.host, settings.language, settings.mcp.port) == (2, "127.0.0.2", "en", 3)
+    assert settings.llm["small"].model_name == "Qwen" and settings.llm["small"].api_key.get_secret_value() == "12"
+    assert settings.op["rerank"].params == {"top_k": 7}
+    assert settings.database_url and settings.database_url.get_secret_value() == "postgresql://new"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("REME_HTTP__PRT", "1", r"unknown setting 'http\.prt'; did you mean 'http\.port'\?"),
+        ("REME_HTTP__PORT", "many", "http.port: Input should be a valid integer"),
+        ("REME_LIBRARY_DIRS", "/tmp", "library_dirs: Input should be a valid list"),
+    ],
+)
+def test_a_wrong_environment_variable_is_named_like_any_setting(name: str, value: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        Settings.load(environ={name: value})
+
+
+def test_settings_that_are_made_by_hand_do_not_look_into_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REME_HTTP__PORT", "2")
+    assert Settings().http.port == 8002
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from tests.flows.attempts import attempt, calls, says, user
 
 Client = httpx.AsyncClient
@@ -27,7 +27,7 @@ def booking(number: int) -> dict[str, Any]:
     )
 
 
-async def test_32_summaries_of_16_clients_are_all_stored_and_none_twice(client: Client, reme: AsyncReMe) -> None:
+async def test_32_summaries_of_16_clients_are_all_stored_and_none_twice(client: Client, reme: Engine) -> None:
     waiting = list(range(32))
     made: dict[str, int] = {}
 
@@ -48,7 +48,7 @@ async def test_32_summaries_of_16_clients_are_all_stored_and_none_twice(client: 
     assert len(contents) == len(set(contents))
 
 
-async def test_the_same_summary_posted_by_16_clients_at_once_is_stored_once(client: Client, reme: AsyncReMe) -> None:
+async def test_the_same_summary_posted_by_16_clients_at_once_is_stored_once(client: Client, reme: Engine) -> None:
     body = {"workspace_id": "shared", "trajectories": [booking(1)]}
     answers = await asyncio.gather(*(client.post("/summary_task_memory", json=body) for _ in range(16)))
     assert {answer.status_code for answer in answers} == {200}
@@ -60,7 +60,7 @@ async def test_the_same_summary_posted_by_16_clients_at_once_is_stored_once(clie
     assert len(contents) == len(set(contents))
 
 
-async def test_health_never_waits_for_a_request_that_waits(client: Client, reme: AsyncReMe) -> None:
+async def test_health_never_waits_for_a_request_that_waits(client: Client, reme: Engine) -> None:
     held = [await reme.database._pool.getconn() for _ in range(reme.settings.pool_size)]  # type: ignore[union-attr]
     stuck = asyncio.create_task(client.post("/retrieve_task_memory", json={"query": "x"}))
     await asyncio.sleep(0.1)

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.errors import DatabaseUnavailableError, ModelAnswerError, ModelUnavailableError
 from reme_core.server.http import create_app
 from tests.server.conftest import connected
@@ -83,7 +83,7 @@ async def test_a_request_id_of_the_caller_comes_back_unless_it_is_unusable(clien
     ],
 )
 async def test_a_failure_inside_is_told_without_its_inside(
-    reme: AsyncReMe,
+    reme: Engine,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     error: Exception,
@@ -104,7 +104,7 @@ async def test_a_failure_inside_is_told_without_its_inside(
     assert response.json()["request_id"] in caplog.text
 
 
-async def test_a_body_beyond_the_limit_is_refused_announced_or_not(reme: AsyncReMe) -> None:
+async def test_a_body_beyond_the_limit_is_refused_announced_or_not(reme: Engine) -> None:
     reme.settings.http.max_body_bytes = 1_000
 
     async def pieces() -> Any:
@@ -118,7 +118,7 @@ async def test_a_body_beyond_the_limit_is_refused_announced_or_not(reme: AsyncRe
             assert (response.status_code, response.json()["code"]) == (413, "too_large")
 
 
-async def test_a_request_that_takes_too_long_is_cancelled(reme: AsyncReMe, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_takes_too_long_is_cancelled(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[str] = []
 
     async def dawdle(*_: Any, **__: Any) -> None:

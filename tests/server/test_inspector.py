@@ -9,7 +9,7 @@ import httpx
 from fastapi import FastAPI
 
 from reme_core import Episode
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.server import inspector
 
 SCRIPT = (Path(inspector.__file__).parent / "inspector.js").read_text(encoding="utf-8")
@@ -47,7 +47,7 @@ def test_everything_that_the_page_asks_for_is_there(app: FastAPI) -> None:
     assert used <= set(re.findall(r'id="([\w-]+)"', page))
 
 
-async def test_learning_curves_come_by_task(client: httpx.AsyncClient, reme: AsyncReMe) -> None:
+async def test_learning_curves_come_by_task(client: httpx.AsyncClient, reme: Engine) -> None:
     for number, score in enumerate((0.2, 0.8)):
         await reme.episodes.record("alice", Episode(episode_id=f"e{number}", task_id="t", score=score))
     await reme.episodes.record("alice", Episode(task_id="other", score=1))

@@ -7,10 +7,10 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from reme_core.app import AsyncReMe
-from reme_core.schema import now
+from reme_core.engine import Engine
 from reme_core.server.auth import ApiKeys
 from reme_core.server.service import Service
+from reme_core.types import now
 
 Client = httpx.AsyncClient
 
@@ -47,7 +47,7 @@ async def test_a_key_that_is_not_quite_one_is_refused(client: Client, keys: ApiK
     assert (await client.get("/v1/workspaces", headers=headers)).status_code == 401  # type: ignore[arg-type]
 
 
-async def test_a_key_opens_its_workspaces_and_no_other(client: Client, keys: ApiKeys, reme: AsyncReMe) -> None:
+async def test_a_key_opens_its_workspaces_and_no_other(client: Client, keys: ApiKeys, reme: Engine) -> None:
     for name in ("mine", "yours"):
         await reme.memories.add(name, f"The secret of {name}.")
     headers = bearer(await keys.create("me", ["mine"]))
@@ -73,7 +73,7 @@ async def test_revoked_and_expired_keys_open_nothing_and_the_door_stays_shut(cli
     assert (await client.get("/v1/workspaces")).status_code == 200
 
 
-async def test_the_database_holds_no_key(keys: ApiKeys, reme: AsyncReMe) -> None:
+async def test_the_database_holds_no_key(keys: ApiKeys, reme: Engine) -> None:
     key = await keys.create("ops")
     secret = key.split("_", 2)[2]
     async with reme.database.maintenance() as connection:

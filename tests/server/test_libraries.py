@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from reme_core.app import AsyncReMe
-from reme_core.schema import Kind, Memory
+from reme_core.engine import Engine
+from reme_core.types import Kind, Memory
 
 Client = httpx.AsyncClient
 Json = dict[str, Any]
@@ -36,7 +36,7 @@ def result(response: httpx.Response) -> Any:
 
 
 async def test_a_dump_on_the_local_store_holds_everything_and_loads_again(
-    client: Client, reme: AsyncReMe, library: Path
+    client: Client, reme: Engine, library: Path
 ) -> None:
     situations = [f"Step {number}" for number in range(3)]
     await reme.memories.add("w", [Memory(kind=Kind.TASK, when_to_use=s, content=f"Do {s}.") for s in situations])
@@ -51,7 +51,7 @@ async def test_a_dump_on_the_local_store_holds_everything_and_loads_again(
     assert {memory["workspace_id"] for memory in listed} == {"other"}, "a library takes the name it is loaded under"
 
 
-async def test_workspaces_are_copied_and_deleted_and_single_memories_too(client: Client, reme: AsyncReMe) -> None:
+async def test_workspaces_are_copied_and_deleted_and_single_memories_too(client: Client, reme: Engine) -> None:
     added = await reme.memories.add("a", ["One.", "Two."])
     assert result(await acted(client, "copy", "b", src_workspace_id="a")) == {"size": 2}
     assert result(await acted(client, "delete_ids", "a", memory_ids=[added[0].memory_id])) == {"size": 1}
@@ -66,7 +66,7 @@ async def test_workspaces_are_copied_and_deleted_and_single_memories_too(client:
 )
 @pytest.mark.parametrize("action", ["load", "dump"])
 async def test_no_path_leads_out_of_the_configured_folders(
-    client: Client, reme: AsyncReMe, library: Path, tmp_path: Path, path: str, action: str
+    client: Client, reme: Engine, library: Path, tmp_path: Path, path: str, action: str
 ) -> None:
     (library / "outside").symlink_to(tmp_path)
     (tmp_path / "w.jsonl").write_text('{"content": "private"}\n', encoding="utf-8")

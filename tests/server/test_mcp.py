@@ -22,9 +22,9 @@ from mcp.shared.memory import create_connected_server_and_client_session as conn
 from mcp.types import CallToolResult, TextContent
 from pydantic import AnyUrl
 
-from reme_core.app import AsyncReMe
-from reme_core.schema import Kind, Memory
+from reme_core.engine import Engine
 from reme_core.server.mcp import create_server
+from reme_core.types import Kind, Memory
 from tests.server.conftest import Process
 
 SAID = {"role": "user", "content": "我喜欢早上喝咖啡工作"}
@@ -57,7 +57,7 @@ def structured(result: CallToolResult) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def session(reme: AsyncReMe) -> AsyncIterator[ClientSession]:
+async def session(reme: Engine) -> AsyncIterator[ClientSession]:
     """A client of a server in this process."""
     task_done = asyncio.Event()
     ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
@@ -101,7 +101,7 @@ async def test_an_error_tells_the_model_what_to_do(session: ClientSession) -> No
         assert told in text_of(result)
 
 
-async def test_memories_can_be_browsed_as_resources(session: ClientSession, reme: AsyncReMe) -> None:
+async def test_memories_can_be_browsed_as_resources(session: ClientSession, reme: Engine) -> None:
     (memory,) = await reme.memories.add("alice/bob 茶", "Rex is a dog.")
     (resource,) = (await session.list_resources()).resources
     listed = json.loads((await session.read_resource(resource.uri)).contents[0].text)  # type: ignore[union-attr]
@@ -117,7 +117,7 @@ async def test_memories_can_be_browsed_as_resources(session: ClientSession, reme
         await session.read_resource(AnyUrl("reme://elsewhere/x"))
 
 
-async def test_a_prompt_puts_what_is_remembered_before_the_question(session: ClientSession, reme: AsyncReMe) -> None:
+async def test_a_prompt_puts_what_is_remembered_before_the_question(session: ClientSession, reme: Engine) -> None:
     await reme.memories.add("w", Memory(kind=Kind.OBSERVATION, content="Rex is a dog."))
     (prompt,) = (await session.list_prompts()).prompts
     given = await session.get_prompt(prompt.name, {"query": "Who is Rex?", "workspace_id": "w"})

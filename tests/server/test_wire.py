@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from reme_core.app import AsyncReMe
-from reme_core.schema import Kind, Memory
+from reme_core.engine import Engine
+from reme_core.types import Kind, Memory
 from tests.flows.attempts import BOOKED, NOT_BOOKED, attempt, says, user
 
 Json = dict[str, Any]
@@ -33,7 +33,7 @@ async def test_health_answers_as_reme_did(client: Client) -> None:
     assert response.content == b'{"status":"healthy"}'
 
 
-async def test_every_flow_is_an_endpoint(client: Client, reme: AsyncReMe) -> None:
+async def test_every_flow_is_an_endpoint(client: Client, reme: Engine) -> None:
     listed = [flow["name"] for flow in (await client.get("/list")).json()]
     assert listed == reme.flows.catalog.names()
     document = (await client.get("/openapi.json")).json()
@@ -92,7 +92,7 @@ async def test_tool_calls_are_read_flat_nested_and_with_objects(client: Client) 
         assert any("weather" in memory["content"] for memory in made["metadata"]["memory_list"]), form
 
 
-async def test_what_postgres_cannot_store_does_not_lose_a_trajectory(client: Client, reme: AsyncReMe) -> None:
+async def test_what_postgres_cannot_store_does_not_lose_a_trajectory(client: Client, reme: Engine) -> None:
     steps = [user("Read the file a.bin \0"), says("It holds \0\0, \ud800 and text. 😀")]
     content = json.dumps({"workspace_id": "w", "trajectories": [attempt(steps, score=1.0)]})
     headers = {"Content-Type": "application/json"}
@@ -111,22 +111,22 @@ async def test_one_use_without_success_is_recorded_and_unhelpful_memories_are_de
     assert gone["metadata"]["update_result"]["deleted_count"] == 1
 
 
-async def test_the_score_that_comes_back_is_the_stored_one(client: Client, reme: AsyncReMe) -> None:
+async def test_the_score_that_comes_back_is_the_stored_one(client: Client, reme: Engine) -> None:
     await reme.memories.add("w", Memory(kind=Kind.TASK, when_to_use="Booking", content="Book early.", score=0.123))
     for flow in ("retrieve_task_memory", "retrieve_task_memory_simple"):
         found = await posted(client, flow, workspace_id="w", query="Booking")
         assert [memory["score"] for memory in found["metadata"]["memory_list"]] == [0.123]
 
 
-async def test_a_message_of_2023_stays_of_2023(client: Client, reme: AsyncReMe) -> None:
-    said = user("I moved to Berlin yesterday.", time_created="2023-05-08 12:00:00")
+async def test_a_message_of_2023_stays_of_2023(client: Client, reme: Engine) -> None:
+    said = user("I moved to Berlin with my sister Ada yesterday.", time_created="2023-05-08 12:00:00")
     await posted(client, "summary_personal_memory", workspace_id="w", trajectories=[{"messages": [said]}])
     memories = await reme.memories.list("w")
     assert memories
     assert {memory.observed_at.year for memory in memories if memory.observed_at} == {2023}
 
 
-async def test_the_same_post_twice_stores_its_memories_once(client: Client, reme: AsyncReMe) -> None:
+async def test_the_same_post_twice_stores_its_memories_once(client: Client, reme: Engine) -> None:
     for _ in range(2):
         await posted(client, "summary_task_memory", workspace_id="w", trajectories=[BOOKED, NOT_BOOKED])
     contents = [memory.content for memory in await reme.memories.list("w")]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from pydantic import SecretStr
 
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.settings import EmbeddingSettings, Settings
 from tests.loopback import Loopback
 
@@ -24,7 +24,7 @@ def with_model(settings: Settings, loopback: Loopback) -> Callable[[str], Settin
 
 
 @pytest.fixture
-async def words(with_model: Callable[[str], Settings]) -> AsyncIterator[AsyncReMe]:
+async def words(with_model: Callable[[str], Settings]) -> AsyncIterator[Engine]:
     """An open store with the embedding model `words`, 64 wide."""
-    async with AsyncReMe(with_model("words")) as opened:
+    async with Engine(with_model("words")) as opened:
         yield opened

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from reme_core.postgres.database import Database
 from reme_core.store import change, rows
-from reme_core.store.database import Database
 from reme_core.store.messages import _Turn
 
 POSTINGS = "posting cross join lateral unnest(documents, impacts) as held (document_id, impact)"
@@ -24,7 +24,8 @@ async def statistics(database: Database, workspace: str) -> Statistics:
         found[corpus] = (documents, terms, {})
     for corpus, term, documents in await database.fetch(
         workspace,
-        "select corpus, term, sum(cardinality(documents)) filter (where not lent) from posting group by corpus, term",
+        "select corpus, term, sum(cardinality(documents)) filter (where not from_neighbour) from posting"
+        " group by corpus, term",
     ):
         if documents is not None:  # else no document holds it itself
             found[corpus][2][term] = int(documents)
@@ -63,8 +64,8 @@ async def consistent(database: Database, workspace: str) -> bool:
     misfiled = await database.fetch(
         workspace,
         "select term from posting where cardinality(documents) <> cardinality(impacts) or cardinality(documents) > 512"
-        " or best <> impacts[1] or best <> (select max(impact) from unnest(impacts) as impact)"
-        " or newest <> (select max(document_id) from unnest(documents) as document_id)",
+        " or best_impact <> impacts[1] or best_impact <> (select max(impact) from unnest(impacts) as impact)"
+        " or newest_document <> (select max(document_id) from unnest(documents) as document_id)",
     )
     assert misfiled == []
     orphans = await database.fetch(
@@ -76,7 +77,7 @@ async def consistent(database: Database, workspace: str) -> bool:
     without = await database.fetch(
         workspace,
         "select m.document_id from memory m where not exists (select from embedding e join workspace w"
-        " on w.embedding_model = e.model where e.document_id = m.document_id and e.live = (m.status = 'active')"
+        " on w.embedding_model = e.model where e.document_id = m.document_id and e.active = (m.status = 'active')"
         " and e.kind = m.kind)",
     )
     assert without == []

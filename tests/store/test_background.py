@@ -16,21 +16,22 @@ from typing import Any
 
 import pytest
 
-from reme_core import AsyncReMe, Message, Settings
+from reme_core import Message, Settings
+from reme_core.engine import Engine
 from reme_core.errors import InputError, ModelUnavailableError, NotFoundError
-from reme_core.store.messages import unsummarised
+from reme_core.store.messages import unsummarised_messages
 
 
 class Summaries:
     """Stands in for the flow: notes what it was given, and marks it as done as the flow's last op does."""
 
-    def __init__(self, reme: AsyncReMe) -> None:
+    def __init__(self, reme: Engine) -> None:
         self.reme = reme
         self.seen: list[list[str]] = []
         self.failing = False
 
     async def __call__(self, workspace: str, session_id: str) -> None:
-        messages = await unsummarised(self.reme.database, workspace, session_id=session_id)
+        messages = await unsummarised_messages(self.reme.database, workspace, session_id=session_id)
         self.seen.append([m.content for m in messages])
         if self.failing:
             raise ModelUnavailableError("the model is down")
@@ -40,15 +41,15 @@ class Summaries:
 
 
 @pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
+async def reme(settings: Settings) -> AsyncIterator[Engine]:
     """An open ReMe in which no worker runs by itself."""
     settings.worker.embedded = False
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         yield reme
 
 
 @pytest.fixture
-def summaries(reme: AsyncReMe) -> Summaries:
+def summaries(reme: Engine) -> Summaries:
     """What the summary jobs did."""
     reme.background._summarise = Summaries(reme)  # the flow itself is tested with the flows
     return reme.background._summarise
@@ -59,7 +60,7 @@ def turns(*texts: str, session: str = "s") -> list[Message]:
     return [Message(content=text, session_id=session) for text in texts]
 
 
-async def test_a_conversation_has_one_waiting_job_however_much_is_said(reme: AsyncReMe, summaries: Summaries) -> None:
+async def test_a_conversation_has_one_waiting_job_however_much_is_said(reme: Engine, summaries: Summaries) -> None:
     for text in ("one", "two", "three"):
         await reme.record("w", turns(text))
     await reme.record("w", turns("elsewhere", session="t"))
@@ -70,7 +71,7 @@ async def test_a_conversation_has_one_waiting_job_however_much_is_said(reme: Asy
     assert {job.status for job in await reme.background.jobs("w")} == {"succeeded"}
 
 
-async def test_messages_that_are_not_stored_queue_nothing(reme: AsyncReMe, summaries: Summaries) -> None:
+async def test_messages_that_are_not_stored_queue_nothing(reme: Engine, summaries: Summaries) -> None:
     with pytest.raises(ValueError, match="NUL"):
         await reme.record("w", [*turns("fine"), Message(content="broken \x00", session_id="s")])
     assert await reme.background.jobs() == []
@@ -81,7 +82,7 @@ async def test_messages_that_are_not_stored_queue_nothing(reme: AsyncReMe, summa
     assert [job.status for job in await reme.background.jobs()] == ["succeeded"]
 
 
-async def test_a_full_conversation_is_due_at_once_and_a_short_one_when_it_pauses(reme: AsyncReMe) -> None:
+async def test_a_full_conversation_is_due_at_once_and_a_short_one_when_it_pauses(reme: Engine) -> None:
     reme.settings.worker.after_turns, reme.settings.worker.after_seconds = 3, 100
     await reme.record("w", turns("a"))
     (job,) = await reme.background.jobs("w")
@@ -93,7 +94,7 @@ async def test_a_full_conversation_is_due_at_once_and_a_short_one_when_it_pauses
     assert job.scheduled_at.timestamp() <= time.time()
 
 
-async def test_a_model_that_is_down_delays_a_summary_and_loses_nothing(reme: AsyncReMe, summaries: Summaries) -> None:
+async def test_a_model_that_is_down_delays_a_summary_and_loses_nothing(reme: Engine, summaries: Summaries) -> None:
     summaries.failing = True
     await reme.record("w", turns("I moved to Lisbon"))
     await reme.background.drain()
@@ -105,9 +106,7 @@ async def test_a_model_that_is_down_delays_a_summary_and_loses_nothing(reme: Asy
     assert [job.status for job in await reme.background.jobs("w")] == ["succeeded"]
 
 
-async def test_a_job_that_failed_too_often_is_listed_and_can_be_tried_again(
-    reme: AsyncReMe, summaries: Summaries
-) -> None:
+async def test_a_job_that_failed_too_often_is_listed_and_can_be_tried_again(reme: Engine, summaries: Summaries) -> None:
     summaries.failing = True
     await reme.record("w", turns("hello"))
     for _ in range(reme.settings.worker.max_attempts + 1):
@@ -127,7 +126,7 @@ async def test_a_job_that_failed_too_often_is_listed_and_can_be_tried_again(
         await reme.background.job(4711)
 
 
-async def test_one_failing_conversation_does_not_hold_up_the_others(reme: AsyncReMe, summaries: Summaries) -> None:
+async def test_one_failing_conversation_does_not_hold_up_the_others(reme: Engine, summaries: Summaries) -> None:
     summaries.failing = True
     await reme.record("w", turns("poison", session="bad"))
     await reme.background.drain()
@@ -138,7 +137,7 @@ async def test_one_failing_conversation_does_not_hold_up_the_others(reme: AsyncR
     assert ["fine"] in summaries.seen
 
 
-async def test_sixteen_writers_of_one_conversation_queue_one_job(reme: AsyncReMe, summaries: Summaries) -> None:
+async def test_sixteen_writers_of_one_conversation_queue_one_job(reme: Engine, summaries: Summaries) -> None:
     await asyncio.gather(*(reme.record("w", turns(f"message {n}")) for n in range(16)))
     assert [job.status for job in await reme.background.jobs()] == ["todo"]
     await reme.background.drain()
@@ -147,7 +146,7 @@ async def test_sixteen_writers_of_one_conversation_queue_one_job(reme: AsyncReMe
 
 async def test_an_embedded_worker_starts_with_the_first_message(settings: Settings) -> None:
     settings.worker.after_turns = 1
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         summaries: Any = Summaries(reme)
         reme.background._summarise = summaries
         await reme.record("w", turns("hi"))
@@ -160,7 +159,7 @@ async def test_an_embedded_worker_starts_with_the_first_message(settings: Settin
 
 async def test_draining_waits_for_what_another_worker_took_on(settings: Settings) -> None:
     settings.worker.after_turns = 1
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         summaries: Any = Summaries(reme)
         reme.background._summarise = summaries
         for n in range(5):
@@ -173,14 +172,15 @@ async def test_draining_waits_for_what_another_worker_took_on(settings: Settings
 KILLED = textwrap.dedent(
     """
     import asyncio, sys
-    from reme_core import AsyncReMe, Settings
+    from reme_core import Settings
+    from reme_core.engine import Engine
 
     async def hang(workspace, session_id):
         print("working", flush=True)
         await asyncio.sleep(600)
 
     async def main():
-        async with AsyncReMe(Settings(database_url=sys.argv[1])) as reme:
+        async with Engine(Settings(database_url=sys.argv[1])) as reme:
             reme.background._summarise = hang
             await reme.background.drain()
 
@@ -190,9 +190,19 @@ KILLED = textwrap.dedent(
 
 
 async def test_a_job_whose_worker_was_killed_runs_again(
-    reme: AsyncReMe, summaries: Summaries, monkeypatch: pytest.MonkeyPatch
+    reme: Engine, summaries: Summaries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await reme.record("w", turns("do not lose me"))
+    await hold_a_job_and_die(reme)
+    assert [job.status for job in await reme.background.jobs()] == ["doing"]
+    monkeypatch.setattr("reme_core.jobs.worker._STALLED_SECONDS", 0.0)
+    await reme.background.drain()
+    assert summaries.seen == [["do not lose me"]]
+    assert [job.status for job in await reme.background.jobs()] == ["succeeded"]
+
+
+async def hold_a_job_and_die(reme: Engine) -> None:
+    """A worker of another process takes a job on and is killed."""
     assert reme.settings.database_url is not None
     url = reme.settings.database_url.get_secret_value()
     worker = subprocess.Popen([sys.executable, "-c", KILLED, url], stdout=subprocess.PIPE, text=True)
@@ -201,14 +211,38 @@ async def test_a_job_whose_worker_was_killed_runs_again(
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait()
     worker.stdout.close()
-    assert [job.status for job in await reme.background.jobs()] == ["doing"]
-    monkeypatch.setattr("reme_core.worker._STALLED_SECONDS", 0.0)
+
+
+async def test_a_killed_job_and_one_that_waits_behind_it_both_run(
+    reme: Engine, summaries: Summaries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await reme.record("w", turns("said before the kill"))
+    await hold_a_job_and_die(reme)
+    await reme.record("w", turns("said after it"))
+    assert sorted(job.status for job in await reme.background.jobs()) == ["doing", "todo"]
+    monkeypatch.setattr("reme_core.jobs.worker._STALLED_SECONDS", 0.0)
+    await reme.summarise("w")
+    assert sorted(text for texts in summaries.seen for text in texts) == ["said after it", "said before the kill"]
+    assert {job.status for job in await reme.background.jobs()} == {"succeeded"}
+
+
+async def test_a_failed_job_waits_again_beside_one_that_was_queued_meanwhile(
+    reme: Engine, summaries: Summaries
+) -> None:
+    async def fail_after_more_was_said(workspace: str, session_id: str) -> None:
+        await reme.record(workspace, turns("said meanwhile", session=session_id))
+        raise ModelUnavailableError("the model is down")
+
+    reme.background._summarise = fail_after_more_was_said
+    await reme.record("w", turns("said first", session="s"))
     await reme.background.drain()
-    assert summaries.seen == [["do not lose me"]]
-    assert [job.status for job in await reme.background.jobs()] == ["succeeded"]
+    assert [job.status for job in await reme.background.jobs()] == ["todo", "todo"]
+    reme.background._summarise = summaries
+    await reme.summarise("w")
+    assert sorted(text for texts in summaries.seen for text in texts) == ["said first", "said meanwhile"]
 
 
-async def test_a_workspace_is_reflected_upon_by_its_own_schedule(reme: AsyncReMe) -> None:
+async def test_a_workspace_is_reflected_upon_by_its_own_schedule(reme: Engine) -> None:
     for workspace in ("often", "never", "usual"):
         await reme.memories.add(workspace, "The user likes tea.")
     await reme.workspaces.schedule("often", reflect_every_hours=1)
@@ -234,7 +268,7 @@ async def test_a_workspace_is_reflected_upon_by_its_own_schedule(reme: AsyncReMe
 
 
 async def test_a_job_that_failed_is_told_in_one_line(
-    reme: AsyncReMe, summaries: Summaries, caplog: pytest.LogCaptureFixture
+    reme: Engine, summaries: Summaries, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "procrastinate.worker")
     summaries.failing = True

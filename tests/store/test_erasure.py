@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.errors import ConflictError, NotFoundError
 from reme_core.models import ModelCall
-from reme_core.schema import Kind, Memory, Message, Source
-from reme_core.schema import now as present
+from reme_core.postgres.database import Database
 from reme_core.store.change import Change
-from reme_core.store.database import Database
-from reme_core.store.journal import working_for
+from reme_core.store.logs import logging_for_workspace
+from reme_core.types import Kind, Memory, Message, Source
+from reme_core.types import now as present
 from tests.store.recount import POSTINGS, consistent
 
 SAID = "My dog is called Zyxxo and he loves quokka biscuits"
@@ -44,7 +44,7 @@ async def traces(database: Database, *words: str) -> dict[str, int]:
         return found
 
 
-async def remember(reme: AsyncReMe, workspace: str) -> dict[str, Memory]:
+async def remember(reme: Engine, workspace: str) -> dict[str, Memory]:
     """A conversation, what was concluded from it, and traces of both all over the place."""
     moment = datetime(2023, 5, 7, tzinfo=UTC)
     messages = [
@@ -72,11 +72,11 @@ async def remember(reme: AsyncReMe, workspace: str) -> dict[str, Memory]:
     for kind in (None, "conversation"):
         await reme.recall(workspace, "Who loves quokka biscuits?", kind=kind)
     await reme.recall(workspace, SAID, kind="rule")
-    with working_for(workspace):
-        reme.journal.called(
+    with logging_for_workspace(workspace):
+        reme.log_writer.log_call(
             ModelCall("openai", "m", "extract", ok=False, raw=f"sorry: {KNOWN}", error="not JSON: Zyxxo")
         )
-    await reme.journal.flush()
+    await reme.log_writer.flush()
     await reme.database.execute(
         workspace,
         "insert into episode (workspace_id, episode_id, number, task_id, summary, mistakes, metadata)"
@@ -86,7 +86,7 @@ async def remember(reme: AsyncReMe, workspace: str) -> dict[str, Memory]:
     return {"dog": dog, "ferrets": ferrets, "insight": insight, "beyond": beyond, "twin": twin}
 
 
-async def test_no_column_of_any_table_holds_what_was_erased(words: AsyncReMe) -> None:
+async def test_no_column_of_any_table_holds_what_was_erased(words: Engine) -> None:
     stored = await remember(words, "alice")
     before = await traces(words.database, *RARE)
     assert set(before) >= {
@@ -95,7 +95,7 @@ async def test_no_column_of_any_table_holds_what_was_erased(words: AsyncReMe) ->
     }  # fmt: skip
 
     assert await words.memories.delete("alice", [stored["dog"].memory_id, "none"], erase=True) == 1
-    await words.journal.flush()
+    await words.log_writer.flush()
 
     assert await traces(words.database, *RARE) == {}
     assert [m.content for m in await words.memories.list("alice")] == ["Ann prefers ferrets"]
@@ -108,7 +108,7 @@ async def test_no_column_of_any_table_holds_what_was_erased(words: AsyncReMe) ->
     assert await consistent(words.database, "alice")
 
 
-async def test_what_is_left_is_found_as_before(words: AsyncReMe) -> None:
+async def test_what_is_left_is_found_as_before(words: Engine) -> None:
     stored = await remember(words, "alice")
     await words.memories.delete("alice", [stored["dog"].memory_id], erase=True)
     left = await words.database.fetch("alice", "select message_id, content from message where session_id = 's'")
@@ -119,7 +119,7 @@ async def test_what_is_left_is_found_as_before(words: AsyncReMe) -> None:
     assert quoting == ("As you wrote:  - is that so?", None)
 
 
-async def test_neighbours_are_indexed_as_if_nothing_had_been_said(words: AsyncReMe) -> None:
+async def test_neighbours_are_indexed_as_if_nothing_had_been_said(words: Engine) -> None:
     moment = datetime(2023, 5, 7, tzinfo=UTC)
     for workspace, texts in (
         ("said", [t for _, _, t in SESSION]),
@@ -133,30 +133,30 @@ async def test_neighbours_are_indexed_as_if_nothing_had_been_said(words: AsyncRe
     assert await words.erase_messages("said", ["m1", "m1", "none"]) == 1
     assert await words.erase_messages("said", ["m1"]) == 0
     asked = (
-        f"select m.message_id, p.term, p.lent from (select * from {POSTINGS}) p"
+        f"select m.message_id, p.term, p.from_neighbour from (select * from {POSTINGS}) p"
         " join message m using (workspace_id, document_id) order by 1, 2"
     )
     assert await words.database.fetch("said", asked) == await words.database.fetch("never", asked)
     assert await consistent(words.database, "said") and await consistent(words.database, "never")
 
 
-async def test_recording_an_erased_message_again_adds_nothing(words: AsyncReMe) -> None:
+async def test_recording_an_erased_message_again_adds_nothing(words: Engine) -> None:
     stored = await remember(words, "alice")
     await words.memories.delete("alice", [stored["dog"].memory_id], erase=True)
     assert await words.record("alice", [Message(message_id="m2", content=SAID, session_id="s")], wait=True) == []
     assert await traces(words.database, *RARE) == {}
 
 
-async def test_erasing_a_message_takes_along_what_rests_on_it(words: AsyncReMe) -> None:
+async def test_erasing_a_message_takes_along_what_rests_on_it(words: Engine) -> None:
     await remember(words, "alice")
     assert await words.erase_messages("alice", ["m2"]) == 1
-    await words.journal.flush()
+    await words.log_writer.flush()
     assert await words.memories.list("alice") == []
     assert await traces(words.database, *RARE) == {}
     assert await consistent(words.database, "alice")
 
 
-async def test_other_workspaces_are_left_alone(words: AsyncReMe) -> None:
+async def test_other_workspaces_are_left_alone(words: Engine) -> None:
     stored = await remember(words, "alice")
     await remember(words, "bob")
     await words.memories.delete("alice", [stored["dog"].memory_id], erase=True)
@@ -165,7 +165,7 @@ async def test_other_workspaces_are_left_alone(words: AsyncReMe) -> None:
     assert await consistent(words.database, "bob")
 
 
-async def test_a_word_that_others_use_too_stays_in_what_they_said(words: AsyncReMe) -> None:
+async def test_a_word_that_others_use_too_stays_in_what_they_said(words: Engine) -> None:
     home = Memory(kind=Kind.PROFILE, content="New York")
     travel = Memory(content="She flew to New York in May")
     tool = Memory(kind=Kind.TOOL, when_to_use="get_account_info", content="Give it the id.")
@@ -182,7 +182,7 @@ async def test_a_word_that_others_use_too_stays_in_what_they_said(words: AsyncRe
     assert await words.database.fetch("w", "select content from message where message_id = 'm2'") == [("",)]
 
 
-async def test_chinese_is_erased_like_anything_else(words: AsyncReMe) -> None:
+async def test_chinese_is_erased_like_anything_else(words: Engine) -> None:
     memory = Memory(content="他每天早上喝黑咖啡再去跑步", sources=[Source(kind="message", id="m1")])
     await words.record(
         "w", [Message(message_id="m1", content="我每天早上喝黑咖啡，再去跑步"), Message(content="真健康")]
@@ -190,19 +190,19 @@ async def test_chinese_is_erased_like_anything_else(words: AsyncReMe) -> None:
     await words.memories.add("w", memory)
     await words.recall("w", "他早上喝什么咖啡？")
     await words.memories.delete("w", [memory.memory_id], erase=True)
-    await words.journal.flush()
+    await words.log_writer.flush()
     assert await traces(words.database, "黑咖啡", "咖啡", "跑步") == {}
     assert await consistent(words.database, "w")
 
 
-async def test_what_others_still_hold_in_their_hands_is_not_written_afterwards(words: AsyncReMe) -> None:
+async def test_what_others_still_hold_in_their_hands_is_not_written_afterwards(words: Engine) -> None:
     stored = await remember(words, "alice")
     dog = stored["dog"]
     await words.recall("alice", "Zyxxo quokka")  # its log entry is still on its way when the text goes
-    with working_for("alice"):
-        words.journal.called(ModelCall("openai", "m", "extract", ok=False, raw=KNOWN, error=KNOWN))
+    with logging_for_workspace("alice"):
+        words.log_writer.log_call(ModelCall("openai", "m", "extract", ok=False, raw=KNOWN, error=KNOWN))
     await words.memories.delete("alice", [dog.memory_id], erase=True)
-    await words.journal.flush()
+    await words.log_writer.flush()
     late = [
         Memory(content="Tom likes Zyxxo", sources=[Source(kind="memory", id=dog.memory_id)]),
         Memory(content="Zyxxo is a dog", sources=[Source(kind="message", id="m2")]),
@@ -217,17 +217,17 @@ async def test_what_others_still_hold_in_their_hands_is_not_written_afterwards(w
     assert await traces(words.database, *RARE) == {}
 
 
-async def test_a_vector_that_comes_late_is_not_stored(words: AsyncReMe, loopback) -> None:  # type: ignore[no-untyped-def]
+async def test_a_vector_that_comes_late_is_not_stored(words: Engine, loopback) -> None:  # type: ignore[no-untyped-def]
     loopback.slow(0.4)
     await words.record("w", [Message(message_id="m1", content=SAID), Message(message_id="m2", content="And you?")])
     await asyncio.sleep(0.1)
     await words.erase_messages("w", ["m1"])
-    await words._indexing.embedded("w")
+    await words._indexing.wait_for_vectors("w")
     vectors = await words.database.fetch("w", "select message_id from embedding join message using (document_id)")
     assert vectors == [("m2",)]
 
 
-async def test_erasing_while_others_write_keeps_everything_straight(words: AsyncReMe) -> None:
+async def test_erasing_while_others_write_keeps_everything_straight(words: Engine) -> None:
     async def live(name: str) -> None:
         for number in range(6):
             said = Message(message_id=f"{name}{number}", content=f"{name} bought {number} blue lamps", session_id="s")
@@ -244,13 +244,13 @@ async def test_erasing_while_others_write_keeps_everything_straight(words: Async
     async with asyncio.TaskGroup() as group:
         for name in ("Ann", "Ben", "Cleo", "Dan"):
             group.create_task(live(name))
-    await words._indexing.embedded("w")
+    await words._indexing.wait_for_vectors("w")
     assert await consistent(words.database, "w")
     assert len(await words.memories.list("w")) == 12
     assert await words.database.fetch("w", "select count(*) from message where content = ''") == [(12,)]
 
 
-async def test_erasing_leaves_its_time_and_no_history(words: AsyncReMe) -> None:
+async def test_erasing_leaves_its_time_and_no_history(words: Engine) -> None:
     begun = present()
     (memory,) = await words.memories.add("w", "Short lived sentence here")
     await words.memories.delete("w", [memory.memory_id], erase=True)

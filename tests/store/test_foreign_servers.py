@@ -16,11 +16,11 @@ import pytest
 from pydantic import SecretStr
 
 from reme_core.errors import DatabaseUnavailableError, SchemaError
+from reme_core.postgres import migrate
+from reme_core.postgres.database import Database
+from reme_core.postgres.embedded.files import environment, postgres_binary
+from reme_core.postgres.embedded.server import EmbeddedServer, stop_embedded
 from reme_core.settings import Settings
-from reme_core.store import migrate
-from reme_core.store.cluster import environment, postgres_binary
-from reme_core.store.database import Database
-from reme_core.store.embedded import EmbeddedServer, stop_embedded
 
 PASSWORD = "right"
 

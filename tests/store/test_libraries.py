@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reme_core.errors import InputError, LibraryError
-from reme_core.schema import Kind, Memory, Source, Status
-from reme_core.store.libraries import from_wire, kind_of, library_path, read_lines, to_line, to_wire, type_of
+from reme_core.store.libraries.dialects import kind_of
+from reme_core.store.libraries.format import from_wire, library_path, read_lines, to_line, to_wire, type_of
+from reme_core.types import Kind, Memory, Source, Status
 
 MOMENT = datetime(2025, 7, 24, 21, 15, 17, 123456, tzinfo=UTC)
 

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.errors import ConflictError, InputError, NotFoundError
-from reme_core.schema import Kind, Memory, Message, Source, Status
-from reme_core.schema import now as present
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
+from reme_core.types import Kind, Memory, Message, Source, Status
+from reme_core.types import now as present
 from tests.store.recount import consistent
 
 
-async def test_a_memory_comes_back_as_it_went_in(words: AsyncReMe) -> None:
+async def test_a_memory_comes_back_as_it_went_in(words: Engine) -> None:
     moment = datetime(2023, 5, 7, 12, tzinfo=UTC)
     memory = Memory(
         kind=Kind.OBSERVATION, subject="Tom", content="Tom 喜欢喝茶", keywords=["茶"], importance=0.25, score=0.5,
@@ -34,7 +34,7 @@ async def test_a_memory_comes_back_as_it_went_in(words: AsyncReMe) -> None:
     }
 
 
-async def test_many_are_added_in_order_or_not_at_all(words: AsyncReMe) -> None:
+async def test_many_are_added_in_order_or_not_at_all(words: Engine) -> None:
     texts = [f"Number {number} is on the list." for number in range(700)]
     added = await words.memories.add("w", texts)
     listed = await words.memories.list("w", limit=1000)
@@ -58,20 +58,18 @@ async def test_many_are_added_in_order_or_not_at_all(words: AsyncReMe) -> None:
         (Memory(content="x", kind=Kind.CONVERSATION), "raw messages"),
     ],
 )
-async def test_what_cannot_be_stored_is_refused_before_anything_is(
-    words: AsyncReMe, memory: Memory, reason: str
-) -> None:
+async def test_what_cannot_be_stored_is_refused_before_anything_is(words: Engine, memory: Memory, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         await words.memories.add("w", ["fine", memory])
     assert await words.memories.list("w") == []
 
 
-async def test_a_backslash_that_looks_like_a_nul_is_kept(words: AsyncReMe) -> None:
+async def test_a_backslash_that_looks_like_a_nul_is_kept(words: Engine) -> None:
     (memory,) = await words.memories.add("w", Memory(content="x", metadata={"code": "\\u0000"}))
     assert (await words.memories.get("w", memory.memory_id)).metadata == {"code": "\\u0000"}
 
 
-async def test_an_update_is_found_by_its_new_words_only_and_keeps_the_old_in_its_history(words: AsyncReMe) -> None:
+async def test_an_update_is_found_by_its_new_words_only_and_keeps_the_old_in_its_history(words: Engine) -> None:
     (memory, _) = await words.memories.add("w", ["Her dog is called Rex.", "She lives in Riga."])
     before = present()
     await words.memories.update("w", memory.memory_id, content="Her cat is called Mia.", actor="ann", reason="she said")
@@ -89,7 +87,7 @@ async def test_an_update_is_found_by_its_new_words_only_and_keeps_the_old_in_its
     assert await consistent(words.database, "w")
 
 
-async def test_what_may_not_be_changed_or_is_not_there_is_refused(words: AsyncReMe) -> None:
+async def test_what_may_not_be_changed_or_is_not_there_is_refused(words: Engine) -> None:
     (memory,) = await words.memories.add("w", "x marks the spot")
     with pytest.raises(InputError, match="cannot change status"):
         await words.memories.update("w", memory.memory_id, status="deleted")
@@ -99,7 +97,7 @@ async def test_what_may_not_be_changed_or_is_not_there_is_refused(words: AsyncRe
         await words.memories.get("other", memory.memory_id)
 
 
-async def test_updates_at_the_same_time_all_count(words: AsyncReMe) -> None:
+async def test_updates_at_the_same_time_all_count(words: Engine) -> None:
     (memory,) = await words.memories.add("w", "It begins here.")
     changes: list[dict[str, Any]] = [{"content": f"Version {n}"} for n in range(6)]
     changes += [{"score": 0.5}, {"keywords": ["seven"]}, {"subject": "Tom"}]
@@ -110,7 +108,7 @@ async def test_updates_at_the_same_time_all_count(words: AsyncReMe) -> None:
     assert await consistent(words.database, "w")
 
 
-async def test_a_deleted_memory_is_out_of_use_and_still_explained(words: AsyncReMe) -> None:
+async def test_a_deleted_memory_is_out_of_use_and_still_explained(words: Engine) -> None:
     (memory, other) = await words.memories.add("w", ["Her dog is called Rex.", "Her cat is called Mia."])
     assert await words.memories.delete("w", [memory.memory_id, memory.memory_id, "none"], reason="asked to") == 1
     assert await words.memories.delete("w", [memory.memory_id]) == 0
@@ -121,7 +119,7 @@ async def test_a_deleted_memory_is_out_of_use_and_still_explained(words: AsyncRe
     assert (await words.memories.history("w", memory.memory_id))[-1].reason == "asked to"
 
 
-async def test_what_is_superseded_holds_until_its_successor_on_both_axes(words: AsyncReMe) -> None:
+async def test_what_is_superseded_holds_until_its_successor_on_both_axes(words: Engine) -> None:
     moved = datetime(2023, 5, 1, tzinfo=UTC)
     old = Memory(subject="Tom", content="Tom lives in Riga.", valid_from=datetime(2020, 1, 1, tzinfo=UTC))
     new = Memory(subject="Tom", content="Tom lives in Berlin.", valid_from=moved)
@@ -150,7 +148,7 @@ async def test_what_is_superseded_holds_until_its_successor_on_both_axes(words: 
     assert contents(await words.memories.list("w", held)) == ["Tom lives in Riga."]
 
 
-async def test_what_was_put_better_or_taken_back_is_not_among_what_held_then(words: AsyncReMe) -> None:
+async def test_what_was_put_better_or_taken_back_is_not_among_what_held_then(words: Engine) -> None:
     since = datetime(2020, 1, 1, tzinfo=UTC)
     short = Memory(content="Tom lives in Riga.", valid_from=since)
     full = Memory(content="Tom lives in Riga with his brother.", valid_from=since)
@@ -162,7 +160,7 @@ async def test_what_was_put_better_or_taken_back_is_not_among_what_held_then(wor
     assert [m.content for m in held] == [full.content]
 
 
-async def test_a_change_happens_whole_or_not_at_all(words: AsyncReMe) -> None:
+async def test_a_change_happens_whole_or_not_at_all(words: Engine) -> None:
     (memory,) = await words.memories.add("w", "Tom lives in Riga.")
     await words.record("w", [Message(message_id="m1", content="I moved to Berlin")], wait=True)
     change = Change(add=[Memory(content="Tom lives in Berlin.")], summarised=["m1"], close=[Close("none", "expired")])
@@ -176,7 +174,7 @@ async def test_a_change_happens_whole_or_not_at_all(words: AsyncReMe) -> None:
     assert [m.content for m in await words.memories.list("w")] == ["Tom lives in Berlin."]
 
 
-async def test_given_embeddings_must_fit(words: AsyncReMe) -> None:
+async def test_given_embeddings_must_fit(words: Engine) -> None:
     await words.memories.add("w", "first", embeddings=[[2.0] + [0.0] * 63])
     for wrong, reason in (
         ([[1.0, 2.0]], "64 dimensions"),
@@ -188,7 +186,7 @@ async def test_given_embeddings_must_fit(words: AsyncReMe) -> None:
     assert await words.database.fetch("w", "select vector_norm(embedding::vector) from embedding") == [(1.0,)]
 
 
-async def test_sixteen_writers_store_everything_once(words: AsyncReMe) -> None:
+async def test_sixteen_writers_store_everything_once(words: Engine) -> None:
     vector = np.eye(1, 64, dtype=np.float32)
 
     async def write(writer: int) -> None:
@@ -216,12 +214,12 @@ async def test_sixteen_writers_store_everything_once(words: AsyncReMe) -> None:
     assert await consistent(words.database, "w")
 
 
-async def test_a_forgotten_where_leaks_nothing(words: AsyncReMe) -> None:
+async def test_a_forgotten_where_leaks_nothing(words: Engine) -> None:
     for workspace in ("alice", "bob"):
         await words.memories.add(workspace, Memory(content=f"The secret of {workspace}", kind="rule"))
         await words.record(workspace, [Message(content=f"I am {workspace}")], wait=True)
         await words.recall(workspace, "secret")
-    await words.journal.flush()
+    await words.log_writer.flush()
     tables = await words.database.fetch(
         "alice",
         "select c.relname, c.relrowsecurity and c.relforcerowsecurity, exists (select from pg_attribute a"
@@ -245,7 +243,7 @@ async def test_a_forgotten_where_leaks_nothing(words: AsyncReMe) -> None:
     )
 
 
-async def test_everything_explains_itself(words: AsyncReMe) -> None:
+async def test_everything_explains_itself(words: Engine) -> None:
     bare = await words.database.fetch(
         "w",
         "select c.relname || coalesce('.' || a.attname, '') from pg_class c"

@@ -11,9 +11,9 @@ from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
 
 from reme_core.errors import SchemaError
+from reme_core.postgres import migrate
+from reme_core.postgres.database import Database
 from reme_core.settings import Settings
-from reme_core.store import migrate
-from reme_core.store.database import Database
 
 RELATIONS = """
 select c.relkind, c.relname, pg_get_viewdef(c.oid) from pg_class c
@@ -67,16 +67,18 @@ def test_concurrent_upgrades_apply_once(empty_database_url: str) -> None:
 
 def test_a_failed_migration_leaves_the_database_as_it_was(empty_database_url: str) -> None:
     with psycopg.connect(empty_database_url, autocommit=True) as connection:
-        connection.execute("create schema reme; create table reme.posting (mine int)")  # 0001 stumbles over it midway
-    with pytest.raises(SchemaError, match=r'"posting" already exists.*undone'):
+        connection.execute(
+            "create schema reme; create table reme.memory_source (mine int)"
+        )  # 0010 stumbles over it midway
+    with pytest.raises(SchemaError, match=r'"memory_source" already exists.*undone'):
         migrate.upgrade(empty_database_url)
     tables = {name for kind, name, _ in relations(empty_database_url) if kind == "r"}
-    assert tables - {"alembic_version"} == {"posting"}
+    assert tables - {"alembic_version"} == {"memory_source"}
     assert migrate.status(empty_database_url)[0] is None
 
 
 def test_an_unknown_version_is_named_with_the_known_ones(empty_database_url: str) -> None:
-    with pytest.raises(SchemaError, match="known are base, 0001"):
+    with pytest.raises(SchemaError, match="known are base, 0010"):
         migrate.upgrade(empty_database_url, "0815")
 
 
@@ -88,6 +90,19 @@ async def test_a_database_from_a_newer_release_is_left_alone(database_url: str) 
             attempt(database_url)
     with pytest.raises(SchemaError, match="newer release"):
         await Database.open(Settings(database_url=SecretStr(database_url)))
+
+
+@pytest.mark.parametrize("version", ["0001", "0009"])
+async def test_a_database_of_a_development_version_is_refused_with_the_way_out(database_url: str, version: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("update reme.alembic_version set version_num = %s", [version])
+    made = relations(database_url)
+    for attempt in (migrate.upgrade, lambda url: migrate.downgrade(url, "base")):
+        with pytest.raises(SchemaError, match=rf"{version}, made by a development version .*make the database anew"):
+            attempt(database_url)
+    with pytest.raises(SchemaError, match=r"cannot be upgraded .*`reme dump` .*`reme load`"):
+        await Database.open(Settings(database_url=SecretStr(database_url)))
+    assert relations(database_url) == made and migrate.status(database_url)[0] == version
 
 
 async def test_an_old_pgvector_in_the_database_is_named_with_the_cure(database_url: str) -> None:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
-from reme_core.app import AsyncReMe
-from reme_core.schema import Memory, TimeRange, new_id
+from reme_core.engine import Engine
 from reme_core.settings import Settings
 from reme_core.sync import ReMe
+from reme_core.types import Memory, TimeRange, new_id
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 COUNT = st.integers(-(2**31), 2**31 - 1)
@@ -53,7 +53,7 @@ def test_the_numbers_of_a_memory_come_back_as_they_went_in(
 
 async def test_a_range_of_time_may_be_open_on_either_side(settings: Settings) -> None:
     past, future = datetime(2000, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         await reme.memories.add("w", "Rex is a dog.")
         for known, count in ((TimeRange(start=past), 1), (TimeRange(end=future), 1), (TimeRange(end=past), 0)):
             assert len(await reme.recall("w", "Rex", known=known)) == count

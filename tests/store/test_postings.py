@@ -10,25 +10,26 @@ from collections.abc import AsyncIterator, Callable
 import numpy as np
 import pytest
 
-from reme_core import AsyncReMe, Message, Settings
-from reme_core.store import migrate, postings
-from reme_core.store.database import Database
-from reme_core.store.postings import SEGMENT, Document
+from reme_core import Message, Settings
+from reme_core.engine import Engine
+from reme_core.postgres.database import Database
+from reme_core.store.index import postings
+from reme_core.store.index.postings import SEGMENT, Document
 from tests.store.recount import POSTINGS, consistent
 
 WORDS = [f"w{number}" for number in range(40)]
 
 
 @pytest.fixture
-async def reme(with_model: Callable[[str], Settings]) -> AsyncIterator[AsyncReMe]:
+async def reme(with_model: Callable[[str], Settings]) -> AsyncIterator[Engine]:
     settings = with_model("words")
     settings.worker.embedded = False
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         yield reme
 
 
 async def all_postings(database: Database) -> list[tuple[object, ...]]:
-    asked = f"select corpus, term, lent, document_id, impact from {POSTINGS} order by 1, 2, 3, 4"
+    asked = f"select corpus, term, from_neighbour, document_id, impact from {POSTINGS} order by 1, 2, 3, 4"
     return await database.fetch("w", asked)
 
 
@@ -37,7 +38,7 @@ async def sizes(database: Database, term: str) -> list[int]:
     return sorted(row[0] for row in rows)
 
 
-async def answers(reme: AsyncReMe) -> list[list[tuple[str, float]]]:
+async def answers(reme: Engine) -> list[list[tuple[str, float]]]:
     return [
         [(hit.content, pytest.approx(hit.parts.lexical)) for hit in (await reme.recall("w", query, kind=kind)).hits]
         for query in ("w1 w7 w30", "w2", "w39 w0 elsewhere")
@@ -45,7 +46,7 @@ async def answers(reme: AsyncReMe) -> list[list[tuple[str, float]]]:
     ]
 
 
-async def fill(reme: AsyncReMe, *, count: int = 60) -> None:
+async def fill(reme: Engine, *, count: int = 60) -> None:
     """Memories and turns that come one by one, as an agent's do."""
     picked = random.Random(5)
     for number in range(count):
@@ -54,14 +55,14 @@ async def fill(reme: AsyncReMe, *, count: int = 60) -> None:
     await reme.record("w", [Message(content="the end", session_id="s")], wait=True)
 
 
-async def test_merging_changes_no_answer_and_no_posting(reme: AsyncReMe, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_merging_changes_no_answer_and_no_posting(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postings, "MERGE_AFTER", 1_000_000)
     await fill(reme)
     before, found = await all_postings(reme.database), await answers(reme)
     assert set(await sizes(reme.database, "w1")) == {1}
 
     monkeypatch.setattr(postings, "MERGE_AFTER", 1)
-    monkeypatch.setattr(postings, "_TERMS", 7)
+    monkeypatch.setattr(postings, "_TERMS_PER_MERGE", 7)
     await postings.merge(reme.database, "w")
 
     assert await all_postings(reme.database) == before
@@ -69,15 +70,16 @@ async def test_merging_changes_no_answer_and_no_posting(reme: AsyncReMe, monkeyp
     assert max(await sizes(reme.database, "w1")) > 4
     crowded = await reme.database.fetch(
         "w",
-        "select term from posting where cardinality(documents) < 4 group by term, corpus, lent having count(*) >= 4",
+        "select term from posting where cardinality(documents) < 4"
+        " group by term, corpus, from_neighbour having count(*) >= 4",
     )
     assert crowded == []
-    assert await reme.database.fetch("w", "select distinct loose from corpus_statistic") == [(0,)]
+    assert await reme.database.fetch("w", "select distinct unmerged_segments from corpus_statistic") == [(0,)]
     assert await consistent(reme.database, "w")
 
 
 async def test_what_is_added_changed_and_erased_between_mergers_stays_right(
-    reme: AsyncReMe, monkeypatch: pytest.MonkeyPatch
+    reme: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postings, "MERGE_AFTER", 1)
     await fill(reme, count=20)
@@ -92,9 +94,9 @@ async def test_what_is_added_changed_and_erased_between_mergers_stays_right(
     assert (await reme.recall("w", "something else")).hits[0].memory.memory_id == kept[0].memory_id
 
 
-async def test_writers_and_mergers_do_not_hinder_each_other(reme: AsyncReMe, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_writers_and_mergers_do_not_hinder_each_other(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postings, "MERGE_AFTER", 1)
-    monkeypatch.setattr(postings, "_TERMS", 3)
+    monkeypatch.setattr(postings, "_TERMS_PER_MERGE", 3)
 
     async def merge_again_and_again() -> None:
         for _ in range(5):
@@ -105,11 +107,9 @@ async def test_writers_and_mergers_do_not_hinder_each_other(reme: AsyncReMe, mon
     assert await consistent(reme.database, "w")
 
 
-async def test_what_was_written_bit_by_bit_is_merged_by_the_way(
-    reme: AsyncReMe, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_was_written_bit_by_bit_is_merged_by_the_way(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postings, "MERGE_AFTER", 50)
-    monkeypatch.setattr("reme_core.indexing._QUIET_SECONDS", 0.05)
+    monkeypatch.setattr("reme_core.store.index.upkeep._QUIET_SECONDS", 0.05)
     await fill(reme, count=30)
     async with asyncio.timeout(20):
         while set(await sizes(reme.database, "w1")) == {1}:
@@ -118,11 +118,11 @@ async def test_what_was_written_bit_by_bit_is_merged_by_the_way(
 
 
 async def test_a_workspace_that_never_rests_is_seen_to_all_the_same(
-    reme: AsyncReMe, monkeypatch: pytest.MonkeyPatch
+    reme: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postings, "MERGE_AFTER", 20)
-    monkeypatch.setattr("reme_core.indexing._QUIET_SECONDS", 30.0)
-    monkeypatch.setattr("reme_core.indexing._MOST_SECONDS", 0.2)
+    monkeypatch.setattr("reme_core.store.index.upkeep._QUIET_SECONDS", 30.0)
+    monkeypatch.setattr("reme_core.store.index.upkeep._MOST_SECONDS", 0.2)
     async with asyncio.timeout(30):
         while max(await sizes(reme.database, "w1"), default=0) < 4:
             await reme.memories.add("w", "w1 w2 w3 w4 w5 w6")
@@ -131,14 +131,16 @@ async def test_a_workspace_that_never_rests_is_seen_to_all_the_same(
 
 def segments(values: dict[str, object]) -> list[tuple[str, bool, list[int], list[float]]]:
     names = str(values["terms"]).split()
-    arrays = {name: values[name].values for name in ("lent", "starts", "ends", "newest", "documents", "impacts")}  # type: ignore[attr-defined]
+    arrays = {
+        name: values[name].values for name in ("from_neighbour", "starts", "ends", "newest", "documents", "impacts")
+    }  # type: ignore[attr-defined]
     found = []
-    for term, lent, start, end, newest in zip(
-        names, arrays["lent"], arrays["starts"], arrays["ends"], arrays["newest"], strict=True
+    for term, from_neighbour, start, end, newest in zip(
+        names, arrays["from_neighbour"], arrays["starts"], arrays["ends"], arrays["newest"], strict=True
     ):
         documents = arrays["documents"][start - 1 : end].tolist()
         assert newest == max(documents)
-        found.append((term, bool(lent), documents, arrays["impacts"][start - 1 : end].tolist()))
+        found.append((term, bool(from_neighbour), documents, arrays["impacts"][start - 1 : end].tolist()))
     return found
 
 
@@ -154,10 +156,11 @@ def test_segments_list_the_best_first_and_none_is_too_long_for_a_page() -> None:
     assert len(found) == 3 + 1_300
 
 
-def test_what_is_only_lent_stands_apart() -> None:
+def test_terms_from_neighbours_only_stand_apart() -> None:
     turns = [Document(1, Counter({"own": 1, "both": 2})), Document(2, Counter({"own": 0.5, "both": 1}), {"own"})]
     found = {
-        (term, lent): documents for term, lent, documents, _ in segments(postings.postings("w", "message", turns, 2))
+        (term, from_neighbour): documents
+        for term, from_neighbour, documents, _ in segments(postings.postings("w", "message", turns, 2))
     }
     assert found == {("both", False): [1, 2], ("own", False): [1], ("own", True): [2]}
 
@@ -167,7 +170,7 @@ def test_nothing_makes_no_segment() -> None:
     assert segments(postings.postings("w", "memory", [Document(1, Counter())], 1.0)) == []
 
 
-async def test_a_term_that_many_hold_is_read_from_its_best_segments(reme: AsyncReMe) -> None:
+async def test_a_term_that_many_hold_is_read_from_its_best_segments(reme: Engine) -> None:
     texts = ["rare " + "often " * 3, *["often " + " ".join(f"x{n}{k}" for k in range(20)) for n in range(1_100)]]
     vectors = np.eye(64, dtype=np.float32)[np.arange(len(texts)) % 64]
     await reme.memories.add("w", texts, embeddings=vectors)
@@ -175,22 +178,3 @@ async def test_a_term_that_many_hold_is_read_from_its_best_segments(reme: AsyncR
     hits = (await reme.recall("w", "often", embedding=vectors[5], limit=50)).hits
     (rare,) = (hit for hit in hits if hit.content.startswith("rare"))
     assert rare.parts.lexical == 1 and hits[0].parts.lexical < 1
-
-
-async def test_migrating_back_and_forth_keeps_every_posting(reme: AsyncReMe) -> None:
-    await fill(reme, count=15)
-    asked = "select corpus, term, sum(cardinality(documents)) from posting where not lent group by 1, 2 order by 1, 2"
-    before = [row[:2] + row[3:] for row in await all_postings(reme.database)]
-    holding, found = await reme.database.fetch("w", asked), await answers(reme)
-    url = reme.database.url
-
-    await asyncio.to_thread(migrate.downgrade, url, "0008")
-    single = await reme.database.fetch("w", "select corpus, term, document_id, impact from posting")
-    counted = await reme.database.fetch("w", "select corpus, term, documents from term_statistic order by 1, 2")
-    await asyncio.to_thread(migrate.upgrade, url)
-
-    assert sorted(single) == sorted(before)
-    assert counted == holding
-    assert sorted(row[:2] + row[3:] for row in await all_postings(reme.database)) == sorted(before)
-    assert await reme.database.fetch("w", asked) == holding
-    assert await answers(reme) == found

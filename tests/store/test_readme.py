@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reme_core import cli
-from reme_core.store.cluster import postgres_binary
+from reme_core.postgres.embedded.files import postgres_binary
 
 ROOT = Path(__file__).parents[2]
 

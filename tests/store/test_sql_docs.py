@@ -9,8 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from reme_core import AsyncReMe
-from reme_core.demo import tell
+from reme_core.demo import run_demo
+from reme_core.engine import Engine
 from reme_core.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs" / "sql.md"
@@ -20,8 +20,8 @@ BLOCKS = re.findall(r"```sql\n(.*?)```", DOCS.read_text(encoding="utf-8"), flags
 @pytest.fixture
 async def seeded_url(settings: Settings) -> AsyncIterator[str]:
     """A database in which the demonstration was told, a neighbour has a secret, and a task was tried twice."""
-    async with AsyncReMe(settings) as reme:
-        await tell(reme)
+    async with Engine(settings) as reme:
+        await run_demo(reme)
         await reme.memories.add("neighbour", "Nobody may see this.")
         async with reme.database.transaction("demo") as connection:
             await connection.execute(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import inspect
 import os
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,12 +17,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from reme_core import AsyncReMe, ReMe
+from reme_core._portal import portal
+from reme_core.engine import Engine
 from reme_core.errors import DatabaseUnavailableError, InputError, NotFoundError, ReMeError
-from reme_core.schema import Message
 from reme_core.settings import Settings
+from reme_core.store.items import Items
 from reme_core.store.memories import Memories
 from reme_core.store.workspaces import Workspaces
-from reme_core.sync import BlockingMemories, BlockingWorkspaces
+from reme_core.sync import BlockingItems, BlockingMemories, BlockingWorkspaces
+from reme_core.types import Message
 
 INTERNAL = {"open", "aclose", "apply", "same_text", "version"}
 """Coroutines that the flows and the facade itself call, not users."""
@@ -37,7 +42,14 @@ def coroutines(cls: type) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("awaited", "blocking"), [(AsyncReMe, ReMe), (Memories, BlockingMemories), (Workspaces, BlockingWorkspaces)]
+    ("awaited", "blocking"),
+    [
+        (Engine, ReMe),
+        (AsyncReMe, ReMe),
+        (Memories, BlockingMemories),
+        (Workspaces, BlockingWorkspaces),
+        (Items, BlockingItems),
+    ],
 )
 def test_every_coroutine_has_its_blocking_twin_with_the_same_signature(awaited: type, blocking: type) -> None:
     missing = [name for name in sorted(coroutines(awaited)) if not hasattr(blocking, name)]
@@ -56,6 +68,15 @@ def test_it_adds_recalls_changes_and_explains(reme: ReMe) -> None:
     assert reme.workspaces.list() == ["alice"]
     reme.record("alice", [Message(content="My sister lives in Riga.")])
     assert reme.recall("alice", "Where does her sister live?", kind="conversation").hits[0].content.endswith("Riga.")
+
+
+def test_an_asynchronous_one_serves_one_event_loop_after_another(settings: Settings) -> None:
+    reme = AsyncReMe(settings)
+    asyncio.run(reme.memories.add("alice", "She drinks tea."))
+    assert asyncio.run(reme.recall("alice", "tea")).hits
+    asyncio.run(reme.aclose())
+    with pytest.raises(ReMeError, match="has been closed"):
+        asyncio.run(reme.recall("alice", "tea"))
 
 
 def test_errors_come_through_as_they_are(reme: ReMe) -> None:
@@ -87,32 +108,59 @@ def test_the_parts_keep_it_open_by_themselves(settings: Settings) -> None:
     assert len(memories.list("alice")) == 1
 
 
-def test_one_that_is_collected_in_its_own_thread_ends_as_well(settings: Settings) -> None:
+def test_one_that_is_collected_in_the_librarys_own_thread_ends_as_well(settings: Settings) -> None:
     reme = ReMe(settings).open()
     reme.itself = reme  # type: ignore[attr-defined]  # so that it takes the garbage collector, which any thread may run
-    portal, threads = reme._background.running()._portal, [t for t in threading.enumerate() if t.name == "reme"]
-    assert len(threads) == 1
+    engine = reme.connection.wait(itself)
     del reme
-    portal.call(gc.collect)
-    threads[0].join(60)
-    assert not threads[0].is_alive()
+    gc.disable()
+    try:
+        portal().loop.call_soon_threadsafe(gc.collect)
+        deadline = time.monotonic() + 60
+        while engine.is_open:
+            assert time.monotonic() < deadline, "it is still open"
+            time.sleep(0.01)
+    finally:
+        gc.enable()
 
 
-def test_after_closing_it_says_so_and_its_thread_is_gone(settings: Settings) -> None:
+async def itself(engine: Engine) -> Engine:
+    return engine
+
+
+def test_after_closing_it_says_so_and_its_connections_are_gone(settings: Settings) -> None:
     reme = ReMe(settings).open()
+    engine = reme.connection.wait(itself)
     reme.close()
     reme.close()
+    assert not engine.is_open
     with pytest.raises(ReMeError, match="has been closed; make a new one"):
         reme.recall("alice", "tea")
-    assert not any(thread.name == "reme" for thread in threading.enumerate())
 
 
-def test_a_failed_start_leaves_no_thread_and_can_be_tried_again() -> None:
+def test_a_closed_one_can_be_opened_again(settings: Settings) -> None:
+    reme = ReMe(settings)
+    with reme:
+        reme.memories.add("alice", "She drinks tea.")
+    with reme:
+        assert reme.recall("alice", "tea").hits
+
+
+def test_all_share_one_thread_and_a_failed_start_can_be_tried_again(settings: Settings) -> None:
     reme = ReMe(database_url="postgresql://nobody@127.0.0.1:1/none")
     for _ in range(2):
         with pytest.raises(DatabaseUnavailableError, match="no server at"):
             reme.open()
-    assert not any(thread.name == "reme" for thread in threading.enumerate())
+    with ReMe(settings), ReMe(settings):
+        assert sum(thread.name == "reme" for thread in threading.enumerate()) == 1
+
+
+def test_a_blocking_call_in_the_librarys_own_loop_is_refused_rather_than_waiting_for_itself(reme: ReMe) -> None:
+    async def call(_: Engine) -> object:
+        return reme.memories.list("alice")
+
+    with pytest.raises(ReMeError, match="await the method"):
+        reme.connection.wait(call)
 
 
 def test_one_that_is_never_closed_does_not_hold_the_program_up(settings: Settings) -> None:
@@ -126,11 +174,11 @@ def test_one_that_is_never_closed_does_not_hold_the_program_up(settings: Setting
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "kept\n", "")
     with ReMe(settings) as reme:  # what it recalled is in the log, though nobody closed it
-        assert "kept" in str(reme._background.wait(logged))
+        assert "kept" in str(reme.connection.wait(logged))
 
 
-async def logged(reme: AsyncReMe) -> object:
-    return await reme.database.fetch("w", "select query from reme.recall_log where workspace_id = 'w'")
+async def logged(engine: Engine) -> object:
+    return await engine.database.fetch("w", "select query from reme.recall_log where workspace_id = 'w'")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reme_core.app import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.errors import ConflictError, InputError, LibraryError, NotFoundError
 from reme_core.models import ModelCall
-from reme_core.schema import Kind, Memory, Message, Source
-from reme_core.schema import now as present
 from reme_core.settings import Settings
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
-from reme_core.store.journal import working_for
+from reme_core.store.logs import logging_for_workspace
 from reme_core.store.workspaces import _NOT_COPIED
+from reme_core.types import Kind, Memory, Message, Source
+from reme_core.types import now as present
 from tests.loopback import Loopback
 from tests.store.recount import consistent
 
@@ -45,11 +45,11 @@ def rows_of(path: Path) -> Rows:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-async def contents(reme: AsyncReMe, workspace: str) -> set[str]:
+async def contents(reme: Engine, workspace: str) -> set[str]:
     return {m.content for m in await reme.memories.list(workspace, limit=10_000)}
 
 
-async def everything(reme: AsyncReMe, workspace: str) -> dict[str, Rows]:
+async def everything(reme: Engine, workspace: str) -> dict[str, Rows]:
     """All rows of a workspace, table by table, without the workspace's name and what a copy numbers anew."""
     tables = await reme.database.fetch(
         workspace,
@@ -65,7 +65,7 @@ async def everything(reme: AsyncReMe, workspace: str) -> dict[str, Rows]:
     return found
 
 
-async def furnish(reme: AsyncReMe, workspace: str) -> Memory:
+async def furnish(reme: Engine, workspace: str) -> Memory:
     """A bit of everything."""
     old, new = Memory(content="Tom lives in Riga"), Memory(kind=Kind.INSIGHT, content="Tom lives in Berlin", freq=3)
     new.sources.append(Source(kind="message", id="m1", quote="I moved"))
@@ -74,7 +74,7 @@ async def furnish(reme: AsyncReMe, workspace: str) -> Memory:
     await reme.memories.apply(workspace, Change(add=[new], close=[Close(old.memory_id, "superseded", new.memory_id)]))
     await reme.memories.update(workspace, new.memory_id, content="Tom lives in Berlin now")
     await reme.recall(workspace, "Where does Tom live?")
-    await reme.journal.flush()
+    await reme.log_writer.flush()
     for statement in (
         "insert into episode (workspace_id, episode_id, number, task_id) values (%s, 'e1', 1, 't')",
         "insert into tool_call_result (workspace_id, call_hash, tool_name) values (%s, 'h', 'search')",
@@ -86,7 +86,7 @@ async def furnish(reme: AsyncReMe, workspace: str) -> Memory:
     return new
 
 
-async def test_a_loaded_library_goes_out_as_it_came_and_comes_back(words: AsyncReMe, tmp_path: Path) -> None:
+async def test_a_loaded_library_goes_out_as_it_came_and_comes_back(words: Engine, tmp_path: Path) -> None:
     path = library(tmp_path / "lib.jsonl", 2300)
     seen: list[tuple[int, int]] = []
     assert await words.workspaces.load("w", path, on_progress=lambda *step: seen.append(step)) == 2300
@@ -98,7 +98,7 @@ async def test_a_loaded_library_goes_out_as_it_came_and_comes_back(words: AsyncR
     assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == ["lib.jsonl", "out.jsonl"]
 
 
-async def test_loading_twice_gives_the_same(words: AsyncReMe, tmp_path: Path) -> None:
+async def test_loading_twice_gives_the_same(words: Engine, tmp_path: Path) -> None:
     path = library(tmp_path / "lib.jsonl", 30)
     for replace in (True, True, False, False):
         assert await words.workspaces.load("w", path, replace=replace) == 30
@@ -107,7 +107,7 @@ async def test_loading_twice_gives_the_same(words: AsyncReMe, tmp_path: Path) ->
         assert await consistent(words.database, "w")
 
 
-async def test_loading_replaces_memories_and_leaves_messages(words: AsyncReMe, tmp_path: Path) -> None:
+async def test_loading_replaces_memories_and_leaves_messages(words: Engine, tmp_path: Path) -> None:
     await furnish(words, "w")
     before = present()
     assert await words.workspaces.load("w", library(tmp_path / "lib.jsonl", 2)) == 2
@@ -117,7 +117,7 @@ async def test_loading_replaces_memories_and_leaves_messages(words: AsyncReMe, t
     assert await consistent(words.database, "w")
 
 
-async def test_without_replacing_the_others_stay(words: AsyncReMe, tmp_path: Path) -> None:
+async def test_without_replacing_the_others_stay(words: Engine, tmp_path: Path) -> None:
     await words.workspaces.load("w", library(tmp_path / "lib.jsonl", 5))
     await words.memories.update("w", "m4", content="Changed since.")
     await words.workspaces.load("w", library(tmp_path / "lib.jsonl", 5, first=3), replace=False)
@@ -125,7 +125,7 @@ async def test_without_replacing_the_others_stay(words: AsyncReMe, tmp_path: Pat
     assert await consistent(words.database, "w")
 
 
-async def test_what_only_we_know_survives_dump_and_load(words: AsyncReMe, tmp_path: Path) -> None:
+async def test_what_only_we_know_survives_dump_and_load(words: Engine, tmp_path: Path) -> None:
     await furnish(words, "w")
     await words.memories.delete("w", [(await words.memories.add("w", "Deleted, not given out"))[0].memory_id])
     assert await words.workspaces.dump("w", tmp_path) == 3
@@ -151,7 +151,7 @@ async def test_what_only_we_know_survives_dump_and_load(words: AsyncReMe, tmp_pa
     ],
 )
 async def test_a_broken_line_leaves_the_workspace_as_it_was(
-    words: AsyncReMe, tmp_path: Path, broken: bytes, reason: str
+    words: Engine, tmp_path: Path, broken: bytes, reason: str
 ) -> None:
     await furnish(words, "w")
     before = await everything(words, "w")
@@ -164,7 +164,7 @@ async def test_a_broken_line_leaves_the_workspace_as_it_was(
     assert await everything(words, "w") == before
 
 
-async def test_an_id_that_comes_again_far_below_is_noticed(words: AsyncReMe, tmp_path: Path) -> None:
+async def test_an_id_that_comes_again_far_below_is_noticed(words: Engine, tmp_path: Path) -> None:
     path = library(tmp_path / "lib.jsonl", 1500)
     path.write_text(path.read_text() + '{"memory_id": "m7", "content": "again"}\n')
     with pytest.raises(LibraryError, match="line 1501: memory_id 'm7'"):
@@ -172,7 +172,7 @@ async def test_an_id_that_comes_again_far_below_is_noticed(words: AsyncReMe, tmp
     assert await words.workspaces.list() == []
 
 
-async def test_files_that_cannot_be_read_or_written_are_named(words: AsyncReMe, tmp_path: Path) -> None:
+async def test_files_that_cannot_be_read_or_written_are_named(words: Engine, tmp_path: Path) -> None:
     with pytest.raises(LibraryError, match=r"cannot read .*none.jsonl: No such file"):
         await words.workspaces.load("w", tmp_path / "none.jsonl")
     with pytest.raises(NotFoundError, match="no workspace 'w'"):
@@ -184,7 +184,7 @@ async def test_files_that_cannot_be_read_or_written_are_named(words: AsyncReMe, 
 
 
 async def test_a_model_that_fails_leaves_the_workspace_as_it_was(
-    words: AsyncReMe, tmp_path: Path, loopback: Loopback
+    words: Engine, tmp_path: Path, loopback: Loopback
 ) -> None:
     await words.workspaces.load("w", library(tmp_path / "lib.jsonl", 3))
     before = await everything(words, "w")
@@ -194,7 +194,7 @@ async def test_a_model_that_fails_leaves_the_workspace_as_it_was(
     assert await everything(words, "w") == before
 
 
-async def test_a_copy_is_a_twin_that_goes_its_own_way(words: AsyncReMe, loopback: Loopback) -> None:
+async def test_a_copy_is_a_twin_that_goes_its_own_way(words: Engine, loopback: Loopback) -> None:
     await furnish(words, "w")
     moment, asked = present(), len(loopback.requests)
     before = await everything(words, "w")
@@ -215,7 +215,7 @@ async def test_a_copy_is_a_twin_that_goes_its_own_way(words: AsyncReMe, loopback
     assert (await words.recall("twin", "Tom lives in Berlin", limit=1)).hits[0].content == "Tom lives in Berlin now"
 
 
-async def test_a_copy_takes_nothing_away_unasked(words: AsyncReMe) -> None:
+async def test_a_copy_takes_nothing_away_unasked(words: Engine) -> None:
     await words.memories.add("a", "from a")
     await words.memories.add("b", "from b")
     with pytest.raises(ConflictError, match="'b' is not empty"):
@@ -229,7 +229,7 @@ async def test_a_copy_takes_nothing_away_unasked(words: AsyncReMe) -> None:
         await words.workspaces.copy("a", "a")
 
 
-async def test_every_table_of_a_tenant_is_copied_or_known_not_to_be(words: AsyncReMe) -> None:
+async def test_every_table_of_a_tenant_is_copied_or_known_not_to_be(words: Engine) -> None:
     tables = set(await everything(words, "w"))
     copied = {
         "embedding", "episode", "episode_finding", "episode_progress", "episode_rule", "episode_score", "item",
@@ -239,12 +239,12 @@ async def test_every_table_of_a_tenant_is_copied_or_known_not_to_be(words: Async
     assert tables - copied == set(_NOT_COPIED), "say in workspaces.py whether the new table is copied, and here"
 
 
-async def test_a_cleared_workspace_leaves_no_row(words: AsyncReMe) -> None:
+async def test_a_cleared_workspace_leaves_no_row(words: Engine) -> None:
     await furnish(words, "w")
     await words.memories.add("other", "stays here")
     await words.recall("w", "its log entry is on its way")
     assert await words.workspaces.clear("w") == 3
-    await words.journal.flush()
+    await words.log_writer.flush()
     left = {table: rows for table, rows in (await everything(words, "w")).items() if rows}
     assert set(left) <= {"model_call"} and all(row["raw"] == "" for row in left.get("model_call", []))
     assert await words.workspaces.list() == ["other"]
@@ -254,7 +254,7 @@ async def test_a_cleared_workspace_leaves_no_row(words: AsyncReMe) -> None:
     assert await consistent(words.database, "w")
 
 
-async def test_workspaces_are_described(words: AsyncReMe) -> None:
+async def test_workspaces_are_described(words: Engine) -> None:
     await furnish(words, "w")
     (told,) = await words.workspaces.describe()
     assert (told.workspace_id, told.embedding_model, told.dimensions, told.hnsw) == ("w", "words", 64, False)
@@ -267,7 +267,7 @@ async def test_a_large_workspace_is_searched_by_an_index_after_loading(
 ) -> None:
     settings = with_model("words")
     small = settings.model_copy(update={"recall": settings.recall.model_copy(update={"exact_below": 200})})
-    async with AsyncReMe(small) as reme:
+    async with Engine(small) as reme:
         for _ in range(2):
             await reme.workspaces.load("w", library(tmp_path / "lib.jsonl", 300))
             assert await reme.database.fetch("w", "select distinct hnsw from embedding") == [(True,)]
@@ -282,27 +282,27 @@ async def test_a_large_workspace_is_searched_by_an_index_after_loading(
 async def test_a_workspace_that_grows_large_is_brought_into_the_index(
     with_model: Callable[[str], Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reme_core.indexing._QUIET_SECONDS", 0.1)
+    monkeypatch.setattr("reme_core.store.index.upkeep._QUIET_SECONDS", 0.1)
     settings = with_model("words")
     small = settings.model_copy(update={"recall": settings.recall.model_copy(update={"exact_below": 50})})
-    async with AsyncReMe(small) as reme:
+    async with Engine(small) as reme:
         vectors = np.random.default_rng(0).normal(size=(60, 64))
         await reme.memories.add("w", [f"sentence {n}" for n in range(60)], embeddings=vectors)
-    async with AsyncReMe(small) as reme:
+    async with Engine(small) as reme:
         assert (await reme.workspaces.describe())[0].hnsw
         assert await reme.database.fetch("w", "select distinct hnsw from embedding") == [(True,)]
 
 
-async def test_what_models_cost_is_told_for_each_workspace(words: AsyncReMe) -> None:
+async def test_what_models_cost_is_told_for_each_workspace(words: Engine) -> None:
     for workspace, purpose, tokens, ok in (
         ("alice", "summary", 70, True), ("alice", "summary", 30, False), ("alice", "rewrite", 5, True),
         ("bob", "summary", 1, True),
     ):  # fmt: skip
-        with working_for(workspace):
-            words.journal.called(ModelCall("openai", "m", purpose, tokens, 10, milliseconds=500, ok=ok))
-    await words.journal.flush()
-    summary, rewrite = await words.workspaces.spent("alice")
+        with logging_for_workspace(workspace):
+            words.log_writer.log_call(ModelCall("openai", "m", purpose, tokens, 10, milliseconds=500, ok=ok))
+    await words.log_writer.flush()
+    summary, rewrite = await words.workspaces.model_usage("alice")
     assert (summary.model, summary.purpose, summary.calls, summary.failed) == ("m", "summary", 2, 1)
     assert (summary.prompt_tokens, summary.completion_tokens, summary.seconds) == (100, 20, 1.0)
     assert (rewrite.purpose, rewrite.prompt_tokens) == ("rewrite", 5)
-    assert await words.workspaces.spent("alice", since=present()) == []
+    assert await words.workspaces.model_usage("alice", since=present()) == []

@@ -12,12 +12,8 @@ from agentscope.memory import LongTermMemoryBase
 from agentscope.message import Msg, TextBlock
 from agentscope.tool import ToolResponse
 
-from reme_core.schema import Message, ToolCall, new_id
-from reme_core.text.plain import plain_json
-from reme_core.turn import TurnMemory
-from reme_core.turn_calls import calls_in
-from reme_core.turn_options import ReMeLike, TurnOptions
-from reme_core.turn_tools import MemoryTools
+from reme_core.turn import MemoryTools, ReMeLike, TurnMemory, TurnOptions, calls_in, plain_json
+from reme_core.types import Message, ToolCall, new_id
 
 NOTE_NAME: Final = "long_term_memory"
 """The name under which a `ReActAgent` puts what was retrieved into its working memory."""
@@ -79,7 +75,7 @@ class ReMeLongTermMemory(LongTermMemoryBase):  # type: ignore[misc]  # of AgentS
             limit: Not used: how many, `top_k` says, and how long a note gets, `token_budget`.
             kwargs: Not used.
         """
-        asked = [message for one in _listed(msg) for message in from_msg(one)]
+        asked = [message for one in _as_list(msg) for message in from_msg(one)]
         if not asked:
             return ""
         return (await self.turn.begin(asked)).text
@@ -92,7 +88,7 @@ class ReMeLongTermMemory(LongTermMemoryBase):  # type: ignore[misc]  # of AgentS
             kwargs: Not used.
         """
         given = [msg for msg in msgs if msg is not None]
-        said = [message for msg in _completed(given) for message in from_msg(msg)]
+        said = [message for msg in _without_interrupted_replies(given) for message in from_msg(msg)]
         self.turn.record_calls(calls_in(said))
         await self.turn.record(said, session_id=self.session_id)
         for msg in given:
@@ -150,7 +146,7 @@ def from_msg(msg: Msg) -> list[Message]:
         Message(
             role="tool",
             author=block["name"],
-            content=_output(block["output"]),
+            content=_output_text(block["output"]),
             message_id=f"{msg.id}:{block['id']}",
             tool_call_id=block["id"],
         )
@@ -159,7 +155,7 @@ def from_msg(msg: Msg) -> list[Message]:
     return results if results and not text.content else [text, *results]
 
 
-def _completed(msgs: Sequence[Msg]) -> list[Msg]:
+def _without_interrupted_replies(msgs: Sequence[Msg]) -> list[Msg]:
     """The messages without retrieved notes, and without what an interrupted agent said after it was asked."""
     kept: list[Msg] = []
     for msg in msgs:
@@ -173,7 +169,7 @@ def _completed(msgs: Sequence[Msg]) -> list[Msg]:
     return kept
 
 
-def _output(output: Any) -> str:
+def _output_text(output: Any) -> str:
     if isinstance(output, str):
         return output
     return "\n".join(block["text"] for block in output if block["type"] == "text")
@@ -183,5 +179,5 @@ def _response(texts: Sequence[str]) -> ToolResponse:
     return ToolResponse(content=[TextBlock(type="text", text=text) for text in texts])
 
 
-def _listed(msg: Msg | list[Msg] | None) -> list[Msg]:
+def _as_list(msg: Msg | list[Msg] | None) -> list[Msg]:
     return [] if msg is None else msg if isinstance(msg, list) else [msg]

@@ -14,12 +14,17 @@ from agentscope.tool import ToolBase, ToolChunk, ToolResponse
 from agentscope.types import ReplyFinishedReason
 
 from reme_core.errors import InputError
-from reme_core.schema import Message, ToolCall, new_id
-from reme_core.text.plain import plain_json
-from reme_core.turn import TurnMemory
-from reme_core.turn_calls import watched
-from reme_core.turn_options import ReMeLike, TurnOptions
-from reme_core.turn_tools import MemoryTool, MemoryTools, described
+from reme_core.turn import (
+    MemoryTool,
+    MemoryTools,
+    ReMeLike,
+    TurnMemory,
+    TurnOptions,
+    observe_call,
+    plain_json,
+    tool_schema,
+)
+from reme_core.types import Message, ToolCall, new_id
 
 Mode = Literal["static_control", "agent_control", "both"]
 
@@ -87,7 +92,7 @@ class ReMeMiddleware(MiddlewareBase):
         return [] if self.mode == "static_control" else [ReMeTool(tool) for tool in MemoryTools(self.turn).all()]
 
     async def get_middleware_key(self) -> str:
-        """Where in `middle_context` the state of this middleware stands: one place for each workspace."""
+        """The key of this middleware's state in `middle_context`: one for each workspace."""
         return f"reme:{self.turn.workspace_id}"
 
     async def on_reply(
@@ -100,7 +105,7 @@ class ReMeMiddleware(MiddlewareBase):
             return
         key = await self.get_middleware_key()
         inputs = input_kwargs.get("inputs")
-        heard = [message for message in _listed(inputs) if isinstance(message, Msg)]
+        heard = [message for message in _as_list(inputs) if isinstance(message, Msg)]
         said = [message for msg in heard for message in from_msg(msg, agent.name)]
         session_id = agent.state.session_id
         try:
@@ -108,7 +113,7 @@ class ReMeMiddleware(MiddlewareBase):
                 await self._recall(agent, key, said)
             async for item in next_handler(**input_kwargs):
                 if isinstance(item, Msg) and item.finished_reason is not None:
-                    yield await self._finished(agent, key, item, said)
+                    yield await self._finish(agent, key, item, said)
                 else:
                     yield item
         except BaseException:
@@ -126,13 +131,13 @@ class ReMeMiddleware(MiddlewareBase):
     async def on_acting(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
     ) -> AsyncGenerator[Any, None]:
-        """Tell tool memory how a call of a tool goes."""
+        """Record a call of a tool in tool memory."""
         state, call = agent.state, input_kwargs["tool_call"]
         place = (state.session_id, state.reply_id, state.cur_iter, call.id)
-        with watched(self.turn, call.name, call.input, *place) as running:
+        with observe_call(self.turn, call.name, call.input, *place) as run:
             async for item in next_handler(**input_kwargs):
                 if isinstance(item, ToolResponse) and item.state in _SUCCESS:
-                    running.gave(_words(item.content), success=_SUCCESS[item.state])
+                    run.finish(_text(item.content), success=_SUCCESS[item.state])
                 yield item
 
     async def _recall(self, agent: Agent, key: str, said: Sequence[Message]) -> None:
@@ -141,8 +146,8 @@ class ReMeMiddleware(MiddlewareBase):
         note = await self.turn.begin([*known, *said], turn_id)
         agent.state.middle_context[key] = {"note": note.text, "asked": [m.model_dump(mode="json") for m in said]}
 
-    async def _finished(self, agent: Agent, key: str, final: Msg, said: Sequence[Message]) -> Msg:
-        """Record a reply that has ended, and add to its bill what memory itself spent on models."""
+    async def _finish(self, agent: Agent, key: str, final: Msg, said: Sequence[Message]) -> Msg:
+        """Record a reply that has ended, and add what memory itself used of chat models to its usage."""
         state = agent.state.middle_context.pop(key, None) or {}
         asked = list(said) or [Message.model_validate(message) for message in state.get("asked", [])]
         done = final.finished_reason == ReplyFinishedReason.COMPLETED
@@ -160,7 +165,7 @@ class ReMeMiddleware(MiddlewareBase):
 
 
 class ReMeTool(ToolBase):
-    """One of the tools with which an agent tends its memory. It asks nobody for permission."""
+    """One of the memory tools. It needs no permission."""
 
     is_external_tool = False
     is_state_injected = False
@@ -170,10 +175,10 @@ class ReMeTool(ToolBase):
     def __init__(self, tool: MemoryTool) -> None:
         """Wrap a tool of `MemoryTools`."""
         super().__init__()
-        described_tool = described(tool)
-        self.name = described_tool.name
-        self.description = described_tool.description
-        self.input_schema = described_tool.parameters
+        schema = tool_schema(tool)
+        self.name = schema.name
+        self.description = schema.description
+        self.input_schema = schema.parameters
         self.is_read_only = tool.__name__ not in _CHANGING
         self.is_concurrency_safe = self.is_read_only
         self._tool = tool
@@ -205,7 +210,7 @@ def from_msg(msg: Msg, agent: str) -> list[Message]:
             update={
                 "role": "tool",
                 "author": block.name,
-                "content": _words(block.output),
+                "content": _text(block.output),
                 "message_id": f"{msg.id}:{block.id}",
                 "tool_calls": [],
                 "tool_call_id": block.id,
@@ -227,12 +232,12 @@ def with_note(messages: Sequence[Msg], note: str) -> list[Msg]:
     return shown
 
 
-def _words(output: Any) -> str:
+def _text(output: Any) -> str:
     """The text of what a tool gave, without images and other data."""
     if isinstance(output, str):
         return output
     return "\n".join(part.text for part in output if isinstance(part, TextBlock))
 
 
-def _listed(inputs: Any) -> list[Any]:
+def _as_list(inputs: Any) -> list[Any]:
     return inputs if isinstance(inputs, list) else [inputs]

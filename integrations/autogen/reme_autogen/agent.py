@@ -16,13 +16,13 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient, RequestUsage
 from autogen_core.tools import StaticStreamWorkbench, Workbench
 
-from reme_autogen.context import NotedContext
+from reme_autogen.context import ContextWithNote
 from reme_autogen.convert import from_chat, from_events, from_model
-from reme_autogen.memory import ReMeMemory, contents, linked
+from reme_autogen.memory import ReMeMemory, cancellable, note_contents
 from reme_autogen.tools import ReMeTool
 from reme_core.errors import InputError
-from reme_core.schema import Message, new_id
-from reme_core.turn_calls import calls_in
+from reme_core.turn import calls_in
+from reme_core.types import Message, new_id
 
 Event = BaseAgentEvent | BaseChatMessage | Response
 
@@ -73,7 +73,7 @@ class ReMeAssistantAgent(AssistantAgent):
             raise InputError("give a ReMeAssistantAgent one ReMeMemory: memory=[ReMeMemory(workspace_id=…)]")
         self._reme = ours[0]
         others = [one for one in memory or () if one is not self._reme]
-        self._noted = _AgentContext(model_context)
+        self._context_with_note = _AgentContext(model_context)
         own: list[Any] = list(ReMeTool.all(self._reme)) if memory_tools else []
         if workbench is not None and own:
             given = list(workbench) if isinstance(workbench, Sequence) else [workbench]
@@ -82,7 +82,7 @@ class ReMeAssistantAgent(AssistantAgent):
             name,
             model_client,
             memory=others or None,
-            model_context=self._noted,
+            model_context=self._context_with_note,
             workbench=workbench,
             tools=[*(tools or []), *own] or None,
             **options,
@@ -106,15 +106,15 @@ class ReMeAssistantAgent(AssistantAgent):
                         continue
                     inner = [*([event] if event is not None else []), *(item.inner_messages or [])]
                     await self._record(heard, item, turn_id)
-                    if (bill := self._bill()) is not None:
-                        inner.append(bill)
-                        yield bill
+                    if (usage_event := self._usage_event()) is not None:
+                        inner.append(usage_event)
+                        yield usage_event
                     yield Response(chat_message=item.chat_message, inner_messages=inner)
         except BaseException:
             self._reme.turn.record_soon(heard, turn_id, session_id=self._session_id)
             raise
         finally:
-            self._noted.note = ""
+            self._context_with_note.note = ""
 
     async def on_reset(self, cancellation_token: CancellationToken) -> None:
         """Begin another conversation; memory stays."""
@@ -138,10 +138,10 @@ class ReMeAssistantAgent(AssistantAgent):
     async def _recall(
         self, heard: list[Message], turn_id: str, cancellation_token: CancellationToken
     ) -> MemoryQueryEvent | None:
-        shown = [said for message in await self._noted.get_messages() for said in from_model(message)]
-        note = await linked(self._reme.turn.begin([*shown, *heard], turn_id), cancellation_token)
-        self._noted.note = note.text
-        return MemoryQueryEvent(content=contents(note), source=self.name) if note else None
+        shown = [said for message in await self._context_with_note.get_messages() for said in from_model(message)]
+        note = await cancellable(self._reme.turn.begin([*shown, *heard], turn_id), cancellation_token)
+        self._context_with_note.note = note.text
+        return MemoryQueryEvent(content=note_contents(note), source=self.name) if note else None
 
     async def _record(self, heard: list[Message], response: Response, turn_id: str) -> None:
         done = from_events(response.inner_messages or [])
@@ -149,8 +149,8 @@ class ReMeAssistantAgent(AssistantAgent):
         self._reme.turn.record_calls(calls_in(done))
         await self._reme.turn.record([*heard, *done, answer], turn_id, session_id=self._session_id)
 
-    def _bill(self) -> MemoryQueryEvent | None:
-        """What memory itself spent on models, as an event whose tokens count like those of any other."""
+    def _usage_event(self) -> MemoryQueryEvent | None:
+        """What memory itself used of chat models, as an event whose tokens AutoGen counts; None if it used nothing."""
         spent = self._reme.turn.take_usage()
         if not spent.calls:
             return None
@@ -162,8 +162,8 @@ class ReMeAssistantAgent(AssistantAgent):
         return config.model_copy(update={"memory": [self._reme.dump_component(), *(config.memory or [])]})
 
 
-class _AgentContext(NotedContext):
-    """What the agent's own context becomes; whoever loads the agent wraps it again."""
+class _AgentContext(ContextWithNote):
+    """Wraps the agent's own context. It is dumped as that one, since loading the agent wraps it again."""
 
     def dump_component(self) -> ComponentModel:
         return self.inner.dump_component()

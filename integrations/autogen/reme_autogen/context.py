@@ -13,10 +13,10 @@ from pydantic import BaseModel
 
 from reme_autogen.memory import ReMeMemory
 from reme_core.errors import ConfigurationError
-from reme_core.schema import new_id
+from reme_core.types import new_id
 
 
-class NotedContext(ChatCompletionContext):
+class ContextWithNote(ChatCompletionContext):
     """Another context, whose last user message is shown with a note before it. The note is never stored."""
 
     def __init__(self, inner: ChatCompletionContext | None = None) -> None:
@@ -54,7 +54,7 @@ class ReMeModelContextConfig(BaseModel):
     inner: ComponentModel
 
 
-class ReMeModelContext(NotedContext, Component[ReMeModelContextConfig]):
+class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
     """Long-term memory for `AssistantAgent(model_context=…)`.
 
     What is known is shown to the model with the last user message and is never stored in the context. A turn is
@@ -85,13 +85,13 @@ class ReMeModelContext(NotedContext, Component[ReMeModelContextConfig]):
         elif isinstance(message, AssistantMessage):
             self._answered = True
             if isinstance(message.content, str):
-                followed = self.memory.follow(self.inner)
-                await followed.record(await followed.messages())
+                recorder = self.memory.recorder_of(self.inner)
+                await recorder.record(await recorder.messages())
 
     async def get_messages(self) -> list[LLMMessage]:
         """What the inner context shows, with what is known; memory is searched once a turn."""
-        followed = self.memory.follow(self.inner)
-        note = await self.memory.turn.begin(await followed.shown(), f"{self._name}:{self._turns}")
+        recorder = self.memory.recorder_of(self.inner)
+        note = await self.memory.turn.begin(await recorder.visible_messages(), f"{self._name}:{self._turns}")
         self.note = note.text
         return await super().get_messages()
 

@@ -20,8 +20,8 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from reme_core.schema import Hit, Memory, Message, ToolCall
-from reme_core.text.plain import plain_json
+from reme_core.turn import plain_json
+from reme_core.types import Hit, Memory, Message, ToolCall
 
 NOTE_SOURCE = "memory"
 """The source of a message that carries a note."""

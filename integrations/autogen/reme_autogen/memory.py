@@ -18,15 +18,10 @@ from pydantic import BaseModel, SecretStr
 
 from reme_autogen.convert import NOTE_SOURCE, from_model, hit_content, to_content
 from reme_core.errors import ConfigurationError, InputError
-from reme_core.ops.identity import stable_id
-from reme_core.schema import Kind, Message, new_id
-from reme_core.schema import Memory as Remembered
 from reme_core.settings import Settings
-from reme_core.text.fence import NOTE
-from reme_core.text.plain import plain_json
-from reme_core.turn import Note, TurnMemory
-from reme_core.turn_calls import calls_in
-from reme_core.turn_options import ReMeLike, TurnOptions
+from reme_core.turn import Note, ReMeLike, TurnMemory, TurnOptions, calls_in, holds_note, plain_json, stable_id
+from reme_core.types import Kind, Message, new_id
+from reme_core.types import Memory as Remembered
 
 Result = TypeVar("Result")
 
@@ -80,7 +75,7 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
         self._options = options
         self._settings = self._turn.settings
         self._session_id = session_id
-        self._followed: OrderedDict[int, Followed] = OrderedDict()
+        self._recorders: OrderedDict[int, ContextRecorder] = OrderedDict()
 
     @property
     def turn(self) -> TurnMemory:
@@ -92,12 +87,12 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
 
         The message with the note stands before the user's, and the one of the turn before is taken out.
         """
-        followed = self.follow(model_context)
-        messages = await followed.messages()
-        note = await self._turn.begin(await followed.shown())
+        recorder = self.recorder_of(model_context)
+        messages = await recorder.messages()
+        note = await self._turn.begin(await recorder.visible_messages())
         await _replace_note(model_context, note.text)
-        await followed.record(messages)
-        return UpdateContextResult(memories=MemoryQueryResult(results=contents(note)))
+        await recorder.record(messages)
+        return UpdateContextResult(memories=MemoryQueryResult(results=note_contents(note)))
 
     async def query(
         self, query: str | MemoryContent, cancellation_token: CancellationToken | None = None, **kwargs: Any
@@ -113,7 +108,7 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
             ReMeError: Memory cannot be reached, or the query is no text.
         """
         text = _text(query) if isinstance(query, MemoryContent) else query
-        hits = await linked(self._turn.search(text, limit=kwargs.get("limit")), cancellation_token)
+        hits = await cancellable(self._turn.recall(text, limit=kwargs.get("limit")), cancellation_token)
         return MemoryQueryResult(results=[hit_content(hit) for hit in hits])
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
@@ -128,29 +123,29 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
         if kind not in list(Kind):
             raise InputError(f"there is no kind {kind!r}; known are {', '.join(Kind)}")
         memory = Remembered(kind=Kind(kind), content=_text(content), metadata=metadata, author="autogen")
-        reme = await linked(self._turn.reme(), cancellation_token)
-        await linked(reme.memories.add(self._turn.workspace_id, memory, actor="autogen"), cancellation_token)
+        work = self._turn.reme.memories.add(self._turn.workspace_id, memory, actor="autogen")
+        await cancellable(work, cancellation_token)
 
     async def clear(self) -> None:
         """Forget everything in the workspace, for good. The connection stays."""
         await self._turn.clear()
-        self._followed.clear()
+        self._recorders.clear()
 
     async def close(self) -> None:
         """Record what the last turns said and disconnect. Nothing is forgotten; the next use connects again."""
-        for followed in list(self._followed.values()):
-            await followed.record(await followed.messages())
+        for recorder in list(self._recorders.values()):
+            await recorder.record(await recorder.messages())
         await self._turn.aclose()
 
-    def follow(self, model_context: ChatCompletionContext) -> Followed:
+    def recorder_of(self, model_context: ChatCompletionContext) -> ContextRecorder:
         """What of a model context was recorded; kept for the contexts that were used last."""
         key = id(model_context)
-        if key not in self._followed:
-            self._followed[key] = Followed(self._turn, model_context, self._session_id or new_id())
-        self._followed.move_to_end(key)
-        if len(self._followed) > _CONTEXTS:
-            self._followed.popitem(last=False)
-        return self._followed[key]
+        if key not in self._recorders:
+            self._recorders[key] = ContextRecorder(self._turn, model_context, self._session_id or new_id())
+        self._recorders.move_to_end(key)
+        if len(self._recorders) > _CONTEXTS:
+            self._recorders.popitem(last=False)
+        return self._recorders[key]
 
     def _to_config(self) -> ReMeMemoryConfig:
         return ReMeMemoryConfig(
@@ -167,14 +162,14 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
 
 
 @dataclass
-class Followed:
+class ContextRecorder:
     """A model context, and how much of it was recorded."""
 
     turn: TurnMemory
     context: ChatCompletionContext
     session_id: str
     recorded: int = 0
-    begun_anew: int = 0
+    restarts: int = 0
 
     async def messages(self) -> list[LLMMessage]:
         """Everything in the context but notes, beyond what a window of it shows the model."""
@@ -182,16 +177,16 @@ class Followed:
         whole = ChatState.model_validate(state).messages if "messages" in state else await self.context.get_messages()
         return [message for message in whole if not is_note(message)]
 
-    async def shown(self) -> list[Message]:
+    async def visible_messages(self) -> list[Message]:
         """What of the context the model is shown, notes left out."""
         shown = [message for message in await self.context.get_messages() if not is_note(message)]
         return [said for message in shown for said in from_model(message)]
 
-    def numbered(self, messages: list[LLMMessage]) -> list[Message]:
+    def identify(self, messages: list[LLMMessage]) -> list[Message]:
         """Our form of the messages, each with an id that follows from its place and words."""
         if len(messages) < self.recorded:  # the context was cleared: another conversation begins
-            self.recorded, self.begun_anew = 0, self.begun_anew + 1
-        session = f"{self.session_id}#{self.begun_anew}" if self.begun_anew else self.session_id
+            self.recorded, self.restarts = 0, self.restarts + 1
+        session = f"{self.session_id}#{self.restarts}" if self.restarts else self.session_id
         ours = []
         for place, message in enumerate(messages):
             for part, said in enumerate(from_model(message)):
@@ -201,7 +196,7 @@ class Followed:
 
     async def record(self, messages: list[LLMMessage]) -> None:
         """Hand over what is new."""
-        ours = self.numbered(messages)
+        ours = self.identify(messages)
         self.recorded = len(messages)
         self.turn.record_calls(calls_in(ours))
         await self.turn.record(ours)
@@ -213,17 +208,17 @@ class ChatState(BaseModel):
     messages: list[LLMMessage]
 
 
-def contents(note: Note) -> list[MemoryContent]:
+def note_contents(note: Note) -> list[MemoryContent]:
     """What stands in a note, as AutoGen shows it in its events."""
     return [*map(to_content, note.standing), *map(hit_content, note.hits)]
 
 
 def is_note(message: LLMMessage) -> bool:
     """Whether a message of a model context is a note of ours."""
-    return isinstance(message, UserMessage) and message.source == NOTE_SOURCE and f"<{NOTE}" in str(message.content)
+    return isinstance(message, UserMessage) and message.source == NOTE_SOURCE and holds_note(str(message.content))
 
 
-async def linked(work: Coroutine[Any, Any, Result], token: CancellationToken | None) -> Result:
+async def cancellable(work: Coroutine[Any, Any, Result], token: CancellationToken | None) -> Result:
     """Await something that the token can cancel."""
     future = asyncio.ensure_future(work)
     if token is not None:

@@ -9,9 +9,9 @@ from autogen_core.memory import Memory
 from autogen_core.tools import BaseTool
 from pydantic import BaseModel
 
-from reme_autogen.memory import ReMeMemory, linked
+from reme_autogen.memory import ReMeMemory, cancellable
 from reme_core.errors import ConfigurationError
-from reme_core.turn_tools import MemoryTools, arguments, described
+from reme_core.turn import MemoryTools, arguments_model, tool_schema
 
 
 class ReMeToolConfig(BaseModel):
@@ -34,7 +34,7 @@ class ReMeTool(BaseTool[BaseModel, Any], Component[ReMeToolConfig]):
         if name not in tools:
             raise ConfigurationError(f"there is no memory tool {name!r}; there are {', '.join(tools)}")
         self._function, self._memory = tools[name], memory
-        super().__init__(arguments(tools[name]), str, name, described(tools[name]).description)
+        super().__init__(arguments_model(tools[name]), str, name, tool_schema(tools[name]).description)
 
     @classmethod
     def all(cls, memory: ReMeMemory) -> list[Self]:
@@ -43,7 +43,7 @@ class ReMeTool(BaseTool[BaseModel, Any], Component[ReMeToolConfig]):
 
     async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> str:
         """Call the tool."""
-        return await linked(self._function(**args.model_dump()), cancellation_token)
+        return await cancellable(self._function(**args.model_dump()), cancellation_token)
 
     def _to_config(self) -> ReMeToolConfig:
         return ReMeToolConfig(name=self.name, memory=self._memory.dump_component())

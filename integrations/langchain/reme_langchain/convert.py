@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from reme_core.ops.notes import as_text
-from reme_core.schema import Hit, Message, ToolCall
-from reme_core.text.plain import plain_json
+from reme_core.turn import as_text, plain_json
+from reme_core.types import Hit, Message, ToolCall
 
 
 def from_langchain(messages: Sequence[AnyMessage | BaseMessage], session_id: str = "") -> list[Message]:
@@ -18,7 +17,7 @@ def from_langchain(messages: Sequence[AnyMessage | BaseMessage], session_id: str
 
     Ids are only unique within a conversation where the application chose them, so they carry its name.
     """
-    return [_message(message, session_id) for message in messages if not _made_up(message)]
+    return [_message(message, session_id) for message in messages if not _is_generated(message)]
 
 
 def _message(message: AnyMessage | BaseMessage, session_id: str) -> Message:
@@ -41,7 +40,7 @@ def _message(message: AnyMessage | BaseMessage, session_id: str) -> Message:
     return Message.model_validate({**common, "role": role})
 
 
-def _made_up(message: AnyMessage | BaseMessage) -> bool:
+def _is_generated(message: AnyMessage | BaseMessage) -> bool:
     """Whether nobody said it: LangChain's summarisation puts its summary where the conversation was."""
     return isinstance(message, HumanMessage) and bool(message.additional_kwargs.get("lc_source"))
 

@@ -10,22 +10,13 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
 
 from reme_core.errors import ReMeError
-from reme_core.schema import new_id
-from reme_core.text.plain import plain_json
-from reme_core.turn import TurnMemory
-from reme_core.turn_options import OnError, ReMeLike, SpoolPlace
+from reme_core.turn import OnError, ReMeLike, SpoolPlace, TurnMemory, plain_json
+from reme_core.types import Message, new_id
 from reme_langchain.convert import from_langchain
 
 log = logging.getLogger(__name__)
 
 _FORM: Final = "langchain"  # in a message's metadata: what LangChain's message holds beside its words
-
-_CONVERSATION: Final = """
-select message_id, content, metadata
-from reme.message
-where workspace_id = %(workspace)s and session_id = %(session)s and erased_at is null
-order by position
-"""
 
 
 class ReMeChatMessageHistory(BaseChatMessageHistory):
@@ -79,7 +70,7 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
     async def aget_messages(self) -> list[BaseMessage]:
         """All messages, in order."""
         try:
-            return messages_from_dict([_form(content, metadata) for _, content, metadata in await self._rows()])
+            return messages_from_dict([_form(message) for message in await self._recorded()])
         except ReMeError as error:
             if self._turn.on_error == "raise":
                 raise
@@ -110,8 +101,8 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
 
     async def aclear(self) -> None:
         """Erase the conversation, and with it the memories that rest on it."""
-        rows = await self._rows()
-        await (await self._turn.reme()).erase_messages(self._turn.workspace_id, [row[0] for row in rows])
+        recorded = [message.message_id for message in await self._recorded()]
+        await self._turn.reme.erase_messages(self._turn.workspace_id, recorded)
 
     async def aclose(self) -> None:
         """Deliver what waits, and close what was opened here."""
@@ -121,13 +112,11 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
         """`aclose` for code that does not await."""
         self._turn.close()
 
-    async def _rows(self) -> list[tuple[Any, ...]]:
-        database = (await self._turn.reme()).database
-        values = {"workspace": self._turn.workspace_id, "session": self.session_id}
-        return await database.fetch(self._turn.workspace_id, _CONVERSATION, values)
+    async def _recorded(self) -> list[Message]:
+        return await self._turn.reme.messages(self._turn.workspace_id, self.session_id)
 
 
-def _form(content: str, metadata: dict[str, Any]) -> dict[str, Any]:
+def _form(message: Message) -> dict[str, Any]:
     """A message in the form that LangChain reads."""
-    form: dict[str, Any] = metadata.get(_FORM) or {}
-    return {"type": form.get("type", "human"), "data": {"content": content, **form.get("data", {})}}
+    form: dict[str, Any] = message.metadata.get(_FORM) or {}
+    return {"type": form.get("type", "human"), "data": {"content": message.content, **form.get("data", {})}}

@@ -23,10 +23,8 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command
 
 from reme_core.errors import InputError
-from reme_core.schema import Message, new_id
-from reme_core.turn import TurnMemory
-from reme_core.turn_calls import Running, watched
-from reme_core.turn_options import ReMeLike, TurnOptions
+from reme_core.turn import ReMeLike, ToolRun, TurnMemory, TurnOptions, observe_call
+from reme_core.types import Message, new_id
 from reme_langchain.convert import from_langchain
 from reme_langchain.tools import memory_tools
 from reme_langchain.usage import areport_usage, report_usage
@@ -98,7 +96,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         self._recall = recall
         self._memory = TurnMemory(reme, workspace_id if isinstance(workspace_id, str) else "default", **options)
         self.counts = self._memory.counts
-        self.tools = memory_tools(self._memory, self._here) if tools else []
+        self.tools = memory_tools(self._memory, self._current_memory) if tools else []
         self._tenants: OrderedDict[str, TurnMemory] = OrderedDict({self._memory.workspace_id: self._memory})
         self._unfinished: OrderedDict[str, _Turn] = OrderedDict()
 
@@ -125,11 +123,11 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
 
     async def abefore_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Recall for the run that begins."""
-        return self._noted(state, await self._begin(self._turn(state, runtime)))
+        return self._state_with(state, await self._begin(self._turn(state, runtime)))
 
     def before_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Recall for the run that begins."""
-        return self._noted(state, self._memory.call(self._begin, self._turn(state, runtime)))
+        return self._state_with(state, self._memory.call(self._begin, self._turn(state, runtime)))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
@@ -138,8 +136,8 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         note = self._note_in(request)
         if note is None:  # resumed elsewhere: notes are not checkpointed
             note = await self._begin(self._turn(request.state, request.runtime))
-        with self._keeping(request.state):
-            return await handler(_shown(request, note))
+        with self._record_if_broken_off(request.state):
+            return await handler(_with_note(request, note))
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -148,37 +146,37 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         note = self._note_in(request)
         if note is None:
             note = self._memory.call(self._begin, self._turn(request.state, request.runtime))
-        with self._keeping(request.state):
-            return handler(_shown(request, note))
+        with self._record_if_broken_off(request.state):
+            return handler(_with_note(request, note))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
     ) -> ToolMessage | Command[Any]:
-        """Tell tool memory how the call goes, and keep what was said if it is cancelled."""
-        with self._keeping(request.state), self._watched(request) as running:
+        """Record the call in tool memory, and what was said if it is cancelled."""
+        with self._record_if_broken_off(request.state), self._observe(request) as run:
             result = await handler(request)
-            _told(running, result)
+            _report_outcome(run, result)
             return result
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
-        """Tell tool memory how the call goes, and keep what was said if it is interrupted."""
-        with self._keeping(request.state), self._watched(request) as running:
+        """Record the call in tool memory, and what was said if it is interrupted."""
+        with self._record_if_broken_off(request.state), self._observe(request) as run:
             result = handler(request)
-            _told(running, result)
+            _report_outcome(run, result)
             return result
 
     async def aafter_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Record what is new."""
-        turn = self._ended(state, runtime)
+        turn = self._end(state, runtime)
         await turn.memory.record(turn.new, turn.turn_id, session_id=turn.session_id)
         await areport_usage(turn.memory.take_usage())
         return None
 
     def after_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Record what is new."""
-        turn = self._ended(state, runtime)
+        turn = self._end(state, runtime)
         self._memory.call(turn.memory.record, turn.new, turn.turn_id, session_id=turn.session_id)
         report_usage(turn.memory.take_usage())
         return None
@@ -201,15 +199,15 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         # anew each time, and LangGraph new ids to it.
         lasting = bool(session_id and asked.get("__pregel_checkpointer"))
         messages = from_langchain(heard, session_id)
-        new = messages if lasting else from_langchain(heard[_begun(heard) :], session_id)
-        return _Turn(self._of(runtime), _turn_id(heard), session_id, messages, new)
+        new = messages if lasting else from_langchain(heard[_start_of_run(heard) :], session_id)
+        return _Turn(self._memory_of(runtime), _turn_id(heard), session_id, messages, new)
 
-    def _ended(self, state: MemoryState, runtime: Runtime[Any]) -> _Turn:
+    def _end(self, state: MemoryState, runtime: Runtime[Any]) -> _Turn:
         turn = self._turn(state, runtime)
         self._unfinished.pop(turn.turn_id, None)
         return turn
 
-    def _of(self, runtime: Runtime[Any]) -> TurnMemory:
+    def _memory_of(self, runtime: Runtime[Any]) -> TurnMemory:
         """The memory of a run's tenant."""
         if isinstance(self._workspace, str):
             return self._memory
@@ -218,25 +216,25 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
             raise InputError(f"workspace_id gave {workspace!r} for a run; it has to give the name of its tenant")
         memory = self._tenants.get(workspace)
         if memory is None:
-            memory = self._tenants[workspace] = self._memory.beside(workspace)
+            memory = self._tenants[workspace] = self._memory.for_workspace(workspace)
         self._tenants.move_to_end(workspace)
         if len(self._tenants) > _TENANTS:
             self._tenants.popitem(last=False)
         return memory
 
-    def _here(self) -> TurnMemory:
-        return self._memory if isinstance(self._workspace, str) else self._of(get_runtime())
+    def _current_memory(self) -> TurnMemory:
+        return self._memory if isinstance(self._workspace, str) else self._memory_of(get_runtime())
 
-    def _watched(self, request: ToolCallRequest) -> AbstractContextManager[Running]:
+    def _observe(self, request: ToolCallRequest) -> AbstractContextManager[ToolRun]:
         call = request.tool_call
         asked = next((m.id for m in reversed(request.state["messages"]) if isinstance(m, AIMessage)), "")
         configurable: dict[str, Any] = get_config().get("configurable") or {}
         place = (str(configurable.get("thread_id") or ""), asked, call["id"])
-        return watched(self._here(), call["name"], call["args"], *place, passing=(GraphBubbleUp,))
+        return observe_call(self._current_memory(), call["name"], call["args"], *place, interrupts=(GraphBubbleUp,))
 
     @contextmanager
-    def _keeping(self, state: Any) -> Iterator[None]:
-        """Record what the user said if the run ends here, by a cancellation most of all."""
+    def _record_if_broken_off(self, state: Any) -> Iterator[None]:
+        """Record what the user said if the run ends within this block, for example by a cancellation."""
         try:
             yield
         except BaseException:
@@ -250,7 +248,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
                 words = [message for message in turn.new if message.role == "user"]
                 turn.memory.record_soon(words, turn_id, session_id=turn.session_id)
 
-    def _noted(self, state: MemoryState, note: str) -> dict[str, Any]:
+    def _state_with(self, state: MemoryState, note: str) -> dict[str, Any]:
         return {"reme_notes": {**state.get("reme_notes", {}), self.name: note}}
 
     def _note_in(self, request: ModelRequest[Any]) -> str | None:
@@ -258,17 +256,17 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         return notes.get(self.name)
 
 
-def _told(running: Running, result: ToolMessage | Command[Any]) -> None:
-    """Say how a call ended, which a tool that answers with a command tells by the message in it, if at all."""
+def _report_outcome(run: ToolRun, result: ToolMessage | Command[Any]) -> None:
+    """Set the outcome of a call; a tool that returns a command may have put its message into that."""
     answers: Any = [result]
     if isinstance(result, Command):
         update = result.update
         answers = update.get("messages", []) if isinstance(update, dict) else []
     message = next((message for message in answers if isinstance(message, ToolMessage)), None)
-    running.gave(str(message.text) if message else "", success=message.status != "error" if message else True)
+    run.finish(str(message.text) if message else "", success=message.status != "error" if message else True)
 
 
-def _shown(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
+def _with_note(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
     """The request with the note at the end of its system message."""
     if not note:
         return request
@@ -277,19 +275,19 @@ def _shown(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
     return request.override(system_message=SystemMessage(content=content))
 
 
-def _begun(messages: Sequence[AnyMessage]) -> int:
-    """Where the last run begins: at the first of the last messages of the user that stand together."""
-    start = _asked(messages)
+def _start_of_run(messages: Sequence[AnyMessage]) -> int:
+    """The index at which the last run begins: the first of the user's messages right before its answer."""
+    start = _last_question(messages)
     while start > 0 and isinstance(messages[start - 1], HumanMessage):
         start -= 1
     return max(start, 0)
 
 
-def _asked(messages: Sequence[AnyMessage]) -> int:
-    """Where the last message of the user stands; -1 if there is none."""
+def _last_question(messages: Sequence[AnyMessage]) -> int:
+    """The index of the user's last message; -1 if there is none."""
     return max((place for place, message in enumerate(messages) if isinstance(message, HumanMessage)), default=-1)
 
 
 def _turn_id(messages: Sequence[AnyMessage]) -> str:
-    place = _asked(messages)
+    place = _last_question(messages)
     return (messages[place].id if place >= 0 else None) or new_id()

@@ -13,9 +13,8 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import PrivateAttr
 
 from reme_core.errors import ReMeError
-from reme_core.schema import Hit, Kind
-from reme_core.turn import TurnMemory
-from reme_core.turn_options import OnError, ReMeLike
+from reme_core.turn import OnError, ReMeLike, TurnMemory
+from reme_core.types import Hit, Kind
 from reme_langchain.convert import as_document
 
 log = logging.getLogger(__name__)
@@ -75,13 +74,13 @@ class ReMeRetriever(BaseRetriever):
 
     async def _documents(self, query: str, k: int) -> list[Document]:
         try:
-            hits = await self._turn.search(query, limit=k)
+            hits = await self._turn.recall(query, limit=k)
         except ReMeError as error:
             if self.on_error == "raise":
                 raise
             log.warning("nothing was retrieved: %s", error)
             return []
-        return [as_document(hit) for hit in _woven(hits)[:k]]
+        return [as_document(hit) for hit in _interleave(hits)[:k]]
 
     async def aclose(self) -> None:
         """Close what was opened here."""
@@ -98,7 +97,7 @@ class ReMeRetriever(BaseRetriever):
         await self.aclose()
 
 
-def _woven(hits: list[Hit]) -> list[Hit]:
+def _interleave(hits: list[Hit]) -> list[Hit]:
     """Memories and messages in turn, each best first: their scores cannot be compared."""
     memories = [hit for hit in hits if hit.memory.kind != Kind.CONVERSATION]
     messages = [hit for hit in hits if hit.memory.kind == Kind.CONVERSATION]

@@ -7,14 +7,13 @@ longer found by its old texts, and a page of search results is a slice of all of
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
 import numpy as np
-import psycopg
+import numpy.typing as npt
 from langchain_core.embeddings import Embeddings
 from langgraph.store.base import (
     BaseStore,
@@ -32,11 +31,13 @@ from langgraph.store.base import (
     get_text_at_path,
 )
 
+from reme_core import Item as RememberedItem
+from reme_core import Items, ItemWrite, NamespacePattern
 from reme_core.errors import InputError
-from reme_core.links import Links
-from reme_core.store.database import check_workspace
-from reme_core.turn_options import ReMeLike
-from reme_langchain.items import Embedding, Found, Items, Namespace, Written
+from reme_core.turn import ReMeLike, TurnConnection, callers_portal, check_workspace
+
+Namespace = tuple[str, ...]
+Embedding = npt.NDArray[np.float32]
 
 _SWEEP_MINUTES: Final = 5.0
 
@@ -49,7 +50,7 @@ class ReMeStore(BaseStore):
     agent = create_agent(model, tools, store=store)
     ```
 
-    It may be used from any event loop and any thread; in each loop it opens a connection pool when it is first used.
+    It may be used from any event loop and any thread; it connects when it is first used.
 
     Attributes:
         workspace_id: The tenant. Row-level security keeps the items of others out of sight, whatever the namespace.
@@ -85,7 +86,7 @@ class ReMeStore(BaseStore):
         self.index_config = index.copy() if index else None
         self.embeddings: Embeddings | None = ensure_embeddings(index.get("embed")) if index else None
         self.ttl_config = ttl
-        self._links = Links(reme)
+        self._connection = TurnConnection(reme)
         self._next_sweep = 0.0
 
     async def __aenter__(self) -> Self:
@@ -106,15 +107,15 @@ class ReMeStore(BaseStore):
 
     async def aclose(self) -> None:
         """Close what was opened here; a ReMe that was given open stays open."""
-        await self._links.aclose()
+        await self._connection.portal.run(self._connection.close())
 
     def close(self) -> None:
         """`aclose` for code that does not await."""
-        self._links.stop()
+        self._connection.portal.wait(self._connection.close())
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations from code that does not await; see `abatch`."""
-        return self._links.call(self.abatch, ops)
+        return callers_portal().wait(self.abatch(ops))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations together: reads see what was there before the batch; of several puts of a key the last counts.
@@ -125,48 +126,57 @@ class ReMeStore(BaseStore):
             InputError: A value is not JSON, or an operation does not fit; nothing was written.
             DatabaseUnavailableError: There is no connection.
         """
-        asked = list(ops)
-        for op in asked:
+        batch = list(ops)
+        for op in batch:
             if not isinstance(op, GetOp | SearchOp | ListNamespacesOp | PutOp):
                 raise InputError(f"a store has no operation {type(op).__name__}")
-        items = Items((await self._links.reme()).database, self.workspace_id)
-        results: list[Result] = [None] * len(asked)
-        try:
-            await self._read(items, asked, results)
-            await self._write(items, asked)
-        except psycopg.DataError as error:
-            problem = error.diag.message_primary or error
-            raise InputError(f"Postgres cannot take an operation ({problem}); nothing was written") from error
+        items = self._connection.reme.items
+        results = await self._read(items, batch)
+        await self._write(items, batch)
         return results
 
     async def asweep_ttl(self) -> int:
         """Delete the rows of what has expired, and say how many there were."""
-        return await Items((await self._links.reme()).database, self.workspace_id).sweep()
+        return await self._connection.reme.items.sweep(self.workspace_id)
 
     def sweep_ttl(self) -> int:
         """`asweep_ttl` for code that does not await."""
-        return self._links.call(self.asweep_ttl)
+        return callers_portal().wait(self.asweep_ttl())
 
-    async def _read(self, items: Items, ops: Sequence[Op], results: list[Result]) -> None:
-        read: list[Found] = []
+    async def _read(self, items: Items, ops: Sequence[Op]) -> list[Result]:
+        """What the reading operations find; None in the places of the others."""
+        results: list[Result] = [None] * len(ops)
+        read: list[RememberedItem] = []
         gets = {n: op for n, op in enumerate(ops) if isinstance(op, GetOp)}
         if gets:
-            found = await items.get(list({(op.namespace, op.key): None for op in gets.values()}))
+            found = await items.get(self.workspace_id, [(op.namespace, op.key) for op in gets.values()])
             for n, get in gets.items():
                 if (one := found.get((get.namespace, get.key))) is not None:
                     results[n] = Item(**_fields(one))
                     read += [one] if get.refresh_ttl else []
-        queries = [op.query for op in ops if isinstance(op, SearchOp) and op.query]
-        vectors = await self._embed_queries(queries)
+        vectors = await self._embed_queries([op.query for op in ops if isinstance(op, SearchOp) and op.query])
         for n, op in enumerate(ops):
             if isinstance(op, SearchOp):
-                hits = await items.search(op, vectors.get(op.query or ""))
+                hits = await self._search(items, op, vectors.get(op.query or ""))
                 results[n] = [SearchItem(**_fields(one), score=one.score) for one in hits]
                 read += hits if op.refresh_ttl else []
             elif isinstance(op, ListNamespacesOp):
-                results[n] = await items.namespaces(op)
-        if refreshed := {one.place for one in read if one.expires}:
-            await items.refresh(list(refreshed))
+                results[n] = await self._namespaces(items, op)
+        await items.refresh(self.workspace_id, read)
+        return results
+
+    async def _search(self, items: Items, op: SearchOp, vector: Embedding | None) -> list[RememberedItem]:
+        return await items.search(
+            self.workspace_id, op.namespace_prefix, filters=op.filter, vector=vector, limit=op.limit, offset=op.offset
+        )
+
+    async def _namespaces(self, items: Items, op: ListNamespacesOp) -> list[Namespace]:
+        patterns = []
+        for condition in op.match_conditions or ():
+            if condition.match_type not in ("prefix", "suffix"):
+                raise InputError(f"namespaces are matched by 'prefix' or 'suffix', not {condition.match_type!r}")
+            patterns.append(NamespacePattern(tuple(condition.path), at_end=condition.match_type == "suffix"))
+        return await items.namespaces(self.workspace_id, patterns, depth=op.max_depth, limit=op.limit, offset=op.offset)
 
     async def _write(self, items: Items, ops: Sequence[Op]) -> None:
         puts = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
@@ -175,15 +185,12 @@ class ReMeStore(BaseStore):
         if time.monotonic() >= self._next_sweep:
             minutes = (self.ttl_config or {}).get("sweep_interval_minutes") or _SWEEP_MINUTES
             self._next_sweep = time.monotonic() + minutes * 60
-            await items.sweep()
-        values = {name: _plain(op) for name, op in puts.items()}
-        vectors = await self._embed_values(puts)
-        written = [
-            Written(*name, values[name], op.ttl, vectors.get(name, {}))  # `puts` is in the order of first mention
-            for name, op in puts.items()
-        ]
+            await items.sweep(self.workspace_id)
+        writes = {name: ItemWrite(*name, _value(op), op.ttl) for name, op in puts.items()}
+        for name, vectors in (await self._embed_values(puts)).items():
+            writes[name].vectors.update(vectors)
         looked_into = [op.namespace for op in ops if isinstance(op, GetOp)]
-        await items.write(written, [*looked_into, *(one.namespace for one in written)])
+        await items.write(self.workspace_id, list(writes.values()), order=looked_into)
 
     async def _embed_queries(self, queries: Sequence[str]) -> dict[str, Embedding]:
         if self.embeddings is None:
@@ -227,15 +234,11 @@ def _texts(value: dict[str, Any], fields: Sequence[str]) -> Iterable[tuple[str, 
             yield from ((f"{field}.{place}", text) for place, text in enumerate(texts))
 
 
-def _plain(op: PutOp) -> dict[str, Any] | None:
-    try:
-        json.dumps(op.value, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the value of {op.key!r} in {op.namespace} is not JSON: {error}") from error
+def _value(op: PutOp) -> dict[str, Any] | None:
     return dict(op.value) if op.value is not None else None
 
 
-def _fields(found: Found) -> dict[str, Any]:
+def _fields(found: RememberedItem) -> dict[str, Any]:
     return {
         "namespace": found.namespace,
         "key": found.key,

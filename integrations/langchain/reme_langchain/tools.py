@@ -8,8 +8,7 @@ from typing import Any
 from langchain_core.tools import BaseTool
 from pydantic import PrivateAttr
 
-from reme_core.turn import TurnMemory
-from reme_core.turn_tools import MemoryTools, arguments, described
+from reme_core.turn import MemoryTools, TurnMemory, arguments_model, tool_schema
 
 
 class ReMeTool(BaseTool):
@@ -18,37 +17,37 @@ class ReMeTool(BaseTool):
     _turn: Callable[[], TurnMemory] = PrivateAttr()
 
     def __init__(
-        self, name: str, turn: TurnMemory, whose: Callable[[], TurnMemory] | None = None, **options: Any
+        self, name: str, turn: TurnMemory, current: Callable[[], TurnMemory] | None = None, **options: Any
     ) -> None:
         """Make the tool of that name.
 
         Args:
             name: One of the four.
             turn: The memory it works on.
-            whose: Tells, whenever the tool is called, which memory it works on instead: that of the run's tenant.
+            current: Gives, whenever the tool is called, the memory to work on instead: that of the run's tenant.
             options: Everything else that `BaseTool` takes.
         """
         function = getattr(MemoryTools(turn), name)
         super().__init__(
-            name=name, description=described(function).description, args_schema=arguments(function), **options
+            name=name, description=tool_schema(function).description, args_schema=arguments_model(function), **options
         )
-        self._turn = whose or (lambda: turn)
+        self._turn = current or (lambda: turn)
 
-    def _run(self, **given: Any) -> str:
+    def _run(self, **arguments: Any) -> str:
         turn = self._turn()
-        answer: str = turn.call(getattr(MemoryTools(turn), self.name), **given)
+        answer: str = turn.call(getattr(MemoryTools(turn), self.name), **arguments)
         return answer
 
-    async def _arun(self, **given: Any) -> str:
-        answer: str = await getattr(MemoryTools(self._turn()), self.name)(**given)
+    async def _arun(self, **arguments: Any) -> str:
+        answer: str = await getattr(MemoryTools(self._turn()), self.name)(**arguments)
         return answer
 
 
-def memory_tools(turn: TurnMemory, whose: Callable[[], TurnMemory] | None = None) -> list[BaseTool]:
+def memory_tools(turn: TurnMemory, current: Callable[[], TurnMemory] | None = None) -> list[BaseTool]:
     """The four tools on one memory; see `ReMeTool`.
 
     ```python
     agent = create_agent(model, memory_tools(TurnMemory("postgresql://…", "alice")))
     ```
     """
-    return [ReMeTool(tool.__name__, turn, whose) for tool in MemoryTools(turn).all()]
+    return [ReMeTool(tool.__name__, turn, current) for tool in MemoryTools(turn).all()]

@@ -1,6 +1,6 @@
-"""What memory's own model calls cost, told to LangChain's callbacks, where `UsageMetadataCallbackHandler` adds it up.
+"""Reports the model calls of memory to LangChain's callbacks, where `UsageMetadataCallbackHandler` adds them up.
 
-They are told of as calls of a chat model with the tag `nostream`, so that nothing of them reaches the user's stream.
+They are reported as calls of a chat model with the tag `nostream`, so that none of them appears in the user's stream.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langgraph.config import get_config
 
-from reme_core.delivery import Usage
+from reme_core.turn import Usage
 
 MODEL_NAME: Final = "reme"
 """Under which the tokens are reported."""

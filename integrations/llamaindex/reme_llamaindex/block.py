@@ -9,11 +9,10 @@ from llama_index.core.llms import ChatMessage
 from llama_index.core.memory import BaseMemoryBlock
 from pydantic import PrivateAttr
 
-from reme_core.ops.identity import stable_id
-from reme_core.schema import Message
-from reme_core.turn_options import ReMeLike, TurnOptions
-from reme_llamaindex.connected import Connected
+from reme_core.turn import ReMeLike, TurnOptions, stable_id
+from reme_core.types import Message
 from reme_llamaindex.convert import from_llamaindex
+from reme_llamaindex.long_term import LongTermMemory
 from reme_llamaindex.usage import report_usage
 
 
@@ -26,7 +25,7 @@ class BlockOptions(TurnOptions, total=False):
     accept_short_term_memory: bool
 
 
-class ReMeMemoryBlock(Connected, BaseMemoryBlock[str]):
+class ReMeMemoryBlock(LongTermMemory, BaseMemoryBlock[str]):
     """Recalls for a stock `Memory`, and records what leaves its short-term part.
 
     ```python
@@ -52,7 +51,7 @@ class ReMeMemoryBlock(Connected, BaseMemoryBlock[str]):
 
     @property
     def place(self) -> tuple[str, str]:
-        """Where it stands: the turn, whose name follows from its conversation."""
+        """The turn, whose name also distinguishes its conversation from others."""
         return "", self._turn_id
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
@@ -67,9 +66,9 @@ class ReMeMemoryBlock(Connected, BaseMemoryBlock[str]):
 
 
 def _turn_id(messages: Sequence[Message], session_id: object) -> str:
-    """Names the turn by its question and by how many went before, since LlamaIndex asks a block several times a turn.
+    """An id made of the question and of how many came before it; empty without a question.
 
-    After tools it gives the question a second time, right behind the first; that is the same turn.
+    LlamaIndex asks a block several times a turn. After tools it gives the question twice in a row: one turn.
     """
     asked: list[str] = []
     for before, message in zip([None, *messages], messages, strict=False):

@@ -9,8 +9,8 @@ from typing import Any
 from llama_index.core.base.llms.types import ToolCallBlock
 from llama_index.core.llms import ChatMessage, MessageRole
 
-from reme_core.schema import Message, ToolCall, new_id
-from reme_core.text.plain import plain_json
+from reme_core.turn import plain_json
+from reme_core.types import Message, ToolCall, new_id
 
 _ROLES: dict[MessageRole, str] = {
     MessageRole.SYSTEM: "system",

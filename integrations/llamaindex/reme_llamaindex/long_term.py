@@ -1,8 +1,7 @@
-"""What `ReMeMemory` and `ReMeMemoryBlock` share: a connection that can be written down and made again.
+"""What `ReMeMemory` and `ReMeMemoryBlock` share: a connection that survives copying and serialising.
 
-LlamaIndex copies memories, writes them down and makes them again from their fields. A connection cannot be written
-down, and a password must not be: so the address is, and the password is found again in this process or in the
-environment.
+LlamaIndex copies memories, serialises them, and makes them again from their fields. A connection cannot be serialised,
+and a password must not be: so the address is, and the password is taken from this process or from the environment.
 """
 
 from __future__ import annotations
@@ -11,13 +10,10 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from llama_index.core.tools import BaseTool
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pydantic import BaseModel, Field, PrivateAttr, SecretStr, TypeAdapter
 
 from reme_core.settings import Settings
-from reme_core.store.translate import normalise_url
-from reme_core.turn import TurnMemory
-from reme_core.turn_options import ReMeLike, TurnOptions
+from reme_core.turn import ReMeLike, TurnMemory, TurnOptions, without_password
 from reme_llamaindex.tool_events import listen_to_tools
 from reme_llamaindex.tools import memory_tools
 
@@ -26,8 +22,8 @@ _NAMES: Final = frozenset(TurnOptions.__annotations__)
 _passwords: dict[str, SecretStr] = {}
 
 
-class Connected(BaseModel):
-    """A model with a long-term memory, which connects by itself wherever it is made again."""
+class LongTermMemory(BaseModel):
+    """A Pydantic model with a long-term memory; a copy of it connects by itself when it is first used."""
 
     workspace_id: str = "default"
     options: TurnOptions = Field(default_factory=TurnOptions)
@@ -66,7 +62,7 @@ class Connected(BaseModel):
 
     @property
     def turn(self) -> TurnMemory:
-        """The long-term memory; where it was lost, as in a copy, it is made again."""
+        """The long-term memory; a copy makes its own."""
         if self._turn is None:
             self._turn = TurnMemory(_settings(self.database, self.data_dir), self.workspace_id, **self.options)
         return self._turn
@@ -92,7 +88,7 @@ class Connected(BaseModel):
             self._turn = turn
 
     async def aclose(self) -> None:
-        """Deliver what waits, and disconnect; what is used again connects again."""
+        """Deliver what waits, and disconnect; the next use connects again."""
         if self._turn is not None:
             await self._turn.aclose()
 
@@ -113,24 +109,20 @@ def _address(settings: Settings) -> str | None:
     """The connection string without its password; None for the embedded Postgres, which its folder names."""
     if settings.database_url is None:
         return None
-    place = _without_password(settings.database_url)
+    place = without_password(settings.database_url.get_secret_value())
     _passwords[place] = settings.database_url
     return place
 
 
 def _settings(place: str | None, data_dir: Path | str | None) -> Settings:
-    """Settings that lead to the same database again; all else is as the environment says."""
+    """Settings for the same database; all else is as the environment says."""
     settings = Settings.load()
     if data_dir is not None:
         settings = settings.model_copy(update={"data_dir": Path(data_dir)})
     if place is None:
         return settings.model_copy(update={"database_url": None})
     known = _passwords.get(place)
-    if known is None and settings.database_url is not None and _without_password(settings.database_url) == place:
-        known = settings.database_url
+    url = settings.database_url
+    if known is None and url is not None and without_password(url.get_secret_value()) == place:
+        known = url
     return settings.model_copy(update={"database_url": known or SecretStr(place)})
-
-
-def _without_password(url: SecretStr) -> str:
-    parts = conninfo_to_dict(normalise_url(url.get_secret_value()))
-    return make_conninfo("", **{name: value for name, value in parts.items() if name != "password"})

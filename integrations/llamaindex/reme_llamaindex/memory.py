@@ -16,11 +16,10 @@ from llama_index.core.prompts import RichPromptTemplate
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 from pydantic import Field, PrivateAttr
 
-from reme_core.schema import Message, new_id
-from reme_core.turn import Note
-from reme_core.turn_options import ReMeLike, TurnOptions
-from reme_llamaindex.connected import Connected
+from reme_core.turn import Note, ReMeLike, TurnOptions
+from reme_core.types import Message, new_id
 from reme_llamaindex.convert import from_llamaindex
+from reme_llamaindex.long_term import LongTermMemory
 from reme_llamaindex.short_term import ConversationStore
 from reme_llamaindex.usage import report_usage
 
@@ -47,7 +46,7 @@ class MemoryOptions(TurnOptions, total=False):
     session_id: str
 
 
-class ReMeMemory(Connected, Memory):
+class ReMeMemory(LongTermMemory, Memory):
     """Short-term memory as LlamaIndex keeps it, and long-term memory on Postgres.
 
     ```python
@@ -79,7 +78,7 @@ class ReMeMemory(Connected, Memory):
 
     @classmethod
     def class_name(cls) -> str:
-        """Its name in what LlamaIndex writes down."""
+        """Its name in what LlamaIndex serialises."""
         return "ReMeMemory"
 
     @classmethod
@@ -103,7 +102,7 @@ class ReMeMemory(Connected, Memory):
         return {**dumped, "class_name": self.class_name()}
 
     async def aclose(self) -> None:
-        """Record what waits for an answer that never came, deliver, and disconnect."""
+        """Record the messages of a turn that was never answered, deliver what waits, and disconnect."""
         if self._waiting:
             waiting, self._waiting = self._waiting, []
             self.turn.record_soon(waiting, self._turn_id, session_id=self.session_id)
@@ -111,24 +110,24 @@ class ReMeMemory(Connected, Memory):
 
     @property
     def place(self) -> tuple[str, str]:
-        """Where it stands: the conversation, and the turn in it."""
+        """The conversation, and the turn in it."""
         return self.session_id, self._turn_id
 
     async def aget(self, input: str | ChatMessage | None = None, **block_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
         """What the model is to see: the conversation, with a note of what is known about the last user message."""
         seen = await super().aget(input=input, **block_kwargs)
         note = await self._note(seen, input)
-        return self._shown(seen, note.text) if note else seen
+        return self._with_note(seen, note.text) if note else seen
 
     async def aput(self, message: ChatMessage) -> None:
-        """Take in a message; one that answers ends the turn, which is then recorded."""
+        """Add a message; an answer of the assistant ends the turn, which is then recorded."""
         await super().aput(message)
-        await self._heard([message])
+        await self._take_in([message])
 
     async def aput_messages(self, messages: list[ChatMessage]) -> None:
-        """Take in messages; one that answers ends the turn, which is then recorded."""
+        """Add messages; an answer of the assistant ends the turn, which is then recorded."""
         await super().aput_messages(messages)
-        await self._heard(messages)
+        await self._take_in(messages)
 
     async def areset(self, status: Any = None) -> None:
         """Begin the conversation anew. Long-term memory stays."""
@@ -171,7 +170,7 @@ class ReMeMemory(Connected, Memory):
             self._turn_id, self._asked = new_id(), False
         return await self.turn.begin(present, self._turn_id)
 
-    def _shown(self, seen: Sequence[ChatMessage], note: str) -> list[ChatMessage]:
+    def _with_note(self, seen: Sequence[ChatMessage], note: str) -> list[ChatMessage]:
         system = self.insert_method == InsertMethod.SYSTEM
         places = [place for place, message in enumerate(seen) if message.role == ("system" if system else "user")]
         if not places:
@@ -181,7 +180,7 @@ class ReMeMemory(Connected, Memory):
         noted = message.model_copy(update={"blocks": [TextBlock(text=note), *message.blocks]})
         return [*seen[:place], noted, *seen[place + 1 :]]
 
-    async def _heard(self, messages: Sequence[ChatMessage]) -> None:
+    async def _take_in(self, messages: Sequence[ChatMessage]) -> None:
         ours = from_llamaindex(messages, self.session_id)
         self._waiting += ours
         if any(message.role == "user" for message in ours):

@@ -13,7 +13,7 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, Messag
 from pydantic import PrivateAttr
 
 
-class _Kept(NamedTuple):
+class _StoredMessage(NamedTuple):
     number: int
     status: MessageStatus
     data: dict[str, Any]  # as JSON, so that whoever changes a message that was read changes no other reading
@@ -31,12 +31,12 @@ class ConversationStore(AsyncDBChatStore):
     ```
     """
 
-    _kept: dict[str, list[_Kept]] = PrivateAttr(default_factory=dict)
-    _put: int = PrivateAttr(default=0)  # messages, so far
+    _stored: dict[str, list[_StoredMessage]] = PrivateAttr(default_factory=dict)
+    _count: int = PrivateAttr(default=0)  # messages, so far
 
     @classmethod
     def class_name(cls) -> str:
-        """Its name in what LlamaIndex writes down."""
+        """Its name in what LlamaIndex serialises."""
         return "ConversationStore"
 
     async def get_messages(
@@ -48,7 +48,7 @@ class ConversationStore(AsyncDBChatStore):
     ) -> list[ChatMessage]:
         """Messages of that status (None: of any), in order; `limit` of them at the most, after the first `offset`."""
         found = self._of(key, status)[offset or 0 :]
-        return [kept.message for kept in found[:limit]]
+        return [stored.message for stored in found[:limit]]
 
     async def count_messages(self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE) -> int:
         """How many messages of that status (None: of any) there are."""
@@ -63,8 +63,10 @@ class ConversationStore(AsyncDBChatStore):
     ) -> None:
         """Append messages."""
         for message in messages:
-            self._put += 1
-            self._kept.setdefault(key, []).append(_Kept(self._put, status, message.model_dump(mode="json")))
+            self._count += 1
+            self._stored.setdefault(key, []).append(
+                _StoredMessage(self._count, status, message.model_dump(mode="json"))
+            )
 
     async def set_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
@@ -75,7 +77,7 @@ class ConversationStore(AsyncDBChatStore):
 
     async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Remove the message of that number, counted from 1 over the whole store, and return it."""
-        found = [kept for kept in self._of(key, None) if kept.number == idx]
+        found = [stored for stored in self._of(key, None) if stored.number == idx]
         self._drop(key, found)
         return found[0].message if found else None
 
@@ -87,25 +89,25 @@ class ConversationStore(AsyncDBChatStore):
         """Remove the oldest `n` active messages, and return them."""
         oldest = self._of(key, MessageStatus.ACTIVE)[:n]
         self._drop(key, oldest)
-        return [kept.message for kept in oldest]
+        return [stored.message for stored in oldest]
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Archive the oldest `n` active messages, and return them."""
         oldest = self._of(key, MessageStatus.ACTIVE)[:n]
-        archived = {kept.number for kept in oldest}
-        self._kept[key] = [
-            kept._replace(status=MessageStatus.ARCHIVED) if kept.number in archived else kept
-            for kept in self._of(key, None)
+        archived = {stored.number for stored in oldest}
+        self._stored[key] = [
+            stored._replace(status=MessageStatus.ARCHIVED) if stored.number in archived else stored
+            for stored in self._of(key, None)
         ]
-        return [kept.message for kept in oldest]
+        return [stored.message for stored in oldest]
 
     async def get_keys(self) -> list[str]:
         """The conversations that have messages."""
-        return [key for key, kept in self._kept.items() if kept]
+        return [key for key, stored in self._stored.items() if stored]
 
-    def _of(self, key: str, status: MessageStatus | None) -> list[_Kept]:
-        return [kept for kept in self._kept.get(key, ()) if status is None or kept.status == status]
+    def _of(self, key: str, status: MessageStatus | None) -> list[_StoredMessage]:
+        return [stored for stored in self._stored.get(key, ()) if status is None or stored.status == status]
 
-    def _drop(self, key: str, unwanted: list[_Kept]) -> None:
-        numbers = {kept.number for kept in unwanted}
-        self._kept[key] = [kept for kept in self._of(key, None) if kept.number not in numbers]
+    def _drop(self, key: str, unwanted: list[_StoredMessage]) -> None:
+        numbers = {stored.number for stored in unwanted}
+        self._stored[key] = [stored for stored in self._of(key, None) if stored.number not in numbers]

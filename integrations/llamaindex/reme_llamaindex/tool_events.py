@@ -1,7 +1,7 @@
-"""Calls of tools, heard of where LlamaIndex tells its tracers of them, and told to the memory of the run.
+"""Calls of tools: taken from LlamaIndex's instrumentation, and recorded in the memory of the run.
 
-An agent tells its memory nothing of how its tools fare: some leave it out of what they put, and none says what a call
-took or whether it failed. Its instrumentation is told all of it, whatever the agent.
+Agents do not put all of their tool calls into their memory, and never how long a call took or whether it failed. The
+instrumentation sees all of that, for every kind of agent.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from llama_index.core.workflow import Context
 from llama_index_instrumentation import get_dispatcher
 from pydantic import PrivateAttr
 
-from reme_core.turn import TurnMemory
-from reme_core.turn_calls import finished
+from reme_core.turn import TurnMemory, tool_call_result
 
 log = logging.getLogger(__name__)
 
 
 @runtime_checkable
-class Listening(Protocol):
-    """What has a long-term memory and knows where in a conversation it stands."""
+class ToolListener(Protocol):
+    """Has a long-term memory, and knows its place in the conversation."""
 
     @property
     def turn(self) -> TurnMemory:
@@ -42,56 +41,56 @@ class Listening(Protocol):
 
 
 class ToolSpans(BaseSpanHandler[BaseSpan]):
-    """Hears of the step in which an agent calls a tool; it keeps no spans."""
+    """Observes the step in which an agent calls a tool; it stores no spans."""
 
     _begun: dict[str, float] = PrivateAttr(default_factory=dict)
-    _telling: set[asyncio.Task[None]] = PrivateAttr(default_factory=set)
+    _tasks: set[asyncio.Task[None]] = PrivateAttr(default_factory=set)
 
     def span_enter(self, id_: str, *args: Any, **kwargs: Any) -> None:
-        """Note when a call begins."""
+        """Remember when a call began."""
         if ".call_tool-" in id_:
             self._begun[id_] = time.perf_counter()
 
     def span_exit(
         self, id_: str, bound_args: inspect.BoundArguments, instance: Any = None, result: Any = None, **kwargs: Any
     ) -> None:
-        """Tell the memory of the run how a call went."""
+        """Record in the memory of the run how a call went."""
         begun, context = self._begun.pop(id_, None), bound_args.arguments.get("ctx")
         if begun is not None and isinstance(result, ToolCallResult) and isinstance(context, Context):
-            task = asyncio.get_running_loop().create_task(_tell(context, result, time.perf_counter() - begun))
-            self._telling.add(task)
-            task.add_done_callback(self._telling.discard)
+            task = asyncio.get_running_loop().create_task(_report(context, result, time.perf_counter() - begun))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     def span_drop(self, id_: str, *args: Any, **kwargs: Any) -> None:
-        """Forget a call that was broken off."""
+        """Forget a call that was cancelled."""
         self._begun.pop(id_, None)
 
     def new_span(self, *args: Any, **kwargs: Any) -> None:
-        """No span is kept."""
+        """No span is stored."""
 
     def prepare_to_exit_span(self, *args: Any, **kwargs: Any) -> None:
-        """No span is kept."""
+        """No span is stored."""
 
     def prepare_to_drop_span(self, *args: Any, **kwargs: Any) -> None:
-        """No span is kept."""
+        """No span is stored."""
 
 
 @cache
 def listen_to_tools() -> None:
-    """Begin to hear of all agents' tools in this process; which memory is told, their runs say."""
+    """Begin to observe the tools of all agents in this process; a run says which memory its calls belong to."""
     get_dispatcher().add_span_handler(ToolSpans())
 
 
-async def _tell(context: Context, result: ToolCallResult, seconds: float) -> None:
+async def _report(context: Context, result: ToolCallResult, seconds: float) -> None:
     output = result.tool_output
     for memory in _memories(await context.store.get("memory", default=None)):
         place = (*memory.place, result.tool_id)
-        call = finished(result.tool_name, result.tool_kwargs, output.content, not output.is_error, *place)
+        call = tool_call_result(result.tool_name, result.tool_kwargs, output.content, not output.is_error, *place)
         memory.turn.record_calls([call.model_copy(update={"time_cost": seconds})])
 
 
-def _memories(memory: Any) -> Iterator[Listening]:
-    if isinstance(memory, Listening):
+def _memories(memory: Any) -> Iterator[ToolListener]:
+    if isinstance(memory, ToolListener):
         yield memory
     if isinstance(memory, Memory):
-        yield from (block for block in memory.memory_blocks if isinstance(block, Listening))
+        yield from (block for block in memory.memory_blocks if isinstance(block, ToolListener))

@@ -6,8 +6,7 @@ from functools import partial
 
 from llama_index.core.tools import BaseTool, FunctionTool
 
-from reme_core.turn import TurnMemory
-from reme_core.turn_tools import MemoryTools, arguments, described
+from reme_core.turn import MemoryTools, TurnMemory, arguments_model, tool_schema
 
 
 def memory_tools(turn: TurnMemory) -> list[BaseTool]:
@@ -17,8 +16,8 @@ def memory_tools(turn: TurnMemory) -> list[BaseTool]:
             fn=partial(turn.call, tool),
             async_fn=tool,
             name=tool.__name__,
-            description=described(tool).description,
-            fn_schema=arguments(tool),
+            description=tool_schema(tool).description,
+            fn_schema=arguments_model(tool),
         )
         for tool in MemoryTools(turn).all()
     ]

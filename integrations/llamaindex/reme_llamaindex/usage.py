@@ -1,4 +1,4 @@
-"""What memory's own model calls cost, told to LlamaIndex's callbacks, where `TokenCountingHandler` adds it up."""
+"""Reports the model calls of memory to LlamaIndex's callbacks, where `TokenCountingHandler` adds them up."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from llama_index.core import Settings
 from llama_index.core.callbacks import CBEventType, EventPayload
 from llama_index.core.llms import ChatMessage, ChatResponse
 
-from reme_core.delivery import Usage
+from reme_core.turn import Usage
 
 
 def report_usage(usage: Usage) -> None:
-    """Tell `Settings.callback_manager` of the calls as of one call of an LLM."""
+    """Report all calls together to `Settings.callback_manager`, as one call of an LLM."""
     if not usage.calls:
         return
     spent = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}

@@ -1,4 +1,4 @@
-"""Leaving out what is known already, by the store or within the batch."""
+"""Finds new memories that say the same as a stored one, or as each other."""
 
 from __future__ import annotations
 
@@ -9,89 +9,93 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from reme_core.flows.deps import Deps
+from reme_core.flows.drafts import RULES
+from reme_core.flows.registry import op
+from reme_core.flows.state import SummaryState
 from reme_core.models import Embedder
-from reme_core.ops.deps import Deps
-from reme_core.ops.drafts import RULES
-from reme_core.ops.registry import op
-from reme_core.ops.state import SummaryState
-from reme_core.schema import TASK_KINDS, Memory, Source
 from reme_core.store.change import searched_text
-from reme_core.store.usage import nearest
+from reme_core.store.feedback import nearest
+from reme_core.types import TASK_KINDS, Memory, Source
 
 SAME = 0.96
-"""Cosine of two lessons (situation and content as one text) from which they count as one.
+"""The cosine from which two lessons (situation and content as one text) count as the same.
 
-Measured with the offline embedder on two libraries, of 193 and 474 lessons that a model wrote. ReMe 0.1's bound of 0.5
-would leave one lesson of each library: *all* pairs are above it (median 0.86, 99 % of them below 0.945). Read by eye,
-pairs from 0.96 up are the same lesson in other words (29 and 48 pairs), from 0.95 to 0.96 mostly so; below 0.95 they
-share a topic and differ in what to do. Embedders that spread texts wider only merge less at this bound.
+Measured with the offline embedder on two libraries of 193 and 474 lessons that a model wrote. With the bound of ReMe
+0.1, 0.5, one lesson of each library would be left: *all* pairs are above it (median 0.86, 99 % of them below 0.945).
+Pairs from 0.96 up are the same lesson in other words (29 and 48 pairs, all read), those from 0.95 to 0.96 mostly; below
+0.95 they have a topic in common and differ in what to do. With an embedder whose cosines are lower, fewer lessons are
+merged.
 """
 _SAME_SITUATION = 0.88
-"""Of the pairs above `SAME` none had situations less alike than 0.90, so what is below need not be looked at."""
+"""The cosine of situations below which pairs are not compared; no pair above `SAME` had one below 0.90."""
 _CANDIDATES = 5
 
 _NUMBER = re.compile(r"\w*\d[\w.:/-]*")
 
 
 @dataclass(slots=True)
-class Sorted:
-    """What of a batch is new, and which stored memories it says again (by id, with the new evidence)."""
+class Separation:
+    """What of a batch is new, and the evidence that it adds to stored memories, by their ids."""
 
     fresh: list[Memory] = field(default_factory=list)
-    restated: dict[str, list[Source]] = field(default_factory=dict)
+    confirmed: dict[str, list[Source]] = field(default_factory=dict)
 
 
 @op(
     reads={"memories"},
-    writes={"memories", "restated", "vectors", "same_from", "decided_after"},
+    writes={"memories", "confirmed", "vectors", "same_from", "expected_version"},
     aliases=("memory_deduplication", "experience_deduplication", "dedup"),
 )
 async def deduplication(state: SummaryState, deps: Deps, *, similarity_threshold: float = SAME) -> None:
-    """Leave out what the store, or an earlier draft, says already; what the store says is counted as said again."""
+    """Leave out what a stored memory or an earlier draft says already; the stored memory gets the evidence."""
     if any(memory.author != RULES for memory in state.memories):
-        # What rules write is known by its id alone, so others may write beside it.
+        # Two memories by rules are the same if their ids are, so nobody need wait who writes at the same time.
         state.same_from = similarity_threshold
-        state.decided_after = await deps.memories.version(state.workspace_id)
-    embedder = await deps.serving.embedder(state.workspace_id)
+        state.expected_version = await deps.memories.version(state.workspace_id)
+    embedder = await deps.workspace_models.embedder(state.workspace_id)
     if state.memories:
         vectors = await embedder.embed([searched_text(m) for m in state.memories], "passage")
         state.vectors = {m.memory_id: vector for m, vector in zip(state.memories, vectors, strict=True)}
-    found = await sort_out(state.memories, state.vectors, state.workspace_id, deps, same_from=similarity_threshold)
-    state.memories, state.restated = found.fresh, found.restated
+    found = await separate_known(
+        state.memories, state.vectors, state.workspace_id, deps, same_from=similarity_threshold
+    )
+    state.memories, state.confirmed = found.fresh, found.confirmed
 
 
-async def sort_out(
+async def separate_known(
     memories: Sequence[Memory],
     vectors: Mapping[str, npt.NDArray[np.float32]],
     workspace: str,
     deps: Deps,
     *,
     same_from: float,
-) -> Sorted:
-    """Compare a batch with the lessons that are stored, and its members with each other; the first of a kind stays.
+) -> Separation:
+    """Compare new lessons with the stored ones and with each other; of several that say the same, the first stays.
 
     Args:
-        memories: The batch.
-        vectors: The embeddings of what each is searched by, by id.
-        workspace: Where to look.
-        deps: Uses `database` and `serving`.
-        same_from: The cosine from which two lessons are one.
+        memories: The new lessons.
+        vectors: The embeddings of the texts by which they are found, by memory id.
+        workspace: The workspace of the stored lessons.
+        deps: Uses `database` and `workspace_models`.
+        same_from: The cosine from which two lessons count as the same.
     """
-    found = Sorted()
+    found = Separation()
     if not memories:
         return found
-    embedder = await deps.serving.embedder(workspace)
+    embedder = await deps.workspace_models.embedder(workspace)
     asked = np.stack([vectors[memory.memory_id] for memory in memories])
     kinds = [str(kind) for kind in TASK_KINDS]
     near = await nearest(deps.database, workspace, asked, model=embedder.name, kinds=kinds, limit=_CANDIDATES)
     stored = {memory.memory_id: memory for candidates in near for memory, _ in candidates}
+    # Situations are compared first, since their embeddings are there; those of whole lessons cost a call of the model.
     pairs: dict[str, list[Memory]] = {}
     for place, memory in enumerate(memories):
         earlier = [(other, float(asked[number] @ asked[place])) for number, other in enumerate(memories[:place])]
         pairs[memory.memory_id] = [
             other
             for other, alike in (*near[place], *earlier)
-            if alike >= _SAME_SITUATION and _comparable(memory, other)
+            if alike >= _SAME_SITUATION and _can_compare(memory, other)
         ]
     likeness = await _likeness(memories, pairs, embedder)
     fresh: dict[str, Memory] = {}
@@ -99,7 +103,7 @@ async def sort_out(
         alike = [o.memory_id for o in pairs[memory.memory_id] if likeness[memory.memory_id, o.memory_id] >= same_from]
         same = [memory.memory_id, *alike]
         if known := next((memory_id for memory_id in same if memory_id in stored), None):
-            found.restated.setdefault(known, []).extend(memory.sources)
+            found.confirmed.setdefault(known, []).extend(memory.sources)
         elif twin := next((memory_id for memory_id in same if memory_id in fresh), None):
             both = list(dict.fromkeys([*fresh[twin].sources, *memory.sources]))
             fresh[twin] = fresh[twin].model_copy(update={"sources": both})
@@ -126,12 +130,10 @@ async def _likeness(
     }
 
 
-def _comparable(one: Memory, other: Memory) -> bool:
-    """Whether likeness of meaning can tell that two lessons are one.
-
-    Rules write by template, so two of theirs are alike even where tools and errors differ; and embedders hardly see
-    numbers, which may be all that sets two lessons apart.
-    """
+def _can_compare(one: Memory, other: Memory) -> bool:
+    """Whether a high cosine means that two lessons say the same."""
+    # Rules write by template, so their lessons are alike even if tools and errors differ. And embedders hardly see
+    # numbers, in which alone two lessons may differ.
     if one.author == other.author == RULES:
         return False
     first, second = (set(_NUMBER.findall(f"{m.when_to_use} {m.content}")) for m in (one, other))

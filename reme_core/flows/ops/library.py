@@ -1,26 +1,42 @@
-"""Whole workspaces by one flow: copied, cleared, loaded from a library, dumped to one, and listed."""
+"""Actions on a whole workspace: copy, clear, load from a library, dump to a library, list."""
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import anyio
+from pydantic import Field
 
 from reme_core.errors import InputError
-from reme_core.ops.deps import Deps
-from reme_core.ops.registry import op
-from reme_core.ops.state import Action, SummaryState
-from reme_core.store.libraries import to_wire
+from reme_core.flows.deps import Deps
+from reme_core.flows.registry import op
+from reme_core.flows.state import State
+from reme_core.store.libraries.format import to_wire
 
 _PAGE = 1_000
 
+Action = Literal["copy", "delete", "delete_ids", "dump", "load", "list"]
+"""What can be done with a whole workspace."""
+
+
+class WorkspaceState(State):
+    """An action on a whole workspace."""
+
+    action: Action | None = None
+    path: str = ""
+    """The folder of the library to load or dump."""
+    src_workspace_id: str = ""
+    """The workspace to copy from."""
+    memory_ids: list[str] = Field(default_factory=list)
+    """The memories to delete."""
+
 
 @op(reads={"action", "src_workspace_id", "memory_ids", "path"}, aliases=("vector_store",))
-async def vector_store_action(state: SummaryState, deps: Deps) -> None:
-    """Act on a workspace: `copy`, `delete`, `delete_ids`, `dump`, `load` or `list`; the report has `action_result`.
+async def vector_store_action(state: WorkspaceState, deps: Deps) -> None:
+    """Do `copy`, `delete`, `delete_ids`, `dump`, `load` or `list`; the report has an `action_result`.
 
-    `load` and `dump` work on `{path}/{workspace_id}.jsonl`; a missing folder is made. `copy` needs an empty
-    workspace to copy into. What `delete_ids` takes out is kept for the history until it is erased.
+    `load` and `dump` use the file `{path}/{workspace_id}.jsonl`; `dump` makes a missing folder. `copy` copies into an
+    empty workspace only. Memories that `delete_ids` deletes stay in the history until they are erased.
 
     Raises:
         InputError: The action is unknown, or lacks what it needs.
@@ -31,10 +47,10 @@ async def vector_store_action(state: SummaryState, deps: Deps) -> None:
     state.report["action_result"] = await _act(state, deps)
 
 
-async def _act(state: SummaryState, deps: Deps) -> dict[str, int] | list[dict[str, Any]]:
+async def _act(state: WorkspaceState, deps: Deps) -> dict[str, int] | list[dict[str, Any]]:
     workspace = state.workspace_id
     if state.action == "list":
-        return await _listed(workspace, deps)
+        return await _list_all(workspace, deps)
     if state.action == "copy":
         if not state.src_workspace_id:
             raise InputError("src_workspace_id: the action 'copy' needs the workspace to copy from")
@@ -54,7 +70,7 @@ async def _act(state: SummaryState, deps: Deps) -> dict[str, int] | list[dict[st
     raise InputError(f"action: is missing; give one of {', '.join(get_args(Action))}")
 
 
-async def _listed(workspace: str, deps: Deps) -> list[dict[str, Any]]:
+async def _list_all(workspace: str, deps: Deps) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     while True:
         page = await deps.memories.list(workspace, limit=_PAGE, offset=len(found))

@@ -1,18 +1,18 @@
-"""What to search for: the query as it was asked, or one that is made from the conversation."""
+"""The query to search with: the caller's, or one made from the conversation."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
 from reme_core.errors import InputError
-from reme_core.ops.deps import Deps
-from reme_core.ops.registry import op
-from reme_core.ops.state import RetrievalState
-from reme_core.ops.transcript import condense, language, said, transcript
+from reme_core.flows.deps import Deps
+from reme_core.flows.registry import op
+from reme_core.flows.state import RetrievalState
 from reme_core.prompts import prompt
-from reme_core.text.fence import fenced
+from reme_core.prompts.fence import fenced
+from reme_core.prompts.transcript import condense, language, said, transcript
 
-_LAST_MESSAGES, _CHARACTERS = 3, 200  # ReMe 0.1's: enough to tell what a conversation is about just now
+_LAST_MESSAGES, _CHARACTERS = 3, 200  # as in ReMe 0.1: enough to show what a conversation is about at the moment
 
 
 class _Query(BaseModel):
@@ -21,7 +21,7 @@ class _Query(BaseModel):
 
 @op(reads={"query", "messages"}, writes={"search_query"})
 async def build_query(state: RetrievalState, deps: Deps, *, enable_llm_build: bool = True) -> None:
-    """Take the query as given; else make one from the messages, by the model or from the last three.
+    """Take the caller's query; without one, let the model write one from the messages, or take the last three.
 
     Raises:
         InputError: There is neither.
@@ -35,12 +35,12 @@ async def build_query(state: RetrievalState, deps: Deps, *, enable_llm_build: bo
         request = prompt(
             "build_query", language(deps.language, messages), conversation=fenced(transcript(messages), "conversation")
         )
-        answer = await deps.chat.structured(request, _Query, purpose="build_query")
-        state.search_query = answer.query.strip() or _recent(state)
+        answer = await deps.chat.complete_as(request, _Query, purpose="build_query")
+        state.search_query = answer.query.strip() or _last_messages(state)
     else:
-        state.search_query = _recent(state)
+        state.search_query = _last_messages(state)
 
 
-def _recent(state: RetrievalState) -> str:
+def _last_messages(state: RetrievalState) -> str:
     told = [condense(message.content, _CHARACTERS) for message in said(state.messages) if message.content.strip()]
     return "\n".join(told[-_LAST_MESSAGES:])

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, Field
 
+from reme_core.flows.deps import Deps
+from reme_core.flows.registry import op
+from reme_core.flows.state import RetrievalState
 from reme_core.models import ChatModel
-from reme_core.ops.deps import Deps
-from reme_core.ops.personal.neighbours import STATED
-from reme_core.ops.registry import op
-from reme_core.ops.state import RetrievalState
-from reme_core.ops.transcript import language
 from reme_core.prompts import prompt
-from reme_core.schema import Memory, Message, TimeRange
-from reme_core.text.fence import fenced
+from reme_core.prompts.fence import fenced
+from reme_core.prompts.transcript import language
+from reme_core.store.filters import Filters
 from reme_core.text.terms import language_of, terms
 from reme_core.text.timex import TimeMention, find_times, has_time, render_date, resolve
+from reme_core.types import Kind, Memory, Message, TimeRange
 
 _CANDIDATES: Final = 10
+_STATED: Final = (Kind.OBSERVATION, Kind.CUSTOM, Kind.INSTRUCTION, Kind.PROFILE)
 
 
 class _Days(BaseModel):
@@ -76,33 +78,35 @@ async def _from_memory(
         await deps.recall(
             state.workspace_id,
             mention.anchor,
-            kind=STATED,
+            Filters.of(kind=_STATED, subject=state.user_name or None, as_of=state.as_of),
             limit=_CANDIDATES,
-            subject=state.user_name or None,
-            as_of=state.as_of,
             flow=deps.flow,
         )
     ).memories
     wanted = set(terms(mention.anchor))
     for memory in hits:
-        told = set(terms(f"{memory.content} {memory.metadata.get('slot', '')}"))
-        if wanted & told and (day := _day_of(memory, now, zone)):
+        if wanted & set(terms(memory.content)) and (day := _day_of(memory, mention.anchor, now, zone)):
             return resolve(mention, day)
     return None
 
 
-def _day_of(memory: Memory, now: datetime, zone: str) -> datetime | None:
+def _day_of(memory: Memory, anchor: str, now: datetime, zone: str) -> datetime | None:
     """The day that a memory is about; of a day that returns every year the latest one."""
     local = now.astimezone(ZoneInfo(zone))
-    if memory.metadata.get("slot") != "birthday" and memory.valid_from is not None:
+    yearly = bool(_YEARLY.search(anchor))
+    if not yearly and memory.valid_from is not None:
         return memory.valid_from.astimezone(ZoneInfo(zone))
-    found = find_times(memory.content, now=local, timezone=zone)
+    said = memory.observed_at or memory.created_at
+    found = find_times(memory.content, now=local if yearly else said, timezone=zone)
     day = next((m.range.start for m in found if m.range.start and m.precision == "day"), None)
-    if day is not None and memory.metadata.get("slot") == "birthday":
+    if day is not None and yearly:
         # A year of birth names the first birthday; without a year, the latest one is meant already.
         year = local.year if (day.month, day.day) <= (local.month, local.day) else local.year - 1
         return datetime(year, day.month, min(day.day, 28) if day.month == 2 else day.day, tzinfo=ZoneInfo(zone))
     return day
+
+
+_YEARLY: Final = re.compile(r"birthday|anniversary|name day|生日|纪念日", re.IGNORECASE)
 
 
 async def _asked(query: str, now: datetime, zone: str, deps: Deps, chat: ChatModel) -> list[TimeRange]:
@@ -111,7 +115,7 @@ async def _asked(query: str, now: datetime, zone: str, deps: Deps, chat: ChatMod
     request = prompt(
         "personal/extract_time", speech, now=render_date(local, language_of(query)), query=fenced(query, "query")
     )
-    answer = await chat.structured(request, _Days, purpose="extract_time")
+    answer = await chat.complete_as(request, _Days, purpose="extract_time")
     try:
         first = date.fromisoformat(answer.first_day)
         last = date.fromisoformat(answer.last_day or answer.first_day)

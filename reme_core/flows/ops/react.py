@@ -1,4 +1,4 @@
-"""One agent loop with a memory: the model looks things up, keeps what is new, and answers."""
+"""An agent loop with a memory: the model searches the memory, saves to it, and answers."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import json
 from typing import Any
 
 from reme_core.errors import ConfigurationError, ModelAnswerError
+from reme_core.flows.deps import Deps
+from reme_core.flows.drafts import draft
+from reme_core.flows.registry import op
+from reme_core.flows.state import RetrievalState
 from reme_core.models import ChatModel, Tool
-from reme_core.ops.deps import Deps
-from reme_core.ops.drafts import draft
-from reme_core.ops.notes import listed
-from reme_core.ops.registry import op
-from reme_core.ops.state import RetrievalState
-from reme_core.ops.transcript import language
 from reme_core.prompts import prompt
-from reme_core.schema import Message, ToolCall
+from reme_core.prompts.fence import NOTE, fenced
+from reme_core.prompts.note import NOTE_METADATA
+from reme_core.prompts.note_text import listed
+from reme_core.prompts.transcript import language
 from reme_core.store.change import Change
-from reme_core.text.fence import NOTE, fenced
+from reme_core.store.filters import Filters
+from reme_core.types import Message, ToolCall
 
 _TEXT = {"type": "string"}
 _SEARCH = Tool(
@@ -57,30 +59,33 @@ async def react(state: RetrievalState, deps: Deps, *, max_steps: int = 8) -> Non
             state.answer = completion.text
             return
         for call in completion.tool_calls:
-            result = await _act(call, state, deps, deps.chat)
+            result = await _run_tool(call, state, deps, deps.chat)
+            # Marked as a note, so that what was recalled is not learned again.
             state.transcript.append(
-                Message(role="tool", content=result, tool_call_id=call.id, metadata={"reme_note": True})
+                Message(role="tool", content=result, tool_call_id=call.id, metadata=dict(NOTE_METADATA))
             )
         conversation = [instruction, *state.messages, request, *state.transcript]
     raise ModelAnswerError(f"'{deps.chat.name}' gave no answer within {max_steps} steps; raise react(max_steps=...)")
 
 
-async def _act(call: ToolCall, state: RetrievalState, deps: Deps, chat: ChatModel) -> str:
-    """Do what the model asks for. Its mistakes are told to it, so that it can do better in the next step."""
+async def _run_tool(call: ToolCall, state: RetrievalState, deps: Deps, chat: ChatModel) -> str:
+    """Run the tool that the model calls. Mistakes in the call come back as text, so that it can correct them."""
     try:
         arguments = json.loads(call.arguments or "{}")
-        values = {name: str(arguments[name]) for name in _required(call.name)}
+        values = {name: str(arguments[name]) for name in _required_fields(call.name)}
     except (ValueError, KeyError, TypeError) as error:
         return f"Error: {call.name}({call.arguments}) cannot be read: {error!r}. Give JSON with all required fields."
     if not all(value.strip() for value in values.values()):
         return "Error: a required field is empty."
     if call.name == _SEARCH.name:
-        found = await deps.recall(state.workspace_id, values["query"], kind="task", limit=state.top_k, flow=deps.flow)
+        filters = Filters.of(kind="task")
+        found = await deps.recall(state.workspace_id, values["query"], filters, limit=state.top_k, flow=deps.flow)
         speech = language(deps.language, [Message(role="user", content=state.query)])
         return fenced(listed(found.memories, speech), NOTE) if found else "Nothing was found."
     kept = draft(
         values["when_to_use"], values["content"], trajectories=[], evidence=[], author=chat.name, confidence=0.5
     )
+    # A model may save the same lesson at several steps.
     known = await deps.memories.same_text(state.workspace_id, [kept.content], [str(kept.kind)])
     if known:
         return "That is known already."
@@ -88,7 +93,7 @@ async def _act(call: ToolCall, state: RetrievalState, deps: Deps, chat: ChatMode
     return "Saved."
 
 
-def _required(name: str) -> list[str]:
+def _required_fields(name: str) -> list[str]:
     for tool in (_SEARCH, _SAVE):
         if tool.name == name:
             return list(tool.parameters["required"])

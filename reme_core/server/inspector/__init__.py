@@ -1,7 +1,7 @@
-"""The inspector: web pages that show what is remembered, why it was recalled, and how attempts at tasks go.
+"""The inspector: a web page that shows what is remembered, why it was recalled, and how attempts at tasks go.
 
-The pages are three files without data. Everything they show comes from `/v1`, with the caller's own key, so they open
-nothing that the key does not.
+The page is three static files. All data it shows it fetches from `/v1` with the user's own API key, so the files need
+none.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from fastapi import APIRouter
 from starlette.responses import FileResponse
 
 _FOLDER: Final = Path(__file__).parent
-_FILES: Final = {"": "index.html", "/inspector.js": "inspector.js", "/inspector.css": "inspector.css"}
 _HEADERS: Final = {
-    # What is remembered may hold anything: nothing but our own files runs, and nothing is sent anywhere else.
+    # Memories may contain anything, scripts too: the browser shall run only our own files, and connect only to us.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -24,15 +23,23 @@ _HEADERS: Final = {
 }
 
 
-def router() -> APIRouter:
-    """`GET /inspector`, and the files that the page needs."""
-    routes = APIRouter(prefix="/inspector", include_in_schema=False)
-    for path, name in _FILES.items():
-        _serve(routes, path, _FOLDER / name)
-    return routes
+router = APIRouter(prefix="/inspector", include_in_schema=False)
 
 
-def _serve(routes: APIRouter, path: str, file: Path) -> None:
-    @routes.get(path)
-    async def serve() -> FileResponse:
-        return FileResponse(file, headers=_HEADERS)
+@router.get("")
+async def _page() -> FileResponse:
+    return _file("index.html")
+
+
+@router.get("/inspector.js")
+async def _script() -> FileResponse:
+    return _file("inspector.js")
+
+
+@router.get("/inspector.css")
+async def _style() -> FileResponse:
+    return _file("inspector.css")
+
+
+def _file(name: str) -> FileResponse:
+    return FileResponse(_FOLDER / name, headers=_HEADERS)

@@ -1,7 +1,7 @@
-"""What serves which workspace: its embedding model, whether it is in the HNSW index, and who speaks in it.
+"""Which embedding model belongs to which workspace, whether its vectors are in the HNSW index, and who speaks in it.
 
-A workspace is bound to the model of its first vectors, and stays with it until `reembed` has moved all of it. A
-process that is configured with another model meanwhile goes on asking and writing with the workspace's own.
+A workspace is bound to the model of its first vectors and keeps it until `reembed` has moved all its vectors to another
+one. Until then, a process that is configured with another model still searches and writes with the workspace's model.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from reme_core.errors import ConfigurationError, EmbeddingModelError, InputError
 from reme_core.models import Embedder, OnCall
-from reme_core.models.registry import embedder_named
+from reme_core.models.registry import embedder_by_name
+from reme_core.postgres.database import Database
 from reme_core.settings import Settings
-from reme_core.store.database import Database
 from reme_core.store.sql import load
 
 Result = TypeVar("Result")
@@ -31,15 +31,15 @@ _REMEMBERED_SECONDS = 30.0  # another process that moves a workspace keeps the o
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """What a recall has to know of a workspace beforehand."""
+class WorkspaceModel:
+    """The embedding model of one workspace, and whether its vectors are in that model's HNSW index."""
 
     embedder: Embedder
     hnsw: bool = False
 
 
-class Serving:
-    """Finds out what serves a workspace, and remembers it for half a minute."""
+class WorkspaceModels:
+    """Looks up the model of each workspace, and remembers it for half a minute."""
 
     def __init__(
         self, database: Database, settings: Settings, default: Embedder, *, on_call: OnCall | None = None
@@ -48,27 +48,27 @@ class Serving:
         self._settings = settings
         self._on_call = on_call
         self._embedders: dict[str, Embedder] = {}
-        self._known: dict[str, tuple[float, Served]] = {}
+        self._known: dict[str, tuple[float, WorkspaceModel]] = {}
         self._authors: dict[str, tuple[float, tuple[str, ...]]] = {}
         self.default = default
 
-    async def of(self, workspace: str) -> Served:
-        """What serves the workspace; for a new one, the configured embedder.
+    async def of(self, workspace: str) -> WorkspaceModel:
+        """The model of the workspace; for a new workspace, the configured embedder.
 
         Raises:
             EmbeddingModelError: The workspace's model is not the configured one and cannot be reached from here.
         """
-        until, served = self._known.get(workspace, (0.0, None))
-        if served is not None and time.monotonic() < until:
-            return served
-        rows = await self._database.fetch(workspace, _SQL["served"], {"workspace": workspace})
-        model, hnsw = rows[0] if rows else (None, False)
-        served = Served(self._named(workspace, model), hnsw)
-        self._known[workspace] = (time.monotonic() + _REMEMBERED_SECONDS, served)
-        return served
+        until, known = self._known.get(workspace, (0.0, None))
+        if known is not None and time.monotonic() < until:
+            return known
+        rows = await self._database.fetch(workspace, _SQL["workspace_model"], {"workspace": workspace})
+        name, hnsw = rows[0] if rows else (None, False)
+        model = WorkspaceModel(self._embedder_named(workspace, name), hnsw)
+        self._known[workspace] = (time.monotonic() + _REMEMBERED_SECONDS, model)
+        return model
 
     async def authors(self, workspace: str) -> Sequence[str]:
-        """Names under which the workspace's messages were said, the first twenty."""
+        """The authors of the workspace's messages: the first twenty names in alphabetical order."""
         until, authors = self._authors.get(workspace, (0.0, ()))
         if time.monotonic() < until:
             return authors
@@ -78,11 +78,15 @@ class Serving:
         return names
 
     async def embedder(self, workspace: str) -> Embedder:
-        """The embedder whose vectors the workspace holds; see `of`."""
+        """The embedder whose vectors the workspace holds.
+
+        Raises:
+            EmbeddingModelError: See `of`.
+        """
         return (await self.of(workspace)).embedder
 
     async def with_embedder(self, workspace: str, work: Callable[[Embedder], Awaitable[Result]]) -> Result:
-        """Do work that needs the workspace's embedder; once more, if the workspace was moved to another meanwhile.
+        """Do work that needs the workspace's embedder; do it again if the workspace was moved to another one meanwhile.
 
         Raises:
             EmbeddingModelError: The workspace's model is not the configured one and cannot be reached from here.
@@ -94,22 +98,23 @@ class Serving:
             return await work(await self.embedder(workspace))
 
     def know(self, embedder: Embedder) -> None:
-        """Serve workspaces that hold vectors of this embedder with it."""
+        """Use this embedder for the workspaces that hold vectors of it."""
         if embedder.name != self.default.name:
             self._embedders[embedder.name] = embedder
 
     def forget(self, workspace: str) -> None:
-        """Look again at the next use: the workspace was cleared, moved or indexed."""
+        """Look the workspace up again at its next use: it was cleared, moved or indexed."""
         self._known.pop(workspace, None)
         self._authors.pop(workspace, None)
 
-    def given(
+    def unit_vectors(
         self, vectors: Sequence[Sequence[float]] | npt.NDArray[np.float32], count: int, embedder: Embedder
     ) -> npt.NDArray[np.float32]:
-        """Vectors that the caller brought, checked and brought to unit length.
+        """Check the vectors that a caller gave for `count` texts, and scale each to length 1.
 
         Raises:
-            InputError: Their number, width or values don't fit.
+            InputError: There are more or fewer than `count`, they are not as wide as the embedder's, or one of them is
+                all zeros or not finite.
         """
         array = np.asarray(vectors, dtype=np.float32)
         if array.ndim != 2 or len(array) != count:
@@ -122,15 +127,15 @@ class Serving:
             raise InputError("an embedding is all zeros or not finite; embed the text again")
         return np.asarray(array / np.sqrt(squares)[:, None], dtype=np.float32)
 
-    def _named(self, workspace: str, name: str | None) -> Embedder:
+    def _embedder_named(self, workspace: str, name: str | None) -> Embedder:
         if name is None or name == self.default.name:
             return self.default
         if name not in self._embedders:
             try:
-                self._embedders[name] = embedder_named(self._settings, name, on_call=self._on_call)
+                self._embedders[name] = embedder_by_name(self._settings, name, on_call=self._on_call)
             except ConfigurationError as error:
                 raise EmbeddingModelError(f"workspace '{workspace}' cannot be searched from here: {error}") from error
-            log.warning("workspace '%s' is still served by '%s'; `reme reembed` moves it", workspace, name)
+            log.warning("workspace '%s' is still bound to '%s'; `reme reembed` moves it", workspace, name)
         return self._embedders[name]
 
     async def aclose(self) -> None:

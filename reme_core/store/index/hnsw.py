@@ -1,7 +1,7 @@
-"""The HNSW indexes: one for each embedding model, holding only workspaces that are large enough to gain by it.
+"""The HNSW indexes: one for each embedding model, with the vectors of large workspaces only.
 
-Below the threshold an exact scan is as fast, always right, and spares each insert the walk through a graph (measured:
-21 times the time of a single insert). So rows take part only once their workspace has grown past it.
+In a small workspace an exact scan is as fast and always right, and an insert need not update a graph, which takes 21
+times as long (measured). So a workspace's vectors join the index once it has grown past a number of rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
-from reme_core.store.database import Database
+from reme_core.postgres.database import Database
 from reme_core.store.sql import load
 
 log = logging.getLogger(__name__)
@@ -21,19 +21,19 @@ log = logging.getLogger(__name__)
 WIDEST = 4_000
 """Dimensions that pgvector indexes as halfvec; wider vectors are always scanned exactly."""
 
-_PART = 5_000  # rows that join while the workspace's writers wait: about a tenth of a second
-_WAIT_SECONDS = 0.2  # between attempts to become the one who builds
+_BATCH = 5_000  # rows that join by one transaction, for which writers wait: about a tenth of a second
+_RETRY_SECONDS = 0.2  # until the next attempt to be the one who builds an index
 
 _SQL = load("hnsw.sql")
 
 
 async def ensure(database: Database, workspace: str, *, exact_below: int) -> bool:
-    """Bring a workspace that has grown past `exact_below` rows into its model's index.
+    """Put the vectors of a workspace into its model's index if the workspace has `exact_below` documents or more.
 
-    Reading and writing go on meanwhile: the index is built concurrently, and recall uses it once it is complete.
+    Reading and writing go on: the index is built concurrently, and recall uses it when it is complete.
 
     Returns:
-        Whether the workspace was brought in now.
+        Whether that was done now.
 
     Raises:
         DatabaseError: The login role may not create an index; the message names the statement to run.
@@ -44,25 +44,27 @@ async def ensure(database: Database, workspace: str, *, exact_below: int) -> boo
         return False
     model, dimensions = due[0]
     await prepare(database, workspace, model, dimensions)
-    async with database.writing(workspace) as conn:  # whoever wrote until now has seen a workspace outside the index
-        await serve(conn, workspace, model)
+    async with database.write_transaction(
+        workspace
+    ) as conn:  # those who wrote until now wrote rows outside of the index
+        await switch_to_index(conn, workspace, model)
     log.info("workspace '%s' is now searched by the HNSW index of '%s'", workspace, model)
     return True
 
 
 async def prepare(database: Database, workspace: str, model: str, dimensions: int) -> None:
-    """Put the vectors that a workspace has of a model into the model's index, which is made if it is not there."""
-    values: dict[str, Any] = {"workspace": workspace, "model": model, "after": -1, "limit": _PART}
+    """Put the vectors that a workspace has of a model into the model's index; build the index if there is none."""
+    values: dict[str, Any] = {"workspace": workspace, "model": model, "after": -1, "limit": _BATCH}
     while values["after"] is not None:
-        # Whoever changes these rows has the turn: without it, this and a writer could wait for each other.
-        async with database.writing(workspace) as conn:
-            row = await (await conn.execute(_SQL["take_part"], values)).fetchone()
+        # Without the write lock, this statement and a writer's could wait for each other's rows.
+        async with database.write_transaction(workspace) as conn:
+            row = await (await conn.execute(_SQL["join_batch"], values)).fetchone()
         values["after"] = row[0] if row else None
     async with database.owner_connection() as conn:
-        # One builder at a time. It is asked again and again, since a builder waits for all statements that run, and so
-        # for one that waits for it.
+        # One builds at a time. The others ask again and again: a statement that waited for the lock would run as long
+        # as the builder, which waits for all running statements.
         while not (await (await conn.execute(_SQL["try_to_build"])).fetchone() or (False,))[0]:  # noqa: ASYNC110 - it sends no event
-            await asyncio.sleep(_WAIT_SECONDS)
+            await asyncio.sleep(_RETRY_SECONDS)
         await conn.execute("set maintenance_work_mem = '512MB'")
         await conn.execute(
             sql.SQL(
@@ -74,14 +76,14 @@ async def prepare(database: Database, workspace: str, model: str, dimensions: in
         )
 
 
-async def serve(conn: AsyncConnection[Any], workspace: str, model: str) -> None:
-    """Have a workspace searched by the index, with rows that were written since `prepare`; its turn must be held."""
+async def switch_to_index(conn: AsyncConnection[Any], workspace: str, model: str) -> None:
+    """Let recall in a workspace use the index, with the rows written since `prepare`; the write lock must be held."""
     values = {"workspace": workspace, "model": model}
-    await conn.execute(_SQL["serve"], values)
-    await conn.execute(_SQL["take_rest"], values)
+    await conn.execute(_SQL["switch"], values)
+    await conn.execute(_SQL["join_rest"], values)
 
 
 def index_name(model: str) -> str:
-    """Name of a model's index: readable, and short enough for Postgres."""
+    """The name of a model's index: readable, and short enough for Postgres."""
     readable = "".join(c if c.isalnum() else "_" for c in model.lower())[:30]
     return f"embedding_hnsw_{readable}_{hashlib.sha256(model.encode()).hexdigest()[:8]}"

@@ -1,13 +1,13 @@
-"""The lexical leg's index: which documents hold a term, and how much the term says of each, by BM25.
+"""The index of the lexical leg: which documents hold a term, and with which BM25 weight.
 
-A posting's *impact* is the BM25 weight of a term in a document, without the inverse document frequency, which recall
-multiplies in at query time. Impacts are computed here, at write time, so that recall only adds them up.
-Robertson & Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), for the formula and for adding
-up weighted fields before it saturates (BM25F).
+The *impact* of a posting is the BM25 weight of its term in its document, without the inverse document frequency, by
+which recall multiplies it. Impacts are computed when a document is written, so that recall only has to add them up.
+Formula, and adding up weighted fields before it saturates (BM25F): Robertson & Zaragoza, "The Probabilistic Relevance
+Framework: BM25 and Beyond" (2009).
 
-Postings stand in *segments*: a row lists documents that hold a term, the best first. A write adds segments and changes
-none, whatever is there already; `merge` joins those that have gathered, size by size, as a log-structured merge tree
-does (O'Neil et al., 1996). How many documents hold a term is read off its segments.
+Postings are stored in *segments*: a row lists documents that hold a term, the best first. A write adds segments and
+changes none. `merge` joins segments of like size, as a log-structured merge tree does (O'Neil et al., 1996). How many
+documents hold a term is the number of documents in its segments.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 from psycopg import AsyncConnection
 
-from reme_core.store.database import Database
-from reme_core.store.numbers import Numbers
+from reme_core.postgres.arrays import Numbers
+from reme_core.postgres.database import Database
 from reme_core.store.sql import load
 from reme_core.text.terms import terms
 
@@ -33,16 +33,16 @@ Corpus = Literal["memory", "message"]
 K1, B = 1.2, 0.5  # within the range that Robertson & Zaragoza recommend; flat around it in benchmarks/locomo.py
 
 SEGMENT = 512
-"""Postings of a full segment: with twelve bytes each, its row still fits a page."""
+"""Postings of a full segment: at twelve bytes each, its row still fits on a page."""
 MERGE_AFTER = 4_096
-"""Segments written until they are worth merging: those of some 200 memories that come one by one."""
-_GATHERED = 4  # segments of like size that are joined
-_TERMS = 100  # terms merged while the workspace's writers wait: some hundredths of a second
+"""Segments that are written before the next merge: those of some 200 memories that are added one by one."""
+_MERGED_TOGETHER = 4  # segments of like size that are worth joining
+_TERMS_PER_MERGE = 100  # terms merged by one transaction, for which writers wait: some hundredths of a second
 
 _SQL = load("postings.sql")
 
 POST = _SQL["post"]
-"""Parts of a statement that write postings and statistics, with the values of `postings` and `count`."""
+"""Parts of a statement that write postings and statistics; the values are from `postings` and `count`."""
 _WRITE = f"with {POST} select"
 _REMOVE = Template(_SQL["remove"])
 _REMOVE_ANYWHERE = _REMOVE.substitute(among="")
@@ -71,30 +71,30 @@ def impacts(
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A memory or a message, as the index sees it: its number, and the terms by which it is found."""
+    """A memory or a message as the index needs it: its number, and the terms by which it is found."""
 
     document_id: int
     counts: Counter[str]
-    lent: Collection[str] = field(default=())
-    """Those of the terms that it has only from its neighbours."""
+    from_neighbours: Collection[str] = field(default=())
+    """The terms that it has only from the messages before and after it."""
 
 
 def postings(workspace: str, corpus: Corpus, documents: Iterable[Document], mean_length: float) -> dict[str, Any]:
-    """What documents are found by, as segments, which are values of `POST`; long lists are prepared in a thread."""
+    """The postings of documents as segments, for the statement parts `POST`. Call it in a thread for many documents."""
     words: list[str] = []
     counts: list[float] = []
-    lent: list[bool] = []
+    from_neighbour: list[bool] = []
     sizes, lengths, numbers = [], [], []
     for document in documents:
         words.extend(document.counts)
         counts.extend(document.counts.values())
-        lent.extend([term in document.lent for term in document.counts])
+        from_neighbour.extend([term in document.from_neighbours for term in document.counts])
         sizes.append(len(document.counts))
         lengths.append(sum(document.counts.values()))
         numbers.append(document.document_id)
     ranks = {word: rank for rank, word in enumerate(sorted(set(words)))}
-    # Segments of one term side by side, since neighbours in the index are written together.
-    keys = 2 * np.fromiter(map(ranks.__getitem__, words), np.int64, len(words)) + np.array(lent, np.int64)
+    # Sorted by term, so that rows that are neighbours in the index on terms are written together.
+    keys = 2 * np.fromiter(map(ranks.__getitem__, words), np.int64, len(words)) + np.array(from_neighbour, np.int64)
     weights = impacts(np.array(counts), np.repeat(np.array(lengths, np.float64), sizes), mean_length)
     order = np.lexsort((-weights, keys))
     keys, weights = keys[order], weights[order]
@@ -105,7 +105,7 @@ def postings(workspace: str, corpus: Corpus, documents: Iterable[Document], mean
         "corpus": corpus,
         # Arrays of a hundred thousand texts take psycopg longer to write, one by one, than Postgres to read.
         "terms": " ".join([words[place] for place in order[starts]]),
-        "lent": Numbers(keys[starts] % 2 == 1),
+        "from_neighbour": Numbers(keys[starts] % 2 == 1),
         "starts": Numbers(starts + 1),
         "ends": Numbers(np.append(starts, len(keys))[1:]),
         "newest": Numbers(np.maximum.reduceat(held, starts) if len(starts) else held),
@@ -115,7 +115,7 @@ def postings(workspace: str, corpus: Corpus, documents: Iterable[Document], mean
 
 
 def _starts(keys: npt.NDArray[np.int64]) -> list[int]:
-    """Where in sorted keys a segment begins: with each key, and again wherever one is full."""
+    """Where in sorted keys a segment begins: at each new key, and again after each `SEGMENT` postings of one."""
     if not len(keys):
         return []
     bounds = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
@@ -123,7 +123,7 @@ def _starts(keys: npt.NDArray[np.int64]) -> list[int]:
 
 
 def count(*, added: Sequence[Counter[str]] = (), removed: Sequence[Counter[str]] = ()) -> dict[str, int]:
-    """How the size of a corpus changes by documents with these terms of their own, as values of `POST`."""
+    """How the statistics of a corpus change by documents with these own terms, for the statement parts `POST`."""
     return {
         "more": len(added) - len(removed),
         "length": sum(round(sum(c.values())) for c in added) - sum(round(sum(c.values())) for c in removed),
@@ -140,16 +140,16 @@ async def write(
     added: Sequence[Counter[str]] = (),
     removed: Sequence[Counter[str]] = (),
 ) -> None:
-    """Write what documents are found by and keep the statistics.
+    """Write the postings of documents, and update the statistics of their corpus.
 
     Args:
-        conn: A connection in whose transaction the workspace's turn is held.
-        workspace: Where.
-        corpus: Which collection.
-        documents: Those that are not in the index, or not any more.
-        mean_length: The corpus' mean, see `index.begin`.
-        added: The own terms of documents that came, those of their neighbours not among them.
-        removed: The own terms of documents that went.
+        conn: A connection in a `Database.write_transaction`.
+        workspace: The workspace.
+        corpus: The collection of the documents.
+        documents: Documents that are not in the index.
+        mean_length: The mean length of the corpus, see `writer.begin`.
+        added: The own terms, without those of neighbours, of the documents that are new in the corpus.
+        removed: The same for documents that have left it.
     """
     values = postings(workspace, corpus, documents, mean_length) | count(added=added, removed=removed)
     await conn.execute(_WRITE, values)
@@ -162,14 +162,14 @@ async def remove(
     *,
     among: tuple[Corpus, Collection[str]] | None = None,
 ) -> None:
-    """Take documents out of the index; `write` keeps the statistics.
+    """Remove the postings of documents; `write` updates the statistics.
 
     Args:
-        conn: A connection in whose transaction the workspace's turn is held.
-        workspace: Where.
-        document_ids: Which.
-        among: The corpus, and at least the terms that they are found by. Without it all segments of the workspace are
-            looked through, so that none is missed that an earlier release took for a term of theirs.
+        conn: A connection in a `Database.write_transaction`.
+        workspace: The workspace.
+        document_ids: The documents.
+        among: Their corpus, and terms among which are all of theirs. Without it all segments of the workspace are
+            looked at, so that also postings go that an earlier release made of other terms.
     """
     if not document_ids:
         return
@@ -185,11 +185,11 @@ async def remove(
 
 
 async def merge(database: Database, workspace: str) -> None:
-    """Join segments of like size, where enough were written since it was last done; reading and writing go on."""
+    """Join segments of like size where enough were written since the last merge; reading and writing go on."""
     for (corpus,) in await database.fetch(workspace, _SQL["due"], {"workspace": workspace, "enough": MERGE_AFTER}):
-        values = {"workspace": workspace, "corpus": corpus, "gathered": _GATHERED, "full": SEGMENT}
+        values = {"workspace": workspace, "corpus": corpus, "enough_to_join": _MERGED_TOGETHER, "full": SEGMENT}
         await database.execute(workspace, _SQL["begin_merge"], values)
         crowded = [term for (term,) in await database.fetch(workspace, _SQL["crowded"], values)]
-        for start in range(0, len(crowded), _TERMS):
-            async with database.writing(workspace) as conn:
-                await conn.execute(_SQL["merge"], values | {"terms": crowded[start : start + _TERMS]})
+        for start in range(0, len(crowded), _TERMS_PER_MERGE):
+            async with database.write_transaction(workspace) as conn:
+                await conn.execute(_SQL["merge"], values | {"terms": crowded[start : start + _TERMS_PER_MERGE]})

@@ -1,8 +1,8 @@
-"""Moving a workspace to another embedding model while the old one goes on serving.
+"""Moving a workspace to another embedding model while recall goes on with the old one.
 
-Vectors of the new model are written beside the old ones, also for what is written meanwhile, and only when none is
-missing does the workspace change over, in one transaction under the lock that all its writers take. A search is
-always among vectors of one model. Work that was interrupted is not lost: what has its new vector is passed over.
+Vectors of the new model are written beside the old ones, also for what is added meanwhile. When none is missing, one
+transaction, with the write lock, switches the workspace to the new model. So a search always compares vectors of one
+model. An interrupted move loses nothing: the next one skips what has a vector of the new model.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from reme_core.models import Embedder
-from reme_core.schema import Kind, Memory
-from reme_core.store import change, hnsw, index
-from reme_core.store.database import Database
+from reme_core.postgres.database import Database
+from reme_core.store import change
+from reme_core.store.index import hnsw, writer
 from reme_core.store.messages import passage
 from reme_core.store.sql import load
+from reme_core.types import Kind, Memory
 
 _SQL = load("reembed.sql")
 _BATCH = 64  # texts embedded and written at a time
-_LAST = 64  # texts that may be embedded while the workspace's writers wait for the change-over
+_LAST = 64  # texts that may be embedded in the last transaction, for which writers wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +32,14 @@ class _Document:
 
     document_id: int
     kind: str
-    live: bool
+    active: bool
     when_to_use: str
     content: str
     author: str
 
     @property
     def text(self) -> str:
-        """What its vector stands for."""
+        """The text that is embedded for it."""
         if self.kind == Kind.CONVERSATION:
             return passage(self.content, self.author)
         return change.searched_text(
@@ -51,7 +52,7 @@ async def reembed(
 ) -> int:
     """Move a workspace to another model; see `Workspaces.reembed`. Returns how many vectors were made."""
     values = {"workspace": workspace, "model": embedder.name}
-    found = await database.fetch(workspace, _SQL["serving"], values)
+    found = await database.fetch(workspace, _SQL["progress"], values)
     model, indexed, total, done = found[0] if found else (None, False, 0, 0)
     if model is None or model == embedder.name:
         return 0
@@ -62,13 +63,13 @@ async def reembed(
         if indexed and not prepared and move.width <= hnsw.WIDEST:
             await hnsw.prepare(database, workspace, embedder.name, move.width)
             prepared = True
-        if await move.change_over(indexed=prepared):
+        if await move.switch(indexed=prepared):
             return move.made
 
 
 async def drop_old_vectors(database: Database, workspace: str) -> int:
-    """Remove the vectors of models that do not serve the workspace; returns how many there were."""
-    async with database.writing(workspace) as conn:
+    """Remove the vectors of all models but the workspace's own; returns how many there were."""
+    async with database.write_transaction(workspace) as conn:
         return (await conn.execute(_SQL["drop_old"], {"workspace": workspace})).rowcount
 
 
@@ -102,14 +103,17 @@ class _Move:
             if not documents:
                 return
             vectors = await self._embed(documents)
-            async with self._database.writing(self._workspace) as conn:
+            async with self._database.write_transaction(self._workspace) as conn:
                 written = await self._write(conn, documents, vectors)
-            self._committed(written)
+            self._report(written)
             after = documents[-1].document_id
 
-    async def change_over(self, *, indexed: bool) -> bool:
-        """Let the new model serve, unless much was written meanwhile; `indexed` where it has an index to serve by."""
-        async with self._database.writing(self._workspace) as conn:
+    async def switch(self, *, indexed: bool) -> bool:
+        """Switch to the new model; False, and nothing done, where too much was added meanwhile to embed it here.
+
+        `indexed` says whether the new vectors are in an HNSW index.
+        """
+        async with self._database.write_transaction(self._workspace) as conn:
             found = await (await conn.execute(_SQL["missing"], self._values(limit=_LAST + 1))).fetchall()
             if len(found) > _LAST:
                 return False
@@ -117,8 +121,8 @@ class _Move:
             written = await self._write(conn, documents, await self._embed(documents)) if documents else 0
             await conn.execute(_SQL["switch"], self._values())
             if indexed:
-                await hnsw.serve(conn, self._workspace, self._embedder.name)
-        self._committed(written)
+                await hnsw.switch_to_index(conn, self._workspace, self._embedder.name)
+        self._report(written)
         return True
 
     async def _embed(self, documents: Sequence[_Document]) -> change.Vectors:
@@ -127,7 +131,7 @@ class _Move:
         return vectors
 
     async def _write(self, conn: AsyncConnection[Any], documents: Sequence[_Document], vectors: change.Vectors) -> int:
-        """Write the vectors of those documents that still say what was embedded; returns how many those are."""
+        """Write the vectors of the documents whose texts are still the embedded ones; returns how many those are."""
         numbers = [document.document_id for document in documents]
         found = await (await conn.execute(_SQL["missing"], self._values(only=numbers))).fetchall()
         still = {row[0]: _Document(*row) for row in found}
@@ -136,15 +140,15 @@ class _Move:
             for place, document in enumerate(documents)
             if (current := still.get(document.document_id)) and current.text == document.text
         ]
-        described = [(numbers[place], still[numbers[place]].kind, still[numbers[place]].live) for place in kept]
+        described = [(numbers[place], still[numbers[place]].kind, still[numbers[place]].active) for place in kept]
         await conn.execute(_SQL["register"], self._values() | {"dimensions": self.width})
-        await index.write_vectors(
+        await writer.write_vectors(
             conn, self._workspace, described, vectors[kept], model=self._embedder.name, hnsw=False
         )
         return len(kept)
 
-    def _committed(self, written: int) -> None:
-        """Count the vectors of a transaction that has ended: what is told as done outlives this process."""
+    def _report(self, written: int) -> None:
+        """Count and report vectors that a committed transaction has written."""
         self.made += written
         self._done += written
         if written and self._on_progress is not None:

@@ -13,12 +13,12 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
+from reme_core.postgres.database import Database
 from reme_core.settings import RecallSettings
-from reme_core.store import hnsw, postings
-from reme_core.store.database import Database
-from reme_core.store.journal import working_for
+from reme_core.store.index import hnsw, postings
+from reme_core.store.index.embedders import WorkspaceModels
+from reme_core.store.logs import logging_for_workspace
 from reme_core.store.messages import embed_waiting
-from reme_core.store.serving import Serving
 
 log = logging.getLogger(__name__)
 
@@ -31,17 +31,17 @@ class Indexing:
 
     Args:
         database: Where it is stored.
-        serving: Which model makes the vectors of a workspace.
+        workspace_models: Which model makes the vectors of a workspace.
         settings: How large a workspace is searched without an index.
     """
 
-    def __init__(self, database: Database, serving: Serving, settings: RecallSettings) -> None:
+    def __init__(self, database: Database, workspace_models: WorkspaceModels, settings: RecallSettings) -> None:
         self._database = database
-        self._serving = serving
+        self._workspace_models = workspace_models
         self._settings = settings
         self._tasks: set[asyncio.Task[Any]] = set()
         self._embedding: dict[str, asyncio.Task[Any]] = {}
-        self._grown: dict[str, float] = {}
+        self._grown_at: dict[str, float] = {}
 
     def embed_soon(self, workspace: str) -> asyncio.Task[Any]:
         """Have the messages that wait embedded; the task is done when they are, or could not be."""
@@ -50,47 +50,47 @@ class Indexing:
         async def embed() -> None:
             if before is not None and not before.done():
                 await asyncio.wait([before])
-            with working_for(workspace):
-                await self._serving.with_embedder(
+            with logging_for_workspace(workspace):
+                await self._workspace_models.with_embedder(
                     workspace, lambda embedder: embed_waiting(database, workspace, embedder)
                 )
             await postings.merge(database, workspace)
 
-        def done(finished: asyncio.Task[Any]) -> None:
+        def forget(finished: asyncio.Task[Any]) -> None:
             if self._embedding.get(workspace) is finished:  # else there is a later one, or all were cancelled
                 del self._embedding[workspace]
 
         task = self._embedding[workspace] = self._spawn(embed(), f"embedding messages of workspace '{workspace}'")
-        task.add_done_callback(done)
+        task.add_done_callback(forget)
         return task
 
-    async def embedded(self, workspace: str) -> None:
+    async def wait_for_vectors(self, workspace: str) -> None:
         """Wait until the messages that were recorded here have their vectors, or could not get them."""
         if (task := self._embedding.get(workspace)) is not None:
             await asyncio.wait([task])
 
-    def grown(self, workspace: str) -> None:
-        """See to the index of a workspace that has grown, once nobody adds to it for a moment."""
-        growing = workspace in self._grown
-        self._grown[workspace] = time.monotonic()
-        if not growing:
-            self._spawn(self._see_to(workspace), f"indexing workspace '{workspace}'")
+    def schedule_upkeep(self, workspace: str) -> None:
+        """Bring a workspace that has grown into its index, once nobody has added to it for a moment."""
+        is_scheduled = workspace in self._grown_at
+        self._grown_at[workspace] = time.monotonic()
+        if not is_scheduled:
+            self._spawn(self._update_index(workspace), f"indexing workspace '{workspace}'")
 
-    async def _see_to(self, workspace: str) -> None:
+    async def _update_index(self, workspace: str) -> None:
         try:
             # In the index an insert takes many times as long, so that a bulk of them is let through first.
             last = time.monotonic() + _MOST_SECONDS
-            while (until := min(self._grown[workspace] + _QUIET_SECONDS, last)) > time.monotonic():  # noqa: ASYNC110
+            while (until := min(self._grown_at[workspace] + _QUIET_SECONDS, last)) > time.monotonic():  # noqa: ASYNC110
                 await asyncio.sleep(until - time.monotonic())
             await hnsw.ensure(self._database, workspace, exact_below=self._settings.exact_below)
             await postings.merge(self._database, workspace)
-            self._serving.forget(workspace)
+            self._workspace_models.forget(workspace)
         finally:
-            del self._grown[workspace]
+            del self._grown_at[workspace]
 
     async def aclose(self, patience: float) -> None:
         """Finish what runs, if it takes no longer than `patience` seconds."""
-        tasks = {task for task in self._tasks if task.get_loop() is asyncio.get_running_loop()}
+        tasks = set(self._tasks)
         if tasks and patience:
             await asyncio.wait(tasks, timeout=patience)
         for task in tasks:
@@ -100,10 +100,10 @@ class Indexing:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
 
-        def done(finished: asyncio.Task[Any]) -> None:
+        def log_failure(finished: asyncio.Task[Any]) -> None:
             self._tasks.discard(finished)
             if not finished.cancelled() and (error := finished.exception()) is not None:
                 log.warning("%s did not work and waits for the next opportunity: %s", what, error)
 
-        task.add_done_callback(done)
+        task.add_done_callback(log_failure)
         return task

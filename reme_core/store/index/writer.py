@@ -1,4 +1,4 @@
-"""A workspace's index as its writers find it, and the vectors in it; the words are in `postings`."""
+"""The index of a workspace: its state, which writers read first, and its vectors. For its terms see `postings`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pgvector import HalfVector
 from psycopg import AsyncConnection
 
 from reme_core.errors import EmbeddingModelError, InputError
-from reme_core.store.numbers import Numbers
-from reme_core.store.postings import Corpus
+from reme_core.postgres.arrays import Numbers
+from reme_core.store.index.postings import Corpus
 from reme_core.store.sql import load
 
-# A young collection's mean length jumps about; it starts as if it held this many documents of this many terms.
+# The mean length of few documents varies much, so these are counted in: this many documents of this many terms.
 _PRIOR_DOCUMENTS, _PRIOR_LENGTH = 50, 20
 
 _SQL = load("memory.sql")
@@ -24,23 +24,23 @@ _SQL = load("memory.sql")
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """A workspace's index at the moment of writing, and fresh numbers for the documents to come."""
+    """The index of a workspace before something is written to it, and the numbers for new documents."""
 
     model: str | None
     dimensions: int | None
     hnsw: bool
     documents: int
-    """How many documents the corpus holds."""
+    """How many documents the corpus has."""
     mean_length: float
-    loose: int
-    """Segments of postings that wait to be merged."""
+    unmerged_segments: int
+    """How many segments of postings were written since the last merge."""
     document_ids: list[int]
 
 
 async def begin(conn: AsyncConnection[Any], workspace: str, corpus: Corpus, *, count: int) -> IndexState:
-    """Read the state of the index, and number `count` new documents. The workspace is made on first use.
+    """Read the state of the index, with numbers for `count` new documents. Creates the workspace by its first use.
 
-    Within `Database.writing`, so that it is still the state when the documents are written.
+    Call it in a `Database.write_transaction`, so that the state stays as it is until the documents are written.
     """
     values = {"workspace": workspace, "corpus": corpus, "count": count}
     found = await (await conn.execute(_SQL["begin_indexing"], values)).fetchone()
@@ -48,19 +48,19 @@ async def begin(conn: AsyncConnection[Any], workspace: str, corpus: Corpus, *, c
         await conn.execute(_SQL["ensure_workspace"], values)
         found = await (await conn.execute(_SQL["begin_indexing"], values)).fetchone()
     assert found is not None
-    model, dimensions, hnsw, documents, length, loose, ids = found
+    model, dimensions, hnsw, documents, length, unmerged_segments, ids = found
     mean = (length + _PRIOR_DOCUMENTS * _PRIOR_LENGTH) / (documents + _PRIOR_DOCUMENTS)
-    return IndexState(model, dimensions, hnsw, documents, mean, loose, ids)
+    return IndexState(model, dimensions, hnsw, documents, mean, unmerged_segments, ids)
 
 
 async def bind(
     conn: AsyncConnection[Any], workspace: str, vectors: npt.NDArray[np.float32], state: IndexState, *, model: str
 ) -> None:
-    """Make sure that vectors of `model` may be written: the first of a workspace bind it to their model.
+    """Check that vectors of `model` may be written; the first vectors of a workspace bind it to their model.
 
     Raises:
-        EmbeddingModelError: It is bound to another one.
-        InputError: The vectors are not as wide as others of the model.
+        EmbeddingModelError: The workspace is bound to another model.
+        InputError: The vectors are not as wide as other vectors of the model.
     """
     if state.model not in (None, model):
         raise EmbeddingModelError(
@@ -74,7 +74,7 @@ async def bind(
 
 
 async def register(conn: AsyncConnection[Any], workspace: str, model: str, width: int) -> int:
-    """Bind a workspace that has no vectors to a model; returns the width of the model's vectors."""
+    """Bind a workspace that is bound to no model yet; returns the width of the model's vectors."""
     values = {"workspace": workspace, "model": model, "dimensions": width}
     row = await (await conn.execute(_SQL["use_model"], values)).fetchone()
     return int(row[0]) if row else width
@@ -88,15 +88,15 @@ def vector_values(
     model: str,
     hnsw: bool,
 ) -> dict[str, Any]:
-    """Vectors of documents, given as `(document_id, kind, live)`, row by row, as the values of a statement."""
-    ids, kinds, live = zip(*documents, strict=True) if documents else ((), (), ())
+    """The values of a statement that writes vectors; row n belongs to document n, `(document_id, kind, active)`."""
+    ids, kinds, active = zip(*documents, strict=True) if documents else ((), (), ())
     return {
         "workspace": workspace,
         "model": model,
         "hnsw": hnsw,
         "kinds": list(kinds),
         "numbers": Numbers(np.array(ids, np.int64)),
-        "live": list(live),
+        "active": list(active),
         "vectors": [HalfVector(vector) for vector in vectors],
     }
 
@@ -110,11 +110,11 @@ async def write_vectors(
     model: str,
     hnsw: bool,
 ) -> None:
-    """Write `vector_values`; see `bind`."""
+    """Write the vectors of documents, as `vector_values` takes them; call `bind` before."""
     values = vector_values(workspace, documents, vectors, model=model, hnsw=hnsw)
     await conn.execute(_SQL["insert_embeddings"], values)
 
 
 async def remove_vectors(conn: AsyncConnection[Any], workspace: str, document_ids: Collection[int]) -> None:
-    """Take documents out of the vector leg, whichever models' vectors they have."""
+    """Remove all vectors of documents, of every model."""
     await conn.execute(_SQL["delete_embeddings"], {"workspace": workspace, "documents": list(document_ids)})

@@ -1,18 +1,17 @@
 """Memories on the wire: the JSON of ReMe 0.1 and its relatives, in files of one memory a line and over HTTP.
 
 The plain form is ReMe's BaseMemory: `workspace_id, memory_id, memory_type, when_to_use, content, score, time_created,
-time_modified, author, metadata`. Read are, besides, ExperienceMaker's `experience_id`/`experience_type`, MemoryScope's
-MemoryNode, and the other type names that are met. Nothing is lost on the way in or out:
+time_modified, author, metadata`. Other dialects are read as well (see `dialects`). Nothing is lost on the way in or
+out:
 
-- What the wire has no place for (kind, keywords, status, sources …) goes into `metadata["reme_core"]`, only as far as
-  it says something, and comes back from there.
-- What a `Memory` has no place for (an unknown field, a score of null, the original spelling of a time or a type) is
-  kept in the memory's own metadata under `"reme_wire"`, and stands in its old place when the memory is written again.
+- What the wire has no field for (kind, keywords, status, sources …) is written into `metadata["reme_core"]`, unless it
+  has its default, and read from there.
+- What a `Memory` has no field for (an unknown field, a score of null, the original spelling of a time or a type) is
+  kept in the memory's own metadata under `"reme_wire"`, and written into its old field again.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -22,77 +21,42 @@ from typing import Any, BinaryIO, Final
 from pydantic import ValidationError
 
 from reme_core.errors import InputError, LibraryError
-from reme_core.schema import PERSONAL_KINDS, TASK_KINDS, Kind, Memory, Status
 from reme_core.store import change
+from reme_core.store.libraries.dialects import ALIASES, WireRow, excerpt, type_of
+from reme_core.types import PERSONAL_KINDS, Memory
 
 EXTRAS_KEY: Final = "reme_core"
-"""Key of the wire's `metadata` that holds what only we know of a memory."""
+"""Key of the wire's `metadata` that holds what the wire has no field for."""
 WIRE_KEY: Final = "reme_wire"
-"""Key of a memory's own metadata that holds what only the wire knows of it."""
+"""Key of a memory's own metadata that holds what a `Memory` has no field for."""
 
 _TIME_FORMAT: Final = "%Y-%m-%d %H:%M:%S"
 
-# The first kind of a type is what it means where nothing says more.
-_KINDS_OF_TYPE: Final[dict[str, tuple[Kind, ...]]] = {
-    "task": TASK_KINDS,
-    "tool": (Kind.TOOL,),
-    "personal": PERSONAL_KINDS,
+_ATTRIBUTES: Final = {
+    "workspace_id": "workspace_id",
+    "memory_id": "memory_id",
+    "memory_type": "kind",
+    "when_to_use": "when_to_use",
+    "content": "content",
+    "score": "score",
+    "time_created": "created_at",
+    "time_modified": "updated_at",
+    "author": "author",
 }
-_TYPE_OF_KIND: Final = {
-    **{kind: name for name, kinds in _KINDS_OF_TYPE.items() for kind in kinds},
-    Kind.CONVERSATION: "personal",  # what was said word for word is recalled among personal memories
-}
-_KIND_OF_TYPE: Final[dict[str, Kind]] = {
-    **{str(kind): kind for kind in Kind if kind != Kind.CONVERSATION},
-    **{name: kinds[0] for name, kinds in _KINDS_OF_TYPE.items()},
-    "procedural": Kind.TASK,
-    "text": Kind.TASK,  # ExperienceMaker's only type
-    "identity": Kind.PROFILE,
-    "summary": Kind.INSIGHT,
-    "history": Kind.OBSERVATION,
-    "conversation": Kind.OBSERVATION,
-    "obs_customized": Kind.CUSTOM,
-}
+"""For a field of the wire, the attribute of a `Memory` that it gives."""
 
-# Names of other dialects for fields of the plain form.
-_ALIASES: Final = {
-    "memory_id": ("memory_id", "experience_id", "id"),
-    "memory_type": ("memory_type", "experience_type"),
-    "time_created": ("time_created", "created_time", "created_at", "timestamp"),
-    "time_modified": ("time_modified", "modified_time", "updated_at"),
-    "target": ("target", "target_name"),
-}
-_SAID: Final = ("kind", "subject", "status", "expired_at", "created_at", "updated_at")
-"""Fields that the wire says something of, though not always all."""
-_DEFAULTS: Final[dict[str, Any]] = {
+# Attributes that the wire gives, but of which it cannot say every value.
+_PARTLY_GIVEN: Final = ("kind", "subject", "status", "expired_at", "created_at", "updated_at")
+# Attributes that the wire does not give, with their defaults.
+_NOT_GIVEN: Final[dict[str, Any]] = {
     name: Memory.model_fields[name].get_default(call_default_factory=True)
     for name in ("keywords", "importance", "superseded_by", "observed_at", "valid_from", "valid_until", "seen_count",
                  "freq", "utility", "sources")
 }  # fmt: skip
-"""Fields that the wire knows nothing of."""
-
-
-def type_of(kind: Kind) -> str:
-    """The wire's `memory_type` of a kind: `task`, `personal` or `tool`."""
-    return _TYPE_OF_KIND[kind]
-
-
-def kind_of(memory_type: str) -> Kind:
-    """The kind that a `memory_type` of any dialect stands for.
-
-    Raises:
-        InputError: It is unknown.
-
-    >>> kind_of("procedural"), kind_of("personal"), kind_of("identity")
-    (<Kind.TASK: 'task'>, <Kind.OBSERVATION: 'observation'>, <Kind.PROFILE: 'profile'>)
-    """
-    if (kind := _KIND_OF_TYPE.get(memory_type)) is None:
-        raise InputError(f"memory_type '{memory_type}' is unknown; known are {', '.join(sorted(_KIND_OF_TYPE))}")
-    return kind
 
 
 def to_wire(memory: Memory) -> dict[str, Any]:
-    """A memory as the wire has it: JSON values only.
+    """A memory as the wire has it, of JSON values only.
 
     >>> made = datetime(2025, 7, 24, 21, 15, 17, tzinfo=UTC)
     >>> wire = to_wire(Memory(kind="rule", content="Log in first.", created_at=made, updated_at=made))
@@ -115,33 +79,37 @@ def to_wire(memory: Memory) -> dict[str, Any]:
     }
     if memory.subject and memory.kind in PERSONAL_KINDS:
         wire["target"] = memory.subject
-    # An original spelling stands only as long as it says what the memory says.
-    spelt = _Row(wire | kept)
-    wire |= {k: v for k, v in kept.items() if k not in _CURRENT or _CURRENT[k](memory) == spelt.value_of(k)}
-    if extras := _extras(memory, _Row(wire)):
+    # The original spelling of a field is written as long as it still means what the memory says.
+    original = WireRow(wire | kept)
+    wire |= {
+        name: value
+        for name, value in kept.items()
+        if name not in _ATTRIBUTES or getattr(memory, _ATTRIBUTES[name]) == original.value_of(name)
+    }
+    if extras := _extras(memory, WireRow(wire)):
         metadata[EXTRAS_KEY] = extras
     return wire
 
 
 def from_wire(row: Mapping[str, Any]) -> Memory:
-    """A memory from the wire, in any dialect; `to_wire` gives the same back.
+    """A memory from the wire, in any dialect; `to_wire` gives the same row back.
 
     Raises:
-        InputError: It cannot be one; the message names the field.
+        InputError: The row makes no memory; the message names the field.
 
     >>> from_wire({"experience_id": "e1", "experience_type": "text", "when_to_use": "Before paying"}).kind
     <Kind.TASK: 'task'>
     """
-    read = _Row(row)
-    metadata = dict(read.metadata)
+    wire_row = WireRow(row)
+    metadata = dict(wire_row.metadata)
     if WIRE_KEY in metadata:
         raise InputError(f"metadata.{WIRE_KEY} is reserved; give it another name")
     extras = metadata.pop(EXTRAS_KEY, {})
     if not isinstance(extras, dict):
-        raise InputError(f"metadata.{EXTRAS_KEY} must be an object, not {_shown(extras)}")
+        raise InputError(f"metadata.{EXTRAS_KEY} must be an object, not {excerpt(extras)}")
     if unknown := sorted(extras.keys() - Memory.model_fields.keys()):
         raise InputError(f"metadata.{EXTRAS_KEY} holds '{unknown[0]}', which is no field of a memory")
-    values = read.values() | {"metadata": metadata} | extras
+    values = wire_row.memory_values() | {"metadata": metadata} | extras
     try:
         memory = Memory.model_validate(values)
     except ValidationError as error:
@@ -149,16 +117,16 @@ def from_wire(row: Mapping[str, Any]) -> Memory:
         place = ".".join(str(part) for part in first["loc"])
         raise InputError(f"{place}: {first['msg']}") from None
     change.check([memory])
-    if kept := _unspoken(row, to_wire(memory)):
+    if kept := _fields_to_keep(row, to_wire(memory)):
         memory.metadata[WIRE_KEY] = kept
     return memory
 
 
 def read_lines(file: BinaryIO, path: Path | str) -> Iterator[tuple[int, Memory]]:
-    """The memories of a library, one by one, each with the number of its line; empty lines are passed over.
+    """The memories of a library, one by one, each with the number of its line; empty lines are skipped.
 
     Raises:
-        LibraryError: A line cannot be read; it says which, and why.
+        LibraryError: A line cannot be read; the message says which one, and why.
     """
     for number, line in enumerate(file, 1):
         if not line.strip():
@@ -179,12 +147,12 @@ def read_lines(file: BinaryIO, path: Path | str) -> Iterator[tuple[int, Memory]]
 
 
 def bad_line(path: Path | str, number: int, reason: str) -> LibraryError:
-    """The complaint about one line of a library."""
+    """The error for one line of a library."""
     return LibraryError(f"{path}, line {number}: {reason}; nothing was loaded", path=str(path), line=number)
 
 
 def to_line(memory: Memory) -> str:
-    """A memory as a line of a library, without its end."""
+    """A memory as a line of a library, without the line break."""
     return json.dumps(to_wire(memory), ensure_ascii=False)
 
 
@@ -202,130 +170,23 @@ def library_path(path: Path | str, workspace: str) -> Path:
     return path / f"{workspace}.jsonl"
 
 
-class _Row:
-    """A JSON object of any dialect, read field by field."""
-
-    def __init__(self, row: Mapping[str, Any]) -> None:
-        self._row = row
-        self.metadata = self._object("metadata")
-
-    def values(self) -> dict[str, Any]:
-        """What a `Memory` is made of, as far as the plain fields say it."""
-        created = self.value_of("time_created")
-        identity = self._named("memory_id")
-        values = {
-            "workspace_id": self._text("workspace_id"),
-            "memory_id": self._fingerprint() if identity in (None, "") else self.value_of("memory_id"),
-            "kind": self.value_of("memory_type"),
-            "subject": self._subject(),
-            "when_to_use": self._text("when_to_use"),
-            "content": self.value_of("content"),
-            "score": self.value_of("score"),
-            "created_at": created,
-            "updated_at": self.value_of("time_modified") or created,
-            "author": self._text("author") or self._text("author", self.metadata),
-            "status": Status.EXPIRED if self._row.get("store_status") == "expired" else Status.ACTIVE,
-        }
-        if values["status"] != Status.ACTIVE:
-            values["expired_at"] = values["updated_at"]
-        return {name: value for name, value in values.items() if value is not None}
-
-    def value_of(self, name: str) -> Any:
-        """What one field of the wire means to a `Memory`; None where it is not there."""
-        match name:
-            case "memory_type":
-                return self._kind()
-            case "time_created" | "time_modified":
-                given = self._named(name)
-                return _moment(name, given if given is not None else self._named(name, self.metadata))
-            case "score":
-                return self._score()
-            case "content" if not isinstance(self._row.get(name), str | None):
-                return _compact(self._row[name])  # ExperienceMaker's content may be an object
-            case "memory_id":
-                given = self._named(name)
-                return str(given) if isinstance(given, int) else self._text_of(name, given)
-            case _:
-                return self._text(name)
-
-    def _kind(self) -> Kind:
-        given = self._text_of("memory_type", self._named("memory_type"))
-        if given:
-            return kind_of(given)
-        return Kind.TASK if self._text("when_to_use") else Kind.OBSERVATION
-
-    def _subject(self) -> str:
-        target = self._text_of("target", self._named("target"))
-        # A tool memory of ReMe 0.1 has the tool's name where others have the situation.
-        return target or (self._text("when_to_use") if self._row.get("memory_type") == "tool" else "")
-
-    def _score(self) -> float:
-        given = self._row.get("score")
-        if given is None:
-            return 0.0
-        if isinstance(given, bool) or not isinstance(given, int | float):
-            raise InputError(f"score must be a number or null, not {_shown(given)}")
-        return float(given)
-
-    def _named(self, name: str, among: Mapping[str, Any] | None = None) -> Any:
-        row = self._row if among is None else among
-        return next((row[alias] for alias in _ALIASES[name] if row.get(alias) is not None), None)
-
-    def _text(self, name: str, among: Mapping[str, Any] | None = None) -> str:
-        return self._text_of(name, (self._row if among is None else among).get(name))
-
-    @staticmethod
-    def _text_of(name: str, value: Any) -> str:
-        if value is None:
-            return ""
-        if not isinstance(value, str):
-            raise InputError(f"{name} must be a string, not {_shown(value)}")
-        return value
-
-    def _object(self, name: str) -> Mapping[str, Any]:
-        value = self._row.get(name)
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
-            raise InputError(f"{name} must be an object, not {_shown(value)}")
-        return value
-
-    def _fingerprint(self) -> str:
-        """An id for a row that has none: the same each time it is read, wherever it stands."""
-        row = {name: value for name, value in self._row.items() if name != "workspace_id"}
-        return hashlib.blake2b(_compact(row).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-_CURRENT: Final = {
-    "memory_type": lambda memory: memory.kind,
-    "score": lambda memory: memory.score,
-    "content": lambda memory: memory.content,
-    "time_created": lambda memory: memory.created_at,
-    "time_modified": lambda memory: memory.updated_at,
-    "when_to_use": lambda memory: memory.when_to_use,
-    "author": lambda memory: memory.author,
-    "workspace_id": lambda memory: memory.workspace_id,
-    "memory_id": lambda memory: memory.memory_id,
-}
-"""What a memory says now, for fields whose original spelling may have been kept."""
-
-
-def _extras(memory: Memory, read: _Row) -> dict[str, Any]:
-    """What the wire cannot say of a memory, or what would be read otherwise from it."""
-    said = read.values()
-    defaults = _DEFAULTS | {name: said.get(name) for name in _SAID}
+def _extras(memory: Memory, wire: WireRow) -> dict[str, Any]:
+    """The attributes of a memory that reading the wire would not give, or not as they are."""
+    given = wire.memory_values()
+    defaults = _NOT_GIVEN | {name: given.get(name) for name in _PARTLY_GIVEN}
     changed = {name for name, default in defaults.items() if getattr(memory, name) != default}
     return memory.model_dump(mode="json", include=changed) if changed else {}
 
 
-def _unspoken(row: Mapping[str, Any], wire: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a row that the memory made from it would not bring back as they are."""
-    translated = {alias for name, aliases in _ALIASES.items() if name in wire for alias in aliases if alias != name}
-    kept = {name: value for name, value in row.items() if name != "metadata" and name not in translated}
+def _fields_to_keep(row: Mapping[str, Any], wire: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a row that `wire`, written from the memory that it became, does not have, or not as they were."""
+    aliases = {alias for name, names in ALIASES.items() if name in wire for alias in names if alias != name}
     return {
         name: value
-        for name, value in kept.items()
-        if name not in wire or wire[name] != value or type(wire[name]) is not type(value)
+        for name, value in row.items()
+        if name != "metadata"
+        and name not in aliases
+        and (name not in wire or wire[name] != value or type(wire[name]) is not type(value))
     }
 
 
@@ -333,26 +194,5 @@ def _time_text(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime(_TIME_FORMAT)
 
 
-def _moment(name: str, value: Any) -> datetime | None:
-    if value is None or value == "":
-        return None
-    try:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return datetime.fromtimestamp(value, UTC)
-        moment = datetime.fromisoformat(value)
-    except (TypeError, ValueError, OverflowError, OSError):
-        raise InputError(f"{name} must be a time like 2025-07-24 21:15:17, not {_shown(value)}") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
 def _no_constant(name: str) -> Any:
     raise InputError(f"{name} is no JSON number; write null")
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
-
-
-def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else f"{text[:57]}…"

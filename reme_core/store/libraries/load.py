@@ -1,7 +1,7 @@
-"""Loading a library: read and check all of it, embed all of it, then put it in by one transaction.
+"""Loading a library in three steps: read and check all of it, embed all of it, then store it in one transaction.
 
-A file of millions of rows is never whole in memory: it is read once for each of the three steps, and the vectors wait
-in a temporary file.
+The file is read once for each step and the vectors wait in a temporary file, so that a file of millions of rows is
+never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from psycopg import AsyncConnection
 
 from reme_core.errors import LibraryError
 from reme_core.models import Embedder
-from reme_core.schema import Memory
-from reme_core.store import change, index, postings, rows
-from reme_core.store.database import Database
-from reme_core.store.libraries import bad_line, read_lines
+from reme_core.postgres.database import Database
+from reme_core.store import change, rows
+from reme_core.store.index import postings, writer
+from reme_core.store.libraries.format import bad_line, read_lines
 from reme_core.store.sql import load
+from reme_core.types import Memory
 
 _SQL = load("workspace.sql")
 _SAME_IDS = Template(_SQL["same_ids"]).substitute(columns=rows.select(rows.COLUMNS, "m"))
@@ -44,19 +45,19 @@ async def load_library(
     on_progress: Callable[[int, int], None] | None,
 ) -> int:
     """Load a library; see `Workspaces.load`."""
-    with _opened(path) as file, tempfile.TemporaryFile(prefix="reme-vectors-") as spool:
-        before, total = _stamp(file), 0
+    with _open(path) as file, tempfile.TemporaryFile(prefix="reme-vectors-") as spool:
+        before, total = _file_stamp(file), 0
         async for batch in _batches(file, path):
             total += len(batch)
         width = await _embed(file, path, embedder, spool, total, on_progress)
         spool.seek(0)
-        async with database.writing(workspace, actor="load", reason=f"loaded from {path.name}") as conn:
+        async with database.write_transaction(workspace, actor="load", reason=f"loaded from {path.name}") as conn:
             if replace:
                 await _drop_memories(conn, workspace)
             async for batch in _batches(file, path):
-                vectors = await anyio.to_thread.run_sync(_take, spool, len(batch), width)
+                vectors = await anyio.to_thread.run_sync(_read_vectors, spool, len(batch), width)
                 await _insert(conn, workspace, path, batch, vectors, embedder.name, replace=replace)
-            if _stamp(file) != before:
+            if _file_stamp(file) != before:
                 raise LibraryError(f"{path} was changed while it was read; nothing was loaded", path=str(path))
     return total
 
@@ -69,10 +70,10 @@ async def _embed(
     total: int,
     on_progress: Callable[[int, int], None] | None,
 ) -> int:
-    """Embed all memories into the spool, row by row; returns the width of the vectors."""
+    """Embed all memories and write the vectors to the spool in their order; returns the width of the vectors."""
     done = width = 0
     async for batch in _batches(file, path):
-        for start in range(0, len(batch), 100):  # so that progress is seen
+        for start in range(0, len(batch), 100):  # in parts, so that progress can be shown
             part = batch[start : start + 100]
             vectors = await embedder.embed([change.searched_text(memory) for _, memory in part], "passage")
             width = vectors.shape[1]
@@ -95,7 +96,7 @@ async def _insert(
 ) -> None:
     ids = [memory.memory_id for _, memory in batch]
     twice = {memory_id for place, memory_id in enumerate(ids) if memory_id in ids[:place]} if _repeats(ids) else set()
-    state = await index.begin(conn, workspace, "memory", count=len(batch))
+    state = await writer.begin(conn, workspace, "memory", count=len(batch))
     if not replace:
         await _drop_same(conn, workspace, ids)
     if not twice:
@@ -109,7 +110,7 @@ async def _insert(
 async def _drop_memories(conn: AsyncConnection[Any], workspace: str) -> None:
     values = {"workspace": workspace}
     async with conn.pipeline():
-        # Rows that are not yet in an index are inserted many times faster; the workspace joins it afterwards.
+        # Rows outside the HNSW index are inserted many times faster; the workspace joins the index afterwards.
         await conn.execute(_SQL["scan_exactly"], values)
         for part in ("memories", "memory_vectors", "memory_postings", "memory_statistic"):
             await conn.execute(_SQL[f"drop_{part}"], values)
@@ -121,7 +122,7 @@ async def _drop_same(conn: AsyncConnection[Any], workspace: str, ids: Sequence[s
     if found:
         numbers = [row[0] for row in found]
         gone = [change.weigh(rows.to_memory(workspace, row[1:])) for row in found]
-        await index.remove_vectors(conn, workspace, numbers)
+        await writer.remove_vectors(conn, workspace, numbers)
         await postings.remove(conn, workspace, numbers, among=("memory", set(chain.from_iterable(gone))))
         await postings.write(conn, workspace, "memory", (), 1.0, removed=gone)
         await conn.execute(_SQL["drop_same_ids"], values)
@@ -131,7 +132,7 @@ def _repeats(ids: Sequence[str]) -> bool:
     return len(set(ids)) < len(ids)
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except OSError as error:
@@ -139,17 +140,17 @@ def _opened(path: Path) -> BinaryIO:
 
 
 async def _batches(file: BinaryIO, path: Path) -> AsyncIterator[Numbered]:
-    """The memories of the file from its beginning, with their line numbers; parsed in a thread."""
+    """The memories of the file from its beginning, with their line numbers. A thread parses them."""
     file.seek(0)
     lines: Iterator[tuple[int, Memory]] = read_lines(file, path)
     while batch := await anyio.to_thread.run_sync(lambda: list(islice(lines, _BATCH))):
         yield batch
 
 
-def _take(spool: IO[bytes], count: int, width: int) -> npt.NDArray[np.float32]:
+def _read_vectors(spool: IO[bytes], count: int, width: int) -> npt.NDArray[np.float32]:
     return np.frombuffer(spool.read(count * width * 4), dtype=np.float32).reshape(count, width)
 
 
-def _stamp(file: BinaryIO) -> tuple[int, int]:
+def _file_stamp(file: BinaryIO) -> tuple[int, int]:
     status = os.fstat(file.fileno())
     return status.st_size, status.st_mtime_ns

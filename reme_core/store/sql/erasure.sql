@@ -1,41 +1,41 @@
 -- name: begin
--- The journal's writers wait, so that no entry slips in between looking for what to erase and its commit.
+-- Those who write the log wait, so that no entry slips in between looking for what to erase and its commit.
 select set_config('reme.erasing', 'on', true),
-       pg_advisory_xact_lock(hashtextextended('reme.journal ' || %(workspace)s, 0))
+       pg_advisory_xact_lock(hashtextextended('reme.log ' || %(workspace)s, 0))
 
--- name: doomed
--- The roots that there are, and whatever was concluded from one of them, at any remove.
-with recursive doomed as (
+-- name: affected
+-- The roots that exist, and all memories that were concluded from one of them, directly or through others.
+with recursive affected as (
     select m.memory_id from reme.memory m where m.workspace_id = %(workspace)s and m.memory_id = any(%(roots)s)
     union
     select s.memory_id
-    from doomed d
+    from affected a
     join reme.memory_source s
-        on s.workspace_id = %(workspace)s and s.source_kind = 'memory' and s.source_id = d.memory_id
+        on s.workspace_id = %(workspace)s and s.source_kind = 'memory' and s.source_id = a.memory_id
 )
 select m.memory_id, m.document_id, m.when_to_use, m.content, m.keywords, m.subject
-from doomed join reme.memory m on m.workspace_id = %(workspace)s and m.memory_id = doomed.memory_id
+from affected join reme.memory m on m.workspace_id = %(workspace)s and m.memory_id = affected.memory_id
 
 -- name: wordings
--- What they say and ever said; `statement` is what makes another memory say the same.
+-- All that they say or ever said. A wording is a `statement`, or else a situation (when_to_use).
 select distinct said.wording, said.statement
 from reme.memory_history h
 cross join lateral (values (h.before), (h.after)) as version (row)
 cross join lateral (values (row ->> 'content', true), (row ->> 'when_to_use', false)) as said (wording, statement)
-where h.workspace_id = %(workspace)s and h.memory_id = any(%(doomed)s) and said.wording <> ''
+where h.workspace_id = %(workspace)s and h.memory_id = any(%(affected)s) and said.wording <> ''
 union
 select said.wording, said.statement
 from reme.memory m
 cross join lateral (values (m.content, true), (m.when_to_use, false)) as said (wording, statement)
-where m.workspace_id = %(workspace)s and m.memory_id = any(%(doomed)s) and said.wording <> ''
+where m.workspace_id = %(workspace)s and m.memory_id = any(%(affected)s) and said.wording <> ''
 
 -- name: memories_saying
 -- Other memories that say the same, alone or among other things.
 select m.memory_id
 from reme.memory m
-where m.workspace_id = %(workspace)s and not m.memory_id = any(%(doomed)s)
+where m.workspace_id = %(workspace)s and not m.memory_id = any(%(affected)s)
   and (lower(m.content) = any(%(whole)s)
-       or exists (select from unnest(%(telling)s::text[]) as w (wording) where strpos(lower(m.content), w.wording) > 0))
+       or exists (select from unnest(%(distinctive)s::text[]) as w (wording) where strpos(lower(m.content), w.wording) > 0))
 
 -- name: evidence
 select distinct m.message_id, m.content
@@ -44,7 +44,7 @@ join reme.message m on m.workspace_id = s.workspace_id and m.message_id = s.sour
 where s.workspace_id = %(workspace)s and s.source_kind = 'message' and s.memory_id = any(%(roots)s)
   and m.erased_at is null
 
--- name: resting_on
+-- name: memories_from_messages
 select distinct memory_id from reme.memory_source
 where workspace_id = %(workspace)s and source_kind = 'message' and source_id = any(%(messages)s)
 
@@ -57,31 +57,31 @@ select m.message_id, m.content
 from reme.message m
 where m.workspace_id = %(workspace)s and not m.message_id = any(%(messages)s)
   and (lower(m.content) = any(%(whole)s)
-       or exists (select from unnest(%(telling)s::text[]) as w (wording) where strpos(lower(m.content), w.wording) > 0))
+       or exists (select from unnest(%(distinctive)s::text[]) as w (wording) where strpos(lower(m.content), w.wording) > 0))
 
 -- name: drop_memories
-delete from reme.memory where workspace_id = %(workspace)s and memory_id = any(%(doomed)s)
+delete from reme.memory where workspace_id = %(workspace)s and memory_id = any(%(affected)s)
 
 -- name: drop_history
 delete from reme.memory_history h
 where h.workspace_id = %(workspace)s
-  and (h.memory_id = any(%(doomed)s)
+  and (h.memory_id = any(%(affected)s)
        or exists (select from unnest(%(escaped)s::text[]) as w (wording)
                   where strpos(lower(concat(h.before, h.after, to_jsonb(h.reason))), w.wording) > 0))
 
 -- name: drop_retrievals
--- What was asked for when it was found is likely to name it.
+-- The query that found it is likely to name it.
 delete from reme.retrieval r
 where r.workspace_id = %(workspace)s
   and (exists (select from reme.retrieval_hit h
                where h.workspace_id = r.workspace_id and h.retrieval_id = r.retrieval_id
                  and case h.kind when 'conversation' then h.memory_id = any(%(messages)s)
-                     else h.memory_id = any(%(doomed)s) end)
+                     else h.memory_id = any(%(affected)s) end)
        or lower(r.query) = any(%(whole)s)
-       or exists (select from unnest(%(telling)s::text[]) as w (wording) where strpos(lower(r.query), w.wording) > 0))
+       or exists (select from unnest(%(distinctive)s::text[]) as w (wording) where strpos(lower(r.query), w.wording) > 0))
 
 -- name: forget_answers
--- The raw answer of a model, or what it was reproached with, may say the same in any other words.
+-- The raw answer of a model, or the error that quotes it, may say the same in other words.
 update reme.model_call set raw = '', error = ''
 where workspace_id = %(workspace)s and (raw <> '' or error <> '')
 
@@ -89,8 +89,8 @@ where workspace_id = %(workspace)s and (raw <> '' or error <> '')
 update reme.memory_source set quote = ''
 where workspace_id = %(workspace)s and source_kind = 'message' and source_id = any(%(messages)s) and quote <> ''
 
--- name: texts
--- Every column of ours that holds a tenant's text and isn't a key, so that a table added later is swept as well.
+-- name: text_columns
+-- Every column that holds text of a workspace and is no key. Read from the catalog, so that later tables are included.
 select c.relname, a.attname
 from pg_class c
 join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
@@ -101,11 +101,11 @@ where c.relnamespace = 'reme'::regnamespace and c.relkind in ('r', 'p') and not 
   and not exists (select from pg_constraint k
                   where k.conrelid = c.oid and k.contype = 'p' and a.attnum = any(k.conkey))
   and (c.relname, a.attname) not in (
-      -- These are indexed, and were seen to.
+      -- These have an index or a history and were handled before.
       ('memory', 'content'), ('memory', 'when_to_use'), ('memory', 'subject'), ('memory', 'keywords'),
       ('message', 'content'), ('message', 'author'), ('memory_history', 'before'), ('memory_history', 'after'))
   and c.relname not in ('embedding', 'posting', 'corpus_statistic')
 order by 1, 2
 
--- name: mark
+-- name: mark_erased
 update reme.workspace set erased_at = clock_timestamp() where workspace_id = %(workspace)s

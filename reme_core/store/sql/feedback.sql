@@ -1,22 +1,22 @@
--- name: settle_retrieval
--- Tell how a retrieval turned out: its hits, once, and the memories they were.
-with settled as (
+-- name: rate_retrievals
+-- Note whether retrievals helped, on their hits, once for each hit, and on the memories of these.
+with rated as (
     update reme.retrieval_hit set helped = %(helped)s
     where workspace_id = %(workspace)s and retrieval_id = any(%(retrievals)s) and helped is null
       and kind <> 'conversation'
     returning memory_id
 ),
 times as (
-    select memory_id, count(*) as given from settled group by memory_id
+    select memory_id, count(*) as uses from rated group by memory_id
 )
 update reme.memory m
-set freq = m.freq + times.given, utility = m.utility + case when %(helped)s then times.given else 0 end
+set freq = m.freq + times.uses, utility = m.utility + case when %(helped)s then times.uses else 0 end
 from times
 where m.workspace_id = %(workspace)s and m.memory_id = times.memory_id
 returning m.memory_id
 
--- name: settle_hits
--- Tell of single memories how they turned out: the newest hit of each that nobody has told of yet.
+-- name: rate_newest_hits
+-- Note whether single memories helped: for each on its newest hit that has no rating yet.
 update reme.retrieval_hit h
 set helped = %(helped)s
 from (
@@ -32,7 +32,7 @@ where h.workspace_id = %(workspace)s and h.retrieval_id = newest.retrieval_id an
 select memory_id
 from reme.memory
 where workspace_id = %(workspace)s and status = 'active' and kind = any(%(kinds)s)
-  -- What was never given to anybody has not been tried, however low the threshold.
+  -- A memory that no agent ever got has not been tried, however low the threshold.
   and freq >= greatest(%(freq)s, 1) and utility::double precision / freq < %(utility)s
 order by memory_id
 
@@ -42,7 +42,7 @@ from unnest(%(vectors)b::halfvec[]) with ordinality as asked (vector, number)
 cross join lateral (
     select e.document_id, -(e.embedding <#> asked.vector) as similarity
     from reme.embedding e
-    where e.workspace_id = %(workspace)s and e.model = %(model)s and e.live and e.kind = any(%(kinds)s)
+    where e.workspace_id = %(workspace)s and e.model = %(model)s and e.active and e.kind = any(%(kinds)s)
     order by e.embedding <#> asked.vector
     limit %(limit)s
 ) found

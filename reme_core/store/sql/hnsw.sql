@@ -6,25 +6,25 @@ where w.workspace_id = %(workspace)s and not w.hnsw
   and (select coalesce(sum(c.documents), 0) from reme.corpus_statistic c where c.workspace_id = %(workspace)s)
       >= %(exact_below)s
 
--- name: take_part
-with part as (
+-- name: join_batch
+with batch as (
     select document_id from reme.embedding
     where workspace_id = %(workspace)s and model = %(model)s and document_id > %(after)s
     order by document_id
     limit %(limit)s
 ),
-taken as (
+joined as (
     update reme.embedding e set hnsw = true
-    from part
-    where e.workspace_id = %(workspace)s and e.model = %(model)s and e.document_id = part.document_id and not e.hnsw
+    from batch
+    where e.workspace_id = %(workspace)s and e.model = %(model)s and e.document_id = batch.document_id and not e.hnsw
 )
-select max(document_id) from part
+select max(document_id) from batch
 
--- name: take_rest
+-- name: join_rest
 update reme.embedding set hnsw = true
 where workspace_id = %(workspace)s and model = %(model)s and not hnsw
 
--- name: serve
+-- name: switch
 update reme.workspace set hnsw = true where workspace_id = %(workspace)s and embedding_model = %(model)s
 
 -- name: try_to_build

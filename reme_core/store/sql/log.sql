@@ -1,6 +1,6 @@
--- name: lock_journal
+-- name: lock_log
 -- Erasure holds this alone: an entry is written before it looks for what to erase, or after all of that is gone.
-select pg_advisory_xact_lock_shared(hashtextextended('reme.journal ' || workspace, 0))
+select pg_advisory_xact_lock_shared(hashtextextended('reme.log ' || workspace, 0))
 from unnest(%(workspaces)s::text[]) as workspace
 
 -- name: insert_retrievals

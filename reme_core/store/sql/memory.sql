@@ -2,7 +2,8 @@
 insert into reme.workspace (workspace_id) values (%(workspace)s) on conflict do nothing
 
 -- name: begin_indexing
-select w.embedding_model, m.dimensions, w.hnsw, coalesce(c.documents, 0), coalesce(c.terms, 0), coalesce(c.loose, 0),
+select w.embedding_model, m.dimensions, w.hnsw,
+       coalesce(c.documents, 0), coalesce(c.terms, 0), coalesce(c.unmerged_segments, 0),
        array(select nextval('reme.document_id') from generate_series(1, %(count)s))
 from reme.workspace w
 left join reme.embedding_model m on m.model = w.embedding_model
@@ -10,7 +11,7 @@ left join reme.corpus_statistic c on c.workspace_id = w.workspace_id and c.corpu
 where w.workspace_id = %(workspace)s
 
 -- name: use_model
--- Updating to the same gives the row back, whoever wrote it.
+-- The update changes nothing, but makes the statement return the row also where somebody else wrote it.
 with registered as (
     insert into reme.embedding_model as m (model, dimensions) values (%(model)s, %(dimensions)s)
     on conflict (model) do update set dimensions = m.dimensions
@@ -23,8 +24,7 @@ bound as (
 select dimensions from registered
 
 -- name: insert_memories
--- Memories with their vectors and sources, as parts of one statement. Where one is there already, the caller takes all of
--- it back.
+-- Memories with their vectors and sources, as parts of one statement. Where one exists already, the caller rolls back.
 added as (
     insert into reme.memory (workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords,
                              importance, score, status, superseded_by, observed_at, valid_during, expired_at, created_at,
@@ -37,10 +37,10 @@ added as (
     returning memory_id
 ),
 embedded as (
-    insert into reme.embedding (workspace_id, model, kind, document_id, live, hnsw, embedding)
-    select %(workspace)s, %(model)s, kind, document_id, live, %(hnsw)s, embedding
-    from unnest(%(kinds)s::text[], %(numbers)b, %(live)b::boolean[], %(vectors)b::halfvec[])
-         as row (kind, document_id, live, embedding)
+    insert into reme.embedding (workspace_id, model, kind, document_id, active, hnsw, embedding)
+    select %(workspace)s, %(model)s, kind, document_id, active, %(hnsw)s, embedding
+    from unnest(%(kinds)s::text[], %(numbers)b, %(active)b::boolean[], %(vectors)b::halfvec[])
+         as row (kind, document_id, active, embedding)
 ),
 evidenced as (
     insert into reme.memory_source (workspace_id, memory_id, source_kind, source_id, quote)
@@ -55,7 +55,7 @@ select workspace_id, memory_id, source_kind, source_id, quote
 from jsonb_populate_recordset(null::reme.memory_source, %(rows)s)
 on conflict do nothing
 
--- name: gone_evidence
+-- name: missing_evidence
 select wanted from unnest(%(memories)s::text[]) as wanted
 where not exists (select from reme.memory m where m.workspace_id = %(workspace)s and m.memory_id = wanted)
 union
@@ -63,11 +63,11 @@ select m.message_id from reme.message m
 where m.workspace_id = %(workspace)s and m.message_id = any(%(messages)s) and m.erased_at is not null
 
 -- name: insert_embeddings
-insert into reme.embedding (workspace_id, model, kind, document_id, live, hnsw, embedding)
-select %(workspace)s, %(model)s, kind, document_id, live, %(hnsw)s, embedding
-from unnest(%(kinds)s::text[], %(numbers)b, %(live)b::boolean[], %(vectors)b::halfvec[])
-     as row (kind, document_id, live, embedding)
-on conflict (workspace_id, model, document_id) do update set embedding = excluded.embedding, live = excluded.live
+insert into reme.embedding (workspace_id, model, kind, document_id, active, hnsw, embedding)
+select %(workspace)s, %(model)s, kind, document_id, active, %(hnsw)s, embedding
+from unnest(%(kinds)s::text[], %(numbers)b, %(active)b::boolean[], %(vectors)b::halfvec[])
+     as row (kind, document_id, active, embedding)
+on conflict (workspace_id, model, document_id) do update set embedding = excluded.embedding, active = excluded.active
 
 -- name: delete_embeddings
 delete from reme.embedding where workspace_id = %(workspace)s and document_id = any(%(documents)s)
@@ -88,7 +88,7 @@ from jsonb_to_recordset(%(rows)s)
 where m.workspace_id = %(workspace)s and m.memory_id = c.memory_id and m.status = 'active'
 returning m.memory_id
 
--- name: restate_memories
+-- name: confirm_memories
 update reme.memory set seen_count = seen_count + 1, updated_at = now()
 where workspace_id = %(workspace)s and memory_id = any(%(ids)s)
 returning memory_id
@@ -103,7 +103,7 @@ returning m.memory_id
 select coalesce(max(history_id), 0) from reme.memory_history where workspace_id = %(workspace)s
 
 -- name: changed_since
--- Whether a memory was added, reworded, closed or removed after that entry of the history; counting a use is no change.
+-- Whether a memory was added, reworded, closed or removed after that entry of the history. Counts of use do not matter.
 select true from reme.memory_history
 where workspace_id = %(workspace)s and history_id > %(version)s
   and (operation <> 'update' or before ->> 'status' <> after ->> 'status' or before ->> 'content' <> after ->> 'content')

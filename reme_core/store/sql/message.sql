@@ -58,6 +58,12 @@ where workspace_id = %(workspace)s and summarised_at is null
 order by document_id
 limit %(limit)s
 
+-- name: conversation
+select message_id, role, author, content, session_id, sent_at, reasoning_content, tool_calls, tool_call_id, metadata
+from reme.message
+where workspace_id = %(workspace)s and session_id = %(session)s and erased_at is null
+order by position
+
 -- name: before_these
 -- What was said last in the sessions of some messages, before them.
 select m.message_id, m.role, m.author, m.content, m.session_id, m.sent_at, m.reasoning_content, m.tool_calls,

@@ -3,16 +3,16 @@
 -- time leaves an entry in the job's log, so small ones are left out: a lively conversation puts its summary off a few
 -- times a minute, not with every turn.
 with waiting as (
-    select session_id, 'summarise ' || %(workspace)s || ' ' || session_id as queueing_lock,
+    select session_id, 'summarise ' || %(workspace)s || ' ' || session_id as lock,
            case when count(*) >= %(after_turns)s then 0 else %(after_seconds)s::float8 end as seconds
     from reme.message
     where workspace_id = %(workspace)s and session_id = any(%(sessions)s) and summarised_at is null
     group by session_id
 ),
 pending as (
-    select j.id, j.scheduled_at, j.queueing_lock, w.seconds
+    select j.id, j.scheduled_at, j.lock, w.seconds
     from waiting w
-    join procrastinate_jobs j on j.queueing_lock = w.queueing_lock and j.status = 'todo'
+    join procrastinate_jobs j on j.lock = w.lock and j.status = 'todo'
 ),
 moved as (
     update procrastinate_jobs j
@@ -21,9 +21,9 @@ moved as (
     where j.id = p.id
       and abs(extract(epoch from coalesce(p.scheduled_at, now()) - now()) - p.seconds) > 1 + p.seconds / 4
 )
-select session_id, queueing_lock, seconds
+select session_id, lock, seconds
 from waiting w
-where not exists (select from pending p where p.queueing_lock = w.queueing_lock)
+where not exists (select from pending p where p.lock = w.lock)
 
 -- name: hurry
 update procrastinate_jobs
@@ -33,7 +33,8 @@ where status = 'todo' and scheduled_at > now() and (%(workspace)s::text is null 
 -- name: at_work
 select id from procrastinate_jobs
 where (%(workspace)s::text is null or args ->> 'workspace' = %(workspace)s)
-  and (status = 'doing' or status = 'todo' and (scheduled_at is null or scheduled_at <= now()))
+  and (status = 'doing'
+       or status = 'todo' and queue_name = any(%(queues)s) and (scheduled_at is null or scheduled_at <= now()))
 
 -- name: jobs
 -- The event of a schedule carries the time it is scheduled for; the others, when they happened.
@@ -41,7 +42,8 @@ select j.id, j.task_name, j.status::text, j.args ->> 'workspace', j.args ->> 'se
        (select max(e.at) from procrastinate_events e where e.job_id = j.id and e.type <> 'scheduled'),
        (select f.error from reme.job_error f
         where f.workspace_id = j.args ->> 'workspace' and f.job_id = j.id
-        order by f.failed_at desc limit 1)
+        order by f.failed_at desc limit 1),
+       j.queue_name
 from procrastinate_jobs j
 where (%(workspace)s::text is null or j.args ->> 'workspace' = %(workspace)s)
   and (%(statuses)s::text[] is null or j.status::text = any(%(statuses)s))
@@ -73,6 +75,7 @@ from reme.workspace w
 where coalesce((w.settings ->> 'reflect_every_hours')::float8, %(every_hours)s) > 0
   and coalesce((w.settings ->> 'reflected_at')::timestamptz, w.created_at)
       < now() - make_interval(secs => 3600 * coalesce((w.settings ->> 'reflect_every_hours')::float8, %(every_hours)s))
+  and not exists (select from procrastinate_jobs j where j.lock = 'reflect ' || w.workspace_id and j.status = 'todo')
   and exists (
       select from reme.memory m
       where m.workspace_id = w.workspace_id and m.kind in ('observation', 'custom', 'profile', 'instruction')
@@ -84,3 +87,30 @@ limit 1000
 update reme.workspace
 set settings = settings || jsonb_build_object('reflected_at', now())
 where workspace_id = %(workspace)s
+
+-- name: waiting_in
+select count(*) from procrastinate_jobs where queue_name = %(queue)s and status = 'todo'
+
+-- name: unread_quotes
+-- Workspaces in which something was kept word for word that no chat model has read.
+select distinct m.workspace_id
+from reme.memory m
+where m.status = 'active' and m.metadata @> '{"mode": "quoted"}' and not m.metadata ? 'read'
+  and not exists (
+      select from procrastinate_jobs j
+      where j.lock = 'catch up ' || m.workspace_id and j.status in ('todo', 'doing', 'failed')
+  )
+limit 1000
+
+-- name: reopen_quoted
+-- Let the conversations that were quoted wait again, to be read as a whole.
+update reme.message r
+set summarised_at = null
+where r.workspace_id = %(workspace)s and r.terms > 0 and r.session_id in (
+    select q.session_id
+    from reme.memory m
+    join reme.memory_source s on s.workspace_id = m.workspace_id and s.memory_id = m.memory_id and s.source_kind = 'message'
+    join reme.message q on q.workspace_id = s.workspace_id and q.message_id = s.source_id
+    where m.workspace_id = %(workspace)s and m.status = 'active'
+      and m.metadata @> '{"mode": "quoted"}' and not m.metadata ? 'read'
+)

@@ -1,17 +1,34 @@
--- Hybrid recall in one statement: the legs, then the ranking of memories or of messages.
+-- Hybrid recall in one statement. `prepare` in store/recall_sql.py puts the text together from the fragments below:
 --
--- ${…} marks are filled by store/recall.py with constant texts that depend on which filters are set, never with values.
--- Both legs look only at what passes the filters, so neither loses places to rows that would fall out later.
+--     vector_leg | vector_leg_filtered, matched, lexical_leg | lexical_leg_filtered, candidate, convex | rrf,
+--     then for memories   ranked | ranked_by_type_and_time, best, present | past, in_order
+--     and  for messages   judged
+--
+-- ${…} marks stand for constant texts that depend on which filters are set, never for values. Both legs look only at
+-- what passes the filters (the `_filtered` ones at the memory's or message's own row, too), so that neither loses places
+-- to rows that would fall out later.
 
--- name: legs
+-- name: vector_leg
 with vector_leg as materialized (
     -- Vectors have unit length, so the inner product orders like the cosine and costs less.
-    select e.document_id, -(${embedding} <#> ${query}) as similarity
-    from reme.embedding e ${join}
-    where e.workspace_id = %(workspace)s and e.model = ${model} ${conditions}
-    order by ${embedding} <#> ${query}
+    select e.document_id, -(e.embedding::halfvec${width} <#> %(vector)b::halfvec${width}) as similarity
+    from reme.embedding e
+    where e.workspace_id = %(workspace)s and e.model = ${model} and ${on_vector}
+    order by e.embedding::halfvec${width} <#> %(vector)b::halfvec${width}
     limit ${depth}
 ),
+
+-- name: vector_leg_filtered
+with vector_leg as materialized (
+    select e.document_id, -(e.embedding::halfvec${width} <#> %(vector)b::halfvec${width}) as similarity
+    from reme.embedding e
+    join reme.${corpus} m on m.workspace_id = %(workspace)s and m.document_id = e.document_id
+    where e.workspace_id = %(workspace)s and e.model = ${model} and ${on_vector} and ${on_row}
+    order by e.embedding::halfvec${width} <#> %(vector)b::halfvec${width}
+    limit ${depth}
+),
+
+-- name: matched
 segment as materialized (
     -- How many documents hold a term is told by all its segments, of which the best are read.
     select found.documents, found.impacts,
@@ -21,32 +38,58 @@ segment as materialized (
     cross join unnest(%(terms)s::text[]) as asked (term)
     cross join lateral (
         select p.documents, p.impacts,
-               coalesce(sum(cardinality(p.documents)) filter (where not p.lent) over (), 0) as holding,
-               sum(cardinality(p.documents)) over (order by p.best desc rows unbounded preceding)
+               coalesce(sum(cardinality(p.documents)) filter (where not p.from_neighbour) over (), 0) as holding,
+               sum(cardinality(p.documents)) over (order by p.best_impact desc rows unbounded preceding)
                - cardinality(p.documents) as better
         from reme.posting p
         where p.workspace_id = %(workspace)s and p.corpus = %(corpus)s and p.term = asked.term
     ) found
-    where c.workspace_id = %(workspace)s and c.corpus = %(corpus)s and found.better < ${per_term}
+    where c.workspace_id = %(workspace)s and c.corpus = %(corpus)s and found.better < ${postings_per_term}
 ),
 matched as materialized (
     select held.document_id, sum(held.impact * segment.idf) as score
     from segment cross join lateral unnest(segment.documents, segment.impacts) as held (document_id, impact)
     group by held.document_id
 ),
+
+-- Rows are looked up by `limit 1` in lateral joins: it makes the planner use their key also where it takes the table
+-- for empty. Before the first ANALYZE it would rather read the whole workspace, and keep to that plan.
+-- A message that still waits for its vector is found by its words alone, hence the left joins.
+
+-- name: lexical_leg
 lexical_leg as materialized (
     select matched.document_id, matched.score, -(e.embedding <#> %(vector)b::halfvec) as similarity
     from (select * from matched order by score desc, document_id offset 0) matched
-    ${outer} join lateral (
+    left join lateral (
         select e.* from reme.embedding e
-        where e.workspace_id = %(workspace)s and e.model = %(model)s and e.document_id = matched.document_id
+        where e.workspace_id = %(workspace)s and e.model = ${model} and e.document_id = matched.document_id
         limit 1
     ) e on true
-    ${join_matched}
-    where true ${matched_conditions}
+    where ${on_match}
     order by matched.score desc, matched.document_id
     limit ${depth}
 ),
+
+-- name: lexical_leg_filtered
+lexical_leg as materialized (
+    select matched.document_id, matched.score, -(e.embedding <#> %(vector)b::halfvec) as similarity
+    from (select * from matched order by score desc, document_id offset 0) matched
+    left join lateral (
+        select e.* from reme.embedding e
+        where e.workspace_id = %(workspace)s and e.model = ${model} and e.document_id = matched.document_id
+        limit 1
+    ) e on true
+    cross join lateral (
+        select m.* from reme.${corpus} m
+        where m.workspace_id = %(workspace)s and m.document_id = matched.document_id
+        limit 1
+    ) m
+    where ${on_match} and ${on_row}
+    order by matched.score desc, matched.document_id
+    limit ${depth}
+),
+
+-- name: candidate
 candidate as materialized (
     select v.document_id, v.similarity, coalesce(m.score, 0) as score
     from vector_leg v left join matched m using (document_id)
@@ -55,16 +98,46 @@ candidate as materialized (
     from lexical_leg l
     where not exists (select from vector_leg v where v.document_id = l.document_id)
 ),
+
+-- name: convex
 scaled as materialized (
-    select document_id, similarity, ${scales}
+    select document_id, similarity,
+           coalesce((similarity - min(similarity) over ())
+                    / nullif(max(similarity) over () - min(similarity) over (), 0),
+                    case when similarity is null then 0 else 1 end) as vector,
+           coalesce(score / nullif(max(score) over (), 0), 0) as lexical
     from candidate
 ),
 
--- name: memories
-ranked as materialized (
-    select s.document_id, s.similarity, s.vector, s.lexical, ${time} as time, ${type} as type
-    from scaled s ${join_scaled}
+-- name: rrf
+scaled as materialized (
+    select document_id, similarity,
+           61.0 / (60 + rank() over (order by similarity desc nulls last)) as vector,
+           case when score > 0 then 61.0 / (60 + rank() over (order by score desc)) else 0 end as lexical
+    from candidate
 ),
+
+-- name: ranked
+ranked as materialized (
+    select document_id, similarity, vector, lexical, 1 as time, 1 as type from scaled
+),
+
+-- name: ranked_by_type_and_time
+ranked as materialized (
+    select s.document_id, s.similarity, s.vector, s.lexical,
+           case when case when m.valid_during = '(,)' then coalesce(m.observed_at, m.created_at) <@ %(boost)s::tstzrange
+                          else m.valid_during && %(boost)s::tstzrange end
+                then %(time_boost)s else 1 end as time,
+           coalesce((%(type_weights)s::real[])[array_position(%(weighted_kinds)s::text[], m.kind)], 1) as type
+    from scaled s
+    cross join lateral (
+        select m.* from reme.memory m
+        where m.workspace_id = %(workspace)s and m.document_id = s.document_id
+        limit 1
+    ) m
+),
+
+-- name: best
 best as (
     select *, (%(alpha)s * vector + (1 - %(alpha)s) * lexical) * time * type as final
     from ranked
@@ -72,10 +145,33 @@ best as (
     limit %(limit)s
 )
 select best.similarity, best.vector, best.lexical, 0, 0, best.time, best.type, best.final, ${columns}
-from best ${join_best} ${join_history}
+from best
+
+-- name: present
+cross join lateral (
+    select m.* from reme.memory m
+    where m.workspace_id = %(workspace)s and m.document_id = best.document_id
+    limit 1
+) m
+
+-- name: past
+cross join lateral (
+    select m.memory_id from reme.memory m
+    where m.workspace_id = %(workspace)s and m.document_id = best.document_id
+    limit 1
+) present
+cross join lateral (
+    select (jsonb_populate_record(null::reme.memory, h.after)).*
+    from reme.memory_history h
+    where h.workspace_id = %(workspace)s and h.memory_id = present.memory_id and h.changed_at <= %(as_of)s
+    order by h.history_id desc
+    limit 1
+) m
+
+-- name: in_order
 order by best.final desc, best.document_id
 
--- name: messages
+-- name: judged
 -- A turn counts by its own score, by the best of its session, by whether its speaker is the one asked about, and by how
 -- much it can say: short turns and questions seldom hold the answer.
 judged as materialized (
@@ -85,7 +181,12 @@ judged as materialized (
                 then 1.0 else 0 end as speaker,
            case when right(rtrim(m.content), 1) in ('?', '？') then -%(question_malus)s else 0 end
            + %(length_bonus)s * m.terms / (m.terms + 20.0) as prior
-    from scaled s ${join_judged}
+    from scaled s
+    cross join lateral (
+        select m.* from reme.message m
+        where m.workspace_id = %(workspace)s and m.document_id = s.document_id
+        limit 1
+    ) m
 ),
 ranked as materialized (
     select *, coalesce(max(own) over (partition by session_id) / nullif(max(own) over (), 0), 0) as session
@@ -98,28 +199,15 @@ best as (
     limit %(limit)s
 )
 select best.similarity, best.vector, best.lexical, best.session, best.speaker, 1, 1, best.final, ${columns}
-from best ${join_best}
+from best
+cross join lateral (
+    select m.* from reme.message m
+    where m.workspace_id = %(workspace)s and m.document_id = best.document_id
+    limit 1
+) m
 order by best.final desc, best.document_id
 
--- name: convex
-coalesce((similarity - min(similarity) over ()) / nullif(max(similarity) over () - min(similarity) over (), 0),
-         case when similarity is null then 0 else 1 end) as vector,
-coalesce(score / nullif(max(score) over (), 0), 0) as lexical
-
--- name: rrf
-61.0 / (60 + rank() over (order by similarity desc nulls last)) as vector,
-case when score > 0 then 61.0 / (60 + rank() over (order by score desc)) else 0 end as lexical
-
--- name: history
-cross join lateral (
-    select (jsonb_populate_record(null::reme.memory, h.after)).*
-    from reme.memory_history h
-    where h.workspace_id = %(workspace)s and h.memory_id = m.memory_id and h.changed_at <= %(as_of)s
-    order by h.history_id desc
-    limit 1
-) then_known
-
--- name: served
+-- name: workspace_model
 select embedding_model, hnsw from reme.workspace where workspace_id = %(workspace)s
 
 -- name: authors

@@ -1,4 +1,4 @@
--- name: serving
+-- name: progress
 select w.embedding_model, w.hnsw,
        (select count(*) from reme.embedding e where e.workspace_id = w.workspace_id and e.model = w.embedding_model),
        (select count(*) from reme.embedding e where e.workspace_id = w.workspace_id and e.model = %(model)s)
@@ -8,8 +8,9 @@ from reme.workspace w where w.workspace_id = %(workspace)s
 insert into reme.embedding_model (model, dimensions) values (%(model)s, %(dimensions)s) on conflict do nothing
 
 -- name: missing
--- What has a vector of the serving model and none of the new one, and the text that it stands for.
-select e.document_id, e.kind, e.live, coalesce(m.when_to_use, ''), coalesce(m.content, s.content, ''), coalesce(s.author, '')
+-- What has a vector of the workspace's model and none of the new one, and the text that it stands for.
+select e.document_id, e.kind, e.active, coalesce(m.when_to_use, ''), coalesce(m.content, s.content, ''),
+       coalesce(s.author, '')
 from reme.embedding e
 join reme.workspace w on w.workspace_id = e.workspace_id and w.embedding_model = e.model
 left join reme.memory m on m.workspace_id = e.workspace_id and m.document_id = e.document_id

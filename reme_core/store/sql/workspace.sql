@@ -1,7 +1,7 @@
 -- name: names
 select workspace_id from reme.workspace order by workspace_id
 
--- name: described
+-- name: describe
 select w.workspace_id, w.embedding_model, m.dimensions, w.hnsw, w.created_at,
        (select count(*) from reme.memory r where r.workspace_id = w.workspace_id and r.status = 'active'),
        (select count(*) from reme.memory r where r.workspace_id = w.workspace_id and r.status <> 'active'),
@@ -51,8 +51,8 @@ from reme.memory m where m.workspace_id = %(workspace)s and m.memory_id = any(%(
 -- name: drop_same_ids
 delete from reme.memory where workspace_id = %(workspace)s and memory_id = any(%(ids)s)
 
--- name: lock_journal
-select pg_advisory_xact_lock(hashtextextended('reme.journal ' || %(workspace)s, 0))
+-- name: lock_log
+select pg_advisory_xact_lock(hashtextextended('reme.log ' || %(workspace)s, 0))
 
 -- name: schedule
 insert into reme.workspace (workspace_id, settings)
@@ -93,7 +93,7 @@ set embedding_model = excluded.embedding_model, settings = excluded.settings, hn
 -- The history comes along as it was, so that copying writes none.
 select set_config('reme.erasing', 'on', true)
 
--- name: spent
+-- name: model_usage
 select model, purpose, count(*), count(*) filter (where not ok), sum(prompt_tokens), sum(completion_tokens),
        sum(milliseconds) / 1e3
 from reme.model_call

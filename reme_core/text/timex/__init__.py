@@ -3,5 +3,19 @@
 from reme_core.text.timex.find import find_times, has_time
 from reme_core.text.timex.mention import Precision, TimeMention, resolve
 from reme_core.text.timex.render import render_date
+from reme_core.text.timex.statements import When, calendar_range, dated, tells_of_past, times_of, validity
 
-__all__ = ["Precision", "TimeMention", "find_times", "has_time", "render_date", "resolve"]
+__all__ = [
+    "Precision",
+    "TimeMention",
+    "When",
+    "calendar_range",
+    "dated",
+    "find_times",
+    "has_time",
+    "render_date",
+    "resolve",
+    "tells_of_past",
+    "times_of",
+    "validity",
+]

@@ -1,8 +1,8 @@
-"""Calendar arithmetic on local time: the day, week, season … that holds a moment, and the one before it.
+"""Calendar arithmetic on local time: the day, week, season … of a moment, and those before and after it.
 
 Weeks begin on Monday. Seasons are the meteorological ones of the northern hemisphere (spring from 1 March), and a
-winter has the year in which it begins. A name without a year ("May", "Monday") is looked for in the past, unless the
-words around it speak of the future.
+winter belongs to the year in which it begins. Functions raise ValueError or OverflowError where the calendar has no
+such day or year.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Unit = Literal["minute", "hour", "day", "week", "weekend", "month", "quarter", "
 Side = Literal["past", "last", "this", "next"]
 
 _DAYS: Final = {
-    "day": 1.0,
+    "day": 1.0,  # of mean length, in days
     "week": 7.0,
     "weekend": 7.0,
     "month": 30.4,
@@ -36,41 +36,41 @@ _PRECISION: Final[dict[str, Precision]] = {
 
 
 def midnight(moment: datetime) -> datetime:
-    """The beginning of the day."""
+    """The beginning of a moment's day."""
     return moment.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def day(moment: datetime, count: int = 1) -> Span:
-    """The day that holds a moment (and those after it, `count` in all)."""
+    """The day of a moment, or `count` days from it on."""
     start = midnight(moment)
     return Span(start, start + timedelta(days=count), "day")
 
 
 def date(year: int, month_number: int, day_number: int) -> Span:
-    """A calendar day; ValueError if there is none such."""
+    """A calendar day; ValueError if there is no such day."""
     return day(datetime(year, month_number, day_number))
 
 
 def hour(moment: datetime) -> Span:
-    """The hour that holds a moment."""
+    """The hour of a moment, from :00 on."""
     start = moment.replace(minute=0, second=0, microsecond=0)
     return Span(start, start + timedelta(hours=1), "hour")
 
 
 def week(moment: datetime) -> Span:
-    """Monday to Monday."""
+    """The week of a moment, Monday to Monday."""
     start = midnight(moment) - timedelta(days=moment.weekday())
     return Span(start, start + timedelta(days=7), "week")
 
 
 def weekend(moment: datetime) -> Span:
-    """Saturday and Sunday of the week that holds a moment."""
+    """Saturday and Sunday of a moment's week."""
     start = midnight(moment) + timedelta(days=5 - moment.weekday())
     return day(start, 2)
 
 
 def month(year: int, number: int) -> Span:
-    """A calendar month."""
+    """Month 1 to 12 of a year."""
     return months(year, number, 1, "month")
 
 
@@ -81,22 +81,22 @@ def months(year: int, number: int, count: int, precision: Precision) -> Span:
 
 
 def year(number: int, count: int = 1) -> Span:
-    """A calendar year (or `count` of them)."""
+    """A calendar year, or `count` years from it on."""
     return months(number, 1, 12 * count, "year")
 
 
 def season(of_year: int, which: int) -> Span:
-    """Spring (0), summer, autumn or winter (3) that begins in a year."""
+    """The spring (0), summer (1), autumn (2) or winter (3) that begins in a year."""
     return months(of_year, 3 + 3 * which, 3, "season")
 
 
 def quarter(of_year: int, which: int) -> Span:
-    """Quarter 1 to 4."""
+    """Quarter 1 to 4 of a year."""
     return months(of_year, 3 * which - 2, 3, "season")
 
 
 def add_months(moment: datetime, count: int) -> datetime:
-    """The same day some months on; the last of the month where that has fewer days."""
+    """The same day `count` months later; the last day of that month if it is shorter."""
     total = moment.year * 12 + moment.month - 1 + count
     new_year, index = divmod(total, 12)
     if not MINYEAR <= new_year < MAXYEAR:
@@ -107,21 +107,24 @@ def add_months(moment: datetime, count: int) -> datetime:
 
 
 def add(moment: datetime, count: float, unit: Unit) -> datetime:
-    """A moment, `count` units later (earlier, if negative); halves are taken as days."""
+    """A moment `count` units later (earlier, if negative).
+
+    Whole months and years follow the calendar; parts of them are added as days, by mean length.
+    """
     if count == int(count) and unit in ("month", "quarter", "year", "decade"):
         return add_months(moment, int(count) * {"month": 1, "quarter": 3, "year": 12, "decade": 120}[unit])
     return moment + length(count, unit)
 
 
 def length(count: float, unit: Unit) -> timedelta:
-    """How long some units are; months and years by their mean length, in whole days."""
+    """How long `count` units are; from days on rounded to whole days, months and years by their mean length."""
     if unit in ("minute", "hour"):
         return timedelta(**{f"{unit}s": count})
     return timedelta(days=round(count * _DAYS[unit]))
 
 
-def holding(moment: datetime, unit: Unit) -> Span:
-    """The calendar unit that holds a moment; the hour for a minute."""
+def unit_at(moment: datetime, unit: Unit) -> Span:
+    """The calendar unit around a moment: its day, its week … (its hour, if the unit is a minute)."""
     match unit:
         case "quarter":
             return quarter(moment.year, (moment.month + 2) // 3)
@@ -135,27 +138,26 @@ def holding(moment: datetime, unit: Unit) -> Span:
             return {"week": week, "weekend": weekend, "day": day}.get(unit, hour)(moment)
 
 
-def away(now: datetime, count: float, unit: Unit) -> Span:
-    """Give the calendar unit some units away: "two weeks ago" (-2) is the week that holds the day two weeks back.
-
-    Halves are counted in the next smaller unit: half a year ago is a month.
-    """
+def unit_from(now: datetime, count: float, unit: Unit) -> Span:
+    """The calendar unit `count` units from now: "two weeks ago" (-2) is the week of the day 14 days back."""
+    # Parts are counted in the next smaller unit: half a year ago is the month six months back, not a year.
     if count != int(count) and unit in _SMALLER:
         smaller, times = _SMALLER[unit]
         unit, count = smaller, round(count * times)
-    return holding(add(now, count, unit), unit)
+    return unit_at(add(now, count, unit), unit)
 
 
-def stretch(now: datetime, count: float, unit: Unit) -> Span:
-    """From some units ago until now ("the past two weeks", -2), or from now on ("the next two weeks", 2)."""
+def period(now: datetime, count: float, unit: Unit) -> Span:
+    """The time from `count` units ago until now ("the past two weeks", -2) or from now on ("the next two weeks", 2)."""
     then = add(now, count, unit)
+    # Whole days, so that what happened on the first of them in the morning belongs to it.
     if unit not in ("minute", "hour"):
         then = midnight(then) if count < 0 else midnight(then) + timedelta(days=1)
     return Span(min(now, then), max(now, then), _PRECISION[unit])
 
 
 def weekday(now: datetime, number: int, side: Side) -> Span:
-    """The Monday (0) … Sunday (6) before today, of this week, or after today."""
+    """The last Monday (0) … Sunday (6) before today, that of this week (`this`), or the first after today (`next`)."""
     today = midnight(now)
     if side == "this":
         return day(today + timedelta(days=number - now.weekday()))
@@ -164,14 +166,17 @@ def weekday(now: datetime, number: int, side: Side) -> Span:
     return day(today - timedelta(days=(now.weekday() - number - 1) % 7 + 1))
 
 
-def named(now: datetime, of_year: Callable[[int], Span], side: Side) -> Span:
-    """What comes once a year: a month, a season, a holiday, a day.
+def occurrence(now: datetime, of_year: Callable[[int], Span], side: Side) -> Span:
+    """Find the year that is meant by something that comes once a year: a month, a season, a holiday, a day.
 
     Args:
         now: the moment it is seen from.
-        of_year: gives it for a year; ValueError where that year has none (29 February).
-        side: `past` the latest that has begun, `last` the latest that is over, `this` the running one or else this
-            year's, `next` the first to begin.
+        of_year: its span in a given year; raises ValueError if that year has none (29 February).
+        side: `past` is the latest that has begun, `last` the latest that is over, `this` the one going on now or else
+            that of this year, `next` the first that begins after now.
+
+    Raises:
+        ValueError: There is none in the years around now.
     """
     spans = []
     # 29 February may be seven years away, around 1900.
@@ -192,7 +197,7 @@ def named(now: datetime, of_year: Callable[[int], Span], side: Side) -> Span:
 
 
 def third(span: Span, which: int) -> Span:
-    """The early (0), middle (1) or late (2) part: ten days of a month, four months of a year, else a third."""
+    """The early (0), middle (1) or late (2) third: ten days of a month, four months of a year, else whole days."""
     if span.start is None or span.end is None:
         return span
     start, end = span.start, span.end
@@ -210,7 +215,7 @@ def third(span: Span, which: int) -> Span:
 
 
 def hours(span: Span, first: float, last: float) -> Span:
-    """Hours of a day, from `first` to `last` o'clock; beyond 24 they run into the next day."""
+    """Hours of a day, from `first` to `last` o'clock; above 24 they belong to the next day."""
     if span.start is None:
         return span
     start = midnight(span.start)
@@ -218,7 +223,7 @@ def hours(span: Span, first: float, last: float) -> Span:
 
 
 def join(first: Span, last: Span) -> Span:
-    """From the beginning of one to the end of the other; ValueError if that runs backwards."""
+    """From the beginning of `first` to the end of `last`; ValueError if that runs backwards."""
     if first.start and last.end and first.start >= last.end:
         raise ValueError("the range ends before it begins")
     return Span(first.start, last.end, first.precision)

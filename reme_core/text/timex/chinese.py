@@ -1,7 +1,11 @@
-"""Chinese time expressions, each shape by one rule, longest match first.
+"""Chinese time expressions, first pass: single expressions, each found by one rule.
 
-A bare weekday, month or holiday is the latest one that has begun, unless the clause speaks of the future (将, 打算,
-计划, 未来 …).
+A rule is a pattern and a function that turns a match into an expression, or into None if the words mean something else.
+A weekday, month or holiday without further words is the latest one that has begun, or the next one where the clause
+speaks of the future (将, 打算, 计划, 未来 …).
+
+Chinese writes no spaces between words, so a pattern names the neighbours that make a character part of another word:
+目前 is "now", not "before"; 说明 is "explain", not "tomorrow".
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from typing import Final
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.calendar import Side, Unit
 from reme_core.text.timex.holidays import CHINESE as HOLIDAYS
-from reme_core.text.timex.mention import Found, Span
+from reme_core.text.timex.mention import Expression, Span, expression
 
 _DIGITS: Final = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {
     "〇": 0,
@@ -75,12 +79,12 @@ _HOLIDAY: Final = rf"(?P<holiday>{'|'.join(sorted(HOLIDAYS, key=len, reverse=Tru
 _SEASON: Final = r"(?P<season>[春夏秋冬])(?:天|季|日里?)"
 
 _FUTURE: Final = re.compile(r"(?:将|打算|计划|准备|未来|即将|预计|下次|明天|下周|下个?月|明年)[^。！？；\n.!?;]*$")
-Rule = Callable[[re.Match[str], datetime], "Found | None"]
+Rule = Callable[[re.Match[str], datetime], "Expression | None"]
 _RULES: list[tuple[re.Pattern[str], Rule]] = []
 
 
-def singles(text: str, now: datetime) -> Iterator[Found]:
-    """All single expressions of a text, overlapping ones too."""
+def single_expressions(text: str, now: datetime) -> Iterator[Expression]:
+    """Every expression that a rule finds in a text; they may overlap."""
     for pattern, rule in _RULES:
         for match in pattern.finditer(text):
             with suppress(ValueError, OverflowError):  # no such day: 二月三十号
@@ -97,7 +101,7 @@ def _rule(pattern: str) -> Callable[[Rule], Rule]:
 
 
 def number(words: str) -> float:
-    """The value of 一 to 九十九, or of digits; 半 is a half."""
+    """The value of a number from 一 to 九十九 or of digits; 半 is 0.5, and 个半 at the end adds 0.5."""
     if words.endswith("个半"):
         return number(words[:-2]) + 0.5
     if words.isdigit():
@@ -114,46 +118,44 @@ def unit_of(match: re.Match[str]) -> Unit:
     return _UNITS[match["unit"].removeprefix("个")]
 
 
-def _side(match: re.Match[str]) -> Side:
+def _side_of(match: re.Match[str]) -> Side:
     return "next" if _FUTURE.search(match.string, 0, match.start()) else "past"
 
 
 def _year_of(match: re.Match[str], now: datetime) -> int | None:
-    said = match["y4"]
-    if said:
-        return int("".join(str(int(digit) if digit.isdecimal() else _DIGITS[digit]) for digit in said))
+    year = match["y4"]
+    if year:
+        return int("".join(str(int(digit) if digit.isdecimal() else _DIGITS[digit]) for digit in year))
     return now.year + _YEARS[match["yrel"]] if match["yrel"] else None
 
 
-def _at(match: re.Match[str], span: Span) -> Span:
-    """Narrow a day to the part or the hour that stands behind it."""
+def _narrow_to_hours(match: re.Match[str], span: Span) -> Span:
+    """Narrow a day to the part of the day or the hour that follows it in the text."""
     part, hour = match["part"], match["hour"] or match["hour24"]
     if hour:
         at = int(number(hour))
+        # 下午三点 is 15 o'clock; but 中午十一点 is 11 in the morning.
         later = part and at < 12 and _DAY_PARTS[part][0] >= 11 and not (part == "中午" and at >= 11)
         return cal.hours(span, at + (12 if later else 0), at + (12 if later else 0) + 1)
     return cal.hours(span, *_DAY_PARTS[part]) if part else span
 
 
-def _found(match: re.Match[str], span: Span, *, relative: bool = True, weak: bool = False) -> Found:
-    return Found(match.start(), match.end(), span, relative=relative, weak=weak)
-
-
 @_rule(
     rf"(?P<days>大前|(?<!目)前|昨|今|(?<![说聪发文透证])明|(?<![以今然最之先])后|大后)(?:[天日](?!气|才|真|线)|(?=[晚夜早晨])){_TIME}"
 )
-def _near_day(match: re.Match[str], now: datetime) -> Found | None:
+def _near_day(match: re.Match[str], now: datetime) -> Expression | None:
+    # The character alone is part of another word; a day needs 天, 日 or a part of the day behind it.
     if match[0][-1] in "前昨今明后":
         return None
-    return _found(match, _at(match, cal.day(now + timedelta(days=_DAYS[match["days"]]))))
+    return expression(match, _narrow_to_hours(match, cal.day(now + timedelta(days=_DAYS[match["days"]]))))
 
 
 @_rule(rf"(?P<way>上上|下下|(?<![马晚早])上|(?<!天)下|这一?|(?<!日)本)个?{_WEEK}{_WEEKDAY}{_TIME}")
-def _week_day(match: re.Match[str], now: datetime) -> Found:
+def _week_day(match: re.Match[str], now: datetime) -> Expression:
     moment = now + timedelta(days=7 * _steps(match["way"]))
     if match["weekday"] == "末":
-        return _found(match, _at(match, cal.weekend(moment)) if match["part"] else cal.weekend(moment))
-    return _found(match, _at(match, cal.weekday(moment, _DIGITS[match["weekday"]] - 1, "this")))
+        return expression(match, _narrow_to_hours(match, cal.weekend(moment)) if match["part"] else cal.weekend(moment))
+    return expression(match, _narrow_to_hours(match, cal.weekday(moment, _DIGITS[match["weekday"]] - 1, "this")))
 
 
 def _steps(way: str) -> int:
@@ -163,24 +165,25 @@ def _steps(way: str) -> int:
 @_rule(
     r"(?P<way>上上|下下|(?<![马晚早])上|(?<!天)下|这一?|(?<!日)本)(?P<unit>个?(?:周末|星期|礼拜|月|季度)|周|年(?!轻|纪|龄|代|级))(?![一二三四五六日天末亮球光])(?P<tail>初|中旬|底|末|上旬|下旬)?"
 )
-def _near_unit(match: re.Match[str], now: datetime) -> Found | None:
+def _near_unit(match: re.Match[str], now: datetime) -> Expression | None:
+    # 今年, 明年 … are years by another rule; 下年 and 这年 are seldom counted from now.
     if match["unit"] == "年" and match["way"] not in ("上", "本"):
         return None
-    return _found(match, _tail(match, cal.away(now, _steps(match["way"]), unit_of(match))))
+    return expression(match, _narrow_to_tail(match, cal.unit_from(now, _steps(match["way"]), unit_of(match))))
 
 
-def _tail(match: re.Match[str], span: Span) -> Span:
+def _narrow_to_tail(match: re.Match[str], span: Span) -> Span:
     tail = match["tail"]
     return cal.third(span, {"初": 0, "上旬": 0, "中": 1, "中旬": 1}.get(tail, 2)) if tail else span
 
 
 @_rule(rf"(?<![一两二三四五六七八九十几每四\d]){_WEEK}(?!末){_WEEKDAY}{_TIME}")
-def _bare_weekday(match: re.Match[str], now: datetime) -> Found:
-    return _found(match, _at(match, cal.weekday(now, _DIGITS[match["weekday"]] - 1, _side(match))))
+def _bare_weekday(match: re.Match[str], now: datetime) -> Expression:
+    return expression(match, _narrow_to_hours(match, cal.weekday(now, _DIGITS[match["weekday"]] - 1, _side_of(match))))
 
 
 @_rule(rf"(?:{_YEAR})?{_MONTH}{_DAY}(?:[至到~-]{_UNTIL})?(?:\s?[（(]?(?:周|星期)[一二三四五六日天][）)]?)?{_TIME}")
-def _date(match: re.Match[str], now: datetime) -> Found:
+def _date(match: re.Match[str], now: datetime) -> Expression:
     month, first, year = int(number(match["month"])), int(number(match["day"])), _year_of(match, now)
     last = int(number(match["until"])) if match["until"] else first
 
@@ -188,119 +191,125 @@ def _date(match: re.Match[str], now: datetime) -> Found:
         return cal.join(cal.date(year, month, first), cal.date(year, month, last))
 
     if year is not None:
-        return _found(match, _at(match, of_year(year)), relative=not match["y4"])
-    return _found(match, _at(match, cal.named(now, of_year, _side(match))))
+        return expression(match, _narrow_to_hours(match, of_year(year)), relative=not match["y4"])
+    return expression(match, _narrow_to_hours(match, cal.occurrence(now, of_year, _side_of(match))))
 
 
 @_rule(rf"(?:(?P<way>上上|上|下|这|本)个?月){_DAY}{_TIME}")
-def _day_of_near_month(match: re.Match[str], now: datetime) -> Found:
-    month = cal.away(now, _steps(match["way"]), "month").start
+def _day_of_near_month(match: re.Match[str], now: datetime) -> Expression:
+    month = cal.unit_from(now, _steps(match["way"]), "month").start
     assert month is not None
-    return _found(match, _at(match, cal.date(month.year, month.month, int(number(match["day"])))))
+    return expression(match, _narrow_to_hours(match, cal.date(month.year, month.month, int(number(match["day"])))))
 
 
 @_rule(rf"(?:{_YEAR})?(?<![十\d]){_MONTH}(?P<tail>初|中旬|底|末|上旬|下旬)?(?![亮球光])")
-def _month(match: re.Match[str], now: datetime) -> Found:
+def _month(match: re.Match[str], now: datetime) -> Expression:
     which, year = int(number(match["month"])), _year_of(match, now)
-    span = cal.month(year, which) if year is not None else cal.named(now, lambda y: cal.month(y, which), _side(match))
-    return _found(match, _tail(match, span), relative=not match["y4"])
+    if year is not None:
+        span = cal.month(year, which)
+    else:
+        span = cal.occurrence(now, lambda year: cal.month(year, which), _side_of(match))
+    return expression(match, _narrow_to_tail(match, span), relative=not match["y4"])
 
 
 @_rule(rf"{_YEAR}(?:年?(?P<tail>初|中|底|末))?(?![轻纪龄级月代])")
-def _year(match: re.Match[str], now: datetime) -> Found:
+def _year(match: re.Match[str], now: datetime) -> Expression:
     year = _year_of(match, now)
     assert year is not None
-    return _found(match, _tail(match, cal.year(year)), relative=not match["y4"])
+    return expression(match, _narrow_to_tail(match, cal.year(year)), relative=not match["y4"])
 
 
 @_rule(
     rf"{_YEAR}(?:(?P<half>[上下])半年|第?(?P<q>[一二三四1-4])季度|(?P<season>[春夏秋冬])(?:[天季]|(?!节))"
     rf"|{_HOLIDAY}(?:期间|假期|长假|当天|那天)?)"
 )
-def _part_of_year(match: re.Match[str], now: datetime) -> Found:
+def _part_of_year(match: re.Match[str], now: datetime) -> Expression:
     year = _year_of(match, now)
     assert year is not None
     relative = not match["y4"]
     if match["half"]:
-        return _found(match, cal.months(year, 1 if match["half"] == "上" else 7, 6, "season"), relative=relative)
+        return expression(match, cal.months(year, 1 if match["half"] == "上" else 7, 6, "season"), relative=relative)
     if match["q"]:
-        return _found(match, cal.quarter(year, int(number(match["q"]))), relative=relative)
+        return expression(match, cal.quarter(year, int(number(match["q"]))), relative=relative)
     if match["season"]:
-        return _found(match, cal.season(year, _SEASONS[match["season"]]), relative=relative)
-    return _found(match, HOLIDAYS[match["holiday"]](year), relative=relative)
+        return expression(match, cal.season(year, _SEASONS[match["season"]]), relative=relative)
+    return expression(match, HOLIDAYS[match["holiday"]](year), relative=relative)
 
 
 @_rule(rf"(?:上个?{_SEASON}|(?P<near>[今去])(?P<short>[春夏秋冬])(?![天季]))")
-def _season(match: re.Match[str], now: datetime) -> Found:
+def _season(match: re.Match[str], now: datetime) -> Expression:
     if match["near"]:
-        return _found(match, cal.season(now.year - (match["near"] == "去"), _SEASONS[match["short"]]))
+        return expression(match, cal.season(now.year - (match["near"] == "去"), _SEASONS[match["short"]]))
     which = _SEASONS[match["season"]]
-    return _found(match, cal.named(now, lambda year: cal.season(year, which), "last"))
+    return expression(match, cal.occurrence(now, lambda year: cal.season(year, which), "last"))
 
 
 @_rule(
     rf"(?:(?P<last>上个|上次)|(?P<this>这个|今年)|(?P<next>下个)|(?:在|自从|自|从))?{_HOLIDAY}(?:的时候|(?P<sure>期间|假期|长假|那天|当天|前夕))?"
 )
-def _holiday(match: re.Match[str], now: datetime) -> Found | None:
-    said = match["last"] or match["this"] or match["next"]
-    prefixed = match.start("holiday") > match.start()
-    if not (said or prefixed or match["sure"]):
-        return replace(_found(match, cal.named(now, HOLIDAYS[match["holiday"]], _side(match))), weak=True)
-    side: Side = "last" if match["last"] else "this" if match["this"] else "next" if match["next"] else _side(match)
-    start = match.start() if said else match.start("holiday")
-    return replace(_found(match, cal.named(now, HOLIDAYS[match["holiday"]], side)), start=start)
+def _holiday(match: re.Match[str], now: datetime) -> Expression | None:
+    side_word = match["last"] or match["this"] or match["next"]
+    has_prefix = match.start("holiday") > match.start()
+    # A holiday's name alone is often part of a phrase (中秋月饼, moon cakes), so it is weak.
+    if not (side_word or has_prefix or match["sure"]):
+        return replace(expression(match, cal.occurrence(now, HOLIDAYS[match["holiday"]], _side_of(match))), weak=True)
+    side: Side = "last" if match["last"] else "this" if match["this"] else "next" if match["next"] else _side_of(match)
+    start = match.start() if side_word else match.start("holiday")
+    return replace(expression(match, cal.occurrence(now, HOLIDAYS[match["holiday"]], side)), start=start)
 
 
 @_rule(rf"(?:大约|大概)?{NUMBER}(?P<many>多)?{UNIT}(?P<half>半)?(?:之前|以前|前)(?![面边后进])")
-def _ago(match: re.Match[str], now: datetime) -> Found:
+def _units_ago(match: re.Match[str], now: datetime) -> Expression:
     if match["n"] in "几数":
+        # "A few" is taken as two to seven.
         unit = unit_of(match)
-        return _found(match, cal.join(cal.away(now, -7, unit), cal.away(now, -2, unit)))
+        return expression(match, cal.join(cal.unit_from(now, -7, unit), cal.unit_from(now, -2, unit)))
     amount = number(match["n"]) + (0.5 if match["half"] else 0)
-    return _found(match, cal.away(now, -amount, unit_of(match)))
+    return expression(match, cal.unit_from(now, -amount, unit_of(match)))
 
 
 @_rule(rf"(?:再过|过)?{NUMBER}{UNIT}(?:之后|以后|后)(?![来悔面])")
-def _ahead(match: re.Match[str], now: datetime) -> Found | None:
+def _units_ahead(match: re.Match[str], now: datetime) -> Expression | None:
     clause = re.match(r"[^，。！？；,.!?;\n]*", match.string[match.end() :])
-    # "三天后他走了" tells a story; only what has not happened is reckoned from now.
+    # 三天后他走了 ("three days later he left") tells a story; only what has not happened yet is counted from now.
     if match["n"] in "几数" or (clause and re.search("[了过]", clause[0])):
         return None
-    return _found(match, cal.away(now, number(match["n"]), unit_of(match)))
+    return expression(match, cal.unit_from(now, number(match["n"]), unit_of(match)))
 
 
 @_rule(rf"(?:(?P<past>过去|最近|近|(?<!目)前|这)的?|(?P<future>未来|接下来|今后)的?){NUMBER}{UNIT}(?!前|后|以|之)")
-def _stretch(match: re.Match[str], now: datetime) -> Found:
+def _period(match: re.Match[str], now: datetime) -> Expression:
     amount = 7 if match["n"] in "几数" else number(match["n"])
-    return _found(match, cal.stretch(now, amount if match["future"] else -amount, unit_of(match)))
+    return expression(match, cal.period(now, amount if match["future"] else -amount, unit_of(match)))
 
 
 @_rule(r"最近(?!的)|近来|近期|这阵子|这段时间")
-def _vague(match: re.Match[str], now: datetime) -> Found:
-    return _found(match, cal.stretch(now, -1, "month"))
+def _recent_past(match: re.Match[str], now: datetime) -> Expression:
+    return expression(match, cal.period(now, -1, "month"))
 
 
 @_rule(
     r"(?:(?P<century>上个?世纪|(?:20|二十)世纪|(?:21|二十一)世纪))?(?P<full>19|20)?(?P<tens>[1-9]0|[一二三四五六七八九]十)年代(?P<tail>初|中期|末|后期)?"
 )
-def _decade(match: re.Match[str], now: datetime) -> Found:
+def _decade(match: re.Match[str], now: datetime) -> Expression:
     tens = int(number(match["tens"]))
     if match["full"] or match["century"]:
-        said = match["century"] or ""
-        hundreds = int(match["full"]) * 100 if match["full"] else 2000 if "21" in said or "十一" in said else 1900
+        century = match["century"] or ""
+        hundreds = int(match["full"]) * 100 if match["full"] else 2000 if "21" in century or "十一" in century else 1900
     else:
+        # The latest such decade that has begun: in 2026 二十年代 are the 2020s, 三十年代 the 1930s.
         hundreds = now.year // 100 * 100 - (100 if now.year // 100 * 100 + tens > now.year else 0)
     span = cal.year(hundreds + tens, 10)
     tail = match["tail"]
-    return _found(match, cal.third(span, {"初": 0, "中期": 1}.get(tail, 2)) if tail else span, relative=False)
+    return expression(match, cal.third(span, {"初": 0, "中期": 1}.get(tail, 2)) if tail else span, relative=False)
 
 
 @_rule(r"(?P<year>(?:19|20)\d\d)(?P<sep>[-/.])(?P<month>1[0-2]|0?[1-9])(?P=sep)(?P<day>3[01]|[12]\d|0?[1-9])(?!\d)")
-def _iso(match: re.Match[str], now: datetime) -> Found:
-    return _found(match, cal.date(int(match["year"]), int(match["month"]), int(match["day"])), relative=False)
+def _iso(match: re.Match[str], now: datetime) -> Expression:
+    return expression(match, cal.date(int(match["year"]), int(match["month"]), int(match["day"])), relative=False)
 
 
 @_rule(r"每(?:隔)?(?:一|两|几|半|\d)?个?(?:逢)?(?:天|日|晚|早|年|月|小时|分钟|季度|(?:周|星期|礼拜)[一二三四五六日天末]?)(?:早上|晚上|下午|上午|中午)?|"
        r"(?:周|星期)[一二三四五六日天]到(?:周|星期)[一二三四五六日天]")  # fmt: skip
-def _habit(match: re.Match[str], now: datetime) -> Found:
-    return Found(match.start(), match.end(), Span(None, None, "day"), recurring=True)
+def _habit(match: re.Match[str], now: datetime) -> Expression:
+    return Expression(match.start(), match.end(), Span(None, None, "day"), recurring=True)

@@ -1,4 +1,4 @@
-"""Chinese time expressions, second pass: ranges (从三月到五月), open sides (以来, 之前), and distances (春节前三天)."""
+"""Chinese time expressions, second pass: ranges (从三月到五月), open sides (以来, 之前) and distances (春节前三天)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from reme_core.text.timex import calendar as cal
-from reme_core.text.timex.chinese import NUMBER, UNIT, number, singles, unit_of
-from reme_core.text.timex.joins import earlier, longest
-from reme_core.text.timex.mention import Found, Span
+from reme_core.text.timex.chinese import NUMBER, UNIT, number, single_expressions, unit_of
+from reme_core.text.timex.joins import drop_overlaps, range_start
+from reme_core.text.timex.mention import Expression, Span
 
 _SCREEN: Final = re.compile(
     r"[年月周][^\s]|月$|[年周]$|[一二三四五六七八九十两几\d]\s?(?:天|年|日|号|周|季|点)|[今昨前明后][天日晚夜早]|星期|礼拜|小时|分钟"
@@ -27,7 +27,7 @@ _AFTER: Final = re.compile(r"(?:之后|以后)|(?:后)(?![天来悔面])")
 _BEFORE: Final = re.compile(r"(?:之前|以前)|(?:前)(?![天面边后])")
 _UNTIL_BEFORE: Final = re.compile(r"(?:直到|截止到?|截至)$")
 _DISTANCE: Final = re.compile(rf"(?:的)?(?P<way>之前|之后|前|后)(?:的)?{NUMBER}{UNIT}")
-# Chinese sets no spaces, so an anchor must be an event that people do date things by.
+# Without spaces nothing tells where a noun begins, so an anchor must be one of the events that people date things by.
 _EVENT: Final = (
     r"(?P<anchor>(?:(?:[我你您他她]们?|咱们)的?|[\u4e00-\u9fffA-Za-z]{1,4}的)?"
     r"(?:生日|婚礼|结婚(?:纪念日)?|订婚|离婚|毕业(?:典礼)?|开学|高考|考试|面试|手术|出差|旅行|旅游|搬家|入职|辞职|退休|会议|比赛"
@@ -39,27 +39,28 @@ _ANCHORED: Final = (
 )
 
 
-def screen(text: str) -> bool:
-    """Whether a text has any character pair that a time expression could be made of; no false no."""
+def may_contain_time(text: str) -> bool:
+    """Whether a text has any characters that a Chinese time expression is made of; never wrongly false."""
     return bool(_SCREEN.search(text))
 
 
-def find(text: str, now: datetime) -> list[Found]:
-    """The Chinese time expressions of a text, in order, none overlapping another."""
-    anchored = list(_anchored(text))
-    atoms = longest([_shifted(text, atom) for atom in singles(text, now)])
+def find(text: str, now: datetime) -> list[Expression]:
+    """Find the Chinese time expressions of a text, in order; they do not overlap."""
+    anchored = list(_find_anchored(text))
+    atoms = drop_overlaps([_shift(text, atom) for atom in single_expressions(text, now)])
     atoms = [atom for atom in atoms if all(atom.end <= other.start or atom.start >= other.end for other in anchored)]
-    atoms = [_bounded(text, atom) for atom in _ranges(text, atoms) if not atom.weak]
-    return longest(atoms + anchored)
+    atoms = [_open_side(text, atom) for atom in _join_ranges(text, atoms) if not atom.weak]
+    return drop_overlaps(atoms + anchored)
 
 
-def _ranges(text: str, atoms: list[Found]) -> list[Found]:
-    joined: list[Found] = []
+def _join_ranges(text: str, atoms: list[Expression]) -> list[Expression]:
+    """Join two expressions into one range (从三月到五月); between them 和 needs 之间 or 期间 behind."""
+    joined: list[Expression] = []
     for atom in atoms:
         first = joined[-1] if joined else None
         gap = _TO.fullmatch(text, first.end, atom.start) if first else None
         between = _BETWEEN.match(text, atom.end)
-        begins = earlier(first, atom) if first and gap and not first.recurring and not atom.recurring else None
+        begins = range_start(first, atom) if first and gap and not first.recurring and not atom.recurring else None
         if first is None or gap is None or begins is None or ("和" in gap[0] and not between):
             joined.append(atom)
             continue
@@ -75,8 +76,8 @@ def _ranges(text: str, atoms: list[Found]) -> list[Found]:
     return joined
 
 
-def _shifted(text: str, atom: Found) -> Found:
-    """Give the day (week …) that lies so far from a time that is known: 春节前三天."""
+def _shift(text: str, atom: Expression) -> Expression:
+    """The day (week …) at a distance from an expression, if one follows it: 春节前三天."""
     shift = _DISTANCE.match(text, atom.end)
     if not shift or atom.recurring or atom.span.start is None or atom.span.end is None or shift["n"] in "几数":
         return atom
@@ -84,13 +85,13 @@ def _shifted(text: str, atom: Found) -> Found:
     origin = atom.span.start if before else atom.span.end - timedelta(days=1)
     amount = number(shift["n"])
     with suppress(ValueError, OverflowError):  # beyond the calendar
-        span = cal.away(origin, -amount if before else amount, unit_of(shift))
+        span = cal.unit_from(origin, -amount if before else amount, unit_of(shift))
         return replace(atom, end=shift.end(), span=span, weak=False)
     return atom
 
 
-def _bounded(text: str, atom: Found) -> Found:
-    """Open one side: 去年以来 has no end, 2020年以前 no beginning."""
+def _open_side(text: str, atom: Expression) -> Expression:
+    """Open one side of the span, if the words say so: 去年以来 has no end, 2020年以前 no beginning."""
     span = atom.span
     if atom.recurring or span.start is None or span.end is None:
         return atom
@@ -103,14 +104,15 @@ def _bounded(text: str, atom: Found) -> Found:
     ):
         if tail := pattern.match(text, atom.end):
             return replace(atom, start=start, end=tail.end(), span=opened)
+    # 自从 alone is enough; 从 alone is "from", of places as well.
     if since and since[0] != "从":
         return replace(atom, start=start, span=Span(span.start, None, span.precision))
     until = _UNTIL_BEFORE.search(text, 0, atom.start)
     return replace(atom, start=until.start(), span=Span(None, span.end, span.precision)) if until else atom
 
 
-def _anchored(text: str) -> list[Found]:
-    """Find 我生日前两天: the distance is known, the day is in somebody's memory."""
+def _find_anchored(text: str) -> list[Expression]:
+    """Find distances from an event whose date the text does not give: 我生日前两天."""
     found = []
     for pattern in _ANCHORED:
         for match in pattern.finditer(text):
@@ -120,5 +122,5 @@ def _anchored(text: str) -> list[Found]:
             length = cal.length(number(match["n"]), unit)
             span = Span(None, None, "hour" if unit in ("hour", "minute") else "day")
             offset = -length if match["way"].endswith("前") else length
-            found.append(Found(match.start(), match.end(), span, True, anchor=match["anchor"], offset=offset))
-    return longest(found)
+            found.append(Expression(match.start(), match.end(), span, True, anchor=match["anchor"], offset=offset))
+    return drop_overlaps(found)

@@ -1,8 +1,8 @@
-"""English time expressions, first pass: the single ones, each by one rule.
+"""English time expressions, first pass: single expressions, each found by one rule.
 
-A rule is a pattern and a function that gives its span, or None where the words turn out to mean something else. What
-stands alone but is as likely an ordinary word ("may", "2019", "fall") is found as weak; `english_joins` keeps it if its
-neighbourhood speaks of time.
+A rule is a pattern and a function that turns a match into an expression, or into None if the words mean something else.
+A word that is just as often no time ("may", "2019", "fall") is marked as weak; the second pass, `english_joins`, keeps
+it only if the words around it show that a time is meant.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from reme_core.text.timex.english_words import (
     WEEKDAY,
     WEEKDAYS,
     YEAR,
-    count,
-    found,
+    amount_of,
     side_of,
     unit_of,
 )
 from reme_core.text.timex.holidays import ENGLISH as HOLIDAYS
-from reme_core.text.timex.mention import Found, Span
+from reme_core.text.timex.mention import Expression, Span, expression
 
-Rule = Callable[[re.Match[str], datetime], "Found | None"]
+Rule = Callable[[re.Match[str], datetime], "Expression | None"]
 _RULES: list[tuple[re.Pattern[str], Rule]] = []
 
 
 def _rule(pattern: str) -> Callable[[Rule], Rule]:
     def register(rule: Rule) -> Rule:
+        # Not inside a word, an amount of money ("$2019") or a compound; "mid-May" is the exception.
         _RULES.append((re.compile(rf"(?:(?<=\bmid-)|(?<![\w$€£#-])){pattern}(?!\w)", re.IGNORECASE), rule))
         return rule
 
     return register
 
 
-def singles(text: str, now: datetime) -> Iterator[Found]:
-    """All single expressions of a text, overlapping ones too."""
+def single_expressions(text: str, now: datetime) -> Iterator[Expression]:
+    """Every expression that a rule finds in a text; they may overlap."""
     for pattern, rule in _RULES:
         for match in pattern.finditer(text):
             with suppress(ValueError, OverflowError):  # no such day: 31 April
@@ -66,45 +66,46 @@ def _month_number(match: re.Match[str]) -> int:
     return next(i for i, name in enumerate(MONTHS, 1) if name.startswith(match["month"].lower()[:3]))
 
 
-def _of_day(span: Span, part: str | None) -> Span:
+def _narrow_to_part(span: Span, part: str | None) -> Span:
     return cal.hours(span, *DAY_PARTS[part.lower()]) if part else span
 
 
 @_rule(r"(?P<year>(?:19|20)\d\d)(?P<sep>[-/.])(?P<month>0?[1-9]|1[0-2])(?P=sep)(?P<day>3[01]|[12]\d|0?[1-9])"
        r"(?:[T ](?P<hour>[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d+)?)?Z?)?")  # fmt: skip
-def _iso(match: re.Match[str], now: datetime) -> Found:
+def _iso(match: re.Match[str], now: datetime) -> Expression:
     day = datetime(int(match["year"]), int(match["month"]), int(match["day"]))
     span = cal.hour(day.replace(hour=int(match["hour"]))) if match["hour"] else cal.day(day)
-    return found(match, span, relative=False)
+    return expression(match, span, relative=False)
 
 
 @_rule(r"(?P<one>\d{1,2})(?P<sep>[/.])(?P<two>\d{1,2})(?P=sep)(?P<year>(?:19|20)\d\d)")
-def _slashed(match: re.Match[str], now: datetime) -> Found:
+def _numeric_date(match: re.Match[str], now: datetime) -> Expression:
     one, two = int(match["one"]), int(match["two"])
     # With slashes the American order, unless it cannot be; with dots the European one.
     day_first = match["sep"] == "." or one > 12
-    return found(match, cal.date(int(match["year"]), *((two, one) if day_first else (one, two))), relative=False)
+    return expression(match, cal.date(int(match["year"]), *((two, one) if day_first else (one, two))), relative=False)
 
 
 @_rule(r"(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])(?![-\d])")
-def _iso_month(match: re.Match[str], now: datetime) -> Found:
-    return found(match, cal.month(int(match["year"]), int(match["month"])), relative=False, weak=True)
+def _iso_month(match: re.Match[str], now: datetime) -> Expression:
+    # Weak: "2019-07" may as well be a range of pages or an order number.
+    return expression(match, cal.month(int(match["year"]), int(match["month"])), relative=False, weak=True)
 
 
 @_rule(rf"{MONTH}\s+(?:the\s+)?{DAY}(?:\s?(?:-|–|to)\s?(?P<until>3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?\b(?!:|\s?[ap]m))?"
        rf"(?:,?\s+(?:of\s+)?{YEAR}|(?P<of>\s+(?:of\s+)?(?P<side>last|this|next)\s+year))?")  # fmt: skip
-def _month_day(match: re.Match[str], now: datetime) -> Found | None:
+def _month_day(match: re.Match[str], now: datetime) -> Expression | None:
     return _day_of_month(match, now, until=match["until"])
 
 
 @_rule(
     rf"(?:the\s+)?{DAY}\s+(?:of\s+)?{MONTH}(?:,?\s+(?:of\s+)?{YEAR}|(?P<of>\s+(?:of\s+)?(?P<side>last|this|next)\s+year))?"
 )
-def _day_month(match: re.Match[str], now: datetime) -> Found | None:
+def _day_month(match: re.Match[str], now: datetime) -> Expression | None:
     return _day_of_month(match, now)
 
 
-def _day_of_month(match: re.Match[str], now: datetime, until: str | None = None) -> Found | None:
+def _day_of_month(match: re.Match[str], now: datetime, until: str | None = None) -> Expression | None:
     word = match["month"]
     if word.islower() and word in ("may", "march", "mar", "dec") and not (match["ordinal"] or match["year"]):
         return None  # "you may 7 times", "march 3 miles"
@@ -115,50 +116,51 @@ def _day_of_month(match: re.Match[str], now: datetime, until: str | None = None)
         return cal.join(cal.date(year, month, first), cal.date(year, month, last))
 
     if match["year"]:
-        return found(match, of_year(int(match["year"])), relative=False)
+        return expression(match, of_year(int(match["year"])), relative=False)
     if match["of"]:
-        return found(match, of_year(now.year + _years(match["side"])))
-    return found(match, cal.named(now, of_year, side_of(match)))
+        return expression(match, of_year(now.year + _year_offset(match["side"])))
+    return expression(match, cal.occurrence(now, of_year, side_of(match)))
 
 
-def _years(side: str) -> int:
+def _year_offset(side: str) -> int:
     return {"last": -1, "this": 0, "next": 1}[side.lower()]
 
 
 @_rule(rf"{MONTH},?\s+(?:of\s+|in\s+)?(?:{YEAR}|'(?P<short>\d\d)\b|(?P<side>last|this|next)\s+year)")
-def _month_year(match: re.Match[str], now: datetime) -> Found:
+def _month_year(match: re.Match[str], now: datetime) -> Expression:
     if match["side"]:
-        return found(match, cal.month(now.year + _years(match["side"]), _month_number(match)))
+        return expression(match, cal.month(now.year + _year_offset(match["side"]), _month_number(match)))
     year = int(match["year"]) if match["year"] else 2000 + int(match["short"])
-    return found(match, cal.month(year, _month_number(match)), relative=False)
+    return expression(match, cal.month(year, _month_number(match)), relative=False)
 
 
 @_rule(rf"(?:{SIDE}\s+)?{MONTH}")
-def _month(match: re.Match[str], now: datetime) -> Found | None:
-    word, said = match["month"], match["side"]
-    if said and word.islower() and word in ("may", "march", "mar", "dec", "sep") and said.lower() != "last":
+def _month(match: re.Match[str], now: datetime) -> Expression | None:
+    word, side = match["month"], match["side"]
+    if side and word.islower() and word in ("may", "march", "mar", "dec", "sep") and side.lower() != "last":
         return None  # "this may help", "the next march"
     number = _month_number(match)
     # April, May, June and August are people too, and March, May and the short forms are words.
     alone = word[0].isupper() and word.lower() in (
         "january", "february", "july", "september", "october", "november", "december")  # fmt: skip
-    return found(match, cal.named(now, lambda year: cal.month(year, number), side_of(match)), weak=not (said or alone))
+    span = cal.occurrence(now, lambda year: cal.month(year, number), side_of(match))
+    return expression(match, span, weak=not (side or alone))
 
 
 @_rule(rf"(?:(?:on\s+)?{SIDE}\s+(?:week(?:'s)?\s+(?:on\s+)?(?P<week>))?)?{WEEKDAY}(?:\s+{PART})?")
-def _weekday(match: re.Match[str], now: datetime) -> Found:
+def _weekday(match: re.Match[str], now: datetime) -> Expression:
     number = WEEKDAYS.index(match["weekday"].lower())
     side = side_of(match)
     moment = now
     if match["week"] is not None:
         moment, side = now + timedelta(days={"last": -7, "this": 0, "next": 7}.get(side, 0)), "this"
-    return found(match, _of_day(cal.weekday(moment, number, side), match["part"]))
+    return expression(match, _narrow_to_part(cal.weekday(moment, number, side), match["part"]))
 
 
 @_rule(rf"{WEEKDAY}\s+(?:of\s+)?(?P<side>last|this|next)\s+week")
-def _weekday_of_week(match: re.Match[str], now: datetime) -> Found:
-    moment = now + timedelta(days=7 * _years(match["side"]))
-    return found(match, cal.weekday(moment, WEEKDAYS.index(match["weekday"].lower()), "this"))
+def _weekday_of_week(match: re.Match[str], now: datetime) -> Expression:
+    moment = now + timedelta(days=7 * _year_offset(match["side"]))
+    return expression(match, cal.weekday(moment, WEEKDAYS.index(match["weekday"].lower()), "this"))
 
 
 @_rule(
@@ -166,72 +168,78 @@ def _weekday_of_week(match: re.Match[str], now: datetime) -> Found:
     r"(?P<day>yesterday|today|tomorrow|the day before yesterday|the day after tomorrow)"
     rf"(?:\s+{PART})?"
 )
-def _near_day(match: re.Match[str], now: datetime) -> Found:
+def _near_day(match: re.Match[str], now: datetime) -> Expression:
     days = {"yesterday": -1, "today": 0, "tomorrow": 1, "the day before yesterday": -2, "the day after tomorrow": 2}
-    return found(match, _of_day(cal.day(now + timedelta(days=days[match["day"].lower()])), match["part"]))
+    return expression(match, _narrow_to_part(cal.day(now + timedelta(days=days[match["day"].lower()])), match["part"]))
 
 
 @_rule(r"(?:tonight|last night|(?:earlier )?this (?P<part>morning|afternoon|evening)|the night before last)")
-def _part_of_today(match: re.Match[str], now: datetime) -> Found:
+def _part_of_today(match: re.Match[str], now: datetime) -> Expression:
     words = match[0].lower()
+    # A night belongs to the day on which it begins.
     days = -1 if words == "last night" else -2 if words.startswith("the night") else 0
-    return found(match, _of_day(cal.day(now + timedelta(days=days)), match["part"] or "night"))
+    return expression(match, _narrow_to_part(cal.day(now + timedelta(days=days)), match["part"] or "night"))
 
 
 @_rule(
     rf"(?:(?P<early>earlier|later)\s+|the\s+)?{SIDE}\s+(?P<unit>week|weekend|month|quarter|year|decade)"
     r"(?!'s\s+(?:resolution|eve|day)|-|\s+old)"
 )
-def _near_unit(match: re.Match[str], now: datetime) -> Found | None:
-    said, unit = match["side"].lower(), unit_of(match["unit"])[0]
-    if said == "following" or (said == "this" and match[0].lower().startswith("the ")):
+def _near_unit(match: re.Match[str], now: datetime) -> Expression | None:
+    side, unit = match["side"].lower(), unit_of(match["unit"])[0]
+    # "The following week" is counted from what was told before, not from now.
+    if side == "following" or (side == "this" and match[0].lower().startswith("the ")):
         return None
-    if said in ("past", "this past") and unit != "weekend":
-        return found(match, cal.stretch(now, -1, unit))
+    # "The past month" runs until now, "last month" is the one before this one.
+    if side in ("past", "this past") and unit != "weekend":
+        return expression(match, cal.period(now, -1, unit))
     steps = {"last": -1, "this": 0, "next": 1, "past": -1}[side_of(match)]
-    if "coming" in said and unit == "weekend" and now.weekday() < 5:
+    # Before Saturday "the coming weekend" is this week's.
+    if "coming" in side and unit == "weekend" and now.weekday() < 5:
         steps = 0
-    span = cal.away(now, steps, unit)
+    span = cal.unit_from(now, steps, unit)
     if (match["early"] or "").lower() == "earlier" and steps == 0:
         span = Span(span.start, now, span.precision)
     elif match["early"] and steps == 0:
         span = Span(now, span.end, span.precision)
-    return found(match, span)
+    return expression(match, span)
 
 
 @_rule(rf"the\s+(?:(?P<unit>week|weekend|month|quarter|year|decade)|{SEASON})\s+(?P<which>before last|after next)")
-def _before_last(match: re.Match[str], now: datetime) -> Found:
+def _unit_before_last(match: re.Match[str], now: datetime) -> Expression:
     steps = -2 if match["which"].lower() == "before last" else 2
     if match["unit"]:
-        return found(match, cal.away(now, steps, unit_of(match["unit"])[0]))
+        return expression(match, cal.unit_from(now, steps, unit_of(match["unit"])[0]))
     side: Side = "last" if steps < 0 else "next"
     which = SEASONS[match["season"].lower()]
-    near = cal.named(now, lambda year: cal.season(year, which), side)
+    near = cal.occurrence(now, lambda year: cal.season(year, which), side)
     assert near.start is not None
-    return found(match, cal.season(near.start.year + (-1 if steps < 0 else 1), which))
+    return expression(match, cal.season(near.start.year + (-1 if steps < 0 else 1), which))
 
 
 @_rule(rf"{NUMBER}\s+{UNIT}(?:\s+and\s+(?:\d+|an?|\w+)\s+\w+)?\s+(?:ago(?P<today>\s+today)?|back(?!\s+(?:and|then)\b))")
-def _ago(match: re.Match[str], now: datetime) -> Found:
-    amount, unit = count(match)
-    return found(match, cal.day(cal.add(now, -amount, unit)) if match["today"] else cal.away(now, -amount, unit))
+def _units_ago(match: re.Match[str], now: datetime) -> Expression:
+    amount, unit = amount_of(match)
+    # "Two weeks ago today" is a day, "two weeks ago" a week.
+    span = cal.day(cal.add(now, -amount, unit)) if match["today"] else cal.unit_from(now, -amount, unit)
+    return expression(match, span)
 
 
 @_rule(rf"(?:a few|several|some)\s+{UNIT}\s+(?:ago|back)")
-def _few_ago(match: re.Match[str], now: datetime) -> Found:
+def _few_units_ago(match: re.Match[str], now: datetime) -> Expression:
     unit, _ = unit_of(match["unit"])
     # "A few" is taken as two to seven.
-    return found(match, cal.join(cal.away(now, -7, unit), cal.away(now, -2, unit)))
+    return expression(match, cal.join(cal.unit_from(now, -7, unit), cal.unit_from(now, -2, unit)))
 
 
 @_rule(rf"(?:the\s+)?(?P<side>last|past|previous|next|coming)\s+(?:{NUMBER}|(?P<few>few|several))\s+{UNIT}")
-def _stretch(match: re.Match[str], now: datetime) -> Found:
-    amount, unit = (7.0, unit_of(match["unit"])[0]) if match["few"] else count(match)
-    return found(match, cal.stretch(now, amount if side_of(match) == "next" else -amount, unit))
+def _period(match: re.Match[str], now: datetime) -> Expression:
+    amount, unit = (7.0, unit_of(match["unit"])[0]) if match["few"] else amount_of(match)
+    return expression(match, cal.period(now, amount if side_of(match) == "next" else -amount, unit))
 
 
 @_rule(rf"(?P<in>in\s+)?{NUMBER}\s+{UNIT}(?P<tail>\s+from\s+(?:now|today)|(?:')?\s+time)?")
-def _ahead(match: re.Match[str], now: datetime) -> Found | None:
+def _units_ahead(match: re.Match[str], now: datetime) -> Expression | None:
     tail = (match["tail"] or "").strip("' ").lower()
     if not (tail.startswith("from") or (match["in"] and tail == "time")):
         # "I'll be back in two weeks", but "I read it in two weeks".
@@ -239,22 +247,22 @@ def _ahead(match: re.Match[str], now: datetime) -> Found | None:
             return None
         if match["unit"].lower() == "decade":
             return None
-    amount, unit = count(match)
-    return found(match, cal.away(now, amount, unit))
+    amount, unit = amount_of(match)
+    return expression(match, cal.unit_from(now, amount, unit))
 
 
 @_rule(
     rf"(?:{SIDE}\s+)?{SEASON}(?:,?\s+(?:of\s+|in\s+)?(?:{YEAR}|(?P<of>last|this|next)\s+year))?"
     r"(?!\s+(?:break|onions?|rolls?|water|back|asleep|apart|behind|for|off|down|in love|into)\b)"
 )
-def _season(match: re.Match[str], now: datetime) -> Found:
+def _season(match: re.Match[str], now: datetime) -> Expression:
     which = SEASONS[match["season"].lower()]
     if match["year"]:
-        return found(match, cal.season(int(match["year"]), which), relative=False)
+        return expression(match, cal.season(int(match["year"]), which), relative=False)
     if match["of"]:
-        return found(match, cal.season(now.year + _years(match["of"]), which))
-    span = cal.named(now, lambda year: cal.season(year, which), side_of(match))
-    return found(match, span, weak=not match["side"])
+        return expression(match, cal.season(now.year + _year_offset(match["of"]), which))
+    span = cal.occurrence(now, lambda year: cal.season(year, which), side_of(match))
+    return expression(match, span, weak=not match["side"])
 
 
 _ORDER: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
@@ -262,30 +270,30 @@ _ORDER: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": 4, "1
 
 @_rule(rf"(?:Q(?P<q>[1-4])|(?:the\s+)?(?P<order>first|second|third|fourth|last|[1-4](?:st|nd|rd|th))\s+(?P<what>quarter|half))"
        rf"(?:,?\s+(?:of\s+)?(?:{YEAR}|(?P<side>last|this|next)\s+year))")  # fmt: skip
-def _quarter(match: re.Match[str], now: datetime) -> Found | None:
-    year = int(match["year"]) if match["year"] else now.year + _years(match["side"])
+def _quarter(match: re.Match[str], now: datetime) -> Expression | None:
+    year = int(match["year"]) if match["year"] else now.year + _year_offset(match["side"])
     which = int(match["q"]) if match["q"] else _ORDER[match["order"].lower()]
     if (match["what"] or "").lower() == "half":
         if which not in (1, 2):
             return None
-        return found(match, cal.months(year, 6 * which - 5, 6, "season"), relative=bool(match["side"]))
-    return found(match, cal.quarter(year, which), relative=bool(match["side"]))
+        return expression(match, cal.months(year, 6 * which - 5, 6, "season"), relative=bool(match["side"]))
+    return expression(match, cal.quarter(year, which), relative=bool(match["side"]))
 
 
 @_rule(YEAR)
-def _year(match: re.Match[str], now: datetime) -> Found:
-    return found(match, cal.year(int(match["year"])), relative=False, weak=True)
+def _year(match: re.Match[str], now: datetime) -> Expression:
+    return expression(match, cal.year(int(match["year"])), relative=False, weak=True)
 
 
 @_rule(
     r"(?:(?P<the>the\s+)?(?:(?P<early>early|mid|late)[\s-]+)?"
     rf"(?:'?(?P<short>[2-9]0)'?s|(?P<full>(?:19|20)\d0)'?s|(?P<word>{'|'.join(DECADES)})))"
 )
-def _decade(match: re.Match[str], now: datetime) -> Found | None:
+def _decade(match: re.Match[str], now: datetime) -> Expression | None:
     if match["full"]:
         span = cal.year(int(match["full"]), 10)
     elif not match["the"]:
-        return None  # "in his 90s", "in her late twenties"
+        return None  # an age: "in his 90s", "in her late twenties"
     else:
         tens = int(match["short"]) if match["short"] else DECADES[match["word"].lower()]
         # The latest such decade that has begun: in 2026 the twenties are the 2020s, the thirties the 1930s.
@@ -293,27 +301,27 @@ def _decade(match: re.Match[str], now: datetime) -> Found | None:
         span = cal.year(century + tens - (100 if century + tens > now.year else 0), 10)
     if match["early"]:
         span = cal.third(span, THIRDS[match["early"].lower()])
-    return found(match, span, relative=False)
+    return expression(match, span, relative=False)
 
 
 @_rule(rf"(?:{SIDE}\s+)?{HOLIDAY}(?:,?\s+(?:of\s+|in\s+)?(?:{YEAR}|(?P<of>last|this|next)\s+year))?")
-def _holiday(match: re.Match[str], now: datetime) -> Found:
+def _holiday(match: re.Match[str], now: datetime) -> Expression:
     of_year = HOLIDAYS[match["holiday"].lower()]
     if match["year"]:
-        return found(match, of_year(int(match["year"])), relative=False)
+        return expression(match, of_year(int(match["year"])), relative=False)
     if match["of"]:
-        return found(match, of_year(now.year + _years(match["of"])))
-    return found(match, cal.named(now, of_year, side_of(match)), weak=not match["side"])
+        return expression(match, of_year(now.year + _year_offset(match["of"])))
+    return expression(match, cal.occurrence(now, of_year, side_of(match)), weak=not match["side"])
 
 
 @_rule(r"(?:recently|lately|the other day|in recent (?P<unit>day|week|month|year)s)")
-def _vague(match: re.Match[str], now: datetime) -> Found:
+def _recent_past(match: re.Match[str], now: datetime) -> Expression:
     words = match[0].lower()
     if words == "the other day":
-        return found(match, cal.stretch(now, -10, "day"))
+        return expression(match, cal.period(now, -10, "day"))
     if match["unit"]:
-        return found(match, cal.stretch(now, -7, unit_of(match["unit"])[0]))
-    return found(match, cal.stretch(now, -1, "month"))
+        return expression(match, cal.period(now, -7, unit_of(match["unit"])[0]))
+    return expression(match, cal.period(now, -1, "month"))
 
 
 _OPEN: Final = Span(None, None, "day")
@@ -325,5 +333,5 @@ _OPEN: Final = Span(None, None, "day")
        r"|(?:on\s+)?(?:mon|tues|wednes|thurs|fri|satur|sun)days(?!')|(?:on|at)\s+week(?:end|day)s"
        r"|from monday (?:to|through) (?:friday|sunday)|monday (?:to|through) (?:friday|sunday)"
        r"|(?:once|twice|\w+ times)\s+(?:an?|per)\s+(?:hour|day|week|month|year)|annually|weekly|monthly)")  # fmt: skip
-def _habit(match: re.Match[str], now: datetime) -> Found:
-    return Found(match.start(), match.end(), _OPEN, recurring=True)
+def _habit(match: re.Match[str], now: datetime) -> Expression:
+    return Expression(match.start(), match.end(), _OPEN, recurring=True)

@@ -1,7 +1,7 @@
-"""English time expressions, second pass: what the words around the single ones make of them.
+"""English time expressions, second pass: what the words around single expressions make of them.
 
 "early" and "the end of" narrow a unit, an hour narrows a day, "from … to" and "since" make ranges, "two days before …"
-shifts, and a weak expression without any such word is dropped.
+moves a day; a weak expression without such words is dropped.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from reme_core.text.timex import calendar as cal
-from reme_core.text.timex.english import singles
+from reme_core.text.timex.english import single_expressions
 from reme_core.text.timex.english_words import DAY_PARTS, NUMBER, UNIT, WEEKDAYS, number, unit_of
-from reme_core.text.timex.joins import earlier, longest
-from reme_core.text.timex.mention import Found, Span
+from reme_core.text.timex.joins import drop_overlaps, range_start
+from reme_core.text.timex.mention import Expression, Span
 
 _WORDS: Final = frozenset(
     """january february march april may june july august september october november december jan feb mar apr jun jul aug
@@ -30,7 +30,7 @@ _WORDS: Final = frozenset(
 _LETTERS: Final = re.compile("[a-z]+")
 _DIGITS: Final = re.compile(r"(?:19|20)\d\d|\d0'?s|\d[./]\d")
 
-# What may stand before a weak expression and vouch for it, by what it is.
+# The words before a weak expression that show that it is a time, by what the expression is.
 _MONTH_CUE: Final = re.compile(
     r"\b(?:in|since|during|until|till|before|after|through|throughout|between|early|mid|late"
     r"|(?:beginning|start|middle|end|month|half) of)[\s-]+$", re.I)  # fmt: skip
@@ -40,9 +40,10 @@ _YEAR_CUE: Final = re.compile(
 _SEASON_CUE: Final = re.compile(
     r"\b(?:in|during|over|since|until|(?:beginning|start|middle|end) of)\s+(?:the\s+)?$", re.I
 )
+# "In the fall" only: behind other words it may be a fall ("during the fall of the wall").
 _FALL_CUE: Final = re.compile(r"\bin\s+(?:the\s+)?$", re.I)
 _HOLIDAY_CUE: Final = re.compile(r"\b(?:on|at|over|during|since|before|after|until|around|by|for)\s+(?:the\s+)?$", re.I)
-# "in 2000 steps", "in 2019 euros": a year counts nothing.
+# "in 2000 steps", "in 2019 euros": what counts something is no year.
 _COUNTED: Final = re.compile(
     r"\s+(?:people|percent|(?!(?:was|is|his|has|as|this|its|us|yes|always|does|perhaps|sometimes)\b)[a-z]+s)\b"
 )
@@ -79,23 +80,23 @@ _ANCHORED: Final = re.compile(
 )
 
 
-def screen(text: str) -> bool:
-    """Whether a text has any word that a time expression could be made of; some microseconds, no false no."""
+def may_contain_time(text: str) -> bool:
+    """Whether a text has any word that an English time expression is made of; never wrongly false."""
     return not _WORDS.isdisjoint(_LETTERS.findall(text.lower())) or bool(_DIGITS.search(text))
 
 
-def find(text: str, now: datetime) -> list[Found]:
-    """The English time expressions of a text, in order, none overlapping another."""
-    text = text.replace("’", "'")
-    atoms = longest(list(singles(text, now)))
-    atoms = [_with_clock(text, _narrowed(text, _vouched(text, atom))) for atom in atoms]
-    atoms = _ranges(text, _dated_weekdays(text, atoms))
-    atoms = [_bounded(text, _shifted(text, atom)) for atom in atoms if not atom.weak]
-    return longest(atoms + _anchored(text, atoms))
+def find(text: str, now: datetime) -> list[Expression]:
+    """Find the English time expressions of a text, in order; they do not overlap."""
+    text = text.replace("’", "'")  # of the same length, so positions stay right
+    atoms = drop_overlaps(list(single_expressions(text, now)))
+    atoms = [_narrow_to_clock(text, _narrow_to_third(text, _confirm_weak(text, atom))) for atom in atoms]
+    atoms = _join_ranges(text, _merge_weekdays(text, atoms))
+    atoms = [_open_side(text, _shift(text, atom)) for atom in atoms if not atom.weak]
+    return drop_overlaps(atoms + _find_anchored(text, atoms))
 
 
-def _vouched(text: str, atom: Found) -> Found:
-    """A weak expression becomes a full one behind a word that only a time can follow."""
+def _confirm_weak(text: str, atom: Expression) -> Expression:
+    """Make a weak expression a full one, if the words before it are such that a time must follow."""
     if not atom.weak:
         return atom
     word = text[atom.start : atom.end].lower()
@@ -110,14 +111,14 @@ def _vouched(text: str, atom: Found) -> Found:
     return replace(atom, weak=not (cue and cue.search(text, 0, atom.start)))
 
 
-def _narrowed(text: str, atom: Found) -> Found:
+def _narrow_to_third(text: str, atom: Expression) -> Expression:
     part = _NARROW.search(text, 0, atom.start)
     if not part or atom.recurring or atom.span.precision in ("day", "hour"):
         return atom
     return replace(atom, start=part.start(), span=cal.third(atom.span, _PARTS[part["part"].lower()]), weak=False)
 
 
-def _with_clock(text: str, atom: Found) -> Found:
+def _narrow_to_clock(text: str, atom: Expression) -> Expression:
     span = atom.span
     if atom.recurring or span.precision not in ("day", "hour") or span.start is None:
         return atom
@@ -144,30 +145,27 @@ def _hour(match: re.Match[str]) -> int:
     return int(match["hour"]) % 12 + (12 if match["half"].lower() == "p" else 0)
 
 
-def _dated_weekdays(text: str, atoms: list[Found]) -> list[Found]:
-    """Merge "Sunday, May 7" and "the Sunday before May 7" into one day each; the date says which."""
-    merged: list[Found] = []
+def _merge_weekdays(text: str, atoms: list[Expression]) -> list[Expression]:
+    """Merge a weekday with the date behind it: "Sunday, May 7" is that date, "the Sunday before May 7" is near it."""
+    merged: list[Expression] = []
     for atom in atoms:
-        named = merged[-1] if merged else None
-        gap = _WEEKDAY_GAP.fullmatch(text, named.end, atom.start) if named else None
-        number = WEEKDAYS.index(text[named.start : named.end].lower()) if named and gap and _plain(text, named) else -1
-        if named is None or gap is None or number < 0 or atom.span.precision not in ("day", "hour"):
+        weekday = merged[-1] if merged else None
+        name = text[weekday.start : weekday.end].lower() if weekday else ""
+        gap = _WEEKDAY_GAP.fullmatch(text, weekday.end, atom.start) if weekday else None
+        if weekday is None or gap is None or name not in WEEKDAYS or atom.span.precision not in ("day", "hour"):
             merged.append(atom)
         elif gap["way"] is None:
-            merged[-1] = replace(atom, start=named.start)
+            merged[-1] = replace(atom, start=weekday.start)
         elif atom.span.start is not None:
-            span = cal.weekday(atom.span.start, number, "past" if gap["way"].lower() == "before" else "next")
-            merged[-1] = replace(atom, start=named.start, span=span)
+            side: cal.Side = "past" if gap["way"].lower() == "before" else "next"
+            span = cal.weekday(atom.span.start, WEEKDAYS.index(name), side)
+            merged[-1] = replace(atom, start=weekday.start, span=span)
     return merged
 
 
-def _plain(text: str, atom: Found) -> bool:
-    return text[atom.start : atom.end].lower() in WEEKDAYS
-
-
-def _ranges(text: str, atoms: list[Found]) -> list[Found]:
-    """Join "from March to May" and its like; the second end may vouch for a weak first one, and dates it."""
-    joined: list[Found] = []
+def _join_ranges(text: str, atoms: list[Expression]) -> list[Expression]:
+    """Join two expressions into one range: "from March to May"; "and" joins them only behind "between"."""
+    joined: list[Expression] = []
     for atom in atoms:
         first = joined[-1] if joined else None
         gap = _TO.fullmatch(text, first.end, atom.start) if first else None
@@ -179,7 +177,8 @@ def _ranges(text: str, atoms: list[Found]) -> list[Found]:
         if (is_and and not (opening and opening["from"].lower() == "between")) or (atom.weak and not opening):
             joined.append(atom)
             continue
-        begins = earlier(first, atom)
+        # A weak first end ("May to July") needs no further sign: the second one makes it a time, and gives its year.
+        begins = range_start(first, atom)
         if begins is None:
             joined.append(atom)
             continue
@@ -189,8 +188,8 @@ def _ranges(text: str, atoms: list[Found]) -> list[Found]:
     return joined
 
 
-def _shifted(text: str, atom: Found) -> Found:
-    """Give the day (week …) that lies so far from a time that is known: "two days after Christmas"."""
+def _shift(text: str, atom: Expression) -> Expression:
+    """The day (week …) at a distance from an expression, if one stands before it: "two days after Christmas"."""
     shift = _SHIFT.search(text, 0, atom.start)
     if not shift or atom.recurring or atom.span.start is None or atom.span.end is None:
         return atom
@@ -198,9 +197,10 @@ def _shifted(text: str, atom: Found) -> Found:
     amount, unit = _distance(shift)
     origin = atom.span.start if before else atom.span.end - timedelta(days=1)
     if unit == "hour":
+        # "Two hours after 3 pm" is 5 pm: hours are counted from the hour itself, days from the last day.
         origin = atom.span.start
     with suppress(ValueError, OverflowError):  # beyond the calendar
-        return replace(atom, start=shift.start(), span=cal.away(origin, -amount if before else amount, unit))
+        return replace(atom, start=shift.start(), span=cal.unit_from(origin, -amount if before else amount, unit))
     return atom
 
 
@@ -212,13 +212,14 @@ def _distance(match: re.Match[str]) -> tuple[float, cal.Unit]:
     return number(match["n"], match["half"]) * times, unit
 
 
-def _bounded(text: str, atom: Found) -> Found:
-    """Open one side: "since Monday" has no end, "before 2020" no beginning."""
+def _open_side(text: str, atom: Expression) -> Expression:
+    """Open one side of the span, if the words say so: "since Monday" has no end, "before 2020" no beginning."""
     bound = _BOUND.search(text, 0, atom.start)
     if not bound or atom.recurring:
         return atom
     span, word = atom.span, bound["bound"].lower()
     if word == "from":
+        # "From Monday on" has no end; "from Monday" alone says where something comes from.
         opened = _OPENED.match(text, atom.end)
         if not opened:
             return atom
@@ -231,8 +232,8 @@ def _bounded(text: str, atom: Found) -> Found:
     return replace(atom, start=bound.start(), span=Span(start, end, span.precision))
 
 
-def _anchored(text: str, atoms: list[Found]) -> list[Found]:
-    """Find "two days before my birthday": the distance is known, the day is in somebody's memory."""
+def _find_anchored(text: str, atoms: list[Expression]) -> list[Expression]:
+    """Find distances from an event whose date the text does not give: "two days before my birthday"."""
     found = []
     for match in _ANCHORED.finditer(text):
         at = match.start("anchor")
@@ -242,7 +243,7 @@ def _anchored(text: str, atoms: list[Found]) -> list[Found]:
         length = cal.length(amount, unit)
         before = match["way"].lower() in ("before", "prior to")
         found.append(
-            Found(
+            Expression(
                 match.start(),
                 match.end(),
                 Span(None, None, "hour" if unit in ("hour", "minute") else "day"),

@@ -1,4 +1,4 @@
-"""The words of English time expressions: names, numbers, the fragments of rules, and which way they point."""
+"""The words of English time expressions: names, numbers, parts of patterns, and whether they mean past or future."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Final, cast
 
 from reme_core.text.timex.calendar import Side, Unit
 from reme_core.text.timex.holidays import ENGLISH as HOLIDAYS
-from reme_core.text.timex.mention import Found, Span
 
 MONTHS: Final = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
                   "november", "december")  # fmt: skip
@@ -33,12 +32,15 @@ MONTH: Final = (
 )
 WEEKDAY: Final = r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday)"
 SEASON: Final = r"(?P<season>spring|summer|autumn|fall|winter)"
+# A number that goes on ("2019-05", "2019.5", "2,019") or is a share ("2019 %") is no year.
 YEAR: Final = r"(?P<year>(?:19|20)\d\d)\b(?![-/:]\d|[.,]\d|\s?%)"
+# "7:30", "7.5" and "7 pm" are no days.
 DAY: Final = r"(?P<day>3[01]|[12]\d|0?[1-9])(?P<ordinal>st|nd|rd|th)?\b(?![:%]|[.,/]\d|\s?[ap]\.?m\b)"
 PART: Final = r"(?P<part>morning|afternoon|evening|night)"
 SIDE: Final = r"(?P<side>last|this past|this coming|this|next|past|previous|coming|upcoming|following)"
 HOLIDAY: Final = rf"(?P<holiday>{'|'.join(re.escape(name) for name in HOLIDAYS)})"
 
+# What turns a bare "Monday" or "May" into the next one. "Will" with a capital is a person.
 FUTURE: Final = re.compile(
     r"\b(?:(?-i:will)|'ll|won't|going to|gonna|plan(?:s|ned|ning)? (?:to|for|on)|upcoming|coming|about to|next|tomorrow"
     r"|schedul\w+|looking forward)\b[^.!?;\n]*$",
@@ -50,35 +52,31 @@ _FUTURE_AFTER: Final = re.compile(
 )
 
 
-def found(match: re.Match[str], span: Span, *, relative: bool = True, weak: bool = False) -> Found:
-    """A whole match as a time expression."""
-    return Found(match.start(), match.end(), span, relative=relative, weak=weak)
-
-
 def number(words: str, half: str | None = None) -> float:
-    """The value of digits or number words; "half a", "a couple of" go by their main word."""
+    """The value of digits or number words, plus a half if `half` is given ("two and a half")."""
     words = words.lower()
+    # "half a" and "a couple of" have the value of their main word.
     main = next((word for word in ("half", "couple") if word in words), words)
     return (float(words) if words.isdigit() else NUMBERS[main]) + (0.5 if half else 0)
 
 
 def unit_of(word: str) -> tuple[Unit, int]:
-    """A unit's word, and how many of the unit it is: a fortnight is two weeks."""
+    """The unit that a word means, and how many of it: a fortnight is two weeks."""
     return ("week", 2) if word.lower() == "fortnight" else (cast(Unit, word.lower()), 1)
 
 
-def count(match: re.Match[str]) -> tuple[float, Unit]:
+def amount_of(match: re.Match[str]) -> tuple[float, Unit]:
     """The number and the unit of "two weeks"."""
     unit, times = unit_of(match["unit"])
     return number(match["n"], match["half"]) * times, unit
 
 
 def side_of(match: re.Match[str]) -> Side:
-    """Where a rule's words, or else the clause before them, point."""
-    said = (match.groupdict().get("side") or "").lower()
-    if said:
-        if said in ("last", "past", "previous", "this past"):
+    """Whether a match means the past or the future: by its own words, or else by the clause around it."""
+    side = (match.groupdict().get("side") or "").lower()
+    if side:
+        if side in ("last", "past", "previous", "this past"):
             return "last"
-        return "this" if said == "this" else "next"
+        return "this" if side == "this" else "next"
     ahead = FUTURE.search(match.string, 0, match.start()) or _FUTURE_AFTER.match(match.string, match.end())
     return "next" if ahead else "past"

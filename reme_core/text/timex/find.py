@@ -1,4 +1,4 @@
-"""Finding the time expressions of a text: screen it cheaply, let its language's rules look, place them in a zone."""
+"""Find the time expressions of a text: a cheap check first, then the rules of its language, then the time zone."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from reme_core.errors import InputError
-from reme_core.schema import TimeRange
 from reme_core.text.terms import language_of
 from reme_core.text.timex import chinese_joins, english_joins, others
-from reme_core.text.timex.joins import longest
-from reme_core.text.timex.mention import Found, TimeMention
+from reme_core.text.timex.joins import drop_overlaps
+from reme_core.text.timex.mention import Expression, TimeMention
+from reme_core.types import TimeRange
 
 
 def has_time(text: str) -> bool:
-    """Whether a text may hold a time expression: some microseconds, now and then a wrong yes, never a wrong no."""
-    return english_joins.screen(text) or chinese_joins.screen(text) or others.screen(text)
+    """Whether a text may contain a time expression. It is fast, may be wrongly true, and is never wrongly false."""
+    return english_joins.may_contain_time(text) or chinese_joins.may_contain_time(text) or others.may_contain_time(text)
 
 
 def find_times(text: str, *, now: datetime, timezone: str = "UTC", language: str | None = None) -> list[TimeMention]:
-    """Find the time expressions of a text and the stretches of time they mean.
+    """Find the time expressions of a text and the spans of time that they mean.
 
-    English and Chinese go by rules of our own, since a calendar range and its precision are needed, where libraries
-    give a single moment; other languages go through dateparser, for the spans that look like dates. Precision comes
-    before recall: "may" the verb, prices and durations ("for two weeks") are no times. A bare month or weekday is the
-    latest one that has begun, unless the clause speaks of the future.
+    English and Chinese are read by rules; seven other European languages by dateparser, in a few common shapes only.
+    Words that are seldom times are left out: "may" as a verb, prices, durations ("for two weeks"). A month or weekday
+    without a year or week is the latest one that has begun, or the next one where the clause speaks of the future.
 
     Args:
         text: a query or a statement.
@@ -33,8 +32,8 @@ def find_times(text: str, *, now: datetime, timezone: str = "UTC", language: str
         language: ISO 639-1 code of the text; else it is detected.
 
     Returns:
-        The mentions in order, none overlapping another. Habits ("every Monday") are marked `recurring` and have an
-        open range; what is reckoned from something that only memory knows has an `anchor` (see `resolve`).
+        The mentions in the order of the text; they do not overlap. Habits ("every Monday") are marked `recurring` and
+        have an open range; what is counted from an event of unknown date has an `anchor` (see `resolve`).
 
     Raises:
         InputError: the time zone is unknown.
@@ -46,13 +45,13 @@ def find_times(text: str, *, now: datetime, timezone: str = "UTC", language: str
     if not has_time(text):
         return []
     try:
-        # UTC needs no time zone database, which small containers lack.
+        # UTC is handled without the time zone database, because small containers have none.
         zone: tzinfo = UTC if timezone == "UTC" else ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise InputError(f"unknown time zone {timezone!r}; give an IANA name such as 'Europe/Berlin'") from error
     local = (now if now.tzinfo else now.replace(tzinfo=UTC)).astimezone(zone).replace(tzinfo=None)
     mentions = []
-    for found in _found(text, local, language):
+    for found in _find_expressions(text, local, language):
         start, end = found.span.start, found.span.end
         spanned = TimeRange(
             start=start.replace(tzinfo=zone) if start else None, end=end.replace(tzinfo=zone) if end else None
@@ -73,11 +72,13 @@ def find_times(text: str, *, now: datetime, timezone: str = "UTC", language: str
     return mentions
 
 
-def _found(text: str, now: datetime, language: str | None) -> list[Found]:
-    found = chinese_joins.find(text, now) if chinese_joins.screen(text) else []
-    speech = (language or language_of(text)).lower()[:2]
-    if speech in others.LANGUAGES:
-        found += others.find(text, now, speech)
-    elif english_joins.screen(text):
+def _find_expressions(text: str, now: datetime, language: str | None) -> list[Expression]:
+    # Libraries for English and Chinese give a single moment; recall needs a calendar range and its precision. So these
+    # two have rules of their own, and Chinese ones are tried in every text, since people mix it with other languages.
+    found = chinese_joins.find(text, now) if chinese_joins.may_contain_time(text) else []
+    code = (language or language_of(text)).lower()[:2]
+    if code in others.LANGUAGES:
+        found += others.find(text, now, code)
+    elif english_joins.may_contain_time(text):
         found += english_joins.find(text, now)
-    return longest(found)
+    return drop_overlaps(found)

@@ -35,7 +35,7 @@ def _lunar(which: int, count: int = 1, shift: int = 0) -> Callable[[int], Span]:
     return of_year
 
 
-def _fixed(month: int, first: int, count: int = 1) -> Callable[[int], Span]:
+def _solar(month: int, first: int, count: int = 1) -> Callable[[int], Span]:
     return lambda year: day(datetime(year, month, first), count)
 
 
@@ -58,20 +58,20 @@ def _easter(year: int) -> Span:
 
 
 ENGLISH: Final[dict[str, Callable[[int], Span]]] = {
-    "christmas eve": _fixed(12, 24), "christmas day": _fixed(12, 25), "christmas": _fixed(12, 24, 3),
-    "xmas": _fixed(12, 24, 3), "new year's eve": _fixed(12, 31), "new year's day": _fixed(1, 1),
-    "new year's": _fixed(1, 1), "valentine's day": _fixed(2, 14), "halloween": _fixed(10, 31), "easter": _easter,
-    "thanksgiving": _nth_weekday(11, 3, 4), "independence day": _fixed(7, 4), "labor day": _nth_weekday(9, 0, 1),
+    "christmas eve": _solar(12, 24), "christmas day": _solar(12, 25), "christmas": _solar(12, 24, 3),
+    "xmas": _solar(12, 24, 3), "new year's eve": _solar(12, 31), "new year's day": _solar(1, 1),
+    "new year's": _solar(1, 1), "valentine's day": _solar(2, 14), "halloween": _solar(10, 31), "easter": _easter,
+    "thanksgiving": _nth_weekday(11, 3, 4), "independence day": _solar(7, 4), "labor day": _nth_weekday(9, 0, 1),
     "chinese new year": _lunar(0, 7), "spring festival": _lunar(0, 7), "mid-autumn festival": _lunar(2),
 }  # fmt: skip
 
 CHINESE: Final[dict[str, Callable[[int], Span]]] = {
-    "元旦": _fixed(1, 1), "春节": _lunar(0, 7), "除夕": _lunar(0, 1, -1), "大年三十": _lunar(0, 1, -1),
-    "大年初一": _lunar(0), "元宵节": _lunar(0, 1, 14), "元宵": _lunar(0, 1, 14), "情人节": _fixed(2, 14),
-    "妇女节": _fixed(3, 8), "清明节": _fixed(4, 4, 3), "清明": _fixed(4, 4, 3), "五一": _fixed(5, 1, 5),
-    "劳动节": _fixed(5, 1, 5), "儿童节": _fixed(6, 1), "六一": _fixed(6, 1), "端午节": _lunar(1), "端午": _lunar(1),
-    "中秋节": _lunar(2), "中秋": _lunar(2), "国庆节": _fixed(10, 1, 7), "国庆": _fixed(10, 1, 7),
-    "十一": _fixed(10, 1, 7), "双十一": _fixed(11, 11), "平安夜": _fixed(12, 24), "圣诞节": _fixed(12, 25),
-    "圣诞": _fixed(12, 25), "暑假": lambda year: Span(datetime(year, 7, 1), datetime(year, 9, 1), "month"),
+    "元旦": _solar(1, 1), "春节": _lunar(0, 7), "除夕": _lunar(0, 1, -1), "大年三十": _lunar(0, 1, -1),
+    "大年初一": _lunar(0), "元宵节": _lunar(0, 1, 14), "元宵": _lunar(0, 1, 14), "情人节": _solar(2, 14),
+    "妇女节": _solar(3, 8), "清明节": _solar(4, 4, 3), "清明": _solar(4, 4, 3), "五一": _solar(5, 1, 5),
+    "劳动节": _solar(5, 1, 5), "儿童节": _solar(6, 1), "六一": _solar(6, 1), "端午节": _lunar(1), "端午": _lunar(1),
+    "中秋节": _lunar(2), "中秋": _lunar(2), "国庆节": _solar(10, 1, 7), "国庆": _solar(10, 1, 7),
+    "十一": _solar(10, 1, 7), "双十一": _solar(11, 11), "平安夜": _solar(12, 24), "圣诞节": _solar(12, 25),
+    "圣诞": _solar(12, 25), "暑假": lambda year: Span(datetime(year, 7, 1), datetime(year, 9, 1), "month"),
     "寒假": lambda year: Span(datetime(year, 1, 15), datetime(year, 2, 20), "month"),
 }  # fmt: skip

@@ -1,30 +1,32 @@
-"""What the second passes of all languages share: which of overlapping finds stays, and where a range begins."""
+"""What the second passes of English and Chinese share: choosing among overlapping expressions, and joining ranges."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
 from reme_core.text.timex.calendar import add_months
-from reme_core.text.timex.mention import Found
+from reme_core.text.timex.mention import Expression
 
 
-def longest(found: list[Found]) -> list[Found]:
-    """The longest finds that don't overlap, in the order of the text."""
-    kept: list[Found] = []
+def drop_overlaps(found: list[Expression]) -> list[Expression]:
+    """Keep the longest of expressions that overlap; returns them in the order of the text."""
+    kept: list[Expression] = []
     for one in sorted(found, key=lambda one: (one.start - one.end, one.start)):
         if all(one.end <= other.start or one.start >= other.end for other in kept):
             kept.append(one)
     return sorted(kept, key=lambda one: one.start)
 
 
-def earlier(first: Found, last: Found) -> datetime | None:
-    """When a range from `first` to `last` begins, or None if it would run backwards.
+def range_start(first: Expression, last: Expression) -> datetime | None:
+    """When the range from `first` to `last` begins, or None if it would run backwards.
 
-    A first end that leaves the year (or week) open takes the latest one that fits: "from March to May 2023".
+    If `first` has no year (or week) of its own, it takes the latest one before `last`: in "from March to May 2023",
+    March is that of 2023.
     """
     begins, ends = first.span.start, last.span.start
     if begins is None or ends is None or (begins > ends and not first.relative):
         return None
+    # "From Friday to Sunday" may go back by weeks, "from March to May" by years.
     weekly = first.span.precision in ("day", "hour") and last.relative
     while begins > ends:
         begins = begins - timedelta(days=7) if weekly else add_months(begins, -12)

@@ -1,20 +1,21 @@
-"""What a time expression is: where it stands in a text, and which stretch of time it means."""
+"""What a time expression is: its place in a text, and the span of time that it means."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Literal
 
 from reme_core.errors import InputError
-from reme_core.schema import TimeRange
+from reme_core.types import TimeRange
 
 Precision = Literal["year", "season", "month", "week", "day", "hour"]
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of local time, from `start` to before `end`; a side that is None is open."""
+    """A span of local time, from `start` until just before `end`; a side that is None is open."""
 
     start: datetime | None
     end: datetime | None
@@ -22,10 +23,11 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A time expression as a language's rules see it, in local time.
+class Expression:
+    """A time expression as the rules of a language find it, in local time.
 
-    A *weak* one ("may", "2019", "spring") counts only if its neighbourhood says that it is a time.
+    A *weak* one ("may", "2019", "spring") may be an ordinary word; it is dropped unless the words around it show that a
+    time is meant. The other fields are those of `TimeMention`.
     """
 
     start: int
@@ -38,6 +40,11 @@ class Found:
     offset: timedelta | None = None
 
 
+def expression(match: re.Match[str], span: Span, *, relative: bool = True, weak: bool = False) -> Expression:
+    """The whole match as a time expression that means `span`."""
+    return Expression(match.start(), match.end(), span, relative=relative, weak=weak)
+
+
 @dataclass(frozen=True, slots=True)
 class TimeMention:
     """A time expression in a text.
@@ -46,12 +53,13 @@ class TimeMention:
         text: the words, `source[start:end]`.
         start: position of the first character.
         end: position after the last character.
-        range: what it means, in the time zone asked for. Open on both sides if `recurring` or waiting for its `anchor`.
+        range: the time it means, in the time zone asked for. Open on both sides if `recurring` or if there is an
+            `anchor`.
         precision: the size of the unit that the words name; quarters and half-years count as seasons, decades as years.
-        relative: it depends on when it was said ("yesterday", but also "in May", which leaves the year open).
-        recurring: a habit ("every Monday"), which is no stretch of time.
-        anchor: what it is reckoned from, where only memory knows that ("my birthday"); see `resolve`.
-        offset: how far from the anchor, negative for before.
+        relative: whether the meaning depends on when it was said ("yesterday", but also "in May", without a year).
+        recurring: whether it is a habit ("every Monday"), which is no single span of time.
+        anchor: the event that it is counted from, if the text does not give its date ("my birthday"); see `resolve`.
+        offset: the distance from the anchor, negative for before.
     """
 
     text: str
@@ -68,10 +76,10 @@ class TimeMention:
 def resolve(mention: TimeMention, anchor_date: date | datetime) -> TimeRange:
     """Give the day (or hour) that a mention with an anchor means, once the anchor's date is known.
 
-    The zone is that of `anchor_date`; a plain date and a naive datetime are taken in UTC.
+    The range is in the time zone of `anchor_date`; a plain date or naive datetime is taken as UTC.
 
     Raises:
-        InputError: the mention has no anchor, or the calendar no such day.
+        InputError: the mention has no anchor, or the calendar has no such day.
 
     >>> from reme_core.text.timex import find_times
     >>> mention = find_times("two days before my birthday", now=datetime(2026, 11, 18))[0]
@@ -87,7 +95,7 @@ def resolve(mention: TimeMention, anchor_date: date | datetime) -> TimeRange:
     try:
         moment = anchor_date + mention.offset
     except OverflowError as error:
-        raise InputError(f"{mention.text!r} lies beyond the calendar, reckoned from {anchor_date:%Y-%m-%d}") from error
+        raise InputError(f"{mention.text!r} lies beyond the calendar, counted from {anchor_date:%Y-%m-%d}") from error
     if mention.precision == "hour":
         start = moment.replace(minute=0, second=0, microsecond=0)
         return TimeRange(start=start, end=start + timedelta(hours=1))

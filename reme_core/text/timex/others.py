@@ -1,8 +1,8 @@
-"""Time expressions in other European languages: we screen for their shapes, dateparser reads them.
+"""Time expressions in other European languages: patterns find them, dateparser reads them.
 
-Only four shapes are looked for, since they hardly ever mean something else: a word such as "yesterday", "N units ago",
-a day or a year with the name of a month, and a date in digits. dateparser gives one moment and how wide it is (its
-`period`); the calendar unit that holds it is the range.
+Four shapes are looked for, since they hardly ever mean something else: a word such as "yesterday", "N units ago", a
+month's name with a day or a year, and a date in digits. dateparser gives one moment and its `period` (day, month …);
+the range is the calendar unit of that size around the moment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 
 from reme_core.text.timex import calendar as cal
-from reme_core.text.timex.mention import Found
+from reme_core.text.timex.mention import Expression
 
 if TYPE_CHECKING:
     from dateparser.date import DateDataParser
@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class _Words:
     near: str
-    """"Yesterday" and its like, where the word has no second meaning ("morgen" and "mañana" are the morning too)."""
+    """Words such as "yesterday", separated by spaces."""
+    # Without "morgen" and "mañana", which also mean "morning".
     months: str
     units: str
     numbers: str
-    """Number words with their values: dateparser knows them in some of the languages only."""
+    """Number words with their values, as `word=value`."""
+    # dateparser knows number words in some of the languages only.
     ago: tuple[str, str]
-    """What stands before and after "two weeks" to say "two weeks ago"."""
+    """The words before and after "two weeks" that make it "two weeks ago"; one of them is empty."""
     of: str = ""
+    """The word between day, month and year (Spanish "5 de mayo"), as a pattern."""
 
 
 _WORDS: Final = {
@@ -117,13 +120,13 @@ _SCREEN_WORDS: Final = frozenset(
 _SCREEN_DIGITS: Final = re.compile(r"\d{4}-\d|\d[./]\d\d?[./]\d")
 
 
-def screen(text: str) -> bool:
-    """Whether a text has any word or date that `find` looks for, in whichever of its languages."""
+def may_contain_time(text: str) -> bool:
+    """Whether a text has any word or date that `find` looks for, in any of `LANGUAGES`."""
     return not _SCREEN_WORDS.isdisjoint(re.findall(r"\w+", text.lower())) or bool(_SCREEN_DIGITS.search(text))
 
 
-def find(text: str, now: datetime, language: str) -> list[Found]:
-    """The time expressions of a text in one of `LANGUAGES`."""
+def find(text: str, now: datetime, language: str) -> list[Expression]:
+    """Find the time expressions of a text in one of `LANGUAGES`."""
     found = []
     for match in _PATTERNS[language].finditer(text.replace("’", "'")):
         values = dict(pair.split("=") for pair in _WORDS[language].numbers.split())
@@ -134,10 +137,10 @@ def find(text: str, now: datetime, language: str) -> list[Found]:
         unit = "hour" if read.period == "time" else cast(cal.Unit, read.period)
         relative = bool(match["near"] or match["ago"]) or not re.search(r"\d{4}", match[0])
         try:
-            span = cal.holding(read.date_obj.replace(tzinfo=None), "day" if match["near"] else unit)
+            span = cal.unit_at(read.date_obj.replace(tzinfo=None), "day" if match["near"] else unit)
         except (ValueError, OverflowError):
             continue
-        found.append(Found(match.start(), match.end(), span, relative=relative))
+        found.append(Expression(match.start(), match.end(), span, relative=relative))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reme_core.ops.results import MAX_ERROR, error_in, is_output
+from reme_core.flows.tool_output import MAX_ERROR, error_in, is_output
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from reme_core.models import ModelCall, Tool
 from reme_core.models.dashscope import DashScopeChat
 from reme_core.models.endpoint import Endpoint
 from reme_core.models.openai_chat import OpenAIChat
-from reme_core.schema import Message, ToolCall
+from reme_core.types import Message, ToolCall
 from tests.loopback import Loopback, tool_call
 
 KEY = "sk-loopback-secret"
@@ -109,7 +109,7 @@ async def test_dashscope_does_not_think_unless_told_to(loopback: Loopback):
 
 async def test_a_structured_answer_is_asked_for_by_schema(loopback: Loopback, chat: OpenAIChat):
     loopback.chat({"facts": [{"text": "Ada drinks tea"}]})
-    assert await chat.structured(ASK, Facts) == Facts(facts=[Fact(text="Ada drinks tea")])
+    assert await chat.complete_as(ASK, Facts) == Facts(facts=[Fact(text="Ada drinks tea")])
     form = loopback.bodies()[0]["response_format"]
     assert form["type"] == "json_schema"
     assert form["json_schema"]["schema"] == Facts.model_json_schema()
@@ -125,18 +125,18 @@ async def test_an_unsupported_form_falls_back_and_is_remembered(
 ):
     loopback.refuses = refused
     loopback.chat({"facts": []})
-    assert await chat.structured(ASK, Facts) == Facts(facts=[])
+    assert await chat.complete_as(ASK, Facts) == Facts(facts=[])
     assert len(loopback.requests) == requests
     assert chat.json_mode == mode
     assert '"facts"' in loopback.bodies()[-1]["messages"][-1]["content"]
-    await chat.structured(ASK, Facts)
+    await chat.complete_as(ASK, Facts)
     assert len(loopback.requests) == requests + 1
 
 
 async def test_a_request_refused_in_every_form_teaches_nothing_about_forms(loopback: Loopback, chat: OpenAIChat):
     loopback.fail(400, times=3, message="context length exceeded")
     with pytest.raises(ModelError, match="context length exceeded"):
-        await chat.structured(ASK, Facts)
+        await chat.complete_as(ASK, Facts)
     assert chat.json_mode == "json_schema"
 
 
@@ -150,7 +150,7 @@ async def test_a_request_refused_in_every_form_teaches_nothing_about_forms(loopb
 )
 async def test_sloppy_answers_are_read(loopback: Loopback, chat: OpenAIChat, reply: str):
     loopback.chat({"content": reply})
-    assert await chat.structured(ASK, Facts) == Facts(facts=[Fact(text="tea")])
+    assert await chat.complete_as(ASK, Facts) == Facts(facts=[Fact(text="tea")])
     assert len(loopback.requests) == 1
 
 
@@ -158,7 +158,7 @@ async def test_an_unfit_answer_is_corrected_once_with_the_reason(
     loopback: Loopback, watched: OpenAIChat, calls: list[ModelCall]
 ):
     loopback.chat('{"facts": [{"score": "high"}]}', {"facts": [{"text": "tea"}]})
-    assert await watched.structured(ASK, Facts, purpose="extract") == Facts(facts=[Fact(text="tea")])
+    assert await watched.complete_as(ASK, Facts, purpose="extract") == Facts(facts=[Fact(text="tea")])
     echo, request = loopback.bodies()[1]["messages"][1:]
     assert echo == {"role": "assistant", "content": '{"facts": [{"score": "high"}]}'}
     assert "facts.0.text: Field required" in request["content"]
@@ -171,7 +171,7 @@ async def test_an_answer_that_stays_unfit_raises_and_is_logged_with_its_text(
 ):
     loopback.chat(reply)
     with pytest.raises(ModelAnswerError) as caught:
-        await watched.structured(ASK, Facts)
+        await watched.complete_as(ASK, Facts)
     text = reply if isinstance(reply, str) else ""
     assert caught.value.raw == text
     assert [(call.ok, call.raw) for call in calls] == [(False, text)] * 2

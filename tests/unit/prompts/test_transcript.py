@@ -6,13 +6,13 @@ import doctest
 
 import pytest
 
-from reme_core.ops import identity
-from reme_core.ops.identity import episode_id, identified
-from reme_core.ops.transcript import condense, language, said, transcript
-from reme_core.schema import Message, Trajectory
-from reme_core.text import fence
-from reme_core.text.budget import count_tokens
-from reme_core.text.fence import NOTE, fenced, without_notes
+from reme_core import ids
+from reme_core.ids import episode_id, with_ids
+from reme_core.prompts import fence
+from reme_core.prompts.budget import count_tokens
+from reme_core.prompts.fence import NOTE, fenced, without_notes
+from reme_core.prompts.transcript import condense, language, said, transcript
+from reme_core.types import Message, Trajectory
 
 
 def test_system_prompts_notes_and_thoughts_are_left_out() -> None:
@@ -99,19 +99,19 @@ def test_ids_follow_from_what_was_said() -> None:
     def conversation() -> list[Message]:
         return [Message(content="a"), Message(role="assistant", content="b"), Message(content="a")]
 
-    first, second = identified(conversation()), identified(conversation())
+    first, second = with_ids(conversation()), with_ids(conversation())
     assert [m.message_id for m in first] == [m.message_id for m in second]
     assert len({m.message_id for m in first}) == 3, "the same words in another place are another message"
-    assert [m.message_id for m in identified(conversation(), "other task")] != [m.message_id for m in first]
-    assert identified([Message(content="a", message_id="mine")])[0].message_id == "mine"
+    assert [m.message_id for m in with_ids(conversation(), "other task")] != [m.message_id for m in first]
+    assert with_ids([Message(content="a", message_id="mine")])[0].message_id == "mine"
 
 
 def test_an_attempt_is_known_by_its_score_too() -> None:
-    messages = identified([Message(content="a")])
+    messages = with_ids([Message(content="a")])
     good, bad = (Trajectory(task_id="t", messages=messages, score=score) for score in (1.0, 0.0))
     assert episode_id(good) != episode_id(bad)
     assert episode_id(Trajectory(messages=messages, metadata={"episode_id": "e7"})) == "e7"
 
 
 def test_the_examples_run() -> None:
-    assert doctest.testmod(fence).failed == doctest.testmod(identity).failed == 0
+    assert doctest.testmod(fence).failed == doctest.testmod(ids).failed == 0

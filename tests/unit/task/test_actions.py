@@ -6,9 +6,9 @@ import doctest
 import json
 from typing import Any
 
-from reme_core.ops.task import actions
-from reme_core.ops.task.actions import actions_of, fixes_of, loops_of, path_of, shown, unresolved_of
-from reme_core.schema import Message
+from reme_core.task import actions
+from reme_core.task.actions import actions_of, fixes_of, format_arguments, path_of, repeated_calls, unresolved_errors
+from reme_core.types import Message
 
 
 def call(tool: str, call_id: str = "", **arguments: Any) -> Message:
@@ -69,26 +69,26 @@ def test_an_error_that_a_later_call_got_past_is_a_fix() -> None:
     (fix,) = fixes_of(found)
     assert fix.failed.arguments == {"q": "y"}, "the last failing call tells best what changed"
     assert [action.tool for action in fix.between] == ["login"]
-    assert unresolved_of(found) == []
+    assert unresolved_errors(found) == []
 
 
 def test_an_error_at_the_end_is_unresolved_even_if_the_tool_worked_before() -> None:
     messages = [call("find", q="x"), result("found"), call("find", q="z"), result("Error: gone")]
     found = actions_of(messages)
-    assert [action.error for action in unresolved_of(found)] == ["Error: gone"]
+    assert [action.error for action in unresolved_errors(found)] == ["Error: gone"]
     assert fixes_of(found) == []
 
 
 def test_a_call_that_is_repeated_without_effect_is_a_loop() -> None:
     messages = [m for _ in range(4) for m in (call("step", d="left"), result("wall"))]
-    ((action, count),) = loops_of(actions_of(messages))
+    ((action, count),) = repeated_calls(actions_of(messages))
     assert (action.tool, count) == ("step", 4)
-    assert loops_of(actions_of(messages[:4])) == []
+    assert repeated_calls(actions_of(messages[:4])) == []
 
 
 def test_calls_with_changing_results_are_no_loop() -> None:
     messages = [m for n in range(4) for m in (call("step", d="left"), result(f"at {n}"))]
-    assert loops_of(actions_of(messages)) == []
+    assert repeated_calls(actions_of(messages)) == []
 
 
 def test_a_path_leaves_out_what_failed() -> None:
@@ -97,7 +97,8 @@ def test_a_path_leaves_out_what_failed() -> None:
 
 
 def test_secrets_are_not_shown() -> None:
-    text = shown({"user": "ann", "password": "hunter2", "access_token": "t0k", "api_key": "k", "密码": "1234"})
+    secrets = {"user": "ann", "password": "hunter2", "access_token": "t0k", "api_key": "k", "密码": "1234"}
+    text = format_arguments(secrets)
     assert text == 'user="ann", password=…, access_token=…, api_key=…, 密码=…'
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import get_type_hints
 
-from reme_core.turn import TurnMemory
-from reme_core.turn_calls import OWN_TOOLS
-from reme_core.turn_options import TurnOptions
-from reme_core.turn_tools import MemoryTools
+from reme_core.turn import OWN_TOOLS, MemoryTools, TurnMemory, TurnOptions
 
 
 def test_they_have_the_names_and_types_of_the_parameters() -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reme_core.schema import Message, ToolCall
-from reme_core.spool import Entry, Spool, storable
-from reme_core.tool_call import ToolCallResult
+from reme_core.tools.types import ToolCallResult
+from reme_core.turn.outbox_file import Entry, Spool, sanitise
+from reme_core.types import Message, ToolCall
 
 
 def entry(text: str, workspace: str = "alice") -> Entry:
@@ -23,7 +23,7 @@ def entry(text: str, workspace: str = "alice") -> Entry:
 
 
 def texts(spool: Spool) -> list[str]:
-    return [message.content for waiting in spool.waiting() for message in waiting.messages]
+    return [message.content for waiting in spool.entries() for message in waiting.messages]
 
 
 def test_what_is_kept_is_found_by_another_process(tmp_path: Path) -> None:
@@ -33,9 +33,9 @@ def test_what_is_kept_is_found_by_another_process(tmp_path: Path) -> None:
     first.keep()
     first.put(entry("never kept"))
     second = Spool(path)
-    assert second.waits, "a spool that has not looked yet cannot say that nothing waits"
+    assert second.has_entries, "a spool that has not looked yet cannot say that nothing waits"
     assert texts(second) == ["one"]
-    [found] = second.waiting()
+    [found] = second.entries()
     assert found.workspace == "alice"
     assert found.messages[0].message_id == "id of one"
 
@@ -45,11 +45,11 @@ def test_what_was_delivered_is_gone_for_everybody(tmp_path: Path) -> None:
     spool.put(entry("one"))
     spool.put(entry("two"))
     spool.keep()
-    spool.done([spool.waiting()[0].entry_id])
+    spool.remove([spool.entries()[0].entry_id])
     assert texts(spool) == ["two"]
     assert texts(Spool(spool.path)) == ["two"]
-    spool.done([waiting.entry_id for waiting in spool.waiting()])
-    assert not spool.waits
+    spool.remove([waiting.entry_id for waiting in spool.entries()])
+    assert not spool.has_entries
 
 
 def test_entries_come_in_the_order_in_which_they_were_put(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_any_message_becomes_one_that_can_be_stored() -> None:
         tool_calls=[ToolCall(name="f\x00", arguments="{}")],
         metadata={"score": np.float32(0.5), "nan": float("nan"), "of": {1, 2}, "what": object},
     )
-    stored = storable(message)
+    stored = sanitise(message)
     assert stored.content == "ab?"
     assert stored.author == "x"
     assert stored.tool_calls[0].name == "f"
@@ -155,8 +155,8 @@ def test_a_closed_spool_opens_again_and_leaves_one_file(tmp_path: Path) -> None:
 FORKED = """
 import os, sys
 from pathlib import Path
-from reme_core.schema import Message
-from reme_core.spool import Entry, Spool
+from reme_core.types import Message
+from reme_core.turn.outbox_file import Entry, Spool
 
 spool = Spool(Path(sys.argv[1]))
 for name in ("before", "parent's"):
@@ -183,5 +183,5 @@ def test_calls_of_tools_wait_as_messages_do(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "x.sqlite3")
     spool.put(Entry("alice", calls=[call]))
     spool.keep()
-    [found] = Spool(spool.path).waiting()
+    [found] = Spool(spool.path).entries()
     assert (found.messages, found.calls) == ([], [call])

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from reme_core.delivery import Delta
-from reme_core.schema import Message, ToolCall
-from reme_core.tool_call import ToolCallResult
-from reme_core.turn_calls import OWN_TOOLS, calls_in, watched
+from reme_core.tools.types import ToolCallResult
+from reme_core.turn import OWN_TOOLS, calls_in, observe_call
+from reme_core.turn.outbox import Deduplicator
+from reme_core.types import Message, ToolCall
 
 
 class Kept:
@@ -78,8 +78,8 @@ def test_the_same_messages_make_the_same_calls_and_other_messages_others() -> No
 
 def test_a_call_that_is_watched_is_timed_and_told() -> None:
     kept = Kept()
-    with watched(kept, "clock", {"city": "Lisbon"}, "s", "1") as running:
-        running.gave("noon", success=True)
+    with observe_call(kept, "clock", {"city": "Lisbon"}, "s", "1") as running:
+        running.finish("noon", success=True)
     [call] = kept.calls
     assert (call.tool_name, call.input, call.output, call.success) == ("clock", {"city": "Lisbon"}, "noon", True)
     assert call.time_cost is not None
@@ -88,7 +88,7 @@ def test_a_call_that_is_watched_is_timed_and_told() -> None:
 
 def test_an_error_is_a_failure_and_is_not_swallowed() -> None:
     kept = Kept()
-    with pytest.raises(ValueError, match="broken"), watched(kept, "clock", "{}"):
+    with pytest.raises(ValueError, match="broken"), observe_call(kept, "clock", "{}"):
         raise ValueError("broken")
     assert [(call.success, call.output) for call in kept.calls] == [(False, "ValueError: broken")]
 
@@ -96,24 +96,24 @@ def test_an_error_is_a_failure_and_is_not_swallowed() -> None:
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), GeneratorExit(), KeyError("the framework interrupts")])
 def test_a_call_that_is_broken_off_is_neither_success_nor_failure(error: BaseException) -> None:
     kept = Kept()
-    with contextlib.suppress(type(error)), watched(kept, "clock", {}, passing=(KeyError,)):
+    with contextlib.suppress(type(error)), observe_call(kept, "clock", {}, interrupts=(KeyError,)):
         raise error
     assert kept.calls == []
 
 
 def test_each_attempt_counts_and_a_replay_does_not() -> None:
-    delta, kept = Delta(), Kept()
+    delta, kept = Deduplicator(), Kept()
     for output, success in (("no network", False), ("noon", True), ("noon", True)):
-        with watched(kept, "clock", {}, "session", "message", "call-1") as running:
-            running.gave(output, success=success)
-    assert [call.output for call in delta.of_calls(kept.calls[:2])] == ["no network", "noon"]
-    assert delta.of_calls(kept.calls[2:]) == []
+        with observe_call(kept, "clock", {}, "session", "message", "call-1") as running:
+            running.finish(output, success=success)
+    assert [call.output for call in delta.new_calls(kept.calls[:2])] == ["no network", "noon"]
+    assert delta.new_calls(kept.calls[2:]) == []
 
 
 def test_what_no_database_can_hold_is_cleaned() -> None:
     kept = Kept()
-    with watched(kept, "clock", {"when": object, "x": float("nan")}) as running:
-        running.gave("a\x00b\ud800")
+    with observe_call(kept, "clock", {"when": object, "x": float("nan")}) as running:
+        running.finish("a\x00b\ud800")
     [call] = kept.calls
     assert call.output == "ab?"
     assert call.input["x"] is None
@@ -121,4 +121,4 @@ def test_what_no_database_can_hold_is_cleaned() -> None:
 
 def test_the_memory_tools_are_no_experience() -> None:
     calls = [ToolCallResult(tool_name=name, output="ok") for name in (*sorted(OWN_TOOLS), "clock")]
-    assert [call.tool_name for call in Delta().of_calls(calls)] == ["clock"]
+    assert [call.tool_name for call in Deduplicator().new_calls(calls)] == ["clock"]

@@ -1,1 +1,0 @@
--- Comments change nothing that an older release reads: those on views and on the queue's tables go with them.

@@ -1,0 +1,7 @@
+-- The role stays, since other databases of the cluster may use it.
+drop function reme.remove_wordings(jsonb, text[]);
+drop function reme.remove_wordings(text[], text[]);
+drop function reme.remove_wordings(text, text[]);
+drop table reme.memory_history, reme.memory_source, reme.memory, reme.workspace;
+drop function reme.write_memory_history;
+drop sequence reme.document_id;

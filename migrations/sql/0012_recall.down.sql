@@ -1,0 +1,4 @@
+drop table reme.model_call, reme.retrieval_hit, reme.retrieval, reme.corpus_statistic, reme.posting;
+drop trigger memory_embedding on reme.memory;
+drop function reme.sync_embedding;
+drop table reme.embedding, reme.embedding_model;

@@ -1,0 +1,106 @@
+"""The library's own event loop, in a thread of its own: one in a process, for all that is open.
+
+Everything that talks to the database runs there, so that a transaction never depends on a loop of the application,
+which may stand still: in a blocking call, in a debugger, in a long computation. Synchronous and asynchronous code
+reach it alike, from any thread and from any loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, Self, TypeVar
+
+from reme_core.errors import ReMeError
+
+R = TypeVar("R")
+
+_lock = threading.Lock()
+_portals: dict[str, Portal] = {}
+_of_parents: list[dict[str, Portal]] = []
+
+
+class Portal:
+    """The way into an event loop from any thread and from any other loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+
+    @classmethod
+    def start(cls, name: str) -> Self:
+        """One into a new loop, in a daemon thread of this name that runs until the program ends."""
+        loop = asyncio.new_event_loop()
+
+        def run() -> None:
+            asyncio.set_event_loop(loop)
+            loop.run_forever()
+
+        threading.Thread(target=run, name=name, daemon=True).start()
+        return cls(loop)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the caller runs in this loop."""
+        try:
+            return asyncio.get_running_loop() is self.loop
+        except RuntimeError:
+            return False
+
+    def submit(self, work: Coroutine[Any, Any, R]) -> Future[R]:
+        """Start a coroutine in the loop, with the caller's context variables, and return at once."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+    def wait(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine and block until it ends.
+
+        Raises:
+            ReMeError: The caller runs in this loop, which would wait for itself.
+        """
+        if self.is_here:
+            work.close()
+            raise ReMeError("a blocking call was made in the event loop that has to carry it out; await the method")
+        future = self.submit(work)
+        try:
+            return future.result()
+        except BaseException:
+            # Ctrl-C above all: what nobody waits for any more is cancelled, and rolled back.
+            future.cancel()
+            raise
+
+    async def run(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine and await its end from another loop; cancelling the caller cancels it."""
+        if self.is_here:
+            return await work
+        return await asyncio.wrap_future(self.submit(work))
+
+
+def portal() -> Portal:
+    """The portal in which everything runs that talks to the database; made at the first call."""
+    return _portal("reme")
+
+
+def callers_portal() -> Portal:
+    """A second one, for coroutines of callers that do not await. What stops it holds up no transaction."""
+    return _portal("reme-callers")
+
+
+def _portal(name: str) -> Portal:
+    with _lock:
+        if name not in _portals:
+            _portals[name] = Portal.start(name)
+        return _portals[name]
+
+
+def _start_afresh() -> None:
+    """In a forked child there are no such threads. The parent's are kept, since to end them would reach its files."""
+    global _lock, _portals  # noqa: PLW0603 - there is one set of them in a process
+    _lock = threading.Lock()
+    _of_parents.append(_portals)
+    _portals = {}
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_afresh)

@@ -1,0 +1,274 @@
+"""`AsyncReMe`: memory for agents, for code that awaits; and the connection that it shares with its blocking twin.
+
+Nothing is implemented here. An `Engine` runs in the library's own event loop (`_portal`), and every method hands its
+call over to it. So a transaction goes on while the caller's loop stands still, and one `AsyncReMe` serves any number of
+event loops and threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import weakref
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+
+from reme_core._portal import Portal, portal
+from reme_core.engine import Engine, settings_with
+from reme_core.episodes.api import Episodes
+from reme_core.errors import ReMeError
+from reme_core.jobs.queue import Background
+from reme_core.settings import Settings
+from reme_core.store.items import Items
+from reme_core.store.memories import Memories
+from reme_core.store.workspaces import Workspaces
+from reme_core.tools.api import Tools
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+Work = Callable[[Engine], Coroutine[Any, Any, R]]
+"""What is to be done with an open engine, in its own event loop."""
+
+_of_parents: list[Any] = []
+
+
+class Connection:
+    """One engine in the library's event loop, opened when it is first used and shared by all that hold this.
+
+    In a forked child it opens anew: threads did not come along, and the connections are the parent's.
+    """
+
+    def __init__(self, settings: Settings, make: Callable[[Settings], Engine] = Engine) -> None:
+        self.settings = settings
+        self._make = make
+        self._given: Portal | None = None
+        self._portal: Portal | None = None
+        self._opening: asyncio.Task[Engine] | None = None
+        self._closed = False
+        self._finalizer: weakref.finalize[..., Any] | None = None
+
+    @classmethod
+    def of(cls, engine: Engine) -> Self:
+        """One to an engine that is open in the running event loop; what is done with it is done there."""
+        connection = cls(engine.settings)
+        connection._given = connection._portal = Portal(asyncio.get_running_loop())
+        connection._opening = asyncio.get_running_loop().create_task(engine.open())
+        return connection
+
+    @property
+    def portal(self) -> Portal:
+        """The way into the event loop of the engine."""
+        return self._given or portal()
+
+    def wait(self, work: Work[R]) -> R:
+        """Do something with the engine and block until it is done.
+
+        Raises:
+            ReMeError: It was closed; or the caller stands in the library's own event loop.
+        """
+        return self.portal.wait(self._do(work))
+
+    async def run(self, work: Work[R]) -> R:
+        """Do something with the engine and await its end, from any event loop; cancelling the caller cancels it.
+
+        Raises:
+            ReMeError: It was closed.
+        """
+        return await self.portal.run(self._do(work))
+
+    async def open(self) -> None:
+        """Open the engine now, if it is not open; one that was closed opens again."""
+        self._closed = False
+        await self.portal.run(self._do(_do_nothing))
+
+    async def close(self) -> None:
+        """Close the engine, if it is open; afterwards every use but `open` is an error. Closing twice is fine."""
+        self._closed = True
+        await self.portal.run(self._end())
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    async def _do(self, work: Work[R]) -> R:
+        return await work(await self.engine())
+
+    async def engine(self) -> Engine:
+        """The open engine, for code that runs in the library's event loop.
+
+        Raises:
+            ReMeError: The connection was closed.
+            DatabaseUnavailableError: The database cannot be reached. The next use tries again.
+            SchemaError: The database is not fit for use.
+        """
+        if self._closed:
+            raise ReMeError("this ReMe has been closed; make a new one with ReMe() or AsyncReMe()")
+        if self._portal is not self.portal:
+            if self._opening is not None:
+                # To clean up what the parent left would close its connections under its feet.
+                _of_parents.append((self._opening, self._finalizer))
+            self._portal, self._opening = self.portal, None
+        if self._opening is None or (self._opening.done() and _has_failed(self._opening)):
+            self._opening = asyncio.get_running_loop().create_task(self._make(self.settings).open())
+            self._finalizer = weakref.finalize(self, _close_forgotten, self._portal, self._opening)
+        # Whoever gives up waiting does not stop an opening that others wait for too.
+        return await asyncio.shield(self._opening)
+
+    async def _end(self) -> None:
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        opening, self._opening = self._opening, None
+        if opening is not None and self._portal is self.portal:
+            await _close(opening)
+
+
+async def _do_nothing(_engine: Engine) -> None:
+    pass
+
+
+def _has_failed(opening: asyncio.Task[Engine]) -> bool:
+    return opening.cancelled() or opening.exception() is not None
+
+
+async def _close(opening: asyncio.Task[Engine]) -> None:
+    await asyncio.wait([opening])
+    if not _has_failed(opening):  # of one that has, whoever asked for it was told
+        await opening.result().aclose()
+
+
+def _close_forgotten(owner: Portal, opening: asyncio.Task[Engine]) -> None:
+    """Close the engine of a connection that was garbage collected, or is open when the program ends."""
+    if owner is not portal():
+        return
+    if owner.is_here:  # the garbage collector may run in any thread, and this one cannot wait for itself
+        owner.submit(_close(opening))
+    else:
+        owner.wait(_close(opening))
+
+
+class Facade:
+    """Hands calls over to an engine, or to one part of it."""
+
+    def __init__(self, connection: Connection, part: Callable[[Engine], Any] = lambda engine: engine) -> None:
+        self.connection = connection
+        self._part = part
+
+
+def awaitable(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
+    """Make the twin of an engine's coroutine method that can be awaited in any event loop."""
+
+    @wraps(method)
+    async def twin(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self.connection.run(lambda engine: method(self._part(engine), *args, **kwargs))
+
+    return twin
+
+
+def awaitable_part(kind: type[T], connection: Connection, part: Callable[[Engine], T]) -> T:
+    """A part of the engine with the public coroutine methods of its class, for any event loop."""
+    methods = {
+        name: awaitable(method)
+        for name, method in inspect.getmembers(kind, inspect.iscoroutinefunction)
+        if not name.startswith("_")
+    }
+    return cast(T, type(kind.__name__, (Facade,), methods)(connection, part))
+
+
+class AsyncReMe(Facade):
+    """Long-term memory on Postgres.
+
+    ```python
+    async with AsyncReMe() as reme:
+        await reme.memories.add("alice", "She drinks her coffee black.")
+        recollection = await reme.recall("alice", "How does she like her coffee?")
+        print(recollection.hits[0].content)
+    ```
+
+    One may be shared by any number of tasks, threads and event loops. It opens when it is first used; `aclose` it, or
+    leave the `async with` block. One that is forgotten is closed when the program ends.
+
+    Attributes:
+        memories: Adding, reading, changing, deleting and explaining single memories.
+        workspaces: Listing, loading, dumping, copying, clearing and moving whole workspaces.
+        episodes: Scored attempts, and what they taught.
+        tools: Calls of tools, and guidance for the next ones.
+        items: JSON values that programs put and get under a key of their own.
+        background: The queue of background work.
+        settings: What it was opened with.
+    """
+
+    def __init__(self, settings: Settings | None = None, **overrides: Any) -> None:
+        """Say what to open.
+
+        Args:
+            settings: Everything that can be set; default is `Settings.load()`, which reads the environment. With
+                nothing set, the embedded Postgres and the offline embedding model serve.
+            overrides: Single settings, such as `database_url="postgresql://…"` or `data_dir=path`.
+        """
+        self._connect(Connection(settings_with(settings, overrides)))
+
+    @classmethod
+    def share(cls, other: Facade) -> Self:
+        """One over the connection of another `AsyncReMe` or `ReMe`; closing either closes both."""
+        return cls._over(other.connection)
+
+    @classmethod
+    def of(cls, engine: Engine) -> Self:
+        """One over an engine that is open in the running event loop."""
+        return cls._over(Connection.of(engine))
+
+    @classmethod
+    def _over(cls, connection: Connection) -> Self:
+        reme = cls.__new__(cls)
+        reme._connect(connection)
+        return reme
+
+    def _connect(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self.settings = connection.settings
+        self.memories = awaitable_part(Memories, connection, lambda engine: engine.memories)
+        self.workspaces = awaitable_part(Workspaces, connection, lambda engine: engine.workspaces)
+        self.episodes = awaitable_part(Episodes, connection, lambda engine: engine.episodes)
+        self.tools = awaitable_part(Tools, connection, lambda engine: engine.tools)
+        self.items = awaitable_part(Items, connection, lambda engine: engine.items)
+        self.background = awaitable_part(Background, connection, lambda engine: engine.background)
+
+    recall = awaitable(Engine.recall)
+    record = awaitable(Engine.record)
+    messages = awaitable(Engine.messages)
+    erase_messages = awaitable(Engine.erase_messages)
+    summarise = awaitable(Engine.summarise)
+    reflect = awaitable(Engine.reflect)
+    execute = awaitable(Engine.execute)
+    retrieve = awaitable(Engine.retrieve)
+    get_profile = awaitable(Engine.get_profile)
+
+    async def open(self) -> Self:
+        """Connect now rather than at the first use, starting the embedded server where no database is named.
+
+        Raises:
+            ConfigurationError: The settings name an op, a parameter or a model that there is not.
+            DatabaseUnavailableError: No connection to the named database.
+            SchemaError: It is not at this version's schema, or lacks pgvector.
+        """
+        await self.connection.open()
+        return self
+
+    async def aclose(self) -> None:
+        """Finish what runs in the background, write the logs, and give all connections back. Closing twice is fine."""
+        await self.connection.close()
+
+    async def __aenter__(self) -> Self:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,290 @@
+"""MemoryScope's way from messages to memories, by a chat model, an op a step; without a model they do nothing.
+
+    take_in >> info_filter >> get_observation >> contra_repeat          (and `long_contra_repeat` in `reflect`)
+
+`read_conversation` does all of it in one reading; these are for flows that are written in MemoryScope's ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+import numpy as np
+from pydantic import BaseModel, Field
+
+from reme_core.compat.memoryscope_forgetting import MOST, is_about, said_at, tell
+from reme_core.flows.deps import Deps
+from reme_core.flows.registry import op
+from reme_core.flows.state import Internal
+from reme_core.ids import stable_id
+from reme_core.models import ChatModel
+from reme_core.personal.filter import statements
+from reme_core.personal.grounding import NO_EVIDENCE, VALUE, invented
+from reme_core.personal.nearby import READ, STATED, embed, nearest, person_of, subject_of
+from reme_core.personal.state import PersonalState
+from reme_core.prompts import phrase, prompt
+from reme_core.prompts.fence import fenced
+from reme_core.prompts.transcript import condense, language
+from reme_core.store.change import Change, Close
+from reme_core.store.filters import Filters
+from reme_core.text.timex import dated, validity
+from reme_core.types import Kind, Memory, Message, Source
+
+_BATCH: Final = 30
+"""Messages, or statements, that one question to the model is about."""
+_ANSWER_TOKENS: Final = 1_500
+_COMPARED: Final = "compared"
+"""Marks statements that a model has been asked about, so that no pair is put to it twice."""
+
+Relation = Literal["same", "contained", "fuller", "contradicts", "none"]
+
+
+class ExtractionState(PersonalState):
+    """A conversation on its way through MemoryScope's ops."""
+
+    heard: Internal[list[Message]] = Field(default_factory=list)
+    """Of the messages that wait, those in which people may have said something about themselves."""
+    drafts: Internal[list[Memory]] = Field(default_factory=list)
+    """Observations that are not stored yet."""
+
+
+class _Score(BaseModel):
+    number: int = Field(description="The number of the message")
+    score: int = Field(description="0 nothing about the person, 1 fiction or guess, 2 general, 3 explicit", ge=0, le=3)
+
+
+class _Scores(BaseModel):
+    scores: list[_Score]
+
+
+class _Observation(BaseModel):
+    evidence: list[int] = Field(description="The numbers of the messages it rests on")
+    content: str = Field(description="One statement about the person, in the language of the messages")
+
+
+class _Observations(BaseModel):
+    observations: list[_Observation]
+
+
+class _Judgement(BaseModel):
+    new: int = Field(description="The number of the newer statement")
+    old: int = Field(description="The number of the older statement")
+    about: str = Field("", description="What both speak of, in one to three words")
+    relation: Relation
+
+
+class _Judgements(BaseModel):
+    relations: list[_Judgement]
+
+
+@op(reads={"waiting"}, uses={"context"}, writes={"heard"})
+async def info_filter(
+    state: ExtractionState, deps: Deps, *, preserved_scores: tuple[int, ...] = (2, 3), keep_characters: int = 100
+) -> None:
+    """Keep the messages in which people say something about themselves, as the model scores them.
+
+    Args:
+        state: Reads `waiting` and `context`.
+        deps: Uses `chat`.
+        preserved_scores: 0 nothing about the person, 1 fiction or guess, 2 general or to be inferred, 3 explicit.
+        keep_characters: How much of the beginning and of the end of a message is shown.
+    """
+    told, _ = statements(state.context, state.waiting)
+    state.heard = []
+    for at in range(0, len(told) if deps.chat is not None else 0, _BATCH):
+        batch = told[at : at + _BATCH]
+        lines = [f"[{number}] {_shortened(m.content, keep_characters)}" for number, m in enumerate(batch, 1)]
+        request = prompt(
+            "personal/info_filter",
+            language(deps.language, batch),
+            messages=fenced("\n".join(lines), "messages"),
+            count=len(batch),
+        )
+        assert deps.chat is not None
+        answer = await deps.chat.complete_as(request, _Scores, purpose="info_filter", max_tokens=_ANSWER_TOKENS)
+        scores = {scored.number: scored.score for scored in answer.scores}
+        # A message that the model forgot is looked at: extraction decides.
+        state.heard += [m for number, m in enumerate(batch, 1) if scores.get(number, 2) in preserved_scores]
+    state.report["heard"] = len(state.heard)
+
+
+@op(reads={"heard"}, uses={"user_name"}, writes={"drafts"}, aliases=("get_observation_with_time",))
+async def get_observation(state: ExtractionState, deps: Deps) -> None:
+    """Draw observations from what was heard; times are reckoned from when each message was sent."""
+    refused: list[dict[str, str]] = state.report.setdefault("refused", [])
+    by_subject: dict[str, list[Message]] = {}
+    for message in state.heard:
+        by_subject.setdefault(subject_of(message, state.user_name), []).append(message)
+    for subject, own in by_subject.items():
+        for at in range(0, len(own) if deps.chat is not None else 0, _BATCH):
+            assert deps.chat is not None
+            state.drafts += await _observed(own[at : at + _BATCH], subject, deps, deps.chat, refused)
+
+
+@op(reads={"waiting", "drafts"}, writes={"memories", "closing", "update_result"})
+async def contra_repeat(state: ExtractionState, deps: Deps, *, neighbours: int = 5) -> None:
+    """Store observations; the model says which stored ones they repeat or contradict.
+
+    Args:
+        state: Reads `drafts`, and `waiting`, whose messages count as summarised.
+        deps: Uses `chat` and `memories`.
+        neighbours: Stored statements that one observation is compared with.
+    """
+    if deps.chat is None:
+        return
+    version = await deps.memories.version(state.workspace_id)
+    drafts = list({draft.memory_id: draft for draft in state.drafts}.values())
+    contents = [draft.content for draft in drafts]
+    vectors = await embed(state.workspace_id, contents, deps)
+    hits = await nearest(state.workspace_id, contents, vectors, deps, limit=neighbours)
+    pairs = {draft.memory_id: [hit.memory for hit in found] for draft, found in zip(drafts, hits, strict=True)}
+    judged = await _judge(pairs, {draft.memory_id: draft for draft in drafts}, deps, deps.chat)
+    change = Change(summarised=[m.message_id for m in state.waiting], expected_version=version)
+    _lay_beside(drafts, pairs, judged, change)
+    if change.summarised:
+        await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="said in a conversation")
+    tell(state, change)
+
+
+@op(uses={"user_name"}, writes={"memories", "closing", "update_result"})
+async def long_contra_repeat(state: PersonalState, deps: Deps, *, similarity: float = 0.5, neighbours: int = 3) -> None:
+    """Close what was contradicted or repeated over months, as the model says of each statement's nearest older ones.
+
+    Args:
+        state: Reads `user_name`.
+        deps: Uses `memories` and `chat`.
+        similarity: The least cosine similarity at which the model is asked about a pair (MemoryScope's 0.5).
+        neighbours: Older statements that one statement is compared with.
+    """
+    if deps.chat is None:
+        return
+    version = await deps.memories.version(state.workspace_id)
+    stored = await deps.memories.list(state.workspace_id, Filters(kinds=STATED), limit=MOST)
+    ordered = sorted((m for m in stored if is_about(m, state)), key=said_at)
+    vectors = await embed(state.workspace_id, [m.content for m in ordered], deps)
+    likeness = np.tril(vectors @ vectors.T, -1)
+    pairs = {
+        newer.memory_id: [
+            ordered[i]
+            for i in np.argsort(-row)[:neighbours]
+            if row[i] >= similarity and not (_is_compared(newer) and _is_compared(ordered[i]))
+        ]
+        for newer, row in zip(ordered, likeness, strict=True)
+    }
+    judged = await _judge(pairs, {m.memory_id: m for m in ordered}, deps, deps.chat)
+    change = Change(expected_version=version)
+    change.close = list({close.memory_id: close for close in _closings(pairs, judged)}.values())
+    change.annotate = {m.memory_id: {_COMPARED: True} for m in ordered if not _is_compared(m)}
+    if change.close or change.annotate:
+        await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="contradicted or repeated")
+    tell(state, change)
+
+
+async def _observed(
+    messages: Sequence[Message], subject: str, deps: Deps, chat: ChatModel, refused: list[dict[str, str]]
+) -> list[Memory]:
+    speech = language(deps.language, messages)
+    person = person_of(subject) or phrase("person", speech)
+    lines = [f"[{n}] ({m.sent_at:%Y-%m-%d}) {condense(m.content, 1_500)}" for n, m in enumerate(messages, 1)]
+    request = prompt("personal/get_observation", speech, messages=fenced("\n".join(lines), "messages"), person=person)
+    answer = await chat.complete_as(request, _Observations, purpose="get_observation", max_tokens=_ANSWER_TOKENS)
+    found = []
+    for seen in answer.observations:
+        evidence = [messages[n - 1] for n in dict.fromkeys(seen.evidence) if 0 < n <= len(messages)]
+        content = seen.content.strip()
+        if not evidence or not content:
+            refused.append({"operation": content, "reason": NO_EVIDENCE})
+        elif invented(content, evidence, [person], deps.settings.timezone):
+            refused.append({"operation": content, "reason": VALUE})
+        else:
+            found.append(_observation(content, evidence, subject, chat.name, deps.settings.timezone))
+    return found
+
+
+def _observation(content: str, evidence: Sequence[Message], subject: str, author: str, timezone: str) -> Memory:
+    said = max(message.sent_at for message in evidence)
+    holds = validity(content, said, timezone)
+    return Memory(
+        memory_id=stable_id("personal", subject, content, evidence[0].message_id),
+        kind=Kind.OBSERVATION,
+        subject=subject,
+        content=dated(content, said, timezone),
+        observed_at=said,
+        valid_from=holds.start,
+        valid_until=holds.end,
+        author=author,
+        sources=[Source(kind="message", id=m.message_id, quote=condense(m.content, 300)) for m in evidence],
+        metadata={"mode": READ},
+    )
+
+
+async def _judge(
+    pairs: Mapping[str, Sequence[Memory]], news: Mapping[str, Memory], deps: Deps, chat: ChatModel
+) -> dict[tuple[str, str], Relation]:
+    """What newer statements are to older ones, by the ids of both; `none` is left out."""
+    asked = [memory_id for memory_id, olds in pairs.items() if olds]
+    judged: dict[tuple[str, str], Relation] = {}
+    for at in range(0, len(asked), _BATCH):
+        numbered: list[tuple[str, str]] = []
+        lines = []
+        for number, memory_id in enumerate(asked[at : at + _BATCH], 1):
+            lines.append(_dated(news[memory_id], f"New {number}"))
+            for old in pairs[memory_id]:
+                numbered.append((memory_id, old.memory_id))
+                lines.append(f"  {_dated(old, f'Old {len(numbered)}')}")
+        spoken = [Message(content=news[memory_id].content) for memory_id in asked]
+        request = prompt(
+            "personal/contra_repeat", language(deps.language, spoken), statements=fenced("\n".join(lines), "statements")
+        )
+        answer = await chat.complete_as(request, _Judgements, purpose="contra_repeat", max_tokens=_ANSWER_TOKENS)
+        for relation in answer.relations:
+            if 0 < relation.old <= len(numbered) and relation.relation != "none":
+                judged[numbered[relation.old - 1]] = relation.relation
+    return judged
+
+
+def _lay_beside(
+    drafts: Sequence[Memory],
+    pairs: Mapping[str, Sequence[Memory]],
+    judged: Mapping[tuple[str, str], Relation],
+    change: Change,
+) -> None:
+    """Add each draft, or count what it repeats; close what it says more than, or what it contradicts."""
+    add: list[Memory] = []
+    support: dict[str, list[Source]] = {}
+    for draft in drafts:
+        relations = {old.memory_id: judged.get((draft.memory_id, old.memory_id)) for old in pairs[draft.memory_id]}
+        repeated = next((key for key, relation in relations.items() if relation in ("same", "contained")), None)
+        if repeated:
+            support.setdefault(repeated, []).extend(draft.sources)
+        else:
+            add.append(draft)
+    kept = {draft.memory_id for draft in add}
+    closings = [close for close in _closings(pairs, judged) if close.superseded_by in kept]
+    change.add, change.confirm, change.support = add, list(support), support
+    change.close = [c for c in {close.memory_id: close for close in closings}.values() if c.memory_id not in support]
+
+
+def _closings(pairs: Mapping[str, Sequence[Memory]], judged: Mapping[tuple[str, str], Relation]) -> list[Close]:
+    """What newer statements close: those that they contradict end there, those that they complete hold on in them."""
+    return [
+        Close(old.memory_id, "superseded", new)
+        for new, olds in pairs.items()
+        for old in olds
+        if judged.get((new, old.memory_id)) in ("fuller", "contradicts", "same")
+    ]
+
+
+def _is_compared(memory: Memory) -> bool:
+    return bool(memory.metadata.get(_COMPARED))
+
+
+def _dated(memory: Memory, title: str) -> str:
+    day = f" ({memory.observed_at:%Y-%m-%d})" if memory.observed_at else ""
+    return f"{title}{day}: {memory.content}"
+
+
+def _shortened(text: str, keep: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 2 * keep else f"{line[:keep]} … {line[-keep:]}"

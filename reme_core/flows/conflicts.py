@@ -1,0 +1,25 @@
+"""Changing memories that somebody else may be changing at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, TypeVar
+
+from reme_core.errors import ConflictError
+
+Result = TypeVar("Result")
+
+ATTEMPTS: Final = 8
+
+
+async def retry_conflicts(change: Callable[[int], Awaitable[Result]], attempts: int = ATTEMPTS) -> Result:
+    """Await `change(0)`, then `change(1)` and so on, until one meets no conflict; each decides anew what to change.
+
+    Raises:
+        ConflictError: All attempts met one.
+    """
+    for attempt in range(attempts - 1):
+        with suppress(ConflictError):
+            return await change(attempt)
+    return await change(attempts - 1)

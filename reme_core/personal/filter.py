@@ -1,0 +1,64 @@
+"""Taking in a conversation, and setting aside what in it is near certainly no statement of a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reme_core.flows.deps import Deps
+from reme_core.flows.registry import op
+from reme_core.ids import stable_id, with_ids
+from reme_core.personal.state import PersonalState
+from reme_core.prompts.transcript import said
+from reme_core.store.messages import embed_waiting, messages_before, record, unsummarised_messages
+from reme_core.text.fiction import unreal
+from reme_core.types import Message
+
+_CONTEXT = 30
+"""Messages before the waiting ones that are looked at, so that a role play which began there is noticed."""
+
+
+@op(uses={"messages", "trajectories", "session_id", "user_name"}, writes={"waiting", "context"})
+async def take_in(state: PersonalState, deps: Deps) -> None:
+    """Record the messages that were given, and find those that no memory was made of yet.
+
+    Where no messages are given, those that wait in the store are taken. Recording goes by id, and messages without one
+    get one that follows from their words and place, so a conversation that is posted again is not heard again.
+    """
+    given = _given(state)
+    if given:
+        if await record(deps.database, state.workspace_id, given):
+            await embed_waiting(
+                deps.database, state.workspace_id, await deps.workspace_models.embedder(state.workspace_id)
+            )
+        ids = [message.message_id for message in given]
+        state.waiting = await unsummarised_messages(deps.database, state.workspace_id, ids=ids, limit=len(ids))
+    else:
+        state.waiting = await unsummarised_messages(deps.database, state.workspace_id, session_id=state.session_id)
+    if state.waiting:
+        ids = [message.message_id for message in state.waiting]
+        state.context = await messages_before(deps.database, state.workspace_id, ids, window=_CONTEXT)
+
+
+def statements(context: Sequence[Message], waiting: Sequence[Message]) -> tuple[list[Message], list[str]]:
+    """What people may have told in the messages that wait, and the ids of earlier messages that were taken back.
+
+    System prompts, notes from memory, the assistant's words, fiction, pasted text and bare questions are left out. A
+    joke that is owned up to takes back the message before it.
+    """
+    together = said([*context, *waiting])
+    reasons = unreal(together)
+    new = {message.message_id for message in waiting}
+    kept = [m for m in together if m.message_id in new and m.role == "user" and m.message_id not in reasons]
+    return kept, [m.message_id for m in context if reasons.get(m.message_id) == "joke"]
+
+
+def _given(state: PersonalState) -> list[Message]:
+    conversations = [t.messages for t in state.trajectories]
+    if state.messages:
+        conversations.append(with_ids(state.messages))
+    found = []
+    for messages in conversations:
+        # Turns without a session are one conversation: their neighbours lend them meaning.
+        session = stable_id("session", messages[0].message_id) if messages else ""
+        found += [m if m.session_id else m.model_copy(update={"session_id": session}) for m in messages]
+    return found

@@ -1,0 +1,49 @@
+"""Which stored statements something new may be about: those nearest in meaning and words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from reme_core.flows.deps import Deps
+from reme_core.store.filters import Filters
+from reme_core.store.recall_sql import Plan, Question, recall_memories
+from reme_core.types import PERSONAL_KINDS, Hit, Kind, Message
+
+Vectors = npt.NDArray[np.float32]
+
+STATED: Final = [str(kind) for kind in PERSONAL_KINDS if kind != Kind.INSIGHT]
+"""Kinds that people state; insights follow from these and are reflected upon, not stated."""
+READ, QUOTED = "read", "quoted"
+"""How a memory was made, in its `metadata["mode"]`: read by a model, or what somebody said word for word."""
+
+
+async def embed(workspace: str, texts: Sequence[str], deps: Deps) -> Vectors:
+    """The vectors of texts by the workspace's own model, shape (number of texts, width)."""
+    if not texts:
+        return np.zeros((0, 0), dtype=np.float32)
+    embedder = await deps.workspace_models.embedder(workspace)
+    return await embedder.embed(list(texts), "passage")
+
+
+async def nearest(workspace: str, texts: Sequence[str], vectors: Vectors, deps: Deps, *, limit: int) -> list[list[Hit]]:
+    """For each text the active statements nearest to it, best first, at most `limit`."""
+    embedder = await deps.workspace_models.embedder(workspace)
+    found = []
+    for text, vector in zip(texts, vectors, strict=True):
+        question = Question(workspace, text, vector, embedder.name, limit)
+        found.append(await recall_memories(deps.database, question, Filters(kinds=STATED), Plan()))
+    return found
+
+
+def subject_of(message: Message, user_name: str) -> str:
+    """Whose memories a message adds to: its author's, where it has one, else the workspace's person."""
+    return message.author or user_name
+
+
+def person_of(subject: str) -> str:
+    """What statements call a subject; empty for the nameless user, whom each language calls in its own way."""
+    return "" if subject.lower() in ("", "user", "human") else subject

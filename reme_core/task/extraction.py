@@ -1,0 +1,63 @@
+"""Lessons of single attempts: what to do again, and what to avoid. By the model, or by rules if none is set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from reme_core.flows.deps import Deps
+from reme_core.flows.parallel import parallel
+from reme_core.flows.registry import op
+from reme_core.models import ChatModel
+from reme_core.prompts import Language, phrase, prompt
+from reme_core.prompts.fence import fenced
+from reme_core.prompts.transcript import language, transcript
+from reme_core.task.answers import Lessons, drafts_of
+from reme_core.task.lessons import failure_lesson, fix_lessons, success_lesson
+from reme_core.task.segments import is_scored, segments_of
+from reme_core.task.state import Segment, TaskState
+from reme_core.types import Memory
+
+
+@op(reads={"successes"}, uses={"segments"}, writes={"success_drafts"})
+async def success_extraction(state: TaskState, deps: Deps, *, max_lessons: int = 3) -> None:
+    """Draw lessons from attempts that succeeded, from each segment if they are divided."""
+    found = segments_of(state.successes, state.segments)
+    state.success_drafts = await _draw_lessons("success_extraction", found, success_lesson, deps, max_lessons)
+
+
+@op(reads={"failures"}, uses={"segments"}, writes={"failure_drafts"})
+async def failure_extraction(state: TaskState, deps: Deps, *, max_lessons: int = 3) -> None:
+    """Draw lessons from attempts that failed, from each segment if they are divided."""
+    found = segments_of(state.failures, state.segments)
+    state.failure_drafts = await _draw_lessons("failure_extraction", found, failure_lesson, deps, max_lessons)
+
+
+async def _draw_lessons(
+    name: str, found: Sequence[Segment], rule: Callable[[Segment, Language], Memory | None], deps: Deps, most: int
+) -> list[Memory]:
+    """At most `most` lessons of each segment: by the prompt `name`, or without a model by `rule` and from fixes."""
+    if deps.chat is not None:
+        return await _draw_by_model(name, found, deps, deps.chat, most)
+    drafts: list[Memory] = []
+    for segment in found:
+        speech = language(deps.language, segment.messages)
+        first = rule(segment, speech)
+        drafts += [*([first] if first else []), *fix_lessons(segment, speech)][:most]
+    return drafts
+
+
+async def _draw_by_model(name: str, found: Sequence[Segment], deps: Deps, chat: ChatModel, most: int) -> list[Memory]:
+    async def ask(segment: Segment) -> list[Memory]:
+        speech = language(deps.language, segment.messages)
+        request = prompt(
+            name,
+            speech,
+            score=f"{segment.trajectory.score:g}" if is_scored(segment.trajectory) else phrase("no_score", speech),
+            attempt=fenced(transcript(segment.messages), "attempt"),
+            most=most,
+        )
+        answer = await chat.complete_as(request, Lessons, purpose=name)
+        return drafts_of(answer, segment.messages, [segment.trajectory], author=chat.name, most=most)
+
+    return [memory for drafts in await parallel([partial(ask, segment) for segment in found]) for memory in drafts]

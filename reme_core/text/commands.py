@@ -1,0 +1,99 @@
+"""What people tell an assistant to do with its memory, in so many words: remember, forget, and how to answer.
+
+Only wordings that hardly ever mean anything else. What is not recognised here is judged by its worth, as anything else.
+"""
+
+# ruff: noqa: E501 -- a pattern reads better whole
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from reme_core.text.terms import terms
+
+Action = Literal["remember", "instruct", "forget", "erase"]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: to `remember` a statement, to heed an instruction from now on, to `forget` something or to `erase` it.
+
+    `text` is the sentence; `topic` names what is to be forgotten.
+    """
+
+    action: Action
+    text: str
+    topic: str = ""
+
+
+def command_of(sentence: str) -> Command | None:
+    """The command that a sentence gives, or None.
+
+    >>> command_of("forget everything I've told you about Jordan").topic
+    'Jordan'
+    >>> command_of("don't forget to write") is None, command_of("I forgot my keys") is None
+    (True, True)
+    """
+    text = " ".join(sentence.replace("’", "'").split())
+    if match := _FORGET.search(text):
+        topic = next(group for group in match.groups()[1:] if group is not None)
+        if terms(topic) and not _NO_TOPIC.fullmatch(topic.strip()):
+            return Command("erase" if erases(match[0]) else "forget", text, topic.strip())
+        return None
+    if _REMEMBER.search(text):
+        return Command("instruct" if _BEHAVIOUR.search(text) else "remember", text)
+    return Command("instruct", text) if _INSTRUCT.search(text) else None
+
+
+def erases(text: str) -> bool:
+    """Whether a text asks to delete something, rather than to forget it."""
+    return bool(_ERASES.search(text))
+
+
+_POLITE: Final = r"(?:^|[.!?;,。！？；，]\s*|\b(?:and|so|also|oh|ok(?:ay)?|hey|please|pls|plz|actually|yeah|right)[,.\s]+|(?:请|麻烦|帮我|那|对了)[你您，]?)"
+_FORGET: Final = re.compile(
+    _POLITE + r"(?:can you |could you |would you |you can |I want you to |I'd like you to )?(?:please )?(?:"
+    r"(forget|delete|erase|wipe|scrap|remove) (?:(?:what|everything|anything|all|whatever|the (?:thing|things|stuff|bit|part))\b"
+    r"(?: that)?(?: (?:I|I've|I have|I'd|ive|we|you|you've)(?: ever| just)? ?(?:told|said|say|tell|mentioned|know|have|remember|"
+    r"wrote|shared)?(?: (?:to )?(?:you|u))?(?: earlier| before| last time)?)? ?(?:about|on|of|concerning|regarding) )([^.!?;]+)"
+    r"|(?:do not|don't|dont|stop) remember(?:ing)? (?:anything |that )?(?:about )?([^.!?;]+)"
+    r"|(?:把|将)?([^，。！？]{1,30}?)(?:的事|的事情|这件事|的内容|的信息|的那些)?(?:都|全|全都|统统)?(?:忘掉|忘了吧|忘记吧|删掉|删除|抹掉)"
+    r"|(?:忘掉|忘了|忘记|删掉|删除|别再记|不要再记|别记|不要记|不用记)(?:我(?:之前|以前|刚才)?(?:说|讲|提|告诉你)(?:过)?的?)?(?:所有|全部)?"
+    r"(?:关于|有关)?([^，。！？了吧]{2,30}?)(?:的事|的事情|的内容|的信息|这件事|的话)?(?=[，。！？了吧]|$))",
+    re.IGNORECASE,
+)
+_ERASES: Final = re.compile(r"\b(?:delete|erase|wipe|remove)\b|删|抹", re.IGNORECASE)
+_NO_TOPIC: Final = re.compile(
+    r"(?:it|that|this|me|him|her|them|us|to .*|how .*|这|那|它|他|她|我|这个|那个|带.*|我)", re.IGNORECASE
+)
+_REMEMBER: Final = re.compile(
+    _POLITE + r"(?:can you |could you |you should |I need you to |I want you to )?(?:please |always )?(?:"
+    r"(?:remember|note|keep in mind|bear in mind|make a note|don't (?:let (?:me|us) )?forget|dont (?:let (?:me|us) )?forget)"
+    r"(?:,| that|:| for (?:later|next time|the future)|(?= (?:I|my|I'm|im|we|our|when|to me)\b))"
+    r"(?! (?:time|day|when we|how))"
+    r"|for (?:the record|your memory|future reference)\b"
+    r"|(?<![没不])(?:记住|记一下|记下来|帮我记|你记着|记好了|别忘了我|记得我))",
+    re.IGNORECASE,
+)
+_BEHAVIOUR: Final = re.compile(
+    r"\b(?:don't|dont|do not|never|always|stop|no more) (?:\w+ ){0,2}?(?:suggest|recommend|give|use|call|write|answer|reply|ask|"
+    r"mention|send|include|add|remind|talk|speak)"
+    r"|\bwhen(?:ever)? I ask\b|[别不]要?(?:再)?(?:给我|推荐|提|用|叫|问|发|写)|回答|回复",
+    re.IGNORECASE,
+)
+_INSTRUCT: Final = re.compile(
+    r"\b(?:from now on|from here on|going forward|in (?:the )?future|for all (?:your )?(?:answers|replies))\b(?=.*\b(?:answer|reply|"
+    r"respond|write|speak|talk|use|call|give|keep|be|don't|dont|never|always|stop|just|only|send|add|include|ask|no)\b)"
+    + r"|"
+    + _POLITE
+    + r"(?:please |pls |plz )?(?:always|never|don't ever|dont ever|stop|no more) (?:answer|reply|respond|writ|speak|talk|us(?:e|ing)|giv|"
+    r"call(?:ing)? me|suggest|recommend|remind|send|add|includ|ask|end|start|explain)"
+    r"|"
+    + _POLITE
+    + r"(?:please |pls |just )?(?:you can )?call me (?!back|later|when|if|maybe|at\b|on\b|in\b|tomorrow|a (?:cab|taxi|car)|an\b|crazy|old)"
+    r"|(?:从现在起|从今以后|以后|今后)[^。！？]{0,12}(?:回答|回复|叫我|称呼|用|别|不要|不用|请|说话|写|给我|推荐|提醒|直接)"
+    r"|(?:^|[，。！？；\s]|请)(?:叫我|喊我|称呼我)(?!起|去|来|吃|做|写)",
+    re.IGNORECASE,
+)

@@ -1,0 +1,176 @@
+"""The times that a statement names, where a query's rules would look into the past: "a marathon on October 5" lies ahead."""
+
+# ruff: noqa: E501 -- a pattern reads better whole
+
+from __future__ import annotations
+
+import calendar
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from reme_core.text.timex.find import find_times
+from reme_core.text.timex.mention import Precision, TimeMention
+from reme_core.types import TimeRange
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """A time that a statement names: its words, and the stretch of time that they mean."""
+
+    text: str
+    range: TimeRange
+
+
+def times_of(text: str, sent_at: datetime, timezone: str) -> list[When]:
+    """The times that a statement names for certain; vague ones ("the other day"), habits and durations are left out.
+
+    A day or month without a year lies ahead, unless the statement tells of the past: "a marathon on October 5" is the
+    next one, "ran a marathon on October 5" the last one.
+
+    >>> said = datetime(2024, 3, 6, 19, tzinfo=ZoneInfo("UTC"))
+    >>> [str(when.range.start) for when in times_of("I'm training for a marathon on October 5", said, "UTC")]
+    ['2024-10-05 00:00:00+00:00']
+    """
+    plain = _UNTIL.sub(r"until \1", text)
+    found = [*_spans(plain, sent_at, timezone), *_days_of_month(plain, sent_at, timezone)]
+    for mention in find_times(plain, now=sent_at, timezone=timezone):
+        if mention.recurring or mention.anchor or _VAGUE.search(mention.text):
+            continue
+        if (mention.range.start or mention.range.end) and not any(mention.text in when.text for when in found):
+            named = _directed(mention, plain, sent_at)
+            until = plain[: mention.start].endswith(("到", "至")) and "从" not in plain[: mention.start]
+            found.append(When(mention.text, TimeRange(end=named.end) if until else named))
+    return found
+
+
+def validity(text: str, sent_at: datetime, timezone: str) -> TimeRange:
+    """Since when and until when a statement says that it holds; open where it names no such time, or several.
+
+    A day that it names ("moved on Sunday") bounds nothing.
+
+    >>> validity("takes Jardiance since Friday", datetime(2024, 3, 6), "UTC").start.date().isoformat()
+    '2024-03-01'
+    """
+    bounds = [w.range for w in times_of(text, sent_at, timezone) if not (w.range.start and w.range.end)]
+    spans = [w.range for w in _spans(_UNTIL.sub(r"until \1", text), sent_at, timezone)]
+    return (bounds + spans)[0] if len(bounds + spans) == 1 else TimeRange()
+
+
+def dated(statement: str, sent_at: datetime, timezone: str) -> str:
+    """The statement with the date behind each relative time: "yesterday (2024-05-05)" is still true in a year."""
+    for mention in find_times(statement, now=sent_at, timezone=timezone):
+        if not mention.relative or mention.recurring or mention.anchor or _VAGUE.search(mention.text):
+            continue
+        named = _directed(mention, statement, sent_at)
+        written = _written(named, mention.precision)
+        if written and written not in statement:
+            statement = statement.replace(mention.text, f"{mention.text} ({written})", 1)
+    return statement
+
+
+def _written(named: TimeRange, precision: Precision) -> str:
+    if named.start is None or named.end is None:
+        return ""
+    if precision in ("year", "month"):
+        return f"{named.start:%Y}" if precision == "year" else f"{named.start:%Y-%m}"
+    if precision in ("week", "season"):
+        return f"{named.start:%Y-%m-%d}–{named.end - timedelta(days=1):%Y-%m-%d}"
+    return f"{named.start:%Y-%m-%d}"
+
+
+def calendar_range(written: str, timezone: str) -> TimeRange | None:
+    """The year, month or day that `YYYY`, `YYYY-MM` or `YYYY-MM-DD` names; None where the calendar has none."""
+    year, month, day = [*map(int, written.strip().split("-")), 0, 0][:3]
+    try:
+        start = datetime(year, month or 1, day or 1, tzinfo=ZoneInfo(timezone))
+        if not month:
+            return TimeRange(start=start, end=start.replace(year=year + 1))
+        days = 1 if day else calendar.monthrange(year, month)[1]
+        return TimeRange(start=start, end=start + timedelta(days=days))
+    except (ValueError, OverflowError):
+        return None  # no day of the calendar
+
+
+def _directed(mention: TimeMention, text: str, sent_at: datetime) -> TimeRange:
+    """The mention's range, in the next week or year where it has no direction of its own and the text lies ahead."""
+    start, end = mention.range.start, mention.range.end
+    # What has no end says since when.
+    if end is None or end > sent_at or not mention.relative or _DIRECTED.search(mention.text) or tells_of_past(text):
+        return mention.range
+    if _WEEKDAY.search(mention.text):
+        return TimeRange(start=start and start + timedelta(days=7), end=end + timedelta(days=7))
+    return TimeRange(start=start and _next_year(start), end=_next_year(end))
+
+
+def tells_of_past(text: str) -> bool:
+    """Whether a text tells of what was, and nothing in it of what will be."""
+    return bool(_PAST.search(text)) and not _AHEAD.search(text)
+
+
+def _next_year(moment: datetime) -> datetime:
+    last = calendar.monthrange(moment.year + 1, moment.month)[1]
+    return moment.replace(year=moment.year + 1, day=min(moment.day, last))
+
+
+def _spans(text: str, sent_at: datetime, timezone: str) -> list[When]:
+    """Spans within a month: "from 3 to 10 May"."""
+    found = []
+    for match in _SPAN.finditer(text):
+        month = match["month"].title()  # "may" the verb is no time
+        ends = find_times(f"{match['last']} {month}", now=sent_at, timezone=timezone)
+        begins = find_times(f"{match['first']} {month}", now=sent_at, timezone=timezone)
+        if begins and ends:
+            start, end = _directed(begins[0], text, sent_at).start, _directed(ends[0], text, sent_at).end
+            if start and end and start < end:
+                found.append(When(match[0], TimeRange(start=start, end=end)))
+    return found
+
+
+def _days_of_month(text: str, sent_at: datetime, timezone: str) -> list[When]:
+    """Days that name no month: "the 13th" is the next one, or the last one where the text tells of the past."""
+    found = []
+    local = sent_at.astimezone(ZoneInfo(timezone)).replace(hour=0, minute=0, second=0, microsecond=0)
+    for match in _DAY_OF_MONTH.finditer(text):
+        day, past = int(match[1]), tells_of_past(text)
+        step = -1 if past and day > local.day else 1 if not past and day < local.day else 0
+        year, month = divmod(local.year * 12 + local.month - 1 + step, 12)
+        if 1 <= day <= calendar.monthrange(year, month + 1)[1]:
+            start = local.replace(year=year, month=month + 1, day=day)
+            found.append(When(match[0], TimeRange(start=start, end=start + timedelta(days=1))))
+    return found
+
+
+_UNTIL: Final = re.compile(r"(?<!\w)'?till? (\w)", re.IGNORECASE)
+_MONTHS: Final = "|".join(f"{name}|{name[:3]}" for name in calendar.month_name[1:])
+_SPAN: Final = re.compile(
+    rf"(?:\bfrom )?(?:the )?\b(?P<first>\d{{1,2}})(?:st|nd|rd|th)?\s*(?:to|till?|until|-|–)\s*(?:the )?"
+    rf"(?P<last>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of )?(?P<month>{_MONTHS})\b",
+    re.IGNORECASE,
+)
+_DAY_OF_MONTH: Final = re.compile(
+    rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?!\s+(?:of\s+)?(?:{_MONTHS}|\w+(?:day|time)))", re.I
+)
+_WEEKDAY: Final = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|[周期拜][一二三四五六日天]", re.IGNORECASE)
+_VAGUE: Final = re.compile(
+    r"\b(?:other (?:day|week|night)|recently|lately|these days|nowadays|soon|some day)\b|最近|近来|前阵子|前些|改天|过几天|不久",
+    re.IGNORECASE,
+)
+_DIRECTED: Final = re.compile(
+    r"\b(?:last|past|previous|ago|yesterday|next|coming|tomorrow|this|today|tonight|now|since|early|late)\b"
+    r"|[上下昨明前后今本这那去]|以来|起|从",
+    re.IGNORECASE,
+)
+_PAST: Final = re.compile(
+    r"\b(?:was|were|had|did|went|got|came|met|bought|left|made|took|saw|gave|told|said|been|began|started|finished|became|"
+    r"lost|won|broke|quit|sold|found|felt|fell|ran|flew|drove|wrote|sent|paid|ate|[a-z]{2,}(?<!ne)(?<!fe)ed)\b|n't\b.*\bever"
+    r"|[了过]|以前|曾|那次|当时",
+    re.IGNORECASE,
+)
+_AHEAD: Final = re.compile(
+    r"\b(?:will|gonna|going to|'ll|shall|booked|scheduled|planned|planning|supposed to|due|by|until|starts?|upcoming)\b"
+    r"|将|会在|要在|打算|计划|准备|预约|订了|定在|开始|之前",
+    re.IGNORECASE,
+)

@@ -1,0 +1,50 @@
+"""The door for adapters: all that puts memory into an agent framework, and nothing else is needed of the core.
+
+`TurnMemory` recalls before a turn and records after it. The rest helps to translate: an adapter turns what its
+framework hands it into `reme_core.types`, and shows the model the note that it gets.
+"""
+
+from reme_core._portal import callers_portal
+from reme_core.ids import stable_id
+from reme_core.postgres.database import check_workspace
+from reme_core.postgres.errors import without_password
+from reme_core.prompts.fence import holds_note
+from reme_core.prompts.note_text import as_text
+from reme_core.text.plain import plain_json
+from reme_core.turn.connections import ReMeLike, TurnConnection
+from reme_core.turn.memory import NOTE_METADATA, Note, TurnMemory
+from reme_core.turn.memory_tools import MemoryTool, MemoryTools, arguments_model, tool_schema
+from reme_core.turn.options import OnError, SpoolPlace, TurnOptions, Write
+from reme_core.turn.outbox import Counts, Usage
+from reme_core.turn.tool_calls import OWN_TOOLS, ToolCallSink, ToolRun, calls_in, observe_call, tool_call_result
+
+__all__ = [
+    "NOTE_METADATA",
+    "OWN_TOOLS",
+    "Counts",
+    "MemoryTool",
+    "MemoryTools",
+    "Note",
+    "OnError",
+    "ReMeLike",
+    "SpoolPlace",
+    "ToolCallSink",
+    "ToolRun",
+    "TurnConnection",
+    "TurnMemory",
+    "TurnOptions",
+    "Usage",
+    "Write",
+    "arguments_model",
+    "as_text",
+    "callers_portal",
+    "calls_in",
+    "check_workspace",
+    "holds_note",
+    "observe_call",
+    "plain_json",
+    "stable_id",
+    "tool_call_result",
+    "tool_schema",
+    "without_password",
+]

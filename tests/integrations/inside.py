@@ -1,0 +1,22 @@
+"""A look behind the public face, for tests: the engine of an `AsyncReMe`, and rows of its database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reme_core import AsyncReMe
+from reme_core.engine import Engine
+
+
+async def engine_of(reme: AsyncReMe) -> Engine:
+    """The open engine. It belongs to the library's event loop, so its coroutines must not be awaited here."""
+
+    async def itself(engine: Engine) -> Engine:
+        return engine
+
+    return await reme.connection.run(itself)
+
+
+async def fetch(reme: AsyncReMe, workspace: str, sql: str) -> list[Any]:
+    """Rows of a workspace."""
+    return await reme.connection.run(lambda engine: engine.database.fetch(workspace, sql))

@@ -1,0 +1,33 @@
+"""Messages and trajectories are read in the forms in which clients send them."""
+
+from __future__ import annotations
+
+import pytest
+
+from reme_core.types import Message, ToolCall, Trajectory
+
+
+def test_null_is_the_same_as_nothing() -> None:
+    nulls = dict.fromkeys(("role", "content", "author", "session_id", "sent_at", "tool_calls", "metadata"))
+    message = Message.model_validate({**nulls, "name": "Ann", "message_id": None})
+    assert (message.role, message.content, message.author, message.tool_calls) == ("user", "", "Ann", [])
+    assert message.message_id and "message_id" not in message.model_fields_set
+    assert Trajectory.model_validate({"task_id": None, "messages": None, "score": None}) == Trajectory()
+
+
+def test_the_text_is_taken_out_of_content_parts() -> None:
+    parts = [{"type": "text", "text": "One."}, {"type": "image_url", "image_url": {}}, {"type": "text", "text": "Two."}]
+    assert Message.model_validate({"content": parts}).content == "One.\nTwo."
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"id": "c", "name": "weather", "arguments": '{"city": "Århus"}'},
+        {"id": "c", "name": "weather", "arguments": {"city": "Århus"}},
+        {"id": "c", "index": None, "function": {"name": "weather", "arguments": '{"city": "Århus"}'}},
+        {"id": "c", "name": "x", "function": {"name": "weather", "arguments": {"city": "Århus"}}},
+    ],
+)
+def test_tool_calls_are_read_flat_and_nested_with_text_and_with_objects(form: dict[str, object]) -> None:
+    assert ToolCall.model_validate(form) == ToolCall(id="c", name="weather", arguments='{"city": "Århus"}')

@@ -1,0 +1,47 @@
+"""Commands to the memory, in wordings that hardly ever mean anything else; what only looks like one is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from reme_core.text.commands import command_of
+
+
+@pytest.mark.parametrize(
+    ("said", "action", "topic"),
+    [
+        ("also forget everything ive told you about jordan will you", "forget", "jordan will you"),
+        ("could you forget what i said about my ex", "forget", "my ex"),
+        ("please delete what I said about the move to Berlin", "erase", "the move to Berlin"),
+        ("把我前女友的事都忘掉吧", "forget", "我前女友"),
+        ("别再记我的体重了", "forget", "我的体重"),
+        ("删掉关于小李的内容", "erase", "小李"),
+        ("I want you to remember that I take insulin", "remember", ""),
+        ("dont let us forget im picking it up saturday", "remember", ""),
+        ("记住，我对花生过敏", "remember", ""),
+        ("别忘了我周三要打球", "remember", ""),
+        ("remember that when i ask for ideas dont give us thursdays", "instruct", ""),
+        ("from now on answer in short bullets", "instruct", ""),
+        ("pls always answer in short bullet points", "instruct", ""),
+        ("call me Keels", "instruct", ""),
+        ("以后请都用中文回答。", "instruct", ""),
+        ("以后叫我老王", "instruct", ""),
+    ],
+)
+def test_a_command_is_known_in_its_usual_wordings(said: str, action: str, topic: str) -> None:
+    command = command_of(said)
+    assert command is not None
+    assert (command.action, command.topic) == (action, topic)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "forget it", "forget about it", "never mind, forget that", "don't forget to buy milk", "I forgot my keys",
+        "remember when we went to Rome?", "do you remember my name?", "i'll always remember that day",
+        "call me back later", "call me maybe", "in future I want to live in Rome", "stop keeleying us",
+        "我记住了", "我忘了带钥匙", "忘了带伞", "叫我起床", "以后我想去北京",
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_a_command_is_none(said: str) -> None:
+    assert command_of(said) is None

@@ -1,0 +1,63 @@
+"""Only what is near certainly no statement is left out: fiction, role play, pasted text, questions, owned-up jokes."""
+
+from __future__ import annotations
+
+import pytest
+
+from reme_core.text.fiction import unreal
+from reme_core.types import Message
+
+
+def reasons(*contents: str) -> list[str]:
+    messages = [Message(content=said, message_id=f"m{n}", session_id="s") for n, said in enumerate(contents)]
+    found = unreal(messages)
+    return [found.get(message.message_id, "") for message in messages]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("In my dream I lived in Atlantis.", "fiction"),
+        ("My character is called Bob. I'm a wizard.", "fiction"),
+        ("在我的剧本中，我叫李雷。", "fiction"),
+        ("Let's role play: you are a border officer", "role play"),
+        ("假装你是医生，我对青霉素过敏。", "role play"),
+        ("Translate this text: I live in Tokyo.", "text"),
+        ("> I live in Madrid", "text"),
+        ("```\nname = 'I live in Berlin'\n```", "text"),
+        ("how would you answer this review: 'I told the girl I am allergic to wool'?", "question"),
+        ("Do I live in Berlin?", "question"),
+        ("那个卡现在多少钱一包", "question"),
+        ("x" * 1_600, "text"),
+    ],
+)
+def test_what_states_nothing_is_told_with_its_reason(said: str, reason: str) -> None:
+    assert reasons(said) == [reason]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "haha i moved to Leeds lol",
+        "哈哈我搬家了",
+        "I may be in Rome in May",
+        "I might move to Spain next year",
+        "下个月我去北京",
+        "tomorrow is my birthday",
+        "He told me my sister is moving",
+        "can you find a vegan place near Alfama? work moved us to the new office so i eat there now",
+        "我是程序员，你有什么建议吗？",
+    ],
+)
+def test_no_laugh_modal_date_ahead_or_report_drops_a_message(said: str) -> None:
+    assert reasons(said) == [""]
+
+
+def test_a_joke_that_is_owned_up_to_takes_back_what_was_said_before() -> None:
+    assert reasons("I live in a castle in Wales.", "Just kidding! I live in Hull.") == ["joke", ""]
+    assert reasons("我住在皇宫。", "开玩笑的，哈哈") == ["joke", "joke"]
+
+
+def test_a_role_play_lasts_until_somebody_ends_it() -> None:
+    said = reasons("Let's role-play: you are a knight.", "I live in Mordor.", "Ok, stop the game. I live in Hull.")
+    assert said == ["role play", "role play", ""]

@@ -1,0 +1,63 @@
+"""The times of statements: what has no year lies ahead, unless the past is told of; vague times stay as said."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from reme_core.text.timex import dated, times_of, validity
+
+SAID = datetime(2024, 3, 6, 19, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("said", "start", "end"),
+    [
+        ("I'm training for a marathon on October 5", "2024-10-05", "2024-10-06"),
+        ("I ran a marathon on October 5", "2023-10-05", "2023-10-06"),
+        ("我10月5号跑马拉松", "2024-10-05", "2024-10-06"),
+        ("我10月5号跑了马拉松", "2023-10-05", "2023-10-06"),
+        ("picking it up saturday", "2024-03-09", "2024-03-10"),
+        ("yeah the 13th, its nana's 80th", "2024-03-13", "2024-03-14"),
+        ("got a flat in heaton on the 1st", "2024-03-01", "2024-03-02"),
+        ("we are in Rome from 3 to 10 may", "2024-05-03", "2024-05-11"),
+        ("takes Jardiance since Friday", "2024-03-01", None),
+        ("parking permit until the end of August", None, "2024-09-01"),
+        ("we have the van till the end of august", None, "2024-09-01"),
+        ("签证到8月底", None, "2024-09-01"),
+        ("moved last week", "2024-02-26", "2024-03-04"),
+        ("our wedding was in May 2019", "2019-05-01", "2019-06-01"),
+    ],
+)
+def test_a_time_is_placed_as_the_statement_means_it(said: str, start: str | None, end: str | None) -> None:
+    [when] = times_of(said, SAID, "UTC")
+    days = [moment and f"{moment:%Y-%m-%d}" for moment in (when.range.start, when.range.end)]
+    assert days == [start, end]
+
+
+@pytest.mark.parametrize(
+    "said", ["the other day I was ill", "最近在减肥", "every Monday at 7", "2 days before my birthday", "I like tea"]
+)
+def test_vague_times_habits_and_anchors_are_not_placed(said: str) -> None:
+    assert times_of(said, SAID, "UTC") == []
+
+
+@pytest.mark.parametrize(
+    ("said", "start", "end"),
+    [
+        ("takes Jardiance since Friday", "2024-03-01", None),
+        ("parking permit until the end of August", None, "2024-09-01"),
+        ("we are in Rome from 3 to 10 May", "2024-05-03", "2024-05-11"),
+        ("moved to Rome on Sunday", None, None),
+        ("here since 2019, and there since 2020", None, None),
+    ],
+)
+def test_only_bounds_and_spans_say_when_something_holds(said: str, start: str | None, end: str | None) -> None:
+    found = validity(said, SAID, "UTC")
+    assert [moment and f"{moment:%Y-%m-%d}" for moment in (found.start, found.end)] == [start, end]
+
+
+def test_a_relative_time_gets_its_date_and_a_vague_one_does_not() -> None:
+    assert dated("Ada moved yesterday", SAID, "UTC") == "Ada moved yesterday (2024-03-05)"
+    assert dated("Ada was ill the other day", SAID, "UTC") == "Ada was ill the other day"
