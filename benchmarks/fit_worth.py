@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.common import DATA, report
-from benchmarks.locomo import messages_of, questions_of
+from benchmarks.sets import messages_of, questions_of
 from reme_core import Message
 from reme_core.models.local import LocalEmbedder
 from reme_core.personal.worth import KEEP_FROM, TRAITS, Traits, text_to_embed, traits_of

@@ -3,7 +3,7 @@
 A message seldom says by itself what it is about ("yes, next Friday"). So it is also indexed by the terms of its
 neighbours in the session, at lower weights, and by the day on which it was said. The terms are indexed in the same
 transaction as the message. Its vector follows in the background, so that nobody waits for an embedding endpoint that is
-slow or down. The weights lie on plateaus, not peaks, of what `benchmarks/locomo.py` measures.
+slow or down. The weights lie on plateaus, not peaks, of what `benchmarks.retrieval` measures on LoCoMo.
 """
 
 from __future__ import annotations

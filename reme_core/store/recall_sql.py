@@ -29,13 +29,13 @@ from reme_core.text.terms import terms
 from reme_core.types import Hit, Kind, TimeRange
 
 ALPHA = 0.5
-"""Share of the vector leg; benchmarks/locomo.py is flat from 0.4 to 0.7."""
+"""Share of the vector leg; LoCoMo (docs/retrieval.md) is flat from 0.4 to 0.7."""
 TIME_BOOST = 2.0
 """Factor for a memory whose time meets the time asked about (MemoryScope's)."""
 SESSION_WEIGHT, SPEAKER_WEIGHT, QUESTION_MALUS, LENGTH_BONUS = 0.2, 0.3, 0.1, 0.4
 """How much its session, its speaker being asked about, being a question, and having much to say count for a message."""
 
-# Candidates a leg. Each lexical one costs a look at its vector; benchmarks/locomo.py loses .002 with 50 instead of 100,
+# Candidates a leg. Each lexical one costs a look at its vector; LoCoMo loses .002 with 50 instead of 100,
 # and gains nothing from more.
 _DEPTHS = {"memory": 50, "message": 100}
 _QUERY_TERMS = 64  # a pasted page is not a query
@@ -207,7 +207,7 @@ def replace_names(query: str, authors: Sequence[str]) -> str:
     'What does they like?'
     """
     # A name pulls the vector towards everything its bearer ever said; who is asked about is scored by `SPEAKER_WEIGHT`
-    # instead. benchmarks/locomo.py gains .01.
+    # instead. LoCoMo gains .01.
     for author in authors:
         first = author.split()[0] if author.split() else author
         query = re.sub(rf"\b{re.escape(first)}\b", "they", query) if first.isascii() else query.replace(author, "他")

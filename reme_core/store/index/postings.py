@@ -30,7 +30,7 @@ from reme_core.text.terms import terms
 
 Corpus = Literal["memory", "message"]
 
-K1, B = 1.2, 0.5  # within the range that Robertson & Zaragoza recommend; flat around it in benchmarks/locomo.py
+K1, B = 1.2, 0.5  # within the range that Robertson & Zaragoza recommend; flat around it on LoCoMo
 
 SEGMENT = 512
 """Postings of a full segment: at twelve bytes each, its row still fits on a page."""
