@@ -16,6 +16,7 @@ from typing import Any
 from reme_core.errors import DatabaseError
 
 if sys.platform != "win32":
+    import fcntl
     import pwd
 
 SUPERUSER = "postgres"
@@ -230,20 +231,29 @@ def _server_account(cluster: Path | None) -> pwd.struct_passwd | None:
         return None
     if cluster is not None and (owner := cluster.stat().st_uid) != 0:
         return pwd.getpwuid(owner)
-    try:
-        return pwd.getpwnam(_SYSTEM_USER)
-    except KeyError:
-        pass
-    useradd = shutil.which("useradd")
-    if useradd:
-        subprocess.run([useradd, "--system", "--no-create-home", _SYSTEM_USER], capture_output=True, check=False)
-    try:
-        return pwd.getpwnam(_SYSTEM_USER)
-    except KeyError:
+    account = _find_account()
+    if account is None and (useradd := shutil.which("useradd")):
+        # Of two that run at once, the second may write the list of users over the first one's.
+        with Path(useradd).open("rb") as program:
+            fcntl.flock(program, fcntl.LOCK_EX)
+            if _find_account() is None:
+                subprocess.run(
+                    [useradd, "--system", "--no-create-home", _SYSTEM_USER], capture_output=True, check=False
+                )
+        account = _find_account()
+    if account is None:
         raise DatabaseError(
             f"Postgres does not run as root, and the system user '{_SYSTEM_USER}' could not be made: make it, or run as"
             " another user, or set DATABASE_URL"
-        ) from None
+        )
+    return account
+
+
+def _find_account() -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(_SYSTEM_USER)
+    except KeyError:
+        return None
 
 
 def _make_reachable(data_dir: Path, account: pwd.struct_passwd | None) -> None:
