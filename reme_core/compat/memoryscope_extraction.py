@@ -13,22 +13,22 @@ from typing import Final, Literal
 import numpy as np
 from pydantic import BaseModel, Field
 
-from reme_core.compat.memoryscope_forgetting import MOST, is_about, said_at, tell
+from reme_core.compat.memoryscope_forgetting import MOST, is_about, tell, time_said
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.flows.state import Internal
 from reme_core.ids import stable_id
 from reme_core.models import ChatModel
 from reme_core.personal.filter import statements
-from reme_core.personal.grounding import NO_EVIDENCE, VALUE, invented
+from reme_core.personal.grounding import NO_EVIDENCE, VALUE, inventions
 from reme_core.personal.nearby import READ, STATED, embed, nearest, person_of, subject_of
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import phrase, prompt
-from reme_core.prompts.fence import fenced
+from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
-from reme_core.text.timex import dated, validity
+from reme_core.text.timex import validity, with_dates
 from reme_core.types import Kind, Memory, Message, Source
 
 _BATCH: Final = 30
@@ -94,11 +94,11 @@ async def info_filter(
     state.heard = []
     for at in range(0, len(told) if deps.chat is not None else 0, _BATCH):
         batch = told[at : at + _BATCH]
-        lines = [f"[{number}] {_shortened(m.content, keep_characters)}" for number, m in enumerate(batch, 1)]
+        lines = [f"[{number}] {_shorten(m.content, keep_characters)}" for number, m in enumerate(batch, 1)]
         request = prompt(
             "personal/info_filter",
             language(deps.language, batch),
-            messages=fenced("\n".join(lines), "messages"),
+            messages=fence("\n".join(lines), "messages"),
             count=len(batch),
         )
         assert deps.chat is not None
@@ -119,7 +119,7 @@ async def get_observation(state: ExtractionState, deps: Deps) -> None:
     for subject, own in by_subject.items():
         for at in range(0, len(own) if deps.chat is not None else 0, _BATCH):
             assert deps.chat is not None
-            state.drafts += await _observed(own[at : at + _BATCH], subject, deps, deps.chat, refused)
+            state.drafts += await _observations(own[at : at + _BATCH], subject, deps, deps.chat, refused)
 
 
 @op(reads={"waiting", "drafts"}, writes={"memories", "closing", "update_result"})
@@ -161,7 +161,7 @@ async def long_contra_repeat(state: PersonalState, deps: Deps, *, similarity: fl
         return
     version = await deps.memories.version(state.workspace_id)
     stored = await deps.memories.list(state.workspace_id, Filters(kinds=STATED), limit=MOST)
-    ordered = sorted((m for m in stored if is_about(m, state)), key=said_at)
+    ordered = sorted((m for m in stored if is_about(m, state)), key=time_said)
     vectors = await embed(state.workspace_id, [m.content for m in ordered], deps)
     likeness = np.tril(vectors @ vectors.T, -1)
     pairs = {
@@ -181,13 +181,13 @@ async def long_contra_repeat(state: PersonalState, deps: Deps, *, similarity: fl
     tell(state, change)
 
 
-async def _observed(
+async def _observations(
     messages: Sequence[Message], subject: str, deps: Deps, chat: ChatModel, refused: list[dict[str, str]]
 ) -> list[Memory]:
     speech = language(deps.language, messages)
     person = person_of(subject) or phrase("person", speech)
     lines = [f"[{n}] ({m.sent_at:%Y-%m-%d}) {condense(m.content, 1_500)}" for n, m in enumerate(messages, 1)]
-    request = prompt("personal/get_observation", speech, messages=fenced("\n".join(lines), "messages"), person=person)
+    request = prompt("personal/get_observation", speech, messages=fence("\n".join(lines), "messages"), person=person)
     answer = await chat.complete_as(request, _Observations, purpose="get_observation", max_tokens=_ANSWER_TOKENS)
     found = []
     for seen in answer.observations:
@@ -195,7 +195,7 @@ async def _observed(
         content = seen.content.strip()
         if not evidence or not content:
             refused.append({"operation": content, "reason": NO_EVIDENCE})
-        elif invented(content, evidence, [person], deps.settings.timezone):
+        elif inventions(content, evidence, [person], deps.settings.timezone):
             refused.append({"operation": content, "reason": VALUE})
         else:
             found.append(_observation(content, evidence, subject, chat.name, deps.settings.timezone))
@@ -209,7 +209,7 @@ def _observation(content: str, evidence: Sequence[Message], subject: str, author
         memory_id=stable_id("personal", subject, content, evidence[0].message_id),
         kind=Kind.OBSERVATION,
         subject=subject,
-        content=dated(content, said, timezone),
+        content=with_dates(content, said, timezone),
         observed_at=said,
         valid_from=holds.start,
         valid_until=holds.end,
@@ -229,13 +229,13 @@ async def _judge(
         numbered: list[tuple[str, str]] = []
         lines = []
         for number, memory_id in enumerate(asked[at : at + _BATCH], 1):
-            lines.append(_dated(news[memory_id], f"New {number}"))
+            lines.append(_line_with_day(news[memory_id], f"New {number}"))
             for old in pairs[memory_id]:
                 numbered.append((memory_id, old.memory_id))
-                lines.append(f"  {_dated(old, f'Old {len(numbered)}')}")
+                lines.append(f"  {_line_with_day(old, f'Old {len(numbered)}')}")
         spoken = [Message(content=news[memory_id].content) for memory_id in asked]
         request = prompt(
-            "personal/contra_repeat", language(deps.language, spoken), statements=fenced("\n".join(lines), "statements")
+            "personal/contra_repeat", language(deps.language, spoken), statements=fence("\n".join(lines), "statements")
         )
         answer = await chat.complete_as(request, _Judgements, purpose="contra_repeat", max_tokens=_ANSWER_TOKENS)
         for relation in answer.relations:
@@ -280,11 +280,11 @@ def _is_compared(memory: Memory) -> bool:
     return bool(memory.metadata.get(_COMPARED))
 
 
-def _dated(memory: Memory, title: str) -> str:
+def _line_with_day(memory: Memory, title: str) -> str:
     day = f" ({memory.observed_at:%Y-%m-%d})" if memory.observed_at else ""
     return f"{title}{day}: {memory.content}"
 
 
-def _shortened(text: str, keep: int) -> str:
+def _shorten(text: str, keep: int) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 2 * keep else f"{line[:keep]} … {line[-keep:]}"

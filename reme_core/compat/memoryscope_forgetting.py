@@ -63,7 +63,7 @@ def is_about(memory: Memory, state: PersonalState) -> bool:
     return memory.subject in (state.user_name, "")
 
 
-def said_at(memory: Memory) -> datetime:
+def time_said(memory: Memory) -> datetime:
     """When it was said, or else made."""
     return memory.observed_at or memory.created_at
 

@@ -7,17 +7,17 @@ from functools import partial
 
 from pydantic import BaseModel, Field
 
-from reme_core.compat.memoryscope_forgetting import MOST, is_about, said_at, tell
+from reme_core.compat.memoryscope_forgetting import MOST, is_about, tell, time_said
 from reme_core.flows.deps import Deps
 from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
 from reme_core.ids import stable_id
 from reme_core.models import ChatModel
-from reme_core.personal.grounding import invented
+from reme_core.personal.grounding import inventions
 from reme_core.personal.nearby import person_of
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import Language, phrase, prompt
-from reme_core.prompts.fence import fenced
+from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
@@ -57,8 +57,8 @@ async def get_reflection_subject(
         "personal/get_reflection_subject",
         speech,
         person=person_of(state.user_name) or phrase("person", speech),
-        observations=fenced(_numbered(fresh), "observations"),
-        known=fenced(", ".join(filter(None, known)) or "-", "known"),
+        observations=fence(_number_lines(fresh), "observations"),
+        known=fence(", ".join(filter(None, known)) or "-", "known"),
         most=new_subjects,
     )
     answer = await deps.chat.complete_as(
@@ -96,7 +96,7 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5) 
         # Without anything new there is nothing to add to an insight.
         if not near or (old is not None and not fresh & {m.memory_id for m in near}):
             return None, old
-        return await _written(attribute, old, near, state, deps, chat), old
+        return await _write(attribute, old, near, state, deps, chat), old
 
     for insight, old in await parallel([partial(bring_up, attribute, old) for attribute, old in topics]):
         if insight is None or (old is not None and insight.content == old.content):
@@ -131,10 +131,10 @@ async def _near(
         return []
     filters = Filters.of(kind=[Kind.OBSERVATION, Kind.CUSTOM])
     hits = (await deps.recall(state.workspace_id, query, filters, limit=4 * nearest, flow=deps.flow)).memories
-    return sorted([observed[m.memory_id] for m in hits if m.memory_id in observed][:nearest], key=said_at)
+    return sorted([observed[m.memory_id] for m in hits if m.memory_id in observed][:nearest], key=time_said)
 
 
-async def _written(
+async def _write(
     attribute: str, old: Memory | None, near: Sequence[Memory], state: PersonalState, deps: Deps, chat: ChatModel
 ) -> Memory | None:
     speech = _language(near, deps)
@@ -142,10 +142,10 @@ async def _written(
     request = prompt(
         "personal/update_insight",
         speech,
-        subject=fenced(attribute, "subject"),
-        before=fenced(old.content if old else "-", "before"),
+        subject=fence(attribute, "subject"),
+        before=fence(old.content if old else "-", "before"),
         person=person,
-        observations=fenced(_numbered(near), "observations"),
+        observations=fence(_number_lines(near), "observations"),
     )
     answer = await chat.complete_as(request, _Insight, purpose="update_insight", max_tokens=_ANSWER_TOKENS)
     content = answer.content.strip()
@@ -153,7 +153,7 @@ async def _written(
     grounds = [
         Message(content=m.content, sent_at=m.observed_at or m.created_at) for m in [*used, *([old] if old else [])]
     ]
-    if not content or invented(content, grounds, [person], deps.settings.timezone):
+    if not content or inventions(content, grounds, [person], deps.settings.timezone):
         return None
     sources = [Source(kind="memory", id=m.memory_id, quote=condense(m.content, 200)) for m in used]
     kept = [s for s in old.sources if s.id not in {m.memory_id for m in used}] if old else []
@@ -171,7 +171,7 @@ async def _written(
     )
 
 
-def _numbered(memories: Sequence[Memory]) -> str:
+def _number_lines(memories: Sequence[Memory]) -> str:
     return "\n".join(
         f"[{number}] {m.observed_at:%Y-%m-%d} {m.content}" if m.observed_at else f"[{number}] {m.content}"
         for number, m in enumerate(memories, 1)

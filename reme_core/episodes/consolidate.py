@@ -13,7 +13,7 @@ from reme_core.episodes.rules import WORKS_FROM, high_score_rules
 from reme_core.errors import ModelError
 from reme_core.models import ChatModel
 from reme_core.prompts import Language, prompt
-from reme_core.prompts.fence import fenced
+from reme_core.prompts.fence import fence
 from reme_core.text.terms import language_of
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ async def distil(
     latest = attempts[-MAX_EPISODES:]
     listing = "\n".join(f"task={a.task_id} score={a.score:.2f}: {a.summary}" for a in latest)
     request = prompt(
-        "consolidate_episodes", _language(setting, latest), episodes=fenced(listing, "episodes"), most=MAX_RULES
+        "consolidate_episodes", _language(setting, latest), episodes=fence(listing, "episodes"), most=MAX_RULES
     )
     try:
         answer = await chat.complete_as(request, _Rules, temperature=0.0, purpose="consolidate_episodes")

@@ -8,7 +8,7 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.ids import stable_id, with_ids
 from reme_core.personal.state import PersonalState
-from reme_core.prompts.transcript import said
+from reme_core.prompts.transcript import speech_in
 from reme_core.store.messages import embed_waiting, messages_before, record, unsummarised_messages
 from reme_core.text.fiction import unreal
 from reme_core.types import Message
@@ -24,7 +24,7 @@ async def take_in(state: PersonalState, deps: Deps) -> None:
     Where no messages are given, those that wait in the store are taken. Recording goes by id, and messages without one
     get one that follows from their words and place, so a conversation that is posted again is not heard again.
     """
-    given = _given(state)
+    given = _input_messages(state)
     if given:
         if await record(deps.database, state.workspace_id, given):
             await embed_waiting(
@@ -45,14 +45,14 @@ def statements(context: Sequence[Message], waiting: Sequence[Message]) -> tuple[
     System prompts, notes from memory, the assistant's words, fiction, pasted text and bare questions are left out. A
     joke that is owned up to takes back the message before it.
     """
-    together = said([*context, *waiting])
+    together = speech_in([*context, *waiting])
     reasons = unreal(together)
     new = {message.message_id for message in waiting}
     kept = [m for m in together if m.message_id in new and m.role == "user" and m.message_id not in reasons]
     return kept, [m.message_id for m in context if reasons.get(m.message_id) == "joke"]
 
 
-def _given(state: PersonalState) -> list[Message]:
+def _input_messages(state: PersonalState) -> list[Message]:
     conversations = [t.messages for t in state.trajectories]
     if state.messages:
         conversations.append(with_ids(state.messages))

@@ -23,7 +23,7 @@ NO_MEMORY: Final = "it names no remembered statement"
 NO_STATEMENT: Final = "it states nothing"
 
 
-def invented(text: str, evidence: Sequence[Message], known: Sequence[str], timezone: str) -> list[str]:
+def inventions(text: str, evidence: Sequence[Message], known: Sequence[str], timezone: str) -> list[str]:
     """The names and numbers of a text that its grounds do not hold.
 
     Args:
@@ -49,7 +49,7 @@ def invented_value(
 ) -> list[str]:
     """The same of a value; its first word is a name where the statement has it as one."""
     named = [name for name in _names(statement) if name in value]
-    return invented(f": {', '.join(named)}, {value}" if named else value, evidence, known, timezone)
+    return inventions(f": {', '.join(named)}, {value}" if named else value, evidence, known, timezone)
 
 
 def _names(text: str) -> list[str]:

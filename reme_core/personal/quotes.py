@@ -24,7 +24,7 @@ from reme_core.personal.forget import forgotten_note, memories_naming, messages_
 from reme_core.personal.nearby import QUOTED, embed, nearest, subject_of
 from reme_core.personal.state import PersonalState
 from reme_core.personal.worth import KEEP_FROM, text_to_embed, worth
-from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, said
+from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
 from reme_core.store.change import Change, Close
 from reme_core.store.messages import unsummarised_messages
 from reme_core.text.commands import Command, command_of
@@ -71,7 +71,7 @@ async def keep_quotes(state: PersonalState, deps: Deps, *, threshold: float = KE
     """
     waiting = [message.message_id for message in state.waiting]
     told, taken_back = statements(state.context, state.waiting)
-    spoken = said([*state.context, *state.waiting])
+    spoken = speech_in([*state.context, *state.waiting])
     turns = Counter(message.session_id for message in spoken if message.role == "user")
     least = {session: alone if count == 1 else threshold for session, count in turns.items()}
     kept = await _worthwhile(state, [p for m in told for p in pieces_of(m, message_before(m, spoken))], least, deps)
@@ -157,7 +157,7 @@ async def _decide(
             draft = _quote(piece, drafts.values(), state.user_name, deps)
             drafts[draft.sources[0].id] = draft
     new = list(drafts.values())
-    change.confirm, change.support, repeated = await _repeated(state.workspace_id, new, deps)
+    change.confirm, change.support, repeated = await _repetitions(state.workspace_id, new, deps)
     change.add = [draft for draft in new if draft.memory_id not in repeated]
     change.close = [Close(memory_id, "expired") for memory_id in closing if memory_id not in erased]
     change.annotate = {key: note for key, note in forgotten.items() if key not in erased}
@@ -200,7 +200,7 @@ def _content(piece: Piece, deps: Deps) -> str:
     return quoted_answer(piece.text, piece.asked, language(deps.language, [piece.message]))
 
 
-async def _repeated(
+async def _repetitions(
     workspace: str, drafts: Sequence[Memory], deps: Deps
 ) -> tuple[list[str], dict[str, list[Source]], set[str]]:
     """The stored memories that say the same as drafts, the evidence that these add, and the ids of these drafts."""

@@ -22,7 +22,7 @@ from reme_core.personal.operations import CLOSING, Confirmation, Operation, Read
 from reme_core.personal.reconcile import Accepted, Outcome, reconcile
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import Language, phrase, prompt
-from reme_core.prompts.fence import fenced
+from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, quoted_answer
 from reme_core.prompts.window import Window, windows
 from reme_core.store.filters import Filters
@@ -146,28 +146,28 @@ class _Reader:
 
     async def _operations(self) -> tuple[list[Accepted], list[dict[str, str]]]:
         """The model's operations that the guards let through, and the others with the reasons."""
-        remembered = await self._remembered()
+        remembered = await self._recall_nearby()
         answered = [o for o in (await self._ask(remembered)).operations if o.op != "nothing"]
         doubtful = [o for o in answered if o.op in CLOSING and o.memory > remembered.in_full and remembered.of(o)]
         if doubtful:
-            holding = await self._confirmed(doubtful, remembered)
+            holding = await self._confirm(doubtful, remembered)
             answered = [o for o in answered if o not in doubtful or o in holding]
         accepted, refused = [], []
         for operation in answered:
             memory = remembered.of(operation)
             evidence = self._window.evidence(operation.evidence)
             if reason := self._refusal(operation, memory):
-                refused.append(_refused(operation, reason))
+                refused.append(_refusal(operation, reason))
             else:
                 people = [m for m in evidence if m.role == "user"]
                 statement = operation.statement.strip() or operation.value.strip()
                 if operation.op in ("add", "change") and self._says_more(operation, memory, remembered):
-                    refused.append(_refused(operation, grounding.STATEMENT))
+                    refused.append(_refusal(operation, grounding.STATEMENT))
                     statement = self._word_for_word(people)
                 accepted.append(Accepted(operation, people, memory, statement))
         return accepted, refused
 
-    async def _remembered(self) -> Remembered:
+    async def _recall_nearby(self) -> Remembered:
         """What a prompt shows: standing instructions, what a command to forget names, and what is nearest."""
         workspace, memories = self._state.workspace_id, self._deps.memories
         texts = [message.content for message in self._window.people]
@@ -190,15 +190,15 @@ class _Reader:
             "personal/read_small" if self._small else "personal/read",
             self._speech,
             person=phrase("person", self._speech),
-            remembered=fenced(remembered.as_text(), "memories"),
-            conversation=fenced(self._window.as_text(self._speech, phrase("person", self._speech)), "conversation"),
+            remembered=fence(remembered.as_text(), "memories"),
+            conversation=fence(self._window.as_text(self._speech, phrase("person", self._speech)), "conversation"),
         )
         if self._small:
             short = await self._chat.complete_as(request, ShortReading, purpose="read", max_tokens=self._max_tokens)
             return short.in_full()
         return await self._chat.complete_as(request, Reading, purpose="read", max_tokens=self._max_tokens)
 
-    async def _confirmed(self, doubtful: Sequence[Operation], remembered: Remembered) -> list[Operation]:
+    async def _confirm(self, doubtful: Sequence[Operation], remembered: Remembered) -> list[Operation]:
         """Those of some closing operations that hold when their memories are shown in full."""
         lines = []
         for number, operation in enumerate(doubtful, 1):
@@ -206,7 +206,7 @@ class _Reader:
             assert memory is not None
             said = " ".join(message.content for message in self._window.evidence(operation.evidence))
             lines.append(f"[{number}] {operation.op}: {memory.content}\n    {condense(said, 300)}")
-        request = prompt("personal/confirm", self._speech, operations=fenced("\n".join(lines), "operations"))
+        request = prompt("personal/confirm", self._speech, operations=fence("\n".join(lines), "operations"))
         answer = await self._chat.complete_as(request, Confirmation, purpose="confirm", max_tokens=200)
         return [operation for number, operation in enumerate(doubtful, 1) if number in answer.holds]
 
@@ -223,7 +223,7 @@ class _Reader:
             return grounding.NO_STATEMENT
         value = operation.value.strip() or operation.statement
         people = [message for message in evidence if message.role == "user"]
-        known = self._known(operation, memory)
+        known = self._grounds(operation, memory)
         zone = self._deps.settings.timezone
         unsaid = grounding.invented_value(value, operation.statement, people, known, zone)
         return grounding.VALUE if unsaid else ""
@@ -232,8 +232,8 @@ class _Reader:
         """Whether the statement has names or numbers that nobody told, here or before."""
         people = [m for m in self._window.evidence(operation.evidence) if m.role == "user"]
         earlier = [m.content for m in [*self._window.context, *self._window.people] if m.role == "user"]
-        known = [*self._known(operation, memory), *earlier, *(m.content for m in remembered.memories)]
-        return bool(grounding.invented(operation.statement, people, known, self._deps.settings.timezone))
+        known = [*self._grounds(operation, memory), *earlier, *(m.content for m in remembered.memories)]
+        return bool(grounding.inventions(operation.statement, people, known, self._deps.settings.timezone))
 
     def _word_for_word(self, people: Sequence[Message]) -> str:
         """What was said, behind the question that it answers."""
@@ -241,7 +241,7 @@ class _Reader:
         asked = self._window.question_before(people[0])
         return quoted_answer(said, asked, self._speech) if asked else said
 
-    def _known(self, operation: Operation, memory: Memory | None) -> list[str]:
+    def _grounds(self, operation: Operation, memory: Memory | None) -> list[str]:
         """What besides its evidence lends names and numbers: the question answered, the speaker, what is changed."""
         evidence = self._window.evidence(operation.evidence)
         questions = [q.content for m in evidence if m.role == "user" and (q := self._window.question_before(m))]
@@ -261,7 +261,7 @@ class _Reader:
         )
 
 
-def _refused(operation: Operation, reason: str) -> dict[str, str]:
+def _refusal(operation: Operation, reason: str) -> dict[str, str]:
     return {"operation": f"{operation.op} {operation.statement or operation.value}".strip(), "reason": reason}
 
 

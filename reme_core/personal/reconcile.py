@@ -16,7 +16,7 @@ from reme_core.prompts.transcript import condense
 from reme_core.prompts.window import Window
 from reme_core.store.change import Change, Close
 from reme_core.text.commands import erases
-from reme_core.text.timex import dated, validity
+from reme_core.text.timex import validity, with_dates
 from reme_core.types import Kind, Memory, Message, Source, Status, TimeRange
 
 _KINDS: Final = {"profile": Kind.PROFILE, "instruction": Kind.INSTRUCTION}
@@ -98,7 +98,7 @@ class _Made:
             if op not in ("add", "change"):
                 return
             old = None
-        if old is None and op in CLOSING and (earlier := self._added(item.operation)):
+        if old is None and op in CLOSING and (earlier := self._earlier_addition(item.operation)):
             self._replace(earlier, item)
         elif op == "confirm" and old is not None:
             self._confirm(old, item)
@@ -108,7 +108,7 @@ class _Made:
         else:
             self._add(old if op == "change" else None, item)
 
-    def _added(self, operation: Operation) -> Memory | None:
+    def _earlier_addition(self, operation: Operation) -> Memory | None:
         """What an earlier operation of this answer added about the same thing, and that is not over yet."""
         thing = (operation.thing.casefold(), operation.about.casefold() or "user")
         for memory in reversed(self.new.values()):
@@ -126,7 +126,7 @@ class _Made:
         if item.operation.op == "change":
             self._add(None, item)
             over = {"status": Status.SUPERSEDED, "superseded_by": next(reversed(self.new))}
-        over["valid_until"] = _not_before(earlier, _said(item.evidence))
+        over["valid_until"] = _not_before(earlier, _time_said(item.evidence))
         self.new[earlier.memory_id] = earlier.model_copy(update=over)
 
     def _confirm(self, old: Memory, item: Accepted) -> None:
@@ -143,7 +143,7 @@ class _Made:
             self.annotations[old.memory_id] = forgotten_note(old, command)
         named = [resolve_bound(words, item.evidence, self.timezone)
                  for words in (item.operation.until, item.operation.since) if words]  # fmt: skip
-        at = next((r.start or r.end for r in named if r), None) or _said(item.evidence)
+        at = next((r.start or r.end for r in named if r), None) or _time_said(item.evidence)
         self.closing[old.memory_id] = Close(old.memory_id, "expired", None, _not_before(old, at))
 
     def _add(self, old: Memory | None, item: Accepted) -> None:
@@ -151,23 +151,23 @@ class _Made:
         if old is not None and _words(old.content) == _words(memory.content):
             self._confirm(old, item)
             return
-        if old is not None and old.observed_at and old.observed_at > _said(item.evidence):
+        if old is not None and old.observed_at and old.observed_at > _time_said(item.evidence):
             # Told late: the present stays, and this is what was before it.
             until = old.valid_from or old.observed_at
             history = {"status": Status.SUPERSEDED, "superseded_by": old.memory_id, "valid_until": until}
             memory = memory.model_copy(update={**history, "valid_from": _earlier(memory.valid_from, until)})
         elif old is not None:
-            begins = memory.valid_from or _said(item.evidence)
+            begins = memory.valid_from or _time_said(item.evidence)
             memory = memory.model_copy(update={"valid_from": begins})
             at = _not_before(old, begins)
             self.closing[old.memory_id] = Close(old.memory_id, "superseded", memory.memory_id, at)
         self.new[memory.memory_id] = memory
 
     def _memory(self, item: Accepted) -> Memory:
-        operation, said = item.operation, _said(item.evidence)
+        operation, said = item.operation, _time_said(item.evidence)
         subject = subject_of(item.evidence[0], self.user_name)
         kind = _KINDS.get(operation.kind, Kind.OBSERVATION)
-        content = item.statement if kind == Kind.INSTRUCTION else dated(item.statement, said, self.timezone)
+        content = item.statement if kind == Kind.INSTRUCTION else with_dates(item.statement, said, self.timezone)
         holds = self._holds(item)
         named = {"about": operation.about, "thing": operation.thing, "value": operation.value}
         return Memory(
@@ -191,7 +191,7 @@ class _Made:
         since = resolve_bound(operation.since, item.evidence, self.timezone) if operation.since else None
         until = resolve_bound(operation.until, item.evidence, self.timezone) if operation.until else None
         if since is None and until is None:
-            return validity(item.statement, _said(item.evidence), self.timezone)
+            return validity(item.statement, _time_said(item.evidence), self.timezone)
         start = since.start if since else None
         end = until.end if until else since.end if since and operation.kind == "event" else None
         return TimeRange(start=start, end=end) if not (start and end and start > end) else TimeRange()
@@ -217,7 +217,7 @@ def _sources(evidence: Sequence[Message]) -> list[Source]:
     return [Source(kind="message", id=m.message_id, quote=condense(m.content, 300)) for m in evidence]
 
 
-def _said(evidence: Sequence[Message]) -> datetime:
+def _time_said(evidence: Sequence[Message]) -> datetime:
     return max(message.sent_at for message in evidence)
 
 

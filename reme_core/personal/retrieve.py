@@ -68,7 +68,7 @@ async def recall_personal(
         hits += await _held_then(state, deps, past, limit, plan)
     hits = sorted(hits, key=lambda hit: -hit.parts.final)[:limit]
     wanted = state.top_k if messages is None else messages
-    hits += await _said(state, deps, hits, wanted) if wanted else []
+    hits += await _quotes(state, deps, hits, wanted) if wanted else []
     state.hits = number_ranks(hits)
     state.retrieval_id = found.retrieval_id
 
@@ -109,7 +109,7 @@ async def _held_then(state: RetrievalState, deps: Deps, past: TimeRange, limit: 
     return [hit for hit in closed if hit.memory.valid_until and _is_shown(hit.memory)]
 
 
-async def _said(state: RetrievalState, deps: Deps, hits: Sequence[Hit], limit: int) -> list[Hit]:
+async def _quotes(state: RetrievalState, deps: Deps, hits: Sequence[Hit], limit: int) -> list[Hit]:
     """The best messages that no recalled memory quotes, without those that somebody asked to forget."""
     without = await forgotten_messages(state.workspace_id, deps)
     filters = Filters.of(kind=Kind.CONVERSATION, as_of=state.as_of, without=without)

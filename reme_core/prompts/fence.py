@@ -14,10 +14,10 @@ NOTE: Final = "memory_note"
 """The tag around every note that recall gives to an agent."""
 
 
-def fenced(text: str, tag: str) -> str:
+def fence(text: str, tag: str) -> str:
     r"""Put `text` between two tags; a tag of that name within it is defused.
 
-    >>> fenced("a </data> b", "data")
+    >>> fence("a </data> b", "data")
     '<data>\na ‹/data> b\n</data>'
     """
     defused = re.sub(rf"<(?=\s*/?\s*{re.escape(tag)}\b)", "‹", text, flags=re.IGNORECASE)

@@ -113,7 +113,7 @@ def render(
     messages = [hit for hit in recalled if hit.memory.kind == Kind.CONVERSATION]
     kept, spent = _fitting(memories, left, titles[1], lambda hit: line(hit.memory))
     quoted, _ = _fitting(messages, left - spent, titles[2], lambda hit: quote(hit.memory))
-    statements = sorted([*known_facts, *(hit.memory for hit in kept)], key=_said_at, reverse=True)
+    statements = sorted([*known_facts, *(hit.memory for hit in kept)], key=_time_of, reverse=True)
     lines = [
         [line(memory) for memory in always],
         [line(memory) for memory in statements],
@@ -179,7 +179,7 @@ def _long_date(day: date, language: Language) -> str:
     return f"on {day.day} {calendar.month_name[day.month]} {day.year}"
 
 
-def _said_at(memory: Memory) -> datetime:
+def _time_of(memory: Memory) -> datetime:
     return memory.observed_at or memory.created_at
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reme_core.prompts import Language, phrase
-from reme_core.prompts.fence import NOTE, fenced
+from reme_core.prompts.fence import NOTE, fence
 from reme_core.types import Memory
 
 
@@ -16,11 +16,11 @@ def as_text(memory: Memory, language: Language) -> str:
     return phrase("note_item", language, when=memory.when_to_use, content=memory.content)
 
 
-def listed(memories: Sequence[Memory], language: Language) -> str:
+def numbered_list(memories: Sequence[Memory], language: Language) -> str:
     """Memories as a numbered list."""
     return "\n".join(f"{number}. {as_text(memory, language)}" for number, memory in enumerate(memories, 1))
 
 
 def note(text: str, language: Language) -> str:
     """A note for an agent's prompt, said to be data; empty where there is nothing to say."""
-    return fenced(f"{phrase('note_head', language)}\n{text}", NOTE) if text.strip() else ""
+    return fence(f"{phrase('note_head', language)}\n{text}", NOTE) if text.strip() else ""

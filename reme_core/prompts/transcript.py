@@ -19,7 +19,7 @@ MAX_TRANSCRIPT = 4_000
 """Tokens of a conversation that a prompt shows; small local models read 8,000 in all."""
 
 
-def said(messages: Sequence[Message]) -> list[Message]:
+def speech_in(messages: Sequence[Message]) -> list[Message]:
     """The messages that memories may be made from.
 
     System prompts are instructions, and recalled notes are known already: extracting them again is how a memory fills
@@ -99,12 +99,12 @@ def language(setting: str, messages: Sequence[Message]) -> Language:
 
 def _line(message: Message) -> str:
     speaker = f"{message.role} ({message.author})" if message.author else message.role
-    calls = "".join(f"\n  call {call.name}({_given(call.arguments)})" for call in message.tool_calls)
+    calls = "".join(f"\n  call {call.name}({_assignments(call.arguments)})" for call in message.tool_calls)
     text = f"{speaker}: {message.content.strip()}{calls}"
     return text if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE * 2 // 3]} … {text[-MAX_MESSAGE // 3 :]}"
 
 
-def _given(arguments: str) -> str:
+def _assignments(arguments: str) -> str:
     """Arguments as `name='value'`: small models that quote JSON within their own JSON forget to escape it."""
     try:
         values = json.loads(arguments or "{}")

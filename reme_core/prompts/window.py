@@ -8,7 +8,7 @@ from typing import Final
 
 from reme_core.prompts import Language
 from reme_core.prompts.budget import count_tokens
-from reme_core.prompts.transcript import condense, message_before, said
+from reme_core.prompts.transcript import condense, message_before, speech_in
 from reme_core.text.timex import render_date
 from reme_core.types import Message
 
@@ -71,7 +71,7 @@ def windows(waiting: Sequence[Message], context: Sequence[Message]) -> Iterator[
     for session, messages in sorted(sessions.items(), key=lambda item: item[1][0].sent_at):
         earlier = [m for m in context if m.session_id == session]
         for stretch in _stretches(messages):
-            yield Window([m.message_id for m in stretch], said(stretch), said(earlier)[-OVERLAP:])
+            yield Window([m.message_id for m in stretch], speech_in(stretch), speech_in(earlier)[-OVERLAP:])
             earlier = [*earlier, *stretch]
 
 

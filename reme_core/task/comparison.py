@@ -11,8 +11,8 @@ from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
 from reme_core.models import ChatModel
 from reme_core.prompts import prompt
-from reme_core.prompts.fence import fenced
-from reme_core.prompts.transcript import MAX_TRANSCRIPT, language, said, transcript
+from reme_core.prompts.fence import fence
+from reme_core.prompts.transcript import MAX_TRANSCRIPT, language, speech_in, transcript
 from reme_core.task.actions import actions_of
 from reme_core.task.answers import Lessons, drafts_of
 from reme_core.task.contrast import contrast
@@ -88,7 +88,7 @@ def best_and_worst_of(trajectories: Sequence[Trajectory]) -> list[tuple[Trajecto
 
 
 def _whole_attempt(trajectory: Trajectory) -> Segment:
-    return Segment(trajectory, said(trajectory.messages))
+    return Segment(trajectory, speech_in(trajectory.messages))
 
 
 async def _similar_pairs(
@@ -128,8 +128,8 @@ async def _compare_by_model(name: str, pair: Pair, deps: Deps, chat: ChatModel, 
     request = prompt(
         name,
         language(deps.language, better.messages),
-        better=fenced(transcript(better.messages, budget=half), "attempt"),
-        worse=fenced(transcript(worse.messages, budget=half, first=len(better.messages) + 1), "attempt"),
+        better=fence(transcript(better.messages, budget=half), "attempt"),
+        worse=fence(transcript(worse.messages, budget=half, first=len(better.messages) + 1), "attempt"),
         better_score=f"{better.trajectory.score:g}",
         worse_score=f"{worse.trajectory.score:g}",
         most=most,

@@ -10,7 +10,7 @@ from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
 from reme_core.models import ChatModel
 from reme_core.prompts import Language, phrase, prompt
-from reme_core.prompts.fence import fenced
+from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import language, transcript
 from reme_core.task.answers import Lessons, drafts_of
 from reme_core.task.lessons import failure_lesson, fix_lessons, success_lesson
@@ -54,7 +54,7 @@ async def _draw_by_model(name: str, found: Sequence[Segment], deps: Deps, chat: 
             name,
             speech,
             score=f"{segment.trajectory.score:g}" if is_scored(segment.trajectory) else phrase("no_score", speech),
-            attempt=fenced(transcript(segment.messages), "attempt"),
+            attempt=fence(transcript(segment.messages), "attempt"),
             most=most,
         )
         answer = await chat.complete_as(request, Lessons, purpose=name)

@@ -11,8 +11,8 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
 from reme_core.prompts import prompt
-from reme_core.prompts.fence import fenced
-from reme_core.prompts.transcript import condense, language, said, transcript
+from reme_core.prompts.fence import fence
+from reme_core.prompts.transcript import condense, language, speech_in, transcript
 from reme_core.task.segments import is_request
 from reme_core.task.state import Segment, TaskState
 from reme_core.types import Trajectory
@@ -23,7 +23,7 @@ _GOAL = 200
 @op(reads={"trajectories"}, writes={"successes", "failures"})
 async def trajectory_preprocess(state: TaskState, deps: Deps, *, success_threshold: float = 1.0) -> None:
     """Sort attempts into successes (score at the threshold or above) and failures; a missing score is a 0."""
-    trajectories = [trajectory for trajectory in state.trajectories if said(trajectory.messages)]
+    trajectories = [trajectory for trajectory in state.trajectories if speech_in(trajectory.messages)]
     state.successes = [trajectory for trajectory in trajectories if trajectory.score >= success_threshold]
     state.failures = [trajectory for trajectory in trajectories if trajectory.score < success_threshold]
 
@@ -50,8 +50,8 @@ async def segmentation(state: TaskState, deps: Deps) -> None:
 
 async def _mark_by_model(trajectory: Trajectory, deps: Deps) -> list[Segment]:
     assert deps.chat is not None
-    messages = said(trajectory.messages)
-    request = prompt("segmentation", language(deps.language, messages), attempt=fenced(transcript(messages), "attempt"))
+    messages = speech_in(trajectory.messages)
+    request = prompt("segmentation", language(deps.language, messages), attempt=fence(transcript(messages), "attempt"))
     answer = await deps.chat.complete_as(request, _Parts, purpose="segmentation")
     segments: list[Segment] = []
     start = 0
@@ -70,7 +70,7 @@ async def _mark_by_model(trajectory: Trajectory, deps: Deps) -> list[Segment]:
 
 
 def _split_at_requests(trajectory: Trajectory) -> list[Segment]:
-    messages = said(trajectory.messages)
+    messages = speech_in(trajectory.messages)
     starts = [
         place
         for place, message in enumerate(messages)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reme_core.flows.tool_output import is_output
-from reme_core.prompts.transcript import condense, said
+from reme_core.prompts.transcript import condense, speech_in
 from reme_core.task.state import Segment
 from reme_core.types import Message, Trajectory
 
@@ -19,7 +19,7 @@ def segments_of(trajectories: Sequence[Trajectory], segments: Sequence[Segment])
     found: list[Segment] = []
     for trajectory in trajectories:
         marked = [segment for segment in segments if segment.trajectory is trajectory]
-        found.extend(marked or [Segment(trajectory, said(trajectory.messages))])
+        found.extend(marked or [Segment(trajectory, speech_in(trajectory.messages))])
     return [segment for segment in found if segment.messages]
 
 

@@ -10,7 +10,7 @@ from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
 from reme_core.models import ChatModel
 from reme_core.prompts import Language, phrase, prompt
-from reme_core.prompts.fence import fenced
+from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import MAX_TRANSCRIPT, language, transcript
 from reme_core.task.answers import Lessons, drafts_of
 from reme_core.task.comparison import best_and_worst_of, group_by_task
@@ -66,7 +66,7 @@ async def _draw_by_model(
         "simple_summary",
         speech,
         outcome=_outcome(trajectory, success_threshold, speech),
-        attempt=fenced(transcript(segment.messages), "attempt"),
+        attempt=fence(transcript(segment.messages), "attempt"),
         most=most,
     )
     answer = await chat.complete_as(request, Lessons, purpose="simple_summary")
@@ -89,7 +89,7 @@ async def _compare_by_model(attempts: Sequence[Trajectory], deps: Deps, chat: Ch
     for segment in found:
         head = phrase("attempt_of", speech, score=f"{segment.trajectory.score:g}")
         text = transcript(segment.messages, budget=MAX_TRANSCRIPT // len(found), first=number)
-        format_arguments.append(f"{head}\n{fenced(text, 'attempt')}")
+        format_arguments.append(f"{head}\n{fence(text, 'attempt')}")
         number += len(segment.messages)
     request = prompt("simple_comparative", speech, count=len(found), attempts="\n\n".join(format_arguments), most=most)
     answer = await chat.complete_as(request, Lessons, purpose="simple_comparative")

@@ -15,7 +15,7 @@ from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
 from reme_core.models import ChatModel
 from reme_core.prompts import prompt
-from reme_core.prompts.fence import fenced
+from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import language
 from reme_core.task.state import TaskState
 from reme_core.types import Memory, Message
@@ -87,7 +87,7 @@ async def _judge(drafts: Sequence[Memory], deps: Deps, chat: ChatModel) -> list[
             break
         lessons = "\n\n".join(_format_draft(number, drafts[number - 1]) for number in missing)
         speech = language(deps.language, [Message(role="user", content=d.content) for d in drafts])
-        request = prompt("validation", speech, lessons=fenced(lessons, "lessons"))
+        request = prompt("validation", speech, lessons=fence(lessons, "lessons"))
         answer = await chat.complete_as(request, _Verdicts, purpose="validation")
         found.update({v.number: v for v in answer.verdicts if v.number in missing})
     if len(found) < len(drafts):

@@ -89,14 +89,14 @@ async def _recall_belongs_to_the_callers_trace(stage: Stage) -> None:
 @check(Rule.TRACING, Capability.STREAM)
 async def _no_span_stays_current_between_events(stage: Stage) -> None:
     conversation = await stage.talk(ScriptedModel())
-    with _attached_by("reme_core", stage.driver.package, type(conversation).__module__) as ours:
+    with _contexts_attached_by("reme_core", stage.driver.package, type(conversation).__module__) as ours:
         async for event in conversation.stream(QUESTION):
             held = any(context.get_current() is one for one in ours)
             expect(not held, f"at the event {type(event).__name__} a span of the adapter is current for the caller")
 
 
 @contextlib.contextmanager
-def _attached_by(*packages: str) -> Iterator[list[context.Context]]:
+def _contexts_attached_by(*packages: str) -> Iterator[list[context.Context]]:
     """Yield a list that collects the OpenTelemetry contexts which code of these packages makes current."""
     ours: list[context.Context] = []
     attach = context.attach

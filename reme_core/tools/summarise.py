@@ -16,7 +16,7 @@ from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
 from reme_core.flows.state import UpdateResult
 from reme_core.prompts import prompt
-from reme_core.prompts.fence import fenced
+from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
@@ -102,8 +102,8 @@ async def _write_guidance(stats: ToolStatistics, calls: list[Call], deps: Deps) 
             "summary_tool",
             speech,
             tool=stats.tool_name,
-            record=fenced(content, "calls"),
-            calls=fenced("\n".join(_format_call(number, call) for number, call in enumerate(calls, 1)), "calls"),
+            record=fence(content, "calls"),
+            calls=fence("\n".join(_format_call(number, call) for number, call in enumerate(calls, 1)), "calls"),
         )
         answer = await deps.chat.complete_as(request, _Guidance, purpose="summary_tool")
         if answer.guidance.strip():

@@ -70,7 +70,7 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
     async def aget_messages(self) -> list[BaseMessage]:
         """All messages, in order."""
         try:
-            return messages_from_dict([_form(message) for message in await self._recorded()])
+            return messages_from_dict([_form(message) for message in await self._messages()])
         except ReMeError as error:
             if self._turn.on_error == "raise":
                 raise
@@ -101,7 +101,7 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
 
     async def aclear(self) -> None:
         """Erase the conversation, and with it the memories that rest on it."""
-        recorded = [message.message_id for message in await self._recorded()]
+        recorded = [message.message_id for message in await self._messages()]
         await self._turn.reme.erase_messages(self._turn.workspace_id, recorded)
 
     async def aclose(self) -> None:
@@ -112,7 +112,7 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
         """`aclose` for code that does not await."""
         self._turn.close()
 
-    async def _recorded(self) -> list[Message]:
+    async def _messages(self) -> list[Message]:
         return await self._turn.reme.messages(self._turn.workspace_id, self.session_id)
 
 

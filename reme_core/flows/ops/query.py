@@ -9,8 +9,8 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
 from reme_core.prompts import prompt
-from reme_core.prompts.fence import fenced
-from reme_core.prompts.transcript import condense, language, said, transcript
+from reme_core.prompts.fence import fence
+from reme_core.prompts.transcript import condense, language, speech_in, transcript
 
 _LAST_MESSAGES, _CHARACTERS = 3, 200  # as in ReMe 0.1: enough to show what a conversation is about at the moment
 
@@ -26,14 +26,14 @@ async def build_query(state: RetrievalState, deps: Deps, *, enable_llm_build: bo
     Raises:
         InputError: There is neither.
     """
-    messages = said(state.messages)
+    messages = speech_in(state.messages)
     if state.query.strip():
         state.search_query = state.query.strip()
     elif not messages:
         raise InputError("query: nothing to search for; give a query, or messages to make one from")
     elif deps.chat is not None and enable_llm_build:
         request = prompt(
-            "build_query", language(deps.language, messages), conversation=fenced(transcript(messages), "conversation")
+            "build_query", language(deps.language, messages), conversation=fence(transcript(messages), "conversation")
         )
         answer = await deps.chat.complete_as(request, _Query, purpose="build_query")
         state.search_query = answer.query.strip() or _last_messages(state)
@@ -42,5 +42,5 @@ async def build_query(state: RetrievalState, deps: Deps, *, enable_llm_build: bo
 
 
 def _last_messages(state: RetrievalState) -> str:
-    told = [condense(message.content, _CHARACTERS) for message in said(state.messages) if message.content.strip()]
+    told = [condense(message.content, _CHARACTERS) for message in speech_in(state.messages) if message.content.strip()]
     return "\n".join(told[-_LAST_MESSAGES:])

@@ -14,7 +14,7 @@ from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
 from reme_core.models import ChatModel
 from reme_core.prompts import prompt
-from reme_core.prompts.fence import fenced
+from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import language
 from reme_core.store.filters import Filters
 from reme_core.text.terms import language_of, terms
@@ -55,7 +55,7 @@ async def extract_time(state: RetrievalState, deps: Deps, *, enable_llm_time: bo
         if mention.anchor and (anchored := await _from_memory(mention, now, zone, state, deps)):
             ranges.append(anchored)
     if not (ranges or mentions) and deps.chat is not None and enable_llm_time:
-        ranges = await _asked(state.search_query, now, zone, deps, deps.chat)
+        ranges = await _ask_model(state.search_query, now, zone, deps, deps.chat)
     state.time_ranges = ranges
     state.report["time_ranges"] = [r.model_dump(mode="json") for r in ranges]
 
@@ -109,11 +109,11 @@ def _day_of(memory: Memory, anchor: str, now: datetime, zone: str) -> datetime |
 _YEARLY: Final = re.compile(r"birthday|anniversary|name day|生日|纪念日", re.IGNORECASE)
 
 
-async def _asked(query: str, now: datetime, zone: str, deps: Deps, chat: ChatModel) -> list[TimeRange]:
+async def _ask_model(query: str, now: datetime, zone: str, deps: Deps, chat: ChatModel) -> list[TimeRange]:
     speech = language(deps.language, [Message(content=query)])
     local = now.astimezone(ZoneInfo(zone))
     request = prompt(
-        "personal/extract_time", speech, now=render_date(local, language_of(query)), query=fenced(query, "query")
+        "personal/extract_time", speech, now=render_date(local, language_of(query)), query=fence(query, "query")
     )
     answer = await chat.complete_as(request, _Days, purpose="extract_time")
     try:

@@ -12,9 +12,9 @@ from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
 from reme_core.models import ChatModel, Tool
 from reme_core.prompts import prompt
-from reme_core.prompts.fence import NOTE, fenced
+from reme_core.prompts.fence import NOTE, fence
 from reme_core.prompts.note import NOTE_METADATA
-from reme_core.prompts.note_text import listed
+from reme_core.prompts.note_text import numbered_list
 from reme_core.prompts.transcript import language
 from reme_core.store.change import Change
 from reme_core.store.filters import Filters
@@ -81,7 +81,7 @@ async def _run_tool(call: ToolCall, state: RetrievalState, deps: Deps, chat: Cha
         filters = Filters.of(kind="task")
         found = await deps.recall(state.workspace_id, values["query"], filters, limit=state.top_k, flow=deps.flow)
         speech = language(deps.language, [Message(role="user", content=state.query)])
-        return fenced(listed(found.memories, speech), NOTE) if found else "Nothing was found."
+        return fence(numbered_list(found.memories, speech), NOTE) if found else "Nothing was found."
     kept = draft(
         values["when_to_use"], values["content"], trajectories=[], evidence=[], author=chat.name, confidence=0.5
     )

@@ -9,7 +9,7 @@ from reme_core.flows.drafts import confidence_of
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
 from reme_core.models.rerank import ChatReranker
-from reme_core.prompts.fence import fenced
+from reme_core.prompts.fence import fence
 from reme_core.prompts.note_text import as_text
 from reme_core.prompts.transcript import language
 from reme_core.store.filters import Filters
@@ -77,7 +77,7 @@ async def rerank(
     ranker = deps.reranker or (ChatReranker(deps.chat) if deps.chat is not None and enable_llm_rerank else None)
     if ranker is not None and len(hits) > 1:
         speech = language(deps.language, [Message(role="user", content=state.search_query)])
-        texts = [fenced(as_text(hit.memory, speech), "memory") for hit in hits]
+        texts = [fence(as_text(hit.memory, speech), "memory") for hit in hits]
         # A ranker may leave some out; those keep their order, behind the others.
         order = [index for index, _ in await ranker.rank(state.search_query, texts)]
         hits = [hits[index] for index in dict.fromkeys([*order, *range(len(hits))])]

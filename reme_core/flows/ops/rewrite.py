@@ -10,9 +10,9 @@ from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
 from reme_core.models import ChatModel
 from reme_core.prompts import Language, prompt
-from reme_core.prompts.fence import fenced
-from reme_core.prompts.note_text import listed, note
-from reme_core.prompts.transcript import language, said, transcript
+from reme_core.prompts.fence import fence
+from reme_core.prompts.note_text import note, numbered_list
+from reme_core.prompts.transcript import language, speech_in, transcript
 from reme_core.types import Message
 
 _LAST_MESSAGES, _CHARACTERS = 3, 300  # as in ReMe 0.1
@@ -22,7 +22,7 @@ _LAST_MESSAGES, _CHARACTERS = 3, 300  # as in ReMe 0.1
 async def merge(state: RetrievalState, deps: Deps) -> None:
     """Write the recalled memories into a note, as a numbered list."""
     speech = _language(state, deps)
-    state.answer = note(listed(state.memories, speech), speech)
+    state.answer = note(numbered_list(state.memories, speech), speech)
 
 
 @op(reads={"hits", "query", "messages"}, writes={"answer"}, aliases=("rewrite_memory", "rewrite_experience"))
@@ -32,10 +32,12 @@ async def rewrite(state: RetrievalState, deps: Deps, *, enable_llm_rewrite: bool
         await merge(state, deps)
         return
     speech = _language(state, deps)
-    recent = [m.model_copy(update={"content": m.content[:_CHARACTERS]}) for m in said(state.messages)[-_LAST_MESSAGES:]]
+    recent = [
+        m.model_copy(update={"content": m.content[:_CHARACTERS]}) for m in speech_in(state.messages)[-_LAST_MESSAGES:]
+    ]
     task = "\n".join(part for part in (state.query, transcript(recent)) if part.strip())
     request = prompt(
-        "rewrite", speech, task=fenced(task, "task"), memories=fenced(listed(state.memories, speech), "memories")
+        "rewrite", speech, task=fence(task, "task"), memories=fence(numbered_list(state.memories, speech), "memories")
     )
     state.answer = note(await _write(request, deps.chat, deps.tell), speech)
 

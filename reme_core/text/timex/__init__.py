@@ -3,14 +3,13 @@
 from reme_core.text.timex.find import find_times, has_time
 from reme_core.text.timex.mention import Precision, TimeMention, resolve
 from reme_core.text.timex.render import render_date
-from reme_core.text.timex.statements import When, calendar_range, dated, tells_of_past, times_of, validity
+from reme_core.text.timex.statements import When, calendar_range, tells_of_past, times_of, validity, with_dates
 
 __all__ = [
     "Precision",
     "TimeMention",
     "When",
     "calendar_range",
-    "dated",
     "find_times",
     "has_time",
     "render_date",
@@ -18,4 +17,5 @@ __all__ = [
     "tells_of_past",
     "times_of",
     "validity",
+    "with_dates",
 ]

@@ -40,7 +40,7 @@ def times_of(text: str, sent_at: datetime, timezone: str) -> list[When]:
         if mention.recurring or mention.anchor or _VAGUE.search(mention.text):
             continue
         if (mention.range.start or mention.range.end) and not any(mention.text in when.text for when in found):
-            named = _directed(mention, plain, sent_at)
+            named = _in_direction(mention, plain, sent_at)
             until = plain[: mention.start].endswith(("到", "至")) and "从" not in plain[: mention.start]
             found.append(When(mention.text, TimeRange(end=named.end) if until else named))
     return found
@@ -59,19 +59,19 @@ def validity(text: str, sent_at: datetime, timezone: str) -> TimeRange:
     return (bounds + spans)[0] if len(bounds + spans) == 1 else TimeRange()
 
 
-def dated(statement: str, sent_at: datetime, timezone: str) -> str:
+def with_dates(statement: str, sent_at: datetime, timezone: str) -> str:
     """The statement with the date behind each relative time: "yesterday (2024-05-05)" is still true in a year."""
     for mention in find_times(statement, now=sent_at, timezone=timezone):
         if not mention.relative or mention.recurring or mention.anchor or _VAGUE.search(mention.text):
             continue
-        named = _directed(mention, statement, sent_at)
-        written = _written(named, mention.precision)
+        named = _in_direction(mention, statement, sent_at)
+        written = _absolute_date(named, mention.precision)
         if written and written not in statement:
             statement = statement.replace(mention.text, f"{mention.text} ({written})", 1)
     return statement
 
 
-def _written(named: TimeRange, precision: Precision) -> str:
+def _absolute_date(named: TimeRange, precision: Precision) -> str:
     if named.start is None or named.end is None:
         return ""
     if precision in ("year", "month"):
@@ -94,7 +94,7 @@ def calendar_range(written: str, timezone: str) -> TimeRange | None:
         return None  # no day of the calendar
 
 
-def _directed(mention: TimeMention, text: str, sent_at: datetime) -> TimeRange:
+def _in_direction(mention: TimeMention, text: str, sent_at: datetime) -> TimeRange:
     """The mention's range, in the next week or year where it has no direction of its own and the text lies ahead."""
     start, end = mention.range.start, mention.range.end
     # What has no end says since when.
@@ -123,7 +123,7 @@ def _spans(text: str, sent_at: datetime, timezone: str) -> list[When]:
         ends = find_times(f"{match['last']} {month}", now=sent_at, timezone=timezone)
         begins = find_times(f"{match['first']} {month}", now=sent_at, timezone=timezone)
         if begins and ends:
-            start, end = _directed(begins[0], text, sent_at).start, _directed(ends[0], text, sent_at).end
+            start, end = _in_direction(begins[0], text, sent_at).start, _in_direction(ends[0], text, sent_at).end
             if start and end and start < end:
                 found.append(When(match[0], TimeRange(start=start, end=end)))
     return found

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from reme_core.text.timex import dated, times_of, validity
+from reme_core.text.timex import times_of, validity, with_dates
 
 SAID = datetime(2024, 3, 6, 19, tzinfo=UTC)
 
@@ -59,5 +59,5 @@ def test_only_bounds_and_spans_say_when_something_holds(said: str, start: str | 
 
 
 def test_a_relative_time_gets_its_date_and_a_vague_one_does_not() -> None:
-    assert dated("Ada moved yesterday", SAID, "UTC") == "Ada moved yesterday (2024-03-05)"
-    assert dated("Ada was ill the other day", SAID, "UTC") == "Ada was ill the other day"
+    assert with_dates("Ada moved yesterday", SAID, "UTC") == "Ada moved yesterday (2024-03-05)"
+    assert with_dates("Ada was ill the other day", SAID, "UTC") == "Ada was ill the other day"
