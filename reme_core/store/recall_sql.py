@@ -38,7 +38,8 @@ SESSION_WEIGHT, SPEAKER_WEIGHT, QUESTION_MALUS, LENGTH_BONUS = 0.2, 0.3, 0.1, 0.
 # Candidates a leg. Each lexical one costs a look at its vector; LoCoMo loses .002 with 50 instead of 100,
 # and gains nothing from more.
 _DEPTHS = {"memory": 50, "message": 100}
-_QUERY_TERMS = 64  # a pasted page is not a query
+# Of the first terms of a query the rarest count. A pasted page is not a query, and its common words say least.
+_READ_TERMS, _COUNTED_TERMS = 512, 128
 
 # Planning the statement takes as long as running it, and its text says all that the planner needs.
 _SETTINGS = {"plan_cache_mode": "force_generic_plan"}
@@ -136,8 +137,10 @@ def prepare(question: Question, filters: Filters, plan: Plan, corpus: Corpus = "
     """The statement that answers a question, and its values."""
     on_row = filters.on_message() if corpus == "message" else filters.on_memory() if filters.beyond_kind else []
     on_vector = _vector_conditions(filters, corpus)
+    values = _values(question, filters, plan, corpus)
+    asked = "asked_rarest" if len(values["terms"]) > _COUNTED_TERMS else "asked"
     statement = _compose(
-        _fragments(filters, plan, corpus, filtered=bool(on_row)),
+        _fragments(filters, plan, corpus, asked, "_filtered" if on_row else ""),
         corpus=corpus,
         # The index is partial, and only a literal matches its predicate.
         model=_literal(question.model),
@@ -145,12 +148,13 @@ def prepare(question: Question, filters: Filters, plan: Plan, corpus: Corpus = "
         # Numbers that the planner should know stand in the text; few different ones, so that few texts are made.
         depth=max(_DEPTHS[corpus], 1 << (question.limit - 1).bit_length()),
         postings_per_term=plan.postings_per_term,
+        most_terms=_COUNTED_TERMS,
         on_row=" and ".join(on_row),
         on_vector=" and ".join([*on_vector, "e.hnsw"] if plan.hnsw_dimensions else on_vector),
         on_match=" and ".join(on_vector) if corpus == "memory" else "true",
         columns=rows.select(rows.MESSAGE_COLUMNS if corpus == "message" else rows.COLUMNS, "m"),
     )
-    return statement, _values(question, filters, plan, corpus)
+    return statement, values
 
 
 def _vector_conditions(filters: Filters, corpus: Corpus) -> list[str]:
@@ -162,9 +166,8 @@ def _vector_conditions(filters: Filters, corpus: Corpus) -> list[str]:
     return ["e.active", "e.kind = any(%(kinds)s)" if filters.kinds else "e.kind <> 'conversation'"]
 
 
-def _fragments(filters: Filters, plan: Plan, corpus: Corpus, *, filtered: bool) -> tuple[str, ...]:
-    suffix = "_filtered" if filtered else ""
-    legs = (f"vector_leg{suffix}", "matched", f"lexical_leg{suffix}", "candidate", plan.fusion or "convex")
+def _fragments(filters: Filters, plan: Plan, corpus: Corpus, asked: str, suffix: str) -> tuple[str, ...]:
+    legs = (f"vector_leg{suffix}", asked, "matched", f"lexical_leg{suffix}", "candidate", plan.fusion or "convex")
     if corpus == "message":
         return (*legs, "judged")
     ranking = "ranked_by_type_and_time" if plan.type_weights or plan.boost else "ranked"
@@ -215,8 +218,8 @@ def replace_names(query: str, authors: Sequence[str]) -> str:
 
 
 def query_terms(query: str) -> list[str]:
-    """The distinct terms of a query, in order."""
-    return list(dict.fromkeys(terms(query)))[:_QUERY_TERMS]
+    """The distinct terms of a query that are looked up, in order."""
+    return list(dict.fromkeys(terms(query)))[:_READ_TERMS]
 
 
 _PARTS = ("similarity", "vector", "lexical", "session", "speaker", "time", "type", "final")

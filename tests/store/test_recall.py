@@ -60,6 +60,17 @@ async def test_a_chinese_question_finds_a_chinese_statement_by_its_bigrams(reme:
     assert best.parts.lexical == 1
 
 
+async def test_of_a_long_query_the_rarest_words_count_wherever_they_stand(reme: Engine) -> None:
+    common = " ".join(synthetic.word(number) for number in range(300))
+    texts = [f"{common} {number}" for number in range(4)] + ["The marmoset is in the attic."]
+    # All vectors are equal, so that only words tell the memories apart.
+    await reme.memories.add("w", texts, embeddings=[[1.0] * WIDTH] * len(texts))
+    unknown = " ".join(synthetic.word(number) for number in range(400, 500))
+    hits = (await reme.recall("w", f"{common} {unknown} marmoset", embedding=[1.0] * WIDTH)).hits
+    assert next(hit for hit in hits if "marmoset" in hit.content).parts.lexical > 0
+    assert all(hit.parts.lexical > 0 for hit in hits)  # what many hold still counts, where it is among the rarest
+
+
 async def test_every_hit_says_its_parts_and_they_add_up_to_its_score(reme: Engine) -> None:
     await reme.memories.add("w", [f"Fact {n} about the harbour" for n in range(5)])
     hits = (await reme.recall("w", "What about the harbour?", limit=5)).hits

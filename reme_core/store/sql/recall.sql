@@ -1,6 +1,6 @@
 -- Hybrid recall in one statement. `prepare` in store/recall_sql.py puts the text together from the fragments below:
 --
---     vector_leg | vector_leg_filtered, matched, lexical_leg | lexical_leg_filtered, candidate, convex | rrf,
+--     vector_leg | vector_leg_filtered, asked | asked_rarest, matched, lexical_leg | lexical_leg_filtered, candidate, convex | rrf,
 --     then for memories   ranked | ranked_by_type_and_time, best, present | past, in_order
 --     and  for messages   judged
 --
@@ -28,6 +28,24 @@ with vector_leg as materialized (
     limit ${depth}
 ),
 
+-- name: asked
+asked as materialized (select unnest(%(terms)s::text[]) as term),
+
+-- name: asked_rarest
+-- Of a query of many terms those that fewest documents hold, wherever in it they stand; a term that none holds finds nothing.
+asked as materialized (
+    select given.term
+    from unnest(%(terms)s::text[]) with ordinality as given (term, place)
+    cross join lateral (
+        select sum(cardinality(p.documents)) filter (where not p.from_neighbour) as holding
+        from reme.posting p
+        where p.workspace_id = %(workspace)s and p.corpus = %(corpus)s and p.term = given.term
+    ) held
+    where held.holding is not null
+    order by held.holding, given.place
+    limit ${most_terms}
+),
+
 -- name: matched
 segment as materialized (
     -- How many documents hold a term is told by all its segments, of which the best are read.
@@ -35,7 +53,7 @@ segment as materialized (
            -- In float8: as numeric, which 0.5 is by itself, each posting would be multiplied in decimal.
            ln(1 + (greatest(c.documents - found.holding, 0) + 0.5::float8) / (found.holding + 0.5::float8)) as idf
     from reme.corpus_statistic c
-    cross join unnest(%(terms)s::text[]) as asked (term)
+    cross join asked
     cross join lateral (
         select p.documents, p.impacts,
                coalesce(sum(cardinality(p.documents)) filter (where not p.from_neighbour) over (), 0) as holding,
