@@ -169,6 +169,8 @@ class Settings(Section):
     data_dir: Path = Field(default_factory=default_data_dir)
     library_dirs: list[Path] = Field(default_factory=lambda: [Path("docs/library")])
     """Folders that `load` and `dump` may use over HTTP and MCP, besides `data_dir`."""
+    allow_default_workspace: bool = True
+    """Whether an adapter that is given no workspace uses `default`, which all share; otherwise that is an error."""
     pool_size: int = Field(8, ge=1)
     http: HttpSettings = Field(default_factory=HttpSettings)
     mcp: McpSettings = Field(default_factory=McpSettings)

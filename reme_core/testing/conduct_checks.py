@@ -14,6 +14,7 @@ from pathlib import Path
 
 from opentelemetry import context, trace
 
+from reme_core.errors import InputError
 from reme_core.testing.checks import QUESTION, STATEMENT, check
 from reme_core.testing.driver import Capability
 from reme_core.testing.model import COMPLETION_TOKENS, PROMPT_TOKENS, ScriptedModel
@@ -24,7 +25,7 @@ from reme_core.testing.stage import SUMMARY_TOKENS, Stage, expect
 @check(Rule.OWNERSHIP)
 async def _what_was_given_open_stays_open(stage: Stage) -> None:
     reme = await stage.open_watched_memory()
-    conversation = await stage.talk(ScriptedModel(), reme=reme)
+    conversation = await stage.talk(ScriptedModel(), client=reme)
     await conversation.say(STATEMENT)
     await conversation.aclose()
     expect(not reme.connection.is_closed, "the memory that was given open was closed")
@@ -42,6 +43,27 @@ async def _what_it_opened_is_closed(stage: Stage) -> None:
             return
         await asyncio.sleep(0.02)
     expect(False, f"{stage.gate.connections} connections are open after closing")
+
+
+@check(Rule.OPTIONS)
+async def _an_option_that_there_is_not_is_refused(stage: Stage) -> None:
+    for wrong, right in (("topk", "top_k"), ("user_id", "workspace_id"), ("dsn", "database_url"), ("reme", "client")):
+        try:
+            await stage.talk(ScriptedModel(), **{wrong: 3})
+        except InputError as error:
+            expect(repr(right) in str(error), f"{wrong}=3 was refused, and {right} not named: {error}")
+        else:
+            expect(False, f"{wrong}=3 does nothing, and nobody is told")
+
+
+@check(Rule.OPTIONS)
+async def _a_value_that_means_nothing_is_refused(stage: Stage) -> None:
+    for name, value in (("top_k", 0), ("workspace_id", ""), ("kinds", ("dream",)), ("filters", {"color": "red"})):
+        try:
+            await stage.talk(ScriptedModel(), **{name: value})
+        except InputError:
+            continue
+        expect(False, f"{name}={value!r} means nothing, and nobody is told")
 
 
 @check(Rule.PLAIN_JSON, Capability.EXPORT)
@@ -79,7 +101,7 @@ def _imports(folder: Path) -> set[str]:
 @check(Rule.TRACING)
 async def _recall_belongs_to_the_callers_trace(stage: Stage) -> None:
     reme = await stage.open_watched_memory()
-    conversation = await stage.talk(ScriptedModel(), reme=reme)
+    conversation = await stage.talk(ScriptedModel(), client=reme)
     caller = _span()
     with trace.use_span(caller):
         await conversation.say(QUESTION)
@@ -129,7 +151,7 @@ def _span() -> trace.Span:
 
 @check(Rule.TOKENS, Capability.USAGE)
 async def _summaries_are_counted(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel(), reme=await stage.open_watched_memory())
+    conversation = await stage.talk(ScriptedModel(), client=await stage.open_watched_memory())
     await conversation.say(STATEMENT)
     prompt, completion = conversation.usage()
     wanted = (PROMPT_TOKENS + SUMMARY_TOKENS[0], COMPLETION_TOKENS + SUMMARY_TOKENS[1])

@@ -77,6 +77,6 @@ class Driver(ABC):
 
         Args:
             model: The model that the agent talks to, to be wrapped as the framework wants one.
-            options: Keyword arguments for the adapter's memory: `reme`, `workspace_id`, `kinds`, `top_k`,
-                `token_budget`, `on_error`, `write`, `patience`, `spool`, as `TurnMemory` takes them.
+            options: Keyword arguments for the adapter's memory: `database_url` or `client`, `workspace_id`, `kinds`,
+                `top_k`, `token_budget`, `on_error`, `write`, `patience`, `spool`, as `TurnMemory` takes them.
         """

@@ -59,7 +59,7 @@ async def _works_in_one_loop_after_another(stage: Stage) -> None:
 
     model = ScriptedModel()
     reme = await stage.open_watched_memory()
-    options = stage.options(reme=reme)
+    options = stage.options(client=reme)
     await run_in_own_loop(tell)
     await run_in_own_loop(ask)
     expect(FACT in model.last_prompt, f"a memory used in another event loop did not recall: {model.last_prompt!r}")
@@ -78,7 +78,7 @@ async def _works_without_a_loop(stage: Stage) -> None:
 async def _works_blocking_a_running_loop(stage: Stage) -> None:
     await (await stage.talk(ScriptedModel())).say(STATEMENT)
     model = ScriptedModel()
-    conversation = await stage.talk(model, reme=await stage.open_watched_memory())
+    conversation = await stage.talk(model, client=await stage.open_watched_memory())
     conversation.say_sync(QUESTION)
     expect(FACT in model.last_prompt, f"a synchronous call inside an event loop did not recall: {model.last_prompt!r}")
 
@@ -86,7 +86,7 @@ async def _works_blocking_a_running_loop(stage: Stage) -> None:
 @check(Rule.RECALL_ONCE)
 async def _one_recall_and_one_record_a_turn(stage: Stage) -> None:
     reme = await stage.open_watched_memory()
-    conversation = await stage.talk(ScriptedModel(), reme=reme)
+    conversation = await stage.talk(ScriptedModel(), client=reme)
     for turn in range(3):
         await conversation.say(f"This is remark number {turn}.")
     recalls, records = len(reme.recalled), len([new for new in reme.recorded if new])
@@ -100,7 +100,7 @@ async def _one_recall_in_a_turn_with_tools(stage: Stage) -> None:
     model = ScriptedModel()
     model.call("clock")
     model.say("It is noon.")
-    await (await stage.talk(model, reme=reme)).say("What time is it?")
+    await (await stage.talk(model, client=reme)).say("What time is it?")
     expect(
         len(model.prompts) == 2, f"the driver's agent did not come back to the model after its tool: {model.prompts}"
     )
@@ -129,7 +129,7 @@ async def _notes_do_not_pile_up(stage: Stage) -> None:
     ]
     await reme.memories.add(stage.workspace, facts)
     model = ScriptedModel()
-    conversation = await stage.talk(model, reme=reme, kinds=("personal", "conversation"), top_k=20)
+    conversation = await stage.talk(model, client=reme, kinds=("personal", "conversation"), top_k=20)
     for turn in range(TURNS):
         await conversation.say(f"Where does the dog Rex number {turn} live?")
         text = "\n".join(message.text for _, message in model.notes())

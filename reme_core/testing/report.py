@@ -15,6 +15,7 @@ class Rule(enum.Enum):
     DELTA = "Only what is new is written, once, and never a note that was injected."
     DURABLE = "A turn that is cancelled loses nothing that was said."
     ON_ERROR = "A memory that fails ends the turn only where that is asked for, and catches up later."
+    OPTIONS = "What it cannot use is refused when the memory is made, with the name of the right option."
     OWNERSHIP = "It closes what it opened, and nothing else."
     TOOLS = (
         "How the framework's tools fare is told to tool memory where that is in use: each call once, never in the way."

@@ -99,7 +99,7 @@ class Stage:
     def options(self, **changed: Any) -> dict[str, Any]:
         """The keyword arguments for the adapter's memory, with those in `changed` in place of the kit's own."""
         return {
-            "reme": self.gate.url,
+            **({} if "client" in changed else {"database_url": self.gate.url}),
             "workspace_id": self.workspace,
             "kinds": ("conversation",),
             "top_k": 3,

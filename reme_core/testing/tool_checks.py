@@ -55,7 +55,7 @@ async def _a_call_does_not_wait_for_tool_memory(stage: Stage) -> None:
 
     reme.tools.record = hesitate  # type: ignore[assignment,method-assign]
     model = ScriptedModel()
-    conversation = await stage.talk(model, reme=reme, kinds=KINDS, write="background")
+    conversation = await stage.talk(model, client=reme, kinds=KINDS, write="background")
     try:
         async with asyncio.timeout(_PATIENCE):
             await _ask_the_time(model, conversation, "Lisbon")

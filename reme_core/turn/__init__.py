@@ -14,13 +14,14 @@ from reme_core.text.plain import plain_json
 from reme_core.turn.connections import ReMeLike, TurnConnection
 from reme_core.turn.memory import NOTE_METADATA, Note, TurnMemory
 from reme_core.turn.memory_tools import MemoryTool, MemoryTools, arguments_model, tool_schema
-from reme_core.turn.options import OnError, SpoolPlace, TurnOptions, Write
+from reme_core.turn.options import Client, OnError, SpoolPlace, TurnOptions, Write, check_session, refuse_unknown
 from reme_core.turn.outbox import Counts, Usage
 from reme_core.turn.tool_calls import OWN_TOOLS, ToolCallSink, ToolRun, calls_in, observe_call, tool_call_result
 
 __all__ = [
     "NOTE_METADATA",
     "OWN_TOOLS",
+    "Client",
     "Counts",
     "MemoryTool",
     "MemoryTools",
@@ -39,10 +40,12 @@ __all__ = [
     "as_text",
     "callers_portal",
     "calls_in",
+    "check_session",
     "check_workspace",
     "holds_note",
     "observe_call",
     "plain_json",
+    "refuse_unknown",
     "stable_id",
     "tool_call_result",
     "tool_schema",

@@ -6,6 +6,8 @@ import weakref
 from collections.abc import Callable
 from functools import cached_property
 
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr
 
 from reme_core._portal import Portal
@@ -16,26 +18,41 @@ from reme_core.models import ModelCall
 from reme_core.settings import Settings
 from reme_core.sync import ReMe
 
-ReMeLike = AsyncReMe | ReMe | Settings | SecretStr | str | None
-"""Where memory is: an `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says."""
+Client = AsyncReMe | ReMe
+"""An open memory, which its opener closes."""
+
+ReMeLike = Client | Settings | SecretStr | str | None
+"""Where memory is: a database URL, settings, an open memory, or None for what the environment says."""
 
 
 class TurnConnection:
     """The engine that turns work with, and who closes it."""
 
-    def __init__(self, reme: ReMeLike, *, on_call: Callable[[str, ModelCall], None] | None = None) -> None:
+    def __init__(
+        self,
+        database_url: ReMeLike,
+        client: Client | None = None,
+        *,
+        on_call: Callable[[str, ModelCall], None] | None = None,
+    ) -> None:
         """Say where memory is.
 
         Args:
-            reme: An `AsyncReMe` or `ReMe`, whose engine is used and never closed here; or what to open.
+            database_url: What to open, or an open memory.
+            client: An open memory, whose engine is used and never closed here.
             on_call: Told of every model call that memory makes, with the workspace it is made for.
 
         Raises:
-            InputError: It is none of these.
+            InputError: It is none of these, or both are given.
 
         Attributes:
             reme: The memory, for any event loop.
         """
+        if client is not None and not isinstance(client, AsyncReMe | ReMe):
+            raise InputError(f"client is an open AsyncReMe or ReMe, not {type(client).__name__}")
+        if client is not None and database_url is not None:
+            raise InputError("give database_url, or client for a memory that is open; not both")
+        reme = database_url if client is None else client
         self._is_own = not isinstance(reme, AsyncReMe | ReMe)
         self.reme = AsyncReMe.share(reme) if isinstance(reme, ReMe) else _async_reme(reme)
         # Weakly: the engine outlives whoever forgets to close it, and would keep him alive.
@@ -94,5 +111,10 @@ def _async_reme(reme: AsyncReMe | Settings | SecretStr | str | None) -> AsyncReM
         return AsyncReMe(reme)
     if isinstance(reme, str | SecretStr):
         url = reme if isinstance(reme, SecretStr) else SecretStr(reme)
+        try:
+            conninfo_to_dict(url.get_secret_value())
+        except ProgrammingError:
+            # Not shown: it may hold a password. Often it is a workspace in the wrong place.
+            raise InputError("database_url is no postgresql://…; a workspace is named by workspace_id=…") from None
         return AsyncReMe(database_url=url)
-    raise InputError(f"memory is an AsyncReMe, a ReMe, settings, a database URL or None, not {type(reme).__name__}")
+    raise InputError(f"database_url is a URL, settings or an open AsyncReMe or ReMe, not {type(reme).__name__}")

@@ -19,9 +19,9 @@ import asyncio
 import copy
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, ParamSpec, Self, TypeVar
+from typing import Any, Final, Never, ParamSpec, Self, TypeVar
 
 from opentelemetry import trace
 
@@ -34,7 +34,7 @@ from reme_core.prompts.note import NOTE_METADATA, Note
 from reme_core.settings import Settings
 from reme_core.tools.types import ToolCallResult
 from reme_core.turn.connections import TurnConnection
-from reme_core.turn.options import OnError, ReMeLike, SpoolPlace, Write
+from reme_core.turn.options import Client, OnError, ReMeLike, SpoolPlace, Write, name_workspace, refuse_unknown
 from reme_core.turn.outbox import Counts, Deduplicator, Outbox, Usage, words_of
 from reme_core.turn.outbox_file import Entry, Spool, spool_path
 from reme_core.turn.recall import TurnRecall, spell_out
@@ -64,27 +64,32 @@ class TurnMemory:
 
     def __init__(
         self,
-        reme: ReMeLike = None,
-        workspace_id: str = "default",
+        database_url: ReMeLike = None,
+        workspace_id: str | None = None,
         *,
+        client: Client | None = None,
         kinds: Sequence[str] = ("personal", "conversation"),
         top_k: int = 5,
+        filters: Mapping[str, Any] | None = None,
         token_budget: int = 800,
         on_error: OnError = "log",
         write: Write = "background",
         patience: float = 10.0,
         spool: SpoolPlace = "file",
+        **unknown: Never,
     ) -> None:
         """Say whose memory it is and how a turn uses it.
 
         Args:
-            reme: An open `AsyncReMe` or `ReMe` (never closed here), settings, a database URL, or None for what the
-                environment says.
-            workspace_id: The tenant. Nothing of another one is ever recalled.
+            database_url: A database URL or settings; None for what the environment says.
+            workspace_id: The tenant. Nothing of another one is ever recalled. Default: `default`, which all share.
+            client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             kinds: What to recall: `personal`, `task`, `tool`, `conversation` (what was said, word for word), or single
                 kinds. Without any, only standing memories are given. With `tool`, the calls of tools that the framework
                 runs are recorded as well.
             top_k: Memories, and as many messages, that a note holds at the most.
+            filters: What alone is recalled: `subject`, `author`, `session_id`, `metadata`, `min_score`, `known`,
+                `happened`, `as_of` and `held_at`, as `AsyncReMe.recall` takes them.
             token_budget: Tokens that a note takes at the most.
             on_error: `log` lets the turn go on without memory; `raise` lets it fail.
             write: `background` returns from `record` once the messages are safe from a crash, `awaited` once the
@@ -92,14 +97,20 @@ class TurnMemory:
             patience: Seconds that a turn waits for memory, recalling or writing, before it counts as failed.
             spool: Where messages wait that the database has not taken yet: in a file under the settings' `data_dir`,
                 which outlives the process, in memory alone, or in a file of your choice.
+            unknown: Nothing; an option that there is not is refused with the name of the one that is meant.
 
         Raises:
-            InputError: A value does not fit.
+            InputError: There is no such option, or a value does not fit.
+            ConfigurationError: The settings want a workspace, and none was given.
         """
-        self.workspace_id = check_workspace(workspace_id)
+        refuse_unknown(unknown)
+        self._connection = TurnConnection(database_url, client, on_call=self._add_usage)
+        self.workspace_id = check_workspace(name_workspace(workspace_id, self.settings))
         self.kinds = spell_out(kinds)
-        if top_k < 1 or token_budget < 1 or patience <= 0:
-            raise InputError("top_k, token_budget and patience must be positive")
+        numbers = {"top_k": top_k, "token_budget": token_budget, "patience": patience}
+        for name, value in numbers.items():
+            if not isinstance(value, int | float) or value <= 0:
+                raise InputError(f"{name} is a positive number, not {value!r}")
         if on_error not in ("log", "raise") or write not in ("background", "awaited", "off"):
             raise InputError(
                 f"on_error is 'log' or 'raise', write 'background', 'awaited' or 'off'; not {on_error!r}, {write!r}"
@@ -110,9 +121,8 @@ class TurnMemory:
         self.write = write
         self.patience = patience
         self.counts = Counts()
-        self._spent = {workspace_id: Usage()}
-        self._connection = TurnConnection(reme, on_call=self._add_usage)
-        self._recall = TurnRecall(self.kinds, top_k=top_k, token_budget=token_budget)
+        self._spent = {self.workspace_id: Usage()}
+        self._recall = TurnRecall(self.kinds, filters or {}, top_k=top_k, token_budget=token_budget)
         self._outbox = Outbox(self._connection, Spool(spool_path(spool, self.settings)), self.counts)
         self._notes: OrderedDict[str, Note] = OrderedDict()
         self._recalling: dict[str, asyncio.Task[Note]] = {}

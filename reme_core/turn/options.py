@@ -1,22 +1,47 @@
 """How a turn uses memory, as the keyword arguments that every adapter takes and hands on to `TurnMemory`.
 
 ```python
-def __init__(self, reme: ReMeLike = None, workspace_id: str = "default", **options: Unpack[TurnOptions]) -> None:
-    self.turn = TurnMemory(reme, workspace_id, **options)
+def __init__(
+    self,
+    database_url: ReMeLike = None,
+    workspace_id: str | None = None,
+    *,
+    client: Client | None = None,
+    session_id: str | None = None,
+    **options: Unpack[TurnOptions],
+) -> None:
+    self.turn = TurnMemory(database_url, workspace_id, client=client, **options)
+    self.session_id = check_session(session_id) or new_id()
 ```
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final, Literal
 
 from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
 
-from reme_core.turn.connections import ReMeLike
+from reme_core.errors import ConfigurationError, InputError
+from reme_core.settings import Settings
+from reme_core.turn.connections import Client, ReMeLike
 
-__all__ = ["OnError", "ReMeLike", "SpoolPlace", "TurnOptions", "Write"]
+__all__ = [
+    "Client",
+    "OnError",
+    "ReMeLike",
+    "SpoolPlace",
+    "TurnOptions",
+    "Write",
+    "check_session",
+    "name_workspace",
+    "refuse_unknown",
+]
+
+log = logging.getLogger(__name__)
 
 OnError = Literal["log", "raise"]
 Write = Literal["background", "awaited", "off"]
@@ -31,6 +56,8 @@ class TurnOptions(TypedDict, total=False):
     recorded too."""
     top_k: int
     """Memories, and as many messages, that a note holds at the most."""
+    filters: Mapping[str, Any]
+    """What alone is recalled, as `recall` names it: `subject`, `author`, `session_id`, `metadata`, `happened` …"""
     token_budget: int
     """Tokens that a note takes at the most."""
     on_error: OnError
@@ -41,3 +68,59 @@ class TurnOptions(TypedDict, total=False):
     """Seconds that a turn waits for memory."""
     spool: SpoolPlace
     """Where turns wait that the database has not taken yet: a `file` of ours or a given one, or `memory` alone."""
+
+
+DEFAULT_WORKSPACE: Final = "default"
+_SHARED: Final = ("database_url", "client", "workspace_id", "session_id")
+_MEANT: Final = {
+    **dict.fromkeys(("reme", "connection"), "client"),
+    **dict.fromkeys(("url", "uri", "dsn", "connection_string", "conn_string"), "database_url"),
+    **dict.fromkeys(("user", "user_id", "tenant", "tenant_id", "workspace"), "workspace_id"),
+    **dict.fromkeys(("session", "thread_id", "conversation_id", "run_id"), "session_id"),
+    **dict.fromkeys(("k", "limit", "max_results", "similarity_top_k"), "top_k"),
+}
+_told: set[str] = set()
+
+
+def refuse_unknown(given: Iterable[str], *more: str) -> None:
+    """Raise an error for the first of the options `given`, none of which there is, with the name that is likely meant.
+
+    Args:
+        given: The names of options that nothing takes.
+        more: Options that there are besides those of all adapters.
+
+    Raises:
+        InputError: There is one.
+    """
+    known = [*_SHARED, *TurnOptions.__annotations__, *more]
+    for name in given:
+        near = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near and near[0] != name else f"there are {', '.join(known)}"
+        raise InputError(f"there is no option {name!r}; {hint}")
+
+
+def check_session(session_id: str | None) -> str | None:
+    """Return the name of a conversation as it is.
+
+    Raises:
+        InputError: It is empty, or no text.
+    """
+    if session_id is not None and (not isinstance(session_id, str) or not session_id.strip()):
+        raise InputError(f"{session_id!r} cannot name a conversation; leave session_id out to begin a new one")
+    return session_id
+
+
+def name_workspace(workspace_id: str | None, settings: Settings) -> str:
+    """The workspace that is meant: the one given, else the one that all share, which is logged once in a process.
+
+    Raises:
+        ConfigurationError: None was given, and the settings want one.
+    """
+    if workspace_id is not None:
+        return workspace_id
+    if not settings.allow_default_workspace:
+        raise ConfigurationError("name the workspace: workspace_id=…; the setting allow_default_workspace is off")
+    if DEFAULT_WORKSPACE not in _told:
+        _told.add(DEFAULT_WORKSPACE)
+        log.warning("all users share the workspace %r; pass workspace_id to keep them apart", DEFAULT_WORKSPACE)
+    return DEFAULT_WORKSPACE

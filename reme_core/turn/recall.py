@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from reme_core.engine import Engine
 from reme_core.errors import InputError
@@ -17,6 +17,9 @@ from reme_core.types import Hit, Kind, Message, kinds_of
 
 STANDING_KINDS: Final = (Kind.INSTRUCTION, Kind.PROFILE)
 """Kinds that are given with every note: recall hardly ever finds a standing wish."""
+FILTERS: Final = frozenset(
+    ("subject", "author", "session_id", "metadata", "min_score", "known", "happened", "as_of", "held_at")
+)
 MOST_STANDING: Final = 50
 _MOST_AT_ONCE: Final = 100  # messages of one recall, which has about as many candidates anyway
 _LONGEST_QUERY: Final = 4_000  # characters of a question that are recalled by; its beginning says what it is about
@@ -27,11 +30,16 @@ class TurnRecall:
 
     Args:
         kinds: Single kinds, as `spell_out` gives them.
+        filters: What alone is recalled, as keyword arguments of `Engine.recall`.
         top_k: Memories, and as many messages, that a note holds at the most.
         token_budget: Tokens that a note takes at the most.
     """
 
-    def __init__(self, kinds: Sequence[str], *, top_k: int, token_budget: int) -> None:
+    def __init__(self, kinds: Sequence[str], filters: Mapping[str, Any], *, top_k: int, token_budget: int) -> None:
+        unknown = filters.keys() - FILTERS
+        if unknown:
+            raise InputError(f"there is no filter {min(unknown)!r}; there are {', '.join(sorted(FILTERS))}")
+        self._filters = dict(filters)
         self._memory_kinds = [kind for kind in kinds if kind != Kind.CONVERSATION]
         self._message_kinds = [kind for kind in kinds if kind == Kind.CONVERSATION]
         self._top_k = top_k
@@ -40,8 +48,8 @@ class TurnRecall:
     async def note(self, engine: Engine, workspace: str, query: str, present: Sequence[Message], turn_id: str) -> Note:
         """Recall, and write the note; `present` is what the model sees without it."""
         standing, memories, quotes = await asyncio.gather(
-            engine.memories.list(workspace, Filters(kinds=STANDING_KINDS), limit=MOST_STANDING),
-            _recall(engine, workspace, query, self._memory_kinds, self._top_k),
+            engine.memories.list(workspace, Filters.of(kind=STANDING_KINDS, **self._filters), limit=MOST_STANDING),
+            self._recall(engine, workspace, query, self._memory_kinds, self._top_k),
             self._unseen_messages(engine, workspace, query, present),
         )
         language: Language = "zh" if language_of(query) == "zh" else "en"
@@ -53,8 +61,8 @@ class TurnRecall:
         """Memories of the kinds in use, those that were added by hand and standing wishes; after them, messages."""
         kinds = list({*self._memory_kinds, Kind.CUSTOM, *STANDING_KINDS})
         memories, quotes = await asyncio.gather(
-            _recall(engine, workspace, query, kinds, limit),
-            _recall(engine, workspace, query, self._message_kinds, limit),
+            self._recall(engine, workspace, query, kinds, limit),
+            self._recall(engine, workspace, query, self._message_kinds, limit),
         )
         return [*memories, *quotes]
 
@@ -67,23 +75,28 @@ class TurnRecall:
         # and where that leaves too few, all that it sees is left out of a second recall, which takes longer.
         limit = max(2 * self._top_k, min(self._top_k + len(present), _MOST_AT_ONCE))
         for without in ([], [*ids, *texts]):
-            hits = await _recall(engine, workspace, query, self._message_kinds, limit, without=without)
+            hits = await self._recall(engine, workspace, query, self._message_kinds, limit, without=without)
             fresh = [hit for hit in hits if hit.memory.memory_id not in ids and hit.content.strip() not in texts]
             unseen = {hit.content.strip(): hit for hit in reversed(fresh)}
             if len(unseen) >= self._top_k or len(hits) < limit:
                 break
         return list(unseen.values())[::-1][: self._top_k]
 
-
-async def _recall(
-    engine: Engine, workspace: str, query: str, kinds: Sequence[str], limit: int, *, without: Sequence[str] = ()
-) -> list[Hit]:
-    if not query or not kinds:
-        return []
-    found = await engine.recall(
-        workspace, query[:_LONGEST_QUERY], kind=kinds, limit=limit, without=without, flow="turn"
-    )
-    return found.hits
+    async def _recall(
+        self, engine: Engine, workspace: str, query: str, kinds: Sequence[str], limit: int, without: Sequence[str] = ()
+    ) -> list[Hit]:
+        if not query or not kinds:
+            return []
+        found = await engine.recall(
+            workspace,
+            query[:_LONGEST_QUERY],
+            kind=kinds,
+            limit=limit,
+            without=without,
+            flow="turn",
+            **self._filters,
+        )
+        return found.hits
 
 
 def spell_out(kinds: Iterable[str]) -> list[str]:

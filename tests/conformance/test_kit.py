@@ -26,7 +26,7 @@ from reme_core.testing import (
     validate,
 )
 from reme_core.testing.model import Reply
-from reme_core.turn import TurnMemory, observe_call, tool_call_result
+from reme_core.turn import TurnMemory, TurnOptions, observe_call, tool_call_result
 from reme_core.types import Message, new_id
 
 
@@ -37,6 +37,9 @@ class PlainConversation(Conversation):
         self.model, self.fault, self.options = model, fault, options
         if fault == "shares a workspace":
             options = options | {"workspace_id": "everybody"}
+        if fault == "swallows options":
+            options = {name: value for name, value in options.items() if name in TurnOptions.__annotations__}
+            options["database_url"] = self.options.get("database_url")
         if fault == "hides errors":
             options = options | {"on_error": "log"}
         if fault == "fails turns":
@@ -136,8 +139,8 @@ class PlainConversation(Conversation):
         if self.fault == "leaves connections open":
             return
         await self.turn.aclose()
-        if self.fault == "closes what was given" and not isinstance(self.options["reme"], str):
-            await self.options["reme"].aclose()
+        if self.fault == "closes what was given" and "client" in self.options:
+            await self.options["client"].aclose()
 
 
 class PlainDriver(Driver):
@@ -167,6 +170,7 @@ FAULTS = {
     "loses what is cancelled": Rule.DURABLE,
     "fails turns": Rule.ON_ERROR,
     "hides errors": Rule.ON_ERROR,
+    "swallows options": Rule.OPTIONS,
     "closes what was given": Rule.OWNERSHIP,
     "leaves connections open": Rule.OWNERSHIP,
     "exports a datetime": Rule.PLAIN_JSON,

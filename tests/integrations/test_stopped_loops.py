@@ -87,7 +87,7 @@ async def test_blocking_calls_in_a_running_loop_wait_for_nothing_of_that_loop(se
             retriever = ReMeRetriever(reme, "w")
             history = ReMeChatMessageHistory("chat", reme, "w")
             turn = TurnMemory(reme, "w", spool="memory")
-            llama = ReMeMemory.from_defaults(reme=reme, workspace_id="w", session_id="llama")
+            llama = ReMeMemory.from_defaults(client=reme, workspace_id="w", session_id="llama")
             calls: dict[str, Callable[[int], object]] = {
                 "ReMe.recall": lambda n: blocking.recall("w", "the harbour"),
                 "ReMe.record": lambda n: blocking.record("w", [Message(content=f"Remark {n} about boats.")]),

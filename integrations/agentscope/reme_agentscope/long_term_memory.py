@@ -5,14 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
 from agentscope.memory import LongTermMemoryBase
 from agentscope.message import Msg, TextBlock
 from agentscope.tool import ToolResponse
 
-from reme_core.turn import MemoryTools, ReMeLike, TurnMemory, TurnOptions, calls_in, plain_json
+from reme_core.turn import (
+    Client,
+    MemoryTools,
+    ReMeLike,
+    TurnMemory,
+    TurnOptions,
+    calls_in,
+    check_session,
+    plain_json,
+)
 from reme_core.types import Message, ToolCall, new_id
 
 NOTE_NAME: Final = "long_term_memory"
@@ -36,36 +44,46 @@ class ReMeLongTermMemory(LongTermMemoryBase):  # type: ignore[misc]  # of AgentS
 
     def __init__(
         self,
-        reme: ReMeLike = None,
-        workspace_id: str = "default",
+        database_url: ReMeLike = None,
+        workspace_id: str | None = None,
         *,
-        session_id: str = "",
+        client: Client | None = None,
+        session_id: str | None = None,
         **options: Unpack[TurnOptions],
     ) -> None:
         """Say whose memory it is.
 
         Args:
-            reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
-            workspace_id: The tenant.
+            database_url: A database URL or settings; None for what the environment says.
+            workspace_id: The tenant. Default: `default`, which all share.
+            client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             session_id: Names the conversation; default a new one, which `state_dict` keeps.
             options: How a reply uses memory.
         """
         super().__init__()
-        self.turn = TurnMemory(reme, workspace_id, **options)
-        self.session_id = session_id or new_id()
+        self.turn = TurnMemory(database_url, workspace_id, client=client, **options)
+        self.session_id = check_session(session_id) or new_id()
         self.register_state("session_id")
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
         """Deliver what waits and disconnect. AgentScope never closes a memory, so that is yours to do."""
         await self.turn.aclose()
+
+    def close(self) -> None:
+        """`aclose` for code that does not await."""
+        self.turn.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     async def retrieve(self, msg: Msg | list[Msg] | None, limit: int = 5, **kwargs: Any) -> str:
         """What is known about a message, as a fenced note; empty where nothing is.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from types import TracebackType
 from typing import Any, Final, Literal, Self, Unpack
 
 from agentscope.agent import Agent
@@ -15,6 +14,7 @@ from agentscope.types import ReplyFinishedReason
 
 from reme_core.errors import InputError
 from reme_core.turn import (
+    Client,
     MemoryTool,
     MemoryTools,
     ReMeLike,
@@ -53,17 +53,19 @@ class ReMeMiddleware(MiddlewareBase):
 
     def __init__(
         self,
-        reme: ReMeLike = None,
-        workspace_id: str = "default",
+        database_url: ReMeLike = None,
+        workspace_id: str | None = None,
         *,
+        client: Client | None = None,
         mode: Mode = "static_control",
         **options: Unpack[TurnOptions],
     ) -> None:
         """Say whose memory it is.
 
         Args:
-            reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
-            workspace_id: The tenant.
+            database_url: A database URL or settings; None for what the environment says.
+            workspace_id: The tenant. Default: `default`, which all share.
+            client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             mode: Who uses memory: the middleware, the agent by tools, or both.
             options: How a reply uses memory.
 
@@ -73,19 +75,27 @@ class ReMeMiddleware(MiddlewareBase):
         if mode not in ("static_control", "agent_control", "both"):
             raise InputError(f"mode is 'static_control', 'agent_control' or 'both', not {mode!r}")
         self.mode = mode
-        self.turn = TurnMemory(reme, workspace_id, **options)
+        self.turn = TurnMemory(database_url, workspace_id, client=client, **options)
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
         """Deliver what waits and disconnect. AgentScope never closes a middleware, so that is yours to do."""
         await self.turn.aclose()
+
+    def close(self) -> None:
+        """`aclose` for code that does not await."""
+        self.turn.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     async def list_tools(self) -> list[ToolBase]:
         """The memory tools, for a `Toolkit`; none in the mode `static_control`."""

@@ -19,7 +19,18 @@ from pydantic import BaseModel, SecretStr
 from reme_autogen.convert import NOTE_SOURCE, from_model, hit_content, to_content
 from reme_core.errors import ConfigurationError, InputError
 from reme_core.settings import Settings
-from reme_core.turn import Note, ReMeLike, TurnMemory, TurnOptions, calls_in, holds_note, plain_json, stable_id
+from reme_core.turn import (
+    Client,
+    Note,
+    ReMeLike,
+    TurnMemory,
+    TurnOptions,
+    calls_in,
+    check_session,
+    holds_note,
+    plain_json,
+    stable_id,
+)
 from reme_core.types import Kind, Message, new_id
 from reme_core.types import Memory as Remembered
 
@@ -35,7 +46,7 @@ class ReMeMemoryConfig(BaseModel):
     database_url: SecretStr | None = None
     data_dir: Path | None = None
     options: TurnOptions = {}
-    session_id: str = ""
+    session_id: str | None = None
 
 
 class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
@@ -56,25 +67,27 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
 
     def __init__(
         self,
-        reme: ReMeLike = None,
-        workspace_id: str = "default",
+        database_url: ReMeLike = None,
+        workspace_id: str | None = None,
         *,
-        session_id: str = "",
+        client: Client | None = None,
+        session_id: str | None = None,
         **options: Unpack[TurnOptions],
     ) -> None:
         """Say whose memory it is.
 
         Args:
-            reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
-            workspace_id: The tenant.
+            database_url: A database URL or settings; None for what the environment says.
+            workspace_id: The tenant. Default: `default`, which all share.
+            client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             session_id: Names the conversation, so that one that is restored in another process is continued and not
                 recorded again. Default: a new one for each model context.
             options: How a turn uses memory.
         """
-        self._turn = TurnMemory(reme, workspace_id, **options)
+        self._turn = TurnMemory(database_url, workspace_id, client=client, **options)
         self._options = options
         self._settings = self._turn.settings
-        self._session_id = session_id
+        self._session_id = check_session(session_id)
         self._recorders: OrderedDict[int, ContextRecorder] = OrderedDict()
 
     @property

@@ -23,7 +23,7 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command
 
 from reme_core.errors import InputError
-from reme_core.turn import ReMeLike, ToolRun, TurnMemory, TurnOptions, observe_call
+from reme_core.turn import Client, ReMeLike, ToolRun, TurnMemory, TurnOptions, observe_call
 from reme_core.types import Message, new_id
 from reme_langchain.convert import from_langchain
 from reme_langchain.tools import memory_tools
@@ -72,9 +72,10 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
 
     def __init__(
         self,
-        reme: ReMeLike = None,
-        workspace_id: Workspace = "default",
+        database_url: ReMeLike = None,
+        workspace_id: Workspace | None = None,
         *,
+        client: Client | None = None,
         recall: bool = True,
         tools: bool = False,
         name: str = "ReMeMiddleware",
@@ -83,8 +84,10 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         """Say whose memory it is and how a run uses it.
 
         Args:
-            reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
-            workspace_id: The tenant, or a function that tells it from the run's `Runtime`.
+            database_url: A database URL or settings; None for what the environment says.
+            workspace_id: The tenant, or a function that tells it from the run's `Runtime`. Default: `default`, which
+                all share.
+            client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             recall: Whether to recall before each turn; False leaves that to the tools.
             tools: Whether the agent may search and change its memory by tools.
             name: Tells two of them in one agent apart.
@@ -92,9 +95,10 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         """
         super().__init__()
         self._name = name
-        self._workspace = workspace_id
         self._recall = recall
-        self._memory = TurnMemory(reme, workspace_id if isinstance(workspace_id, str) else "default", **options)
+        named = "default" if callable(workspace_id) else workspace_id  # of a function's, only others are used
+        self._memory = TurnMemory(database_url, named, client=client, **options)
+        self._workspace = self._memory.workspace_id if workspace_id is None else workspace_id
         self.counts = self._memory.counts
         self.tools = memory_tools(self._memory, self._current_memory) if tools else []
         self._tenants: OrderedDict[str, TurnMemory] = OrderedDict({self._memory.workspace_id: self._memory})

@@ -9,7 +9,7 @@ from llama_index.core.llms import ChatMessage
 from llama_index.core.memory import BaseMemoryBlock
 from pydantic import PrivateAttr
 
-from reme_core.turn import ReMeLike, TurnOptions, stable_id
+from reme_core.turn import Client, ReMeLike, TurnOptions, stable_id
 from reme_core.types import Message
 from reme_llamaindex.convert import from_llamaindex
 from reme_llamaindex.long_term import LongTermMemory
@@ -39,15 +39,23 @@ class ReMeMemoryBlock(LongTermMemory, BaseMemoryBlock[str]):
     name: str = "reme"
     _turn_id: str = PrivateAttr(default="")
 
-    def __init__(self, reme: ReMeLike = None, workspace_id: str = "default", **options: Unpack[BlockOptions]) -> None:
+    def __init__(
+        self,
+        database_url: ReMeLike = None,
+        workspace_id: str | None = None,
+        *,
+        client: Client | None = None,
+        **options: Unpack[BlockOptions],
+    ) -> None:
         """Say whose memory it is.
 
         Args:
-            reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
-            workspace_id: The tenant.
+            database_url: A database URL or settings; None for what the environment says.
+            workspace_id: The tenant. Default: `default`, which all share.
+            client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             options: How a turn uses memory (see `TurnOptions`), and what LlamaIndex's `BaseMemoryBlock` takes.
         """
-        super().__init__(reme, workspace_id, **options)
+        super().__init__(database_url, workspace_id, client=client, **options)
 
     @property
     def place(self) -> tuple[str, str]:

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from llama_index.core.tools import BaseTool
-from pydantic import BaseModel, Field, PrivateAttr, SecretStr, TypeAdapter
+from pydantic import BaseModel, Field, PrivateAttr, SecretStr
 
 from reme_core.settings import Settings
-from reme_core.turn import ReMeLike, TurnMemory, TurnOptions, without_password
+from reme_core.turn import Client, ReMeLike, TurnMemory, TurnOptions, refuse_unknown, without_password
 from reme_llamaindex.tool_events import listen_to_tools
 from reme_llamaindex.tools import memory_tools
 
-_TURN_OPTIONS: Final = TypeAdapter(TurnOptions)
 _NAMES: Final = frozenset(TurnOptions.__annotations__)
 _passwords: dict[str, SecretStr] = {}
 
@@ -34,24 +33,35 @@ class LongTermMemory(BaseModel):
     """Where the embedded Postgres is, and what waits for the database."""
     _turn: TurnMemory | None = PrivateAttr(default=None)
 
-    def __init__(self, reme: ReMeLike = None, workspace_id: str = "default", **options: Any) -> None:
+    def __init__(
+        self,
+        database_url: ReMeLike = None,
+        workspace_id: str | None = None,
+        *,
+        client: Client | None = None,
+        **options: Any,
+    ) -> None:
         """Say whose memory it is.
 
         Args:
-            reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
-            workspace_id: The tenant.
+            database_url: A database URL or settings; None for what the environment says.
+            workspace_id: The tenant. Default: `default`, which all share.
+            client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             options: What `TurnOptions` names, everything that LlamaIndex's own class takes, and, where this is made
                 again from what was written down, its fields.
+
+        Raises:
+            InputError: There is no such option, or a value does not fit.
         """
-        given = _TURN_OPTIONS.validate_python(
-            options.pop("options", {}) | {name: options.pop(name) for name in _NAMES & options.keys()}
-        )
+        given: TurnOptions = {**options.pop("options", {})}  # type: ignore[typeddict-item]  # checked by `TurnMemory`
+        given |= {name: options.pop(name) for name in _NAMES & options.keys()}  # type: ignore[assignment]
         written = {name: options.pop(name) for name in ("database", "data_dir") if name in options}
-        if reme is None and written:
-            reme = _settings(written.get("database"), written.get("data_dir"))
-        turn = TurnMemory(reme, workspace_id, **given)
+        refuse_unknown(options.keys() - type(self).model_fields.keys() - {"class_name"}, *_own_names(type(self)))
+        if database_url is client is None and written:
+            database_url = _settings(written.get("database"), written.get("data_dir"))
+        turn = TurnMemory(database_url, workspace_id, client=client, **given)
         super().__init__(
-            workspace_id=workspace_id,
+            workspace_id=turn.workspace_id,
             options=given,
             database=_address(turn.settings),
             data_dir=turn.settings.data_dir,
@@ -98,11 +108,21 @@ class LongTermMemory(BaseModel):
             self._turn.call(self.aclose)
             self._turn.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
         await self.aclose()
+
+
+def _own_names(kind: type[BaseModel]) -> list[str]:
+    return [name for name in kind.model_fields if name not in LongTermMemory.model_fields]
 
 
 def _address(settings: Settings) -> str | None:

@@ -16,7 +16,7 @@ from llama_index.core.prompts import RichPromptTemplate
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 from pydantic import Field, PrivateAttr
 
-from reme_core.turn import Note, ReMeLike, TurnOptions
+from reme_core.turn import Client, Note, ReMeLike, TurnOptions, check_session
 from reme_core.types import Message, new_id
 from reme_llamaindex.convert import from_llamaindex
 from reme_llamaindex.long_term import LongTermMemory
@@ -43,7 +43,9 @@ class MemoryOptions(TurnOptions, total=False):
     document_token_size_estimate: int
     tokenizer_fn: Callable[[str], list[Any]]
     sql_store: AsyncDBChatStore
-    session_id: str
+    chat_store: AsyncDBChatStore
+    """Another name of `sql_store`, as `Memory.from_defaults` has it."""
+    session_id: str | None
 
 
 class ReMeMemory(LongTermMemory, Memory):
@@ -66,15 +68,28 @@ class ReMeMemory(LongTermMemory, Memory):
     _asked: bool = PrivateAttr(default=False)  # whether the user's words of this turn were put
     _waiting: list[Message] = PrivateAttr(default_factory=list)
 
-    def __init__(self, reme: ReMeLike = None, workspace_id: str = "default", **options: Unpack[MemoryOptions]) -> None:
+    def __init__(
+        self,
+        database_url: ReMeLike = None,
+        workspace_id: str | None = None,
+        *,
+        client: Client | None = None,
+        **options: Unpack[MemoryOptions],
+    ) -> None:
         """Say whose memory it is.
 
         Args:
-            reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
-            workspace_id: The tenant.
+            database_url: A database URL or settings; None for what the environment says.
+            workspace_id: The tenant. Default: `default`, which all share.
+            client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             options: How a turn uses memory (see `TurnOptions`), and what LlamaIndex's `Memory` takes.
         """
-        super().__init__(reme, workspace_id, **({"token_limit": SHORT_TERM_TOKENS} | options))
+        given: dict[str, Any] = {"token_limit": SHORT_TERM_TOKENS} | options
+        if check_session(given.get("session_id")) is None:
+            given.pop("session_id", None)
+        if "chat_store" in given:
+            given["sql_store"] = given.pop("chat_store")
+        super().__init__(database_url, workspace_id, client=client, **given)
 
     @classmethod
     def class_name(cls) -> str:
@@ -84,14 +99,15 @@ class ReMeMemory(LongTermMemory, Memory):
     @classmethod
     def from_defaults(  # type: ignore[override]  # LlamaIndex's subclasses differ in what they take
         cls,
-        reme: ReMeLike = None,
-        workspace_id: str = "default",
+        database_url: ReMeLike = None,
+        workspace_id: str | None = None,
         *,
+        client: Client | None = None,
         chat_history: Sequence[ChatMessage] | None = None,
         **options: Unpack[MemoryOptions],
     ) -> Self:
         """A memory whose short-term part begins with `chat_history`; all else is as for the class itself."""
-        memory = cls(reme, workspace_id, **options)
+        memory = cls(database_url, workspace_id, client=client, **options)
         if chat_history is not None:
             memory.set(list(chat_history))
         return memory

@@ -1,20 +1,70 @@
-"""The options that every adapter takes are those of `TurnMemory`."""
+"""The options that every adapter takes are those of `TurnMemory`, and there is none that does nothing."""
 
 from __future__ import annotations
 
 import inspect
-from typing import get_type_hints
+import logging
+from typing import Any, get_type_hints
 
-from reme_core.turn import OWN_TOOLS, MemoryTools, TurnMemory, TurnOptions
+import pytest
+
+from reme_core import AsyncReMe, Settings
+from reme_core.errors import ConfigurationError, InputError
+from reme_core.turn import OWN_TOOLS, MemoryTools, TurnMemory, TurnOptions, check_session, options
 
 
 def test_they_have_the_names_and_types_of_the_parameters() -> None:
     parameters = inspect.signature(TurnMemory.__init__).parameters.values()
     hints = get_type_hints(TurnMemory.__init__)
-    own = {p.name: hints[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
-    assert get_type_hints(TurnOptions) == own
+    own = {p.name: hints[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "client"}
+    wanted = get_type_hints(TurnOptions)
+    assert wanted == own | {"filters": wanted["filters"]}  # None is no filter, and needs not be said
 
 
 def test_the_memory_tools_are_known_by_name() -> None:
     tools = [name for name in vars(MemoryTools) if not name.startswith("_") and name != "all"]
     assert set(tools) <= OWN_TOOLS
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"topk": 3}, "no option 'topk'; did you mean 'top_k'"),
+        ({"reme": None}, "did you mean 'client'"),
+        ({"user_id": "alice"}, "did you mean 'workspace_id'"),
+        ({"dsn": "postgresql:///x"}, "did you mean 'database_url'"),
+        ({"xyzzy": 1}, "there are database_url, client"),
+        ({"top_k": 0}, "top_k is a positive number, not 0"),
+        ({"top_k": "3"}, "top_k is a positive number, not '3'"),
+        ({"filters": {"color": "red"}}, "no filter 'color'; there are as_of, author"),
+        ({"workspace_id": ""}, "cannot name a workspace"),
+        ({"database_url": "alice"}, "database_url is no postgresql"),
+        ({"client": "postgresql:///x"}, "client is an open AsyncReMe"),
+        ({"database_url": "postgresql:///x", "client": AsyncReMe(Settings())}, "not both"),
+    ],
+)
+def test_what_means_nothing_is_an_error_that_names_the_right_one(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        TurnMemory(**{"workspace_id": "alice"} | given)
+
+
+def test_an_empty_name_is_no_conversation() -> None:
+    assert check_session("s1") == "s1"
+    assert check_session(None) is None
+    with pytest.raises(InputError, match="leave session_id out"):
+        check_session(" ")
+
+
+def test_the_shared_workspace_is_told_of_once_and_may_be_forbidden(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "_told", set())
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert TurnMemory(Settings()).workspace_id == "default"
+        TurnMemory(Settings(), "default")
+    assert [record.getMessage() for record in caplog.records] == [
+        "all users share the workspace 'default'; pass workspace_id to keep them apart"
+    ]
+    with pytest.raises(ConfigurationError, match="allow_default_workspace"):
+        TurnMemory(Settings(allow_default_workspace=False))
