@@ -150,7 +150,7 @@ class Run:
         memories = await self._memories()
         for fact in self._person.facts.values():
             holding = self._holding(fact, memories)
-            if fact.how != "forgotten" or not self._reads:
+            if fact.how != "forgotten":  # what somebody asked to forget may be gone
                 self._tally.add("fact kept", bool(holding), fact.statement)
             if self._reads and fact.how and fact.how != "elapsed" and holding:
                 ended = not any(m.status == Status.ACTIVE for m in holding)

@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any, Final
 
 from reme_core.flows.deps import Deps
 from reme_core.personal.nearby import STATED
 from reme_core.store.filters import Filters
-from reme_core.text.terms import terms
+from reme_core.text.commands import names_topic
 from reme_core.types import Kind, Memory, Message, Status
 
 _MOST: Final = 1_000
 _MESSAGES: Final = 30
-_COURTESY: Final = re.compile(
-    r"\b(?:will you|would you|please|pls|thanks|ok(?:ay)?|for me|again|any ?more)\b|[吧了啊呀哈]+$", re.I
-)
-
-
-def names(topic: str, text: str) -> bool:
-    """Whether a text names all that a topic names: a high bar, for what is forgotten wrongly is lost.
-
-    >>> names("jordan will you", "Jordan is 21 on the 14th"), names("the move to Berlin", "Berlin is cold")
-    (True, False)
-    """
-    wanted = set(terms(_COURTESY.sub(" ", topic)))
-    return bool(wanted) and wanted <= set(terms(text))
 
 
 async def memories_naming(workspace: str, topic: str, subject: str, deps: Deps) -> list[Memory]:
     """The active memories of a person that name a topic."""
     stored = await deps.memories.list(workspace, Filters(kinds=STATED), limit=_MOST)
-    return [m for m in stored if m.subject in (subject, "") and names(topic, m.content)]
+    return [m for m in stored if m.subject in (subject, "") and names_topic(topic, m.content)]
 
 
 async def messages_naming(workspace: str, topic: str, deps: Deps) -> list[str]:
     """The ids of the messages that name a topic, so that they are not recalled either."""
     messages = Filters.of(kind=Kind.CONVERSATION)
     found = await deps.recall(workspace, topic, messages, limit=_MESSAGES, flow=deps.flow)
-    return [hit.memory.memory_id for hit in found.hits if names(topic, hit.content)]
+    return [hit.memory.memory_id for hit in found.hits if names_topic(topic, hit.content)]
 
 
 def forgotten_note(memory: Memory, command: Message, others: Iterable[str] = ()) -> dict[str, Any]:

@@ -20,14 +20,14 @@ from reme_core.flows.registry import op
 from reme_core.flows.state import UpdateResult
 from reme_core.ids import stable_id
 from reme_core.personal.filter import statements
-from reme_core.personal.forget import forgotten_note, memories_naming, messages_naming, names
+from reme_core.personal.forget import forgotten_note, memories_naming, messages_naming
 from reme_core.personal.nearby import QUOTED, embed, nearest, subject_of
 from reme_core.personal.state import PersonalState
 from reme_core.personal.worth import KEEP_FROM, text_to_embed, worth
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
 from reme_core.store.change import Change, Close
 from reme_core.store.messages import unsummarised_messages
-from reme_core.text.commands import Command, command_of
+from reme_core.text.commands import Command, command_of, names_topic
 from reme_core.text.fiction import asks, sentences
 from reme_core.text.timex import times_of, validity
 from reme_core.types import Kind, Memory, Message, Source
@@ -145,7 +145,9 @@ async def _decide(
     for piece in kept:
         if piece.command and piece.command.topic:
             subject = subject_of(piece.message, state.user_name)
-            drafts = {key: draft for key, draft in drafts.items() if not names(piece.command.topic, draft.content)}
+            drafts = {
+                key: draft for key, draft in drafts.items() if not names_topic(piece.command.topic, draft.content)
+            }
             found = await memories_naming(state.workspace_id, piece.command.topic, subject, deps)
             if piece.command.action == "erase":
                 erased += [m.memory_id for m in found]

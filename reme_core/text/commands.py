@@ -38,7 +38,7 @@ def command_of(sentence: str) -> Command | None:
     """
     text = " ".join(sentence.replace("’", "'").split())
     if match := _FORGET.search(text):
-        topic = next(group for group in match.groups()[1:] if group is not None)
+        topic = next(group for group in match.groups() if group is not None)
         if terms(topic) and not _NO_TOPIC.fullmatch(topic.strip()):
             return Command("erase" if erases(match[0]) else "forget", text, topic.strip())
         return None
@@ -52,14 +52,45 @@ def erases(text: str) -> bool:
     return bool(_ERASES.search(text))
 
 
+def names_topic(topic: str, text: str) -> bool:
+    """Whether a text names what a topic names: a high bar, for what is forgotten wrongly is lost.
+
+    Both of two words have to stand in it, of more of them two thirds; of Chinese, two thirds of the characters.
+
+    >>> names_topic("jordan will you", "Jordan is 21 on the 14th"), names_topic("the move to Berlin", "Berlin is cold")
+    (True, False)
+    >>> names_topic("小指发麻", "右手小指老是麻"), names_topic("老孙借钱", "老孙来过")
+    (True, False)
+    """
+    topic = _COURTESY.sub(" ", topic)
+    wanted = {term for term in terms(topic) if not _HAN.search(term)} | set(_HAN.findall(topic))
+    there = {term for term in terms(text) if not _HAN.search(term)} | set(_HAN.findall(text))
+    least = len(wanted) if len(wanted) <= 2 else _SHARE * len(wanted)
+    return bool(wanted) and len(wanted & there) >= least
+
+
+_COURTESY: Final = re.compile(
+    r"\b(?:will you|would you|please|pls|thanks|ok(?:ay)?|for me|again|any ?more|"
+    r"way back|earlier|last time|the other day)\b"
+    r"|[吧了啊呀哈那这]+$|^(?:帮我)?(?:把|将)?", re.I
+)  # fmt: skip
+_HAN: Final = re.compile(r"[\u4e00-\u9fff]")
+_SHARE: Final = 2 / 3
 _POLITE: Final = r"(?:^|[.!?;,。！？；，]\s*|\b(?:and|so|also|oh|ok(?:ay)?|hey|please|pls|plz|actually|yeah|right)[,.\s]+|(?:请|麻烦|帮我|那|对了)[你您，]?)"
+_TOLD: Final = r"(?: (?:\w+'?\w*)){0,6}?"  # "that I ever told ya"
 _FORGET: Final = re.compile(
-    _POLITE + r"(?:can you |could you |would you |you can |I want you to |I'd like you to )?(?:please )?(?:"
-    r"(forget|delete|erase|wipe|scrap|remove) (?:(?:what|everything|anything|all|whatever|the (?:thing|things|stuff|bit|part))\b"
-    r"(?: that)?(?: (?:I|I've|I have|I'd|ive|we|you|you've)(?: ever| just)? ?(?:told|said|say|tell|mentioned|know|have|remember|"
-    r"wrote|shared)?(?: (?:to )?(?:you|u))?(?: earlier| before| last time)?)? ?(?:about|on|of|concerning|regarding) )([^.!?;]+)"
-    r"|(?:do not|don't|dont|stop) remember(?:ing)? (?:anything |that )?(?:about )?([^.!?;]+)"
-    r"|(?:把|将)?([^，。！？]{1,30}?)(?:的事|的事情|这件事|的内容|的信息|的那些)?(?:都|全|全都|统统)?(?:忘掉|忘了吧|忘记吧|删掉|删除|抹掉)"
+    _POLITE + r"(?:can you |could you |would you |you can |I want you to |I'd like you to )?(?:please |just )?(?:"
+    r"(?:forget|delete|erase|wipe|scrap|remove) (?:(?:what|everything|anything|all|whatever|the (?:thing|things|stuff|bit|part))\b"
+    + _TOLD
+    + r" (?:about|concerning|regarding) )([^.!?;,]+)"
+    r"|(?:what|everything|the (?:thing|things|stuff|bit|part)) (?:I|we|I've|ive|I'd)\b"
+    + _TOLD
+    + r" (?:about|regarding) ([^.!?;,]+)"
+    r"[,.;]? (?:please |pls |can you |just )?(?:forget|delete|erase|wipe|scrap|remove) (?:it|that|this|them|all)\b"
+    r"|(?:do not|don't|dont|stop) remember(?:ing)? (?:anything |that )?(?:about )?([^.!?;,]+)"
+    r"|(?:再有|还有|对了|另外)?[,，]?\s*(?:把|将)?(?:我(?:之前|以前|刚才)?(?:说|讲|提|告诉你)(?:过)?的?)?([^，。！？,]{1,30}?)"
+    r"(?:的|那个|这个|那件|这件|那些|这些)*(?:事情|事儿|事|内容|信息)?[,，]?\s*(?:你|请|都|全|统统|帮我|pls|please)*\s*(?<![我没别])"
+    r"(?:忘掉|忘了吧|忘记吧|删掉|删了吧|删除|抹掉|别再?记着?|不要再?[记存]|不用记)"
     r"|(?:忘掉|忘了|忘记|删掉|删除|别再记|不要再记|别记|不要记|不用记)(?:我(?:之前|以前|刚才)?(?:说|讲|提|告诉你)(?:过)?的?)?(?:所有|全部)?"
     r"(?:关于|有关)?([^，。！？了吧]{2,30}?)(?:的事|的事情|的内容|的信息|这件事|的话)?(?=[，。！？了吧]|$))",
     re.IGNORECASE,
