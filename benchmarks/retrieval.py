@@ -1,11 +1,13 @@
 """Does recall find what answers a question? Measured on any sets, beside plain searches of the same data.
 
-    python -m benchmarks.retrieval FILE… [--conversations N]
+    python -m benchmarks.retrieval FILE… [--conversations N] [--shares 0 0.5 1] [--quoted]
 
 `benchmarks/sets.py` tells of the forms of files. Each conversation becomes a workspace; its questions are asked through
 the public API. Beside it stand plain cosine of the same embedding model, BM25 (k1 1.2, b 0.75) and the reciprocal rank
 fusion of the two (k 60), over the same texts. Intervals are 95 % by bootstrap over conversations; where a set has fewer
-than five, over its questions. Vectors are kept on disk (`benchmarks/remembered.py`). The last line is a JSON object.
+than five, over its questions. `--shares` measures other shares of the vector leg as well: 1 is meaning alone, 0 words
+alone. With `--quoted`, what is searched is the memories that are made of messages without a chat model. Vectors are
+kept on disk (`benchmarks/remembered.py`). The last line is a JSON object.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +33,9 @@ from benchmarks.remembered import RememberingEmbedder
 from benchmarks.sets import Conversation, read
 from reme_core.engine import Engine
 from reme_core.models.base import Embedder
-from reme_core.settings import WorkerSettings
+from reme_core.settings import VectorShares, WorkerSettings
 from reme_core.store.change import searched_text
+from reme_core.store.filters import Filters
 from reme_core.store.messages import passage
 from reme_core.text.terms import terms
 from reme_core.types import Memory, Message
@@ -124,6 +128,19 @@ class Results:
         }
 
 
+async def quoted(reme: Engine, conversation: Conversation) -> Conversation:
+    """A loaded conversation with the memories made of its messages; those that rest on evidence are evidence."""
+    await reme.summarise(conversation.workspace)
+    listed = await reme.memories.list(conversation.workspace, Filters(), limit=10_000)
+    memories = [await reme.memories.get(conversation.workspace, memory.memory_id) for memory in listed]
+    asked = []
+    for question in conversation.questions:
+        resting = [m.memory_id for m in memories if {source.id for source in m.sources} & question.evidence]
+        if resting:
+            asked.append(replace(question, evidence=frozenset(resting)))
+    return replace(conversation, docs=memories, questions=asked)
+
+
 async def load(reme: Engine, conversation: Conversation) -> None:
     """Take the documents of a conversation in."""
     if conversation.of_messages:
@@ -132,9 +149,12 @@ async def load(reme: Engine, conversation: Conversation) -> None:
         await reme.memories.add(conversation.workspace, conversation.docs)  # type: ignore[arg-type]
 
 
-async def ask(reme: Engine, conversations: Sequence[Conversation], results: Results) -> list[float]:
+async def ask(
+    reme: Engine, conversations: Sequence[Conversation], results: Results, shares: Sequence[float]
+) -> list[float]:
     """Ask all questions of loaded conversations; the seconds that each recall took, its query's vector being known."""
     seconds = []
+    usual = reme.settings.recall.vector_share
     embedder = reme._workspace_models.default
     for conversation in track(conversations, "Asking", console=Console(stderr=True)):
         plain = PlainSearch(conversation.docs, embedder)
@@ -147,6 +167,12 @@ async def ask(reme: Engine, conversations: Sequence[Conversation], results: Resu
             results.conversation.append(conversation.workspace)
             results.category.append(asked.category)
             results.rows["recall"].append(judge([hit.memory.memory_id for hit in found.hits], asked.evidence))
+            for share in shares:
+                reme.settings.recall.vector_share = VectorShares(**dict.fromkeys(VectorShares.model_fields, share))
+                found = await reme.recall(conversation.workspace, asked.text, kind=kind, limit=max(DEPTHS))
+                names = [hit.memory.memory_id for hit in found.hits]
+                results.rows[f"recall, share {share:g}"].append(judge(names, asked.evidence))
+            reme.settings.recall.vector_share = usual
             for name, ids in (await plain.answers(asked.text)).items():
                 results.rows[name].append(judge(ids, asked.evidence))
     return seconds
@@ -163,15 +189,19 @@ async def embedding_seconds(embedder: RememberingEmbedder, conversations: Sequen
     return seconds
 
 
-async def measure(conversations: Sequence[Conversation], settings: dict[str, Any]) -> tuple[Results, dict[str, Any]]:
+async def measure(
+    conversations: Sequence[Conversation], shares: Sequence[float], *, of_quotes: bool
+) -> tuple[Results, dict[str, Any]]:
     """The results of one set, and how long its recalls took."""
     results = Results()
-    async with fresh_reme(worker=WorkerSettings(embedded=False), **settings) as reme:
+    async with fresh_reme(worker=WorkerSettings(embedded=False)) as reme:
         inner = getattr(reme._workspace_models.default, "inner", reme._workspace_models.default)
         embedder = reme._workspace_models.default = RememberingEmbedder(inner)
         for conversation in track(conversations, "Taking in", console=Console(stderr=True)):
             await load(reme, conversation)
-        without = await ask(reme, conversations, results)
+        if of_quotes:
+            conversations = [await quoted(reme, conversation) for conversation in conversations]
+        without = await ask(reme, conversations, results, shares)
         embedding = await embedding_seconds(embedder, conversations)
     return results, {
         "recall_ms": percentiles(without),
@@ -199,7 +229,7 @@ def _add_row(table: Table, label: str, count: int, row: dict[str, list[float]]) 
     table.add_row(label, str(count), *cells)
 
 
-async def run(paths: Sequence[Path], most: int | None, settings: dict[str, Any]) -> None:
+async def run(paths: Sequence[Path], most: int | None, shares: Sequence[float], *, of_quotes: bool) -> None:
     """Measure every set, and print."""
     sets: dict[str, list[Conversation]] = defaultdict(list)
     for path in paths:
@@ -209,7 +239,7 @@ async def run(paths: Sequence[Path], most: int | None, settings: dict[str, Any])
     figures: dict[str, Any] = {}
     for name, conversations in sets.items():
         chosen = sorted(conversations, key=lambda conversation: len(conversation.docs))[:most]
-        results, speed = await measure(chosen, settings)
+        results, speed = await measure(chosen, shares, of_quotes=of_quotes)
         docs = sum(len(conversation.docs) for conversation in chosen)
         figures[name] = show(table, name, results) | {"conversations": len(chosen), "documents": docs} | speed
     Console(stderr=True, width=200).print(table)
@@ -222,5 +252,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("--conversations", type=int, help="of each set, its smallest")
+    parser.add_argument("--shares", type=float, nargs="+", default=[], help="of the vector leg, to measure as well")
+    parser.add_argument("--quoted", action="store_true", help="search the memories that are made of messages")
     arguments = parser.parse_args()
-    asyncio.run(run(arguments.files, arguments.conversations, {}))
+    asyncio.run(run(arguments.files, arguments.conversations, arguments.shares, of_quotes=arguments.quoted))

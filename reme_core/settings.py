@@ -116,10 +116,23 @@ class OpSettings(Section):
     language: str = ""
 
 
+class VectorShares(Section):
+    """How much meaning makes out of a hit's score, by family of kinds, 0 to 1; words make the rest.
+
+    Measured (docs/retrieval.md), but for tools, which are found by the same field as tasks.
+    """
+
+    conversation: float = Field(0.5, ge=0, le=1)
+    personal: float = Field(0.6, ge=0, le=1)
+    task: float = Field(0.8, ge=0, le=1)
+    tool: float = Field(0.8, ge=0, le=1)
+
+
 class RecallSettings(Section):
     """How recall searches and weighs; the defaults come from measurements (`benchmarks/`)."""
 
     fusion: Literal["convex", "rrf"] = "convex"
+    vector_share: VectorShares = Field(default_factory=VectorShares)
     exact_below: int = 5_000
     """A workspace with fewer vectors has no HNSW index: a scan finds the nearest ones exactly."""
     log: bool = True

@@ -1,7 +1,7 @@
 """Recall: find memories or messages by meaning and by words, in one SQL statement, and say why each was found.
 
 Two legs look for candidates: the nearest vectors, and BM25 over the postings. Each candidate gets both scores; they are
-scaled to 0…1 leg by leg and mixed, `alpha * vector + (1 - alpha) * lexical` (Bruch, Gai & Ingber, "An Analysis of
+scaled to 0…1 leg by leg and mixed, `share * vector + (1 - share) * lexical` (Bruch, Gai & Ingber, "An Analysis of
 Fusion Functions for Hybrid Retrieval", 2023, who find convex mixing ahead of reciprocal ranks).
 """
 
@@ -117,7 +117,7 @@ class Recall:
 
     async def _hits(self, question: Question, filters: Filters, plan: Plan, model: WorkspaceModel) -> list[Hit]:
         recall = recall_messages if filters.of_messages else recall_memories
-        exact = replace(plan, fusion=plan.fusion or self._settings.fusion)
+        exact = replace(plan, fusion=plan.fusion or self._settings.fusion, shares=self._settings.vector_share)
         if model.hnsw:
             hits = await recall(self._database, question, filters, replace(exact, hnsw_dimensions=len(question.vector)))
             if len(hits) == question.limit:

@@ -1,7 +1,7 @@
 """Recall: find memories or messages by meaning and by words, in one statement, and say why each was found.
 
 Two legs look for candidates: the nearest vectors, and BM25 over the postings. Each candidate gets both scores; they are
-scaled to 0…1 leg by leg and mixed, `alpha * vector + (1 - alpha) * lexical` (Bruch, Gai & Ingber, "An Analysis of
+scaled to 0…1 leg by leg and mixed, `share * vector + (1 - share) * lexical` (Bruch, Gai & Ingber, "An Analysis of
 Fusion Functions for Hybrid Retrieval", 2023, who find convex mixing ahead of reciprocal ranks).
 """
 
@@ -21,15 +21,14 @@ from pydantic import TypeAdapter
 
 from reme_core.errors import InputError
 from reme_core.postgres.database import Database
+from reme_core.settings import VectorShares
 from reme_core.store import rows
 from reme_core.store.filters import Filters
 from reme_core.store.index.postings import Corpus
 from reme_core.store.sql import load
 from reme_core.text.terms import terms
-from reme_core.types import Hit, Kind, TimeRange
+from reme_core.types import Hit, Kind, TimeRange, kinds_of
 
-ALPHA = 0.5
-"""Share of the vector leg; LoCoMo (docs/retrieval.md) is flat from 0.4 to 0.7."""
 TIME_BOOST = 2.0
 """Factor for a memory whose time meets the time asked about (MemoryScope's)."""
 SESSION_WEIGHT, SPEAKER_WEIGHT, QUESTION_MALUS, LENGTH_BONUS = 0.2, 0.3, 0.1, 0.4
@@ -60,6 +59,7 @@ class Plan:
 
     Attributes:
         fusion: How to mix the two legs; None leaves it to the settings.
+        shares: The share of the vector leg, by family of kinds.
         type_weights: Factors for kinds; one that isn't named counts once.
         boost: A time that the query speaks of; memories that meet it count `TIME_BOOST` times.
         hnsw_dimensions: Width of the vectors where the workspace is in its model's HNSW index; None scans exactly.
@@ -70,6 +70,7 @@ class Plan:
     fusion: Fusion | None = None
     type_weights: Mapping[str, float] = field(default_factory=dict)
     boost: TimeRange | None = None
+    shares: VectorShares = field(default_factory=VectorShares)
     hnsw_dimensions: int | None = None
     postings_per_term: int = 5_000
 
@@ -170,7 +171,7 @@ def _fragments(filters: Filters, plan: Plan, corpus: Corpus, asked: str, suffix:
     legs = (f"vector_leg{suffix}", asked, "matched", f"lexical_leg{suffix}", "candidate", plan.fusion or "convex")
     if corpus == "message":
         return (*legs, "judged")
-    ranking = "ranked_by_type_and_time" if plan.type_weights or plan.boost else "ranked"
+    ranking = "ranked_by_time" if plan.boost else "ranked"
     return (*legs, ranking, "best", "past" if filters.as_of else "present", "in_order")
 
 
@@ -184,12 +185,15 @@ def _literal(name: str) -> str:
 
 
 def _values(question: Question, filters: Filters, plan: Plan, corpus: Corpus) -> dict[str, Any]:
+    shares = {kind: share for family, share in plan.shares for kind in kinds_of(family)}
     return filters.parameters() | {
         "workspace": question.workspace,
         "corpus": corpus,
         "vector": HalfVector(question.vector),
         "terms": query_terms(question.text),
-        "alpha": ALPHA,
+        "share": plan.shares.conversation,
+        "shares": list(shares.values()),
+        "kinds_of_shares": list(shares),
         "limit": question.limit,
         "weighted_kinds": list(plan.type_weights),
         "type_weights": list(plan.type_weights.values()),

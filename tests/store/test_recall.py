@@ -14,6 +14,7 @@ from benchmarks import synthetic
 from reme_core import Memory, Message, Settings, TimeRange
 from reme_core.engine import Engine
 from reme_core.errors import InputError
+from reme_core.settings import VectorShares
 from reme_core.store import recall_sql
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
@@ -73,10 +74,11 @@ async def test_of_a_long_query_the_rarest_words_count_wherever_they_stand(reme: 
 
 async def test_every_hit_says_its_parts_and_they_add_up_to_its_score(reme: Engine) -> None:
     await reme.memories.add("w", [f"Fact {n} about the harbour" for n in range(5)])
+    share = reme.settings.recall.vector_share.personal
     hits = (await reme.recall("w", "What about the harbour?", limit=5)).hits
     assert [hit.rank for hit in hits] == [1, 2, 3, 4, 5]
     for hit in hits:
-        mixed = recall_sql.ALPHA * hit.parts.vector + (1 - recall_sql.ALPHA) * hit.parts.lexical
+        mixed = share * hit.parts.vector + (1 - share) * hit.parts.lexical
         assert hit.parts.final == pytest.approx(mixed * hit.parts.time * hit.parts.type, abs=1e-5)
         assert hit.parts.similarity is not None and 0 < hit.parts.similarity <= 1
     assert [h.parts.final for h in hits] == sorted((h.parts.final for h in hits), reverse=True)
@@ -124,6 +126,21 @@ async def test_what_was_known_is_found_in_the_words_of_that_time(reme: Engine) -
     assert await found(reme, "Who is the harbour master?", as_of=before) == ["The harbour master is Anna."]
     assert await found(reme, "Who is the harbour master?") == ["The harbour master is Bert."]
     assert await found(reme, "Who is the harbour master?", as_of=day(0)) == []
+
+
+async def test_meaning_counts_as_much_as_the_settings_say_for_each_kind(reme: Engine) -> None:
+    by_words, by_meaning = "What is the name of the lighthouse?", "Her dog is called Rex."
+    both = [Memory(kind=kind, content=text) for kind in ("task", "observation") for text in (by_words, by_meaning)]
+    await reme.memories.add("w", both)
+    reme.settings.recall.vector_share = VectorShares(task=1, personal=0)
+    hits = (await reme.recall("w", "What is the name of the puppy?")).hits
+    for hit in hits:
+        leg = hit.parts.vector if hit.memory.kind == "task" else hit.parts.lexical
+        assert hit.parts.final == pytest.approx(leg)
+    (first, *_), (last, *_) = (
+        [hit.content for hit in hits if hit.memory.kind == kind] for kind in ("task", "observation")
+    )
+    assert (first, last) == (by_meaning, by_words)
 
 
 async def test_a_superseded_memory_is_out_of_recall_until_asked_for_as_of_then(reme: Engine) -> None:

@@ -1,7 +1,7 @@
 -- Hybrid recall in one statement. `prepare` in store/recall_sql.py puts the text together from the fragments below:
 --
 --     vector_leg | vector_leg_filtered, asked | asked_rarest, matched, lexical_leg | lexical_leg_filtered, candidate, convex | rrf,
---     then for memories   ranked | ranked_by_type_and_time, best, present | past, in_order
+--     then for memories   ranked | ranked_by_time, best, present | past, in_order
 --     and  for messages   judged
 --
 -- ${…} marks stand for constant texts that depend on which filters are set, never for values. Both legs look only at
@@ -11,7 +11,7 @@
 -- name: vector_leg
 with vector_leg as materialized (
     -- Vectors have unit length, so the inner product orders like the cosine and costs less.
-    select e.document_id, -(e.embedding::halfvec${width} <#> %(vector)b::halfvec${width}) as similarity
+    select e.document_id, e.kind, -(e.embedding::halfvec${width} <#> %(vector)b::halfvec${width}) as similarity
     from reme.embedding e
     where e.workspace_id = %(workspace)s and e.model = ${model} and ${on_vector}
     order by e.embedding::halfvec${width} <#> %(vector)b::halfvec${width}
@@ -20,7 +20,7 @@ with vector_leg as materialized (
 
 -- name: vector_leg_filtered
 with vector_leg as materialized (
-    select e.document_id, -(e.embedding::halfvec${width} <#> %(vector)b::halfvec${width}) as similarity
+    select e.document_id, e.kind, -(e.embedding::halfvec${width} <#> %(vector)b::halfvec${width}) as similarity
     from reme.embedding e
     join reme.${corpus} m on m.workspace_id = %(workspace)s and m.document_id = e.document_id
     where e.workspace_id = %(workspace)s and e.model = ${model} and ${on_vector} and ${on_row}
@@ -76,7 +76,7 @@ matched as materialized (
 
 -- name: lexical_leg
 lexical_leg as materialized (
-    select matched.document_id, matched.score, -(e.embedding <#> %(vector)b::halfvec) as similarity
+    select matched.document_id, e.kind, matched.score, -(e.embedding <#> %(vector)b::halfvec) as similarity
     from (select * from matched order by score desc, document_id offset 0) matched
     left join lateral (
         select e.* from reme.embedding e
@@ -90,7 +90,7 @@ lexical_leg as materialized (
 
 -- name: lexical_leg_filtered
 lexical_leg as materialized (
-    select matched.document_id, matched.score, -(e.embedding <#> %(vector)b::halfvec) as similarity
+    select matched.document_id, e.kind, matched.score, -(e.embedding <#> %(vector)b::halfvec) as similarity
     from (select * from matched order by score desc, document_id offset 0) matched
     left join lateral (
         select e.* from reme.embedding e
@@ -109,17 +109,17 @@ lexical_leg as materialized (
 
 -- name: candidate
 candidate as materialized (
-    select v.document_id, v.similarity, coalesce(m.score, 0) as score
+    select v.document_id, v.kind, v.similarity, coalesce(m.score, 0) as score
     from vector_leg v left join matched m using (document_id)
     union all
-    select l.document_id, l.similarity, l.score
+    select l.document_id, l.kind, l.similarity, l.score
     from lexical_leg l
     where not exists (select from vector_leg v where v.document_id = l.document_id)
 ),
 
 -- name: convex
 scaled as materialized (
-    select document_id, similarity,
+    select document_id, kind, similarity,
            coalesce((similarity - min(similarity) over ())
                     / nullif(max(similarity) over () - min(similarity) over (), 0),
                     case when similarity is null then 0 else 1 end) as vector,
@@ -129,7 +129,7 @@ scaled as materialized (
 
 -- name: rrf
 scaled as materialized (
-    select document_id, similarity,
+    select document_id, kind, similarity,
            61.0 / (60 + rank() over (order by similarity desc nulls last)) as vector,
            case when score > 0 then 61.0 / (60 + rank() over (order by score desc)) else 0 end as lexical
     from candidate
@@ -137,16 +137,15 @@ scaled as materialized (
 
 -- name: ranked
 ranked as materialized (
-    select document_id, similarity, vector, lexical, 1 as time, 1 as type from scaled
+    select *, 1 as time from scaled
 ),
 
--- name: ranked_by_type_and_time
+-- name: ranked_by_time
 ranked as materialized (
-    select s.document_id, s.similarity, s.vector, s.lexical,
+    select s.*,
            case when case when m.valid_during = '(,)' then coalesce(m.observed_at, m.created_at) <@ %(boost)s::tstzrange
                           else m.valid_during && %(boost)s::tstzrange end
-                then %(time_boost)s else 1 end as time,
-           coalesce((%(type_weights)s::real[])[array_position(%(weighted_kinds)s::text[], m.kind)], 1) as type
+                then %(time_boost)s else 1 end as time
     from scaled s
     cross join lateral (
         select m.* from reme.memory m
@@ -157,8 +156,12 @@ ranked as materialized (
 
 -- name: best
 best as (
-    select *, (%(alpha)s * vector + (1 - %(alpha)s) * lexical) * time * type as final
-    from ranked
+    select *, (share * vector + (1 - share) * lexical) * time * type as final
+    from (
+        select *, (%(shares)s::real[])[array_position(%(kinds_of_shares)s::text[], kind)] as share,
+               coalesce((%(type_weights)s::real[])[array_position(%(weighted_kinds)s::text[], kind)], 1) as type
+        from ranked
+    ) ranked
     order by final desc, document_id
     limit %(limit)s
 )
@@ -193,7 +196,7 @@ order by best.final desc, best.document_id
 -- A turn counts by its own score, by the best of its session, by whether its speaker is the one asked about, and by how
 -- much it can say: short turns and questions seldom hold the answer.
 judged as materialized (
-    select s.*, %(alpha)s * vector + (1 - %(alpha)s) * lexical as own, m.session_id,
+    select s.*, %(share)s * vector + (1 - %(share)s) * lexical as own, m.session_id,
            case when m.author <> ''
                  and strpos(%(padded_query)s, ' ' || split_part(lower(m.author), ' ', 1) || ' ') > 0
                 then 1.0 else 0 end as speaker,
