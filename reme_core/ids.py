@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable
 
 from reme_core.types import Message, Trajectory
@@ -36,6 +37,30 @@ def with_ids(messages: Iterable[Message], context: str = "") -> list[Message]:
         before = given or stable_id(before, message.role, message.author, message.content, calls, said)
         known.append(message if given else message.model_copy(update={"message_id": before}))
     return known
+
+
+class ConversationIds:
+    """Gives ids to the messages of a conversation whose framework gives them none, one after the other.
+
+    An id is made from what the user said so far, and from who says what for the which time since then. So a
+    conversation is known again when it is given whole once more, by another of its agents, without the calls of tools
+    in it, or with more messages.
+    """
+
+    def __init__(self, conversation: str) -> None:
+        """Begin a conversation of that name."""
+        self._asked = stable_id(conversation)
+        self._said: Counter[str] = Counter()
+
+    def name(self, message: Message) -> Message:
+        """The next message, with its id."""
+        calls = [(call.name, call.arguments) for call in message.tool_calls]
+        # An agent's words are its own in the view of another agent too, to which they come as a user's.
+        said = stable_id(message.author or message.role, message.content, calls, message.tool_call_id)
+        if message.role == "user" and not message.author:
+            self._asked, self._said = stable_id(self._asked, message.content), Counter()
+        self._said[said] += 1
+        return message.model_copy(update={"message_id": stable_id(self._asked, said, self._said[said])})
 
 
 def episode_id(trajectory: Trajectory) -> str:

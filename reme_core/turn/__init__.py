@@ -5,7 +5,7 @@ framework hands it into `reme_core.types`, and shows the model the note that it 
 """
 
 from reme_core._portal import callers_portal
-from reme_core.ids import stable_id
+from reme_core.ids import ConversationIds, stable_id
 from reme_core.postgres.database import check_workspace
 from reme_core.postgres.errors import without_password
 from reme_core.prompts.fence import holds_note
@@ -16,12 +16,14 @@ from reme_core.turn.memory import NOTE_METADATA, Note, TurnMemory
 from reme_core.turn.memory_tools import MemoryTool, MemoryTools, arguments_model, tool_schema
 from reme_core.turn.options import Client, OnError, SpoolPlace, TurnOptions, Write, check_session, refuse_unknown
 from reme_core.turn.outbox import Counts, Usage
+from reme_core.turn.recall import interleave
 from reme_core.turn.tool_calls import OWN_TOOLS, ToolCallSink, ToolRun, calls_in, observe_call, tool_call_result
 
 __all__ = [
     "NOTE_METADATA",
     "OWN_TOOLS",
     "Client",
+    "ConversationIds",
     "Counts",
     "MemoryTool",
     "MemoryTools",
@@ -43,6 +45,7 @@ __all__ = [
     "check_session",
     "check_workspace",
     "holds_note",
+    "interleave",
     "observe_call",
     "plain_json",
     "refuse_unknown",

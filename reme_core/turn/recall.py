@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, zip_longest
 from typing import Any, Final
 
 from reme_core.engine import Engine
@@ -97,6 +98,13 @@ class TurnRecall:
             **self._filters,
         )
         return found.hits
+
+
+def interleave(hits: Sequence[Hit]) -> list[Hit]:
+    """Memories and messages in turn, each best first: their scores cannot be compared."""
+    memories = [hit for hit in hits if hit.memory.kind != Kind.CONVERSATION]
+    messages = [hit for hit in hits if hit.memory.kind == Kind.CONVERSATION]
+    return [hit for hit in chain.from_iterable(zip_longest(memories, messages)) if hit is not None]
 
 
 def spell_out(kinds: Iterable[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from reme_core.errors import ConfigurationError, InputError
 from reme_core.prompts.budget import count_tokens
 from reme_core.settings import Settings
 from reme_core.testing import ScriptedModel, clock, validate
+from reme_core.types import Message
 from tests.integrations.autogen_driver import AutoGenDriver, FakeClient
 from tests.integrations.inside import fetch
 
@@ -68,22 +70,31 @@ async def test_the_rules_are_kept(database_url: str, how: str) -> None:
 # --- the agent --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_team_shares_one_memory_and_each_message_is_written_once(reme: AsyncReMe, model: ScriptedModel) -> None:
+@pytest.mark.parametrize("session_id", [None, "s1"])
+async def test_a_team_shares_one_memory_and_each_message_is_written_once(
+    reme: AsyncReMe, model: ScriptedModel, session_id: str | None
+) -> None:
     await ReMeMemory(reme, "alice").add(MemoryContent(content="Rex is a dachshund.", mime_type="text/plain"))
     for text in ("Let me think about Rex.", "Rex needs short walks."):
         model.say(text)
     team = RoundRobinGroupChat(
-        [agent_of(model, ReMeMemory(reme, "alice", write="awaited"), name) for name in ("thinker", "writer")],
+        [
+            agent_of(model, ReMeMemory(reme, "alice", session_id=session_id, write="awaited"), name)
+            for name in ("thinker", "writer")
+        ],
         termination_condition=MaxMessageTermination(3),
     )
     result = await team.run(task="How far should Rex walk?")
     assert all("dachshund" in "".join(m.text for m in prompt) for prompt in model.prompts)
     assert len([m for m in result.messages if isinstance(m, MemoryQueryEvent)]) == 2
-    assert await stored(reme, "role, author, content") == [
+    rows = await stored(reme, "role, author, content, session_id")
+    assert [row[:3] for row in rows] == [
         ("user", "", "How far should Rex walk?"),
-        ("assistant", "", "Let me think about Rex."),
-        ("assistant", "", "Rex needs short walks."),
+        ("assistant", "thinker", "Let me think about Rex."),
+        ("assistant", "writer", "Rex needs short walks."),
     ]
+    assert len({row[3] for row in rows}) == 1
+    assert session_id in (None, rows[0][3])
 
 
 async def test_the_stream_shows_what_was_recalled_and_is_recorded_before_its_response(
@@ -147,7 +158,7 @@ async def test_a_hundred_turns_do_not_grow_the_prompt_beyond_the_budget(
     assert len(kept) <= int(stock)
     counts = memory.turn.counts
     assert (counts.recalls, counts.messages) == (100, 200)
-    assert counts.records == (101 if stock else 100)  # a stock agent's last turn is recorded by close
+    assert counts.records == 100
 
 
 async def test_an_agent_needs_one_memory(model: ScriptedModel) -> None:
@@ -221,6 +232,62 @@ async def test_an_agents_state_goes_on_in_another_agent_and_nothing_is_written_t
 # --- stock agents -----------------------------------------------------------------------------------------------------
 
 
+async def test_a_turn_is_recorded_when_it_ends(reme: AsyncReMe, model: ScriptedModel) -> None:
+    memory = ReMeMemory(reme, "alice", write="awaited")
+    tools = [FunctionTool(clock, description="Tell the time of day.")]
+    agent = AssistantAgent("assistant", FakeClient(model), memory=[memory], tools=tools)
+    await agent.run(task=TOLD)
+    assert await stored(reme, "role, author, content") == [("user", "", TOLD), ("assistant", "assistant", "ok")]
+    model.call("clock")
+    await agent.run(task="What time is it?")  # ends in a tool's summary
+    assert (await stored(reme))[2:] == [("user", "What time is it?"), ("assistant", ""), ("tool", "It is noon.")]
+    copied = copy.deepcopy(agent.model_context)
+    await copied.add_message(UserMessage(content="Only for the copy.", source="user"))
+    assert "Only for the copy." not in str(await agent.model_context.get_messages())
+
+
+async def test_many_agents_share_a_memory_and_nothing_is_written_twice(reme: AsyncReMe, model: ScriptedModel) -> None:
+    memory = ReMeMemory(reme, "alice")
+    agents = [AssistantAgent(f"a{number}", FakeClient(model), memory=[memory]) for number in range(70)]
+    for turn in range(2):
+        for number, agent in enumerate(agents):
+            await agent.run(task=f"Remark {turn} to {number}.")
+    await memory.close()
+    rows = await stored(reme, "content, session_id")
+    assert len(rows) == 2 * 2 * 70
+    assert len({session for _, session in rows}) == 70
+
+
+@pytest.mark.parametrize("session_id", [None, "s1"])
+async def test_stock_agents_of_a_team_record_one_conversation(
+    reme: AsyncReMe, model: ScriptedModel, session_id: str | None
+) -> None:
+    model.say("Let me think.")
+    model.call("clock")
+    memories = [ReMeMemory(reme, "alice", session_id=session_id, write="awaited") for _ in range(2)]
+    team = RoundRobinGroupChat(
+        [
+            AssistantAgent("thinker", FakeClient(model), memory=[memories[0]]),
+            AssistantAgent(
+                "writer", FakeClient(model), memory=[memories[1]], tools=[FunctionTool(clock, description="Tell.")]
+            ),
+        ],
+        termination_condition=MaxMessageTermination(4),
+    )
+    await team.run(task="Is it late?")
+    rows = await stored(reme, "role, author, content, session_id")
+    assert [row[:3] for row in rows] == [
+        ("user", "", "Is it late?"),
+        ("assistant", "thinker", "Let me think."),
+        ("assistant", "writer", ""),  # calls the clock
+        ("tool", "clock", "It is noon."),
+        ("user", "writer", "It is noon."),  # AutoGen's sum of a tool's results: in no context of the agent's own
+        ("assistant", "thinker", "ok"),
+    ]
+    assert len({row[3] for row in rows}) == 1
+    assert session_id in (None, rows[0][3])
+
+
 async def test_a_restored_context_of_a_named_session_is_not_written_again(
     reme: AsyncReMe, model: ScriptedModel
 ) -> None:
@@ -291,7 +358,12 @@ async def test_what_is_added_is_found_and_its_metadata_is_json(reme: AsyncReMe) 
     assert found[0].metadata is not None
     assert found[0].metadata["n"] == 1.5
     assert json.dumps(found[0].metadata)
-    assert '"age": 7' in str((await memory.query(MemoryContent(content="How old?", mime_type="text/plain"))).results)
+    told = (await memory.query(MemoryContent(content="How old?", mime_type="text/plain"))).results
+    assert ({"dog": "Rex", "age": 7}, "application/json") in [(one.content, one.mime_type) for one in told]
+    await reme.record("alice", [Message(content="Rex is asleep.")])
+    assert len((await memory.query("What is Rex?", top_k=1)).results) == 1
+    with pytest.raises(InputError, match="did you mean 'top_k'"):
+        await memory.query("What is Rex?", topk=1)
     kinds = {m.content: str(m.kind) for m in await reme.memories.list("alice")}
     assert kinds["Answer in rhyme."] == "instruction"
 

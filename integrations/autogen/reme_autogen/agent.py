@@ -19,6 +19,7 @@ from autogen_core.tools import StaticStreamWorkbench, Workbench
 from reme_autogen.context import ContextWithNote
 from reme_autogen.convert import from_chat, from_events, from_model
 from reme_autogen.memory import ReMeMemory, cancellable, note_contents
+from reme_autogen.recorder import team_of_running_agent
 from reme_autogen.tools import ReMeTool
 from reme_core.errors import InputError
 from reme_core.turn import calls_in
@@ -87,7 +88,8 @@ class ReMeAssistantAgent(AssistantAgent):
             tools=[*(tools or []), *own] or None,
             **options,
         )
-        self._session_id = new_id()
+        self._session_id = ""  # until the first turn, which knows the team
+        self._resets = 0
 
     async def on_messages_stream(
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
@@ -95,6 +97,7 @@ class ReMeAssistantAgent(AssistantAgent):
         """Run one turn: recall, think, record, and then respond."""
         heard = [from_chat(message, self.name) for message in messages]
         turn_id = messages[-1].id if messages else new_id()
+        self._session_id = self._session_id or self._new_session()
         try:
             event = await self._recall(heard, turn_id, cancellation_token)
             if event is not None:
@@ -119,7 +122,11 @@ class ReMeAssistantAgent(AssistantAgent):
     async def on_reset(self, cancellation_token: CancellationToken) -> None:
         """Begin another conversation; memory stays."""
         await super().on_reset(cancellation_token)
-        self._session_id = new_id()
+        self._session_id, self._resets = "", self._resets + 1
+
+    def _new_session(self) -> str:
+        shared = self._reme.session_id or team_of_running_agent()
+        return (f"{shared}#{self._resets}" if self._resets else shared) if shared else new_id()
 
     async def save_state(self) -> Mapping[str, Any]:
         """The agent's state, with the name of its conversation."""

@@ -12,6 +12,7 @@ from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 from pydantic import BaseModel
 
 from reme_autogen.memory import ReMeMemory
+from reme_autogen.recorder import ends_turn, visible_messages
 from reme_core.errors import ConfigurationError
 from reme_core.types import new_id
 
@@ -58,7 +59,7 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
     """Long-term memory for `AssistantAgent(model_context=…)`.
 
     What is known is shown to the model with the last user message and is never stored in the context. A turn is
-    recorded when the assistant's text arrives; one that ends in a tool's summary is recorded with the next.
+    recorded when the answer, or the results of tools, are added.
 
     ```python
     context = ReMeModelContext(ReMeMemory(workspace_id="alice"))
@@ -82,16 +83,15 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
         await super().add_message(message)
         if isinstance(message, UserMessage) and self._answered:
             self._turns, self._answered = self._turns + 1, False
+            await self.memory.contexts.begin_turn(self.inner)
         elif isinstance(message, AssistantMessage):
             self._answered = True
-            if isinstance(message.content, str):
-                recorder = self.memory.recorder_of(self.inner)
-                await recorder.record(await recorder.messages())
+        if ends_turn(message):
+            await self.memory.contexts.record(self.inner)
 
     async def get_messages(self) -> list[LLMMessage]:
         """What the inner context shows, with what is known; memory is searched once a turn."""
-        recorder = self.memory.recorder_of(self.inner)
-        note = await self.memory.turn.begin(await recorder.visible_messages(), f"{self._name}:{self._turns}")
+        note = await self.memory.turn.begin(await visible_messages(self.inner), f"{self._name}:{self._turns}")
         self.note = note.text
         return await super().get_messages()
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 from autogen_agentchat.messages import (
     BaseAgentEvent,
@@ -25,18 +27,24 @@ from reme_core.types import Hit, Memory, Message, ToolCall
 
 NOTE_SOURCE = "memory"
 """The source of a message that carries a note."""
+MIME_TYPE = "mime_type"
+"""Where the metadata of a memory that was added say what its content is, if it is not plain text."""
 
 
 def from_chat(message: BaseChatMessage, agent: str) -> Message:
     """A message between agents and people; what `agent` says itself is the assistant's."""
     return Message(
         role="assistant" if message.source == agent else "user",
-        author="" if message.source in (agent, "user") else message.source,
+        author=_author(message.source),
         content=message.to_text(),
         message_id=message.id,
         sent_at=message.created_at,
         metadata=plain_json(message.metadata),
     )
+
+
+def _author(source: str) -> str:
+    return "" if source == "user" else source
 
 
 def from_events(events: Sequence[BaseAgentEvent | BaseChatMessage]) -> list[Message]:
@@ -46,7 +54,8 @@ def from_events(events: Sequence[BaseAgentEvent | BaseChatMessage]) -> list[Mess
     for event in events:
         if isinstance(event, ToolCallRequestEvent):
             asked, calls = event, _calls(event.content)
-            found.append(Message(role="assistant", message_id=event.id, sent_at=event.created_at, tool_calls=calls))
+            place = {"message_id": event.id, "sent_at": event.created_at}
+            found.append(Message(role="assistant", author=event.source, tool_calls=calls).model_copy(update=place))
         elif isinstance(event, ToolCallExecutionEvent):
             alone = asked is not None and len(asked.content) == 1  # of several at once, only the last one's end is told
             seconds = (event.created_at - asked.created_at).total_seconds() if asked and alone else None
@@ -59,12 +68,11 @@ def from_events(events: Sequence[BaseAgentEvent | BaseChatMessage]) -> list[Mess
 def from_model(message: LLMMessage) -> list[Message]:
     """A message of a model context. It has no id, and a system message is nothing that was said."""
     if isinstance(message, UserMessage):
-        author = "" if message.source == "user" else message.source
-        return [Message(role="user", author=author, content=text_of(message.content))]
+        return [Message(role="user", author=_author(message.source), content=text_of(message.content))]
     if isinstance(message, AssistantMessage):
         if isinstance(message.content, str):
-            return [Message(role="assistant", content=message.content)]
-        return [Message(role="assistant", tool_calls=_calls(message.content))]
+            return [Message(role="assistant", author=message.source, content=message.content)]
+        return [Message(role="assistant", author=message.source, tool_calls=_calls(message.content))]
     if isinstance(message, FunctionExecutionResultMessage):
         return [_result(result) for result in message.content]
     return []
@@ -77,6 +85,9 @@ def text_of(content: str | Sequence[str | Image]) -> str:
 
 def to_content(memory: Memory, score: float | None = None) -> MemoryContent:
     """A memory as AutoGen shows it in events; its metadata is plain JSON."""
+    metadata = dict(memory.metadata)
+    mime_type = metadata.pop(MIME_TYPE, MemoryMimeType.TEXT)
+    text = memory.content or memory.when_to_use
     known = {
         "memory_id": memory.memory_id,
         "kind": str(memory.kind),
@@ -85,15 +96,24 @@ def to_content(memory: Memory, score: float | None = None) -> MemoryContent:
         "score": score,
     }
     return MemoryContent(
-        content=memory.content or memory.when_to_use,
-        mime_type=MemoryMimeType.TEXT,
-        metadata=plain_json({**memory.metadata, **{name: value for name, value in known.items() if value is not None}}),
+        content=_object_in(text) if mime_type == MemoryMimeType.JSON.value else text,
+        mime_type=mime_type,
+        metadata=plain_json({**metadata, **{name: value for name, value in known.items() if value is not None}}),
     )
 
 
 def hit_content(hit: Hit) -> MemoryContent:
     """A recalled memory, with the score it was recalled with."""
     return to_content(hit.memory, hit.parts.final)
+
+
+def _object_in(text: str) -> dict[str, Any] | str:
+    """The JSON object in a text; the text, where it was corrected to something else since."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, dict) else text
 
 
 def _calls(calls: Sequence[FunctionCall]) -> list[ToolCall]:

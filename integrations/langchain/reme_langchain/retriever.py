@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from itertools import chain, zip_longest
 from typing import Any, Self
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -13,8 +12,7 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import PrivateAttr
 
 from reme_core.errors import ReMeError
-from reme_core.turn import OnError, ReMeLike, TurnMemory
-from reme_core.types import Hit, Kind
+from reme_core.turn import OnError, ReMeLike, TurnMemory, interleave
 from reme_langchain.convert import as_document
 
 log = logging.getLogger(__name__)
@@ -80,7 +78,7 @@ class ReMeRetriever(BaseRetriever):
                 raise
             log.warning("nothing was retrieved: %s", error)
             return []
-        return [as_document(hit) for hit in _interleave(hits)[:k]]
+        return [as_document(hit) for hit in interleave(hits)[:k]]
 
     async def aclose(self) -> None:
         """Close what was opened here."""
@@ -95,10 +93,3 @@ class ReMeRetriever(BaseRetriever):
 
     async def __aexit__(self, *exception: object) -> None:
         await self.aclose()
-
-
-def _interleave(hits: list[Hit]) -> list[Hit]:
-    """Memories and messages in turn, each best first: their scores cannot be compared."""
-    memories = [hit for hit in hits if hit.memory.kind != Kind.CONVERSATION]
-    messages = [hit for hit in hits if hit.memory.kind == Kind.CONVERSATION]
-    return [hit for hit in chain.from_iterable(zip_longest(memories, messages)) if hit is not None]

@@ -1,0 +1,160 @@
+"""What of AutoGen's model contexts is recorded, and when.
+
+AutoGen tells a memory nothing after a turn, and the messages of a context have no ids. So a context is watched: when an
+answer or the results of tools are added to it, what is new is handed over. What was handed over before the database
+knows by its ids, which follow from the conversation and the words.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from types import MethodType
+from typing import Final
+
+from autogen_core import MessageHandlerContext
+from autogen_core.model_context import ChatCompletionContext
+from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, LLMMessage, UserMessage
+from pydantic import BaseModel
+
+from reme_autogen.convert import NOTE_SOURCE, from_model
+from reme_core.turn import ConversationIds, TurnMemory, calls_in, holds_note
+from reme_core.types import Message, new_id
+
+_UNFINISHED: Final = 1_000  # contexts whose turn has begun and not ended
+
+
+class ContextRecorder:
+    """How one context is recorded: as which conversation, and how long it was the last time."""
+
+    def __init__(self, turn: TurnMemory, session_id: str) -> None:
+        self.session_id = session_id
+        self._turn = turn
+        self._length = 0
+        self._restarts = 0
+
+    async def record(self, context: ChatCompletionContext) -> None:
+        """Hand over what is new in the context."""
+        messages = await all_messages(context)
+        if len(messages) < self._length:  # it was cleared: another conversation begins
+            self._restarts += 1
+        self._length = len(messages)
+        session = f"{self.session_id}#{self._restarts}" if self._restarts else self.session_id
+        ids = ConversationIds(session)
+        said = [ids.name(part) for message in messages for part in from_model(message)]
+        said = [message.model_copy(update={"session_id": session}) for message in said]
+        self._turn.record_calls(calls_in(said))
+        await self._turn.record(said)
+
+
+class Contexts:
+    """The contexts that one memory records. It keeps none alive, but those whose turn has not been recorded yet."""
+
+    def __init__(self, turn: TurnMemory, session_id: str | None) -> None:
+        self._turn = turn
+        self._session_id = session_id
+        self._recorders: dict[int, ContextRecorder] = {}
+        self._unfinished: OrderedDict[int, ChatCompletionContext] = OrderedDict()
+
+    async def begin_turn(self, context: ChatCompletionContext) -> None:
+        """Keep the context until its turn is recorded: by `record`, or when all are."""
+        self._recorder_of(context)
+        self._unfinished[id(context)] = context
+        if len(self._unfinished) > _UNFINISHED:
+            await self.record(next(iter(self._unfinished.values())))
+
+    async def record(self, context: ChatCompletionContext) -> None:
+        """Hand over what is new in a context."""
+        self._unfinished.pop(id(context), None)
+        await self._recorder_of(context).record(context)
+
+    async def record_all(self) -> None:
+        """Hand over what turns that never came to their end leave."""
+        for context in list(self._unfinished.values()):
+            await self.record(context)
+
+    def _recorder_of(self, context: ChatCompletionContext) -> ContextRecorder:
+        key = id(context)
+        if key not in self._recorders:
+            session = self._session_id or team_of_running_agent() or new_id()
+            self._recorders[key] = ContextRecorder(self._turn, session)
+            weakref.finalize(context, self._recorders.pop, key, None)
+        return self._recorders[key]
+
+
+_watching: dict[int, list[Contexts]] = {}
+
+
+def watch(context: ChatCompletionContext, contexts: Contexts) -> None:
+    """Have a stock context recorded at the end of its turns."""
+    key = id(context)
+    if key not in _watching:
+        _watching[key] = []
+        weakref.finalize(context, _watching.pop, key, None)
+        # A bound method, since that belongs to the copy if the context is copied; a copy is not watched.
+        context.add_message = MethodType(_add_and_record, context)  # type: ignore[method-assign]
+    if contexts not in _watching[key]:
+        _watching[key].append(contexts)
+
+
+async def _add_and_record(context: ChatCompletionContext, message: LLMMessage) -> None:
+    await type(context).add_message(context, message)
+    if ends_turn(message):
+        for contexts in _watching.get(id(context), ()):
+            await contexts.record(context)
+
+
+def ends_turn(message: LLMMessage) -> bool:
+    """Whether a turn may end with this message: an answer, or results of tools, which AutoGen sums up outside of it."""
+    answers = isinstance(message, AssistantMessage) and isinstance(message.content, str)
+    return answers or isinstance(message, FunctionExecutionResultMessage)
+
+
+def team_of_running_agent() -> str:
+    """The id of the team that the running agent is a part of, whose conversation is one; empty outside of a team."""
+    try:
+        agent = MessageHandlerContext.agent_id()
+    except RuntimeError:
+        return ""
+    # AutoGen calls the members of a team `<agent>_<team>`. Other agents of a runtime may all have the key `default`.
+    return agent.key if agent.type.endswith(f"_{agent.key}") else ""
+
+
+async def all_messages(context: ChatCompletionContext) -> list[LLMMessage]:
+    """Everything in the context but notes, beyond what a window of it shows the model."""
+    state = await context.save_state()
+    whole = ChatState.model_validate(state).messages if "messages" in state else await context.get_messages()
+    return [message for message in whole if not is_note(message)]
+
+
+async def visible_messages(context: ChatCompletionContext) -> list[Message]:
+    """What of the context the model is shown, notes left out."""
+    shown = [message for message in await context.get_messages() if not is_note(message)]
+    return [said for message in shown for said in from_model(message)]
+
+
+async def replace_note(context: ChatCompletionContext, note: str) -> None:
+    """Put the note before the last user message, and take an older one out."""
+    state = await context.save_state()
+    if "messages" not in state:  # not one of AutoGen's own: it can only be appended to
+        if note:
+            await context.add_message(UserMessage(content=note, source=NOTE_SOURCE))
+        return
+    messages = ChatState.model_validate(state).messages
+    kept = [message for message in messages if not is_note(message)]
+    if note:
+        users = [place for place, message in enumerate(kept) if isinstance(message, UserMessage)]
+        kept.insert(users[-1] if users else len(kept), UserMessage(content=note, source=NOTE_SOURCE))
+    if len(kept) != len(messages) or note:
+        await context.load_state({**state, "messages": [message.model_dump() for message in kept]})
+
+
+class ChatState(BaseModel):
+    """The state that AutoGen's model contexts save."""
+
+    messages: list[LLMMessage]
+
+
+def is_note(message: LLMMessage) -> bool:
+    """Whether a message of a model context is a note of ours."""
+    return isinstance(message, UserMessage) and message.source == NOTE_SOURCE and holds_note(str(message.content))
