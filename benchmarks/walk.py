@@ -89,7 +89,7 @@ async def walk_query() -> Walk:
 
 
 async def walk_message() -> Walk:
-    """From `ReMeMemory.update_context`, which records a turn, to a memory that was made of it."""
+    """From a turn of a stock agent to a memory that was made of it."""
     walk = Walk()
     async with fresh_reme() as engine:
         reme = AsyncReMe(engine.settings)
@@ -99,7 +99,7 @@ async def walk_message() -> Walk:
             context = UnboundedChatCompletionContext()
             await context.add_message(UserMessage(content=text, source="user"))
             await context.add_message(AssistantMessage(content="I see.", source="assistant"))
-            await memory.recorder_of(context).record(await context.get_messages())
+            await memory.contexts.record(context)
             await reme.summarise("alice")
 
         await take_in("My sister Ines moved to Porto in March.")
