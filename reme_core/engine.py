@@ -268,12 +268,15 @@ class Engine:
     async def record(self, workspace: str, messages: Sequence[Message], *, wait: bool = False) -> list[Message]:
         """Take in what was said, durably; a message whose id is known already is passed over.
 
+        One that says something else under its id, in the same session, was edited: recall finds its new words, and its
+        metadata keeps the former ones (`former`).
+
         When it returns, the messages are committed and their words can be found. Their vectors follow in the
         background, or before it returns with `wait`. A job is queued with them that makes memories of the conversation
         when it pauses (`settings.worker`); `summarise` does that at once.
 
         Returns:
-            The messages that were new.
+            The messages that were new or edited.
 
         Raises:
             InputError: A message holds what Postgres cannot store; none was taken.

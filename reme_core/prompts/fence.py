@@ -10,8 +10,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from reme_core.types import Message
+
 NOTE: Final = "memory_note"
 """The tag around every note that recall gives to an agent."""
+
+NOTE_METADATA: Final = {"reme_note": True}
+"""The mark of a message that carries a note, in its metadata, or where a framework's messages keep such."""
+
+
+def is_note(message: Message) -> bool:
+    """Whether a message carries a note: its mark says so, never its words, which anybody may type."""
+    return bool(message.metadata.get("reme_note"))
 
 
 def fence(text: str, tag: str) -> str:
@@ -24,18 +34,13 @@ def fence(text: str, tag: str) -> str:
     return f"<{tag}>\n{defused.strip()}\n</{tag}>"
 
 
-def holds_note(text: str) -> bool:
-    """Whether a recalled note stands in a text."""
-    return f"<{NOTE}" in text
-
-
 def without_notes(text: str) -> str:
     r"""Take recalled notes out of what was said; one that was cut off before its end goes to the end.
 
     >>> without_notes("Hi! <memory_note>\n1. likes tea\n</memory_note> What now?")
     'Hi!  What now?'
     """
-    return _NOTES.sub("", text).strip() if holds_note(text) else text
+    return _NOTES.sub("", text).strip() if f"<{NOTE}" in text else text
 
 
 _NOTES: Final = re.compile(rf"<{NOTE}\b[^>]*>.*?(?:</{NOTE}\s*>|\Z)", re.DOTALL)

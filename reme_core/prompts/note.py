@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 from reme_core.prompts import Language, phrase
 from reme_core.prompts.budget import count_tokens, fit
+from reme_core.prompts.fence import NOTE_METADATA
 from reme_core.prompts.note_text import as_text, note
 from reme_core.prompts.transcript import condense
 from reme_core.types import Hit, Kind, Memory, Message
@@ -26,10 +27,6 @@ STANDING_SHARE: Final = 0.5
 """Of the budget, what standing memories may take, so that a long list of wishes leaves room for what was asked."""
 LONGEST: Final = 1_200
 """Characters of one memory that a note quotes; a pasted file is not worth a whole budget."""
-
-
-NOTE_METADATA: Final = {"reme_note": True}
-"""Put into the metadata of a message that carries a note, where the framework's messages have metadata."""
 
 
 @dataclass(frozen=True, slots=True)

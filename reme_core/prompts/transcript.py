@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from reme_core.prompts import Language, phrase
 from reme_core.prompts.budget import count_tokens
-from reme_core.prompts.fence import without_notes
+from reme_core.prompts.fence import is_note, without_notes
 from reme_core.text.answers import strip_thinking
 from reme_core.text.terms import language_of
 from reme_core.types import Message
@@ -28,7 +28,7 @@ def speech_in(messages: Sequence[Message]) -> list[Message]:
     """
     kept = []
     for message in messages:
-        if message.role == "system" or message.metadata.get("reme_note"):
+        if message.role == "system" or is_note(message):
             continue
         content = without_notes(message.content)
         if message.role == "assistant":

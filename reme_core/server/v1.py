@@ -106,7 +106,7 @@ class RecallIn(BaseModel):
 
 
 class RecordIn(BaseModel):
-    """What was said. A message whose id is known already is passed over."""
+    """What was said. A message whose id is known already is passed over, unless it was edited."""
 
     messages: list[MessageIn] = Field(min_length=1, max_length=10_000)
     wait: bool = Field(False, strict=True, description="Answer only once they can be found by meaning, too.")

@@ -75,11 +75,14 @@ async def record(
 ) -> list[Message]:
     """Store messages in one transaction; those whose id is stored already are skipped.
 
+    But where other words stand under the id, in the same session, the message was edited: it gets the new words, and
+    the former ones are kept in its metadata (`former`). An erased message stays erased.
+
     `within` is awaited inside the transaction with its connection and the new messages. A job that it queues is so
     queued if, and only if, the messages are stored.
 
     Returns:
-        The messages that were new.
+        The messages that were new or edited.
 
     Raises:
         InputError: A message holds what Postgres cannot store; none was stored.
@@ -103,19 +106,42 @@ async def record(
         async with conn.pipeline():
             known_cursor = await conn.execute(_SQL["known_messages"], values)
             tail_cursor = await conn.execute(_SQL["session_tails"], values)
-        known = {row[0] for row in await known_cursor.fetchall()}
-        fresh = [m for m in unique if m.message_id not in known]
-        if not fresh:
-            return []
+        known = {row[0]: row[1:] for row in await known_cursor.fetchall()}
         tails = [_Turn(*row) for row in await tail_cursor.fetchall()]
-        turns = _append_to_sessions(tails, fresh, state.document_ids)
-        counts = {turn.document_id: turn.counts() for turn in (*tails, *turns)}
-        stored = [_row(workspace, m, t, counts[t.document_id]) for m, t in zip(fresh, turns, strict=True)]
-        await conn.execute(_SQL["insert_messages"], {"rows": Jsonb(stored)})
-        await _index_new(conn, workspace, tails, turns, counts, state)
-        if within is not None:
-            await within(conn, fresh)
-    return fresh
+        edited = [m for m in unique if m.message_id in known and _is_edited(m, *known[m.message_id])]
+        fresh = [m for m in unique if m.message_id not in known]
+        if fresh:
+            await _add(conn, workspace, fresh, tails, state)
+        if edited:
+            await _edit(conn, workspace, edited)
+        if within is not None and (fresh or edited):
+            await within(conn, [*fresh, *edited])
+    return [*fresh, *edited]
+
+
+def _is_edited(message: Message, session_id: str, content: str | None) -> bool:
+    """Whether it says something else than what is stored (None where that was erased) under its id."""
+    return message.session_id == session_id and content not in (None, message.content) and bool(message.content.strip())
+
+
+async def _add(
+    conn: AsyncConnection[Any],
+    workspace: str,
+    fresh: Sequence[Message],
+    tails: Sequence[_Turn],
+    state: writer.IndexState,
+) -> None:
+    turns = _append_to_sessions(tails, fresh, state.document_ids)
+    counts = {turn.document_id: turn.counts() for turn in (*tails, *turns)}
+    stored = [_row(workspace, m, t, counts[t.document_id]) for m, t in zip(fresh, turns, strict=True)]
+    await conn.execute(_SQL["insert_messages"], {"rows": Jsonb(stored)})
+    await _index_new(conn, workspace, tails, turns, counts, state)
+
+
+async def _edit(conn: AsyncConnection[Any], workspace: str, edited: Sequence[Message]) -> None:
+    rows_edited = [message.model_dump(mode="json", include={"message_id", "tool_calls"}) for message in edited]
+    await conn.execute(_SQL["keep_former_words"], {"workspace": workspace, "edited": Jsonb(rows_edited)})
+    await rewrite(conn, workspace, {message.message_id: message.content for message in edited})
 
 
 def _append_to_sessions(tails: Iterable[_Turn], fresh: Iterable[Message], document_ids: Iterable[int]) -> list[_Turn]:

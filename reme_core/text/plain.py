@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
-from typing import Any
+from decimal import Decimal
+from typing import Any, Final
 
 import numpy as np
 
@@ -39,3 +41,60 @@ def plain_json(value: Any) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [plain_json(member) for member in value]
     return plain_text(str(value))
+
+
+_ESCAPE: Final = "\x10"  # data link escape, whose purpose is to change the meaning of what follows
+_UNSTORABLE: Final = re.compile("[\x00\x10\ud800-\udfff]")
+_ESCAPED: Final = re.compile(_ESCAPE + "([0-9a-f]{4})")
+_NUMBER: Final = f"{_ESCAPE}="
+"""Before a number, in a text, that is none in JSON, or would not be the same any more."""
+
+
+def encode_json(value: Any) -> Any:
+    r"""Write a JSON value as one that Postgres can store; `decode_json` gives it back as it was.
+
+    NUL characters, halves of surrogate pairs, numbers that are not finite, and those beyond 2⁵³ whose decimal form is
+    another number, are escaped by U+0010. All else stays.
+
+    >>> encode_json({"a": "x\x00", "b": [1, float("-inf")]})
+    {'a': 'x\x100000', 'b': [1, '\x10=-inf']}
+
+    Raises:
+        TypeError: It is no JSON value; the message says what in it is none.
+    """
+    if isinstance(value, str):
+        return _UNSTORABLE.sub(lambda found: f"{_ESCAPE}{ord(found[0]):04x}", value)
+    if isinstance(value, float) and not (math.isfinite(value) and (abs(value) < 2**53 or _is_exact(value))):
+        return f"{_NUMBER}{float(value)}"
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, list | tuple):
+        return [encode_json(member) for member in value]
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{str(value)[:40]!r} is of the type {type(value).__name__}, which JSON has not")
+    if odd := [key for key in value if not isinstance(key, str)]:
+        raise TypeError(f"the key {odd[0]!r} is no text, and JSON has no other keys")
+    return {encode_json(key): encode_json(member) for key, member in value.items()}
+
+
+def decode_json(value: Any) -> Any:
+    r"""The value that `encode_json` wrote.
+
+    >>> decode_json({"a": "x\x100000", "b": [1, "\x10=-inf"]})
+    {'a': 'x\x00', 'b': [1, -inf]}
+    """
+    if isinstance(value, str):
+        if _ESCAPE not in value:
+            return value
+        if value.startswith(_NUMBER):
+            return float(value.removeprefix(_NUMBER))
+        return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value)
+    if isinstance(value, list):
+        return [decode_json(member) for member in value]
+    if isinstance(value, dict):
+        return {decode_json(key): decode_json(member) for key, member in value.items()}
+    return value
+
+
+def _is_exact(value: float) -> bool:
+    return int(Decimal(repr(float(value)))) == value

@@ -8,9 +8,8 @@ from reme_core._portal import callers_portal
 from reme_core.ids import ConversationIds, stable_id
 from reme_core.postgres.database import check_workspace
 from reme_core.postgres.errors import without_password
-from reme_core.prompts.fence import holds_note
 from reme_core.prompts.note_text import as_text
-from reme_core.text.plain import plain_json
+from reme_core.text.plain import decode_json, encode_json, plain_json
 from reme_core.turn.connections import ReMeLike, TurnConnection
 from reme_core.turn.memory import NOTE_METADATA, Note, TurnMemory
 from reme_core.turn.memory_tools import MemoryTool, MemoryTools, arguments_model, tool_schema
@@ -44,7 +43,8 @@ __all__ = [
     "calls_in",
     "check_session",
     "check_workspace",
-    "holds_note",
+    "decode_json",
+    "encode_json",
     "interleave",
     "observe_call",
     "plain_json",

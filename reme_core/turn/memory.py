@@ -30,13 +30,14 @@ from reme_core.client import AsyncReMe
 from reme_core.errors import DatabaseUnavailableError, InputError, ReMeError
 from reme_core.models import ModelCall
 from reme_core.postgres.database import check_workspace
-from reme_core.prompts.note import NOTE_METADATA, Note
+from reme_core.prompts.fence import NOTE_METADATA, is_note
+from reme_core.prompts.note import Note
 from reme_core.settings import Settings
 from reme_core.tools.types import ToolCallResult
 from reme_core.turn.connections import TurnConnection
 from reme_core.turn.options import Client, OnError, ReMeLike, SpoolPlace, Write, name_workspace, refuse_unknown
-from reme_core.turn.outbox import Counts, Deduplicator, Outbox, Usage, words_of
-from reme_core.turn.outbox_file import Entry, Spool, spool_path
+from reme_core.turn.outbox import Counts, Deduplicator, Outbox, Usage
+from reme_core.turn.outbox_file import Entry, Spool, sanitise, spool_path
 from reme_core.turn.recall import TurnRecall, spell_out
 from reme_core.types import Hit, Kind, Message, new_id
 
@@ -197,7 +198,8 @@ class TurnMemory:
             ReMeError: Memory failed, and errors are raised.
         """
         messages = [Message(content=prompt)] if isinstance(prompt, str) else list(prompt)
-        question = next((m for m in reversed(messages) if m.role == "user" and words_of(m)), None)
+        said = [m for m in messages if m.role == "user" and m.content.strip() and not is_note(m)]
+        question = said[-1] if said else None
         if not turn_id and question is not None and "message_id" in question.model_fields_set:
             turn_id = question.message_id
         if turn_id in self._notes:
@@ -208,8 +210,9 @@ class TurnMemory:
     async def record(self, messages: Sequence[Message], turn_id: str = "", *, session_id: str = "") -> int:
         """Hand over what was said in a turn. Nothing of it is lost any more, even if the caller is cancelled here.
 
-        The whole conversation may be given each time: system prompts, notes, and messages that were handed over before
-        (which their ids tell) are left out.
+        The whole conversation may be given each time: system prompts, notes (which their mark tells), and messages that
+        were handed over before (which their ids tell) are left out. One that says something else than before under its
+        id is that message edited: its new words count, and its former ones are kept with it.
 
         Args:
             messages: In order. Those without an id of their own get one that follows from `turn_id` and their words.
@@ -225,10 +228,19 @@ class TurnMemory:
         """
         if self.write == "off":
             return 0
-        new = self._deduplicator.new_messages(messages, turn_id, session_id)
+        return await self._hand_over(self._deduplicator.new_messages(messages, turn_id, session_id), turn_id)
+
+    async def keep(self, messages: Sequence[Message]) -> int:
+        """Hand over messages as they are and all of them, for a history that gives back what it was given.
+
+        Returns, and raises, what `record` does.
+        """
+        return await self._hand_over(messages, "")
+
+    async def _hand_over(self, new: Sequence[Message], turn_id: str) -> int:
         if not new:
             return 0
-        self._outbox.put(Entry(self.workspace_id, new))  # before the first await: a caller may be cancelled there
+        self._outbox.put(self._entry(new))  # before the first await: a caller may be cancelled there
         with tracer.start_as_current_span("reme.record", attributes=self._attributes(turn_id)) as span:
             span.set_attribute("reme.messages", len(new))
             try:
@@ -252,7 +264,7 @@ class TurnMemory:
         """
         new = [] if self.write == "off" else self._deduplicator.new_messages(messages, turn_id, session_id)
         if new:
-            self._deliver_soon(Entry(self.workspace_id, new))
+            self._deliver_soon(self._entry(new))
         return len(new)
 
     def record_calls(self, calls: Sequence[ToolCallResult]) -> int:
@@ -314,6 +326,9 @@ class TurnMemory:
             raise note.error
         return note
 
+    def _entry(self, messages: Sequence[Message]) -> Entry:
+        return Entry(self.workspace_id, [sanitise(message) for message in messages])
+
     def _deliver_soon(self, entry: Entry) -> None:
         self._outbox.put(entry)
         self._connection.portal.submit(self._outbox.keep_for_later())
@@ -331,7 +346,7 @@ class TurnMemory:
     async def _note(self, question: Message | None, present: Sequence[Message], turn_id: str) -> Note:
         with tracer.start_as_current_span("reme.recall", attributes=self._attributes(turn_id)) as span:
             self.counts.recalls += 1
-            query = words_of(question) if question else ""
+            query = question.content.strip() if question else ""
             try:
                 async with asyncio.timeout(self.patience):
                     await self._outbox.flush()

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from reme_core.errors import DatabaseError, InputError
-from reme_core.ids import with_ids
-from reme_core.prompts.fence import without_notes
+from reme_core.ids import stable_id, with_ids
+from reme_core.prompts.fence import is_note
 from reme_core.tools.types import ToolCallResult
 from reme_core.turn.connections import TurnConnection
-from reme_core.turn.outbox_file import Entry, Spool, sanitise
+from reme_core.turn.outbox_file import Entry, Spool
 from reme_core.turn.tool_calls import OWN_TOOLS
 from reme_core.types import Message
 
@@ -56,29 +56,30 @@ class Deduplicator:
     """Finds what is new in a conversation: what was not handed over before."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, None] = OrderedDict()
+        self._known: OrderedDict[str, str] = OrderedDict()  # by id what stands for the words
 
     def new_messages(self, messages: Sequence[Message], turn_id: str, session_id: str) -> list[Message]:
-        """The messages that were not handed over before, without system prompts and injected notes.
+        """The messages that were not handed over before, or say something else now, as they are.
 
-        A message without an id of its own gets one that follows from the turn, its place and its words.
+        System prompts are left out, and what was recalled: notes, and answers of the memory tools. A message without an
+        id of its own gets one that follows from the turn, its place and its words.
         """
-        heard = [m for m in messages if m.role != "system" and not m.metadata.get("reme_note")]
+        own = {call.id for message in messages for call in message.tool_calls if call.name in OWN_TOOLS}
+        heard = [m for m in messages if m.role != "system" and not is_note(m) and not _is_recalled(m, own)]
         new = []
         for message in with_ids(heard, f"{session_id}/{turn_id}") if turn_id else heard:
-            content = words_of(message)
-            if message.message_id in self._known or not (content or message.tool_calls):
+            is_known = self._known.get(message.message_id) == (words := stable_id(message.content))
+            if is_known or not (message.content.strip() or message.tool_calls or message.role == "tool"):
                 continue
-            self._known[message.message_id] = None
-            changes = {"content": content, "session_id": message.session_id or session_id}
-            new.append(sanitise(message.model_copy(update=changes)))
+            self._known[message.message_id] = words
+            new.append(message.model_copy(update={"session_id": message.session_id or session_id}))
         self._drop_oldest()
         return new
 
     def new_calls(self, calls: Sequence[ToolCallResult]) -> list[ToolCallResult]:
         """The calls of tools that were not handed over before, without those of the memory tools."""
         new = [call for call in calls if call.call_hash not in self._known and call.tool_name not in OWN_TOOLS]
-        self._known.update((call.call_hash, None) for call in new)
+        self._known.update((call.call_hash, "") for call in new)
         self._drop_oldest()
         return new
 
@@ -87,9 +88,9 @@ class Deduplicator:
             self._known.popitem(last=False)
 
 
-def words_of(message: Message) -> str:
-    """The words of a message without notes that were put into it."""
-    return without_notes(message.content).strip()
+def _is_recalled(message: Message, own_calls: Collection[str]) -> bool:
+    """Whether it is what a memory tool answered."""
+    return message.role == "tool" and (message.author in OWN_TOOLS or message.tool_call_id in own_calls)
 
 
 class Outbox:

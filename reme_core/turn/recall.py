@@ -13,7 +13,6 @@ from reme_core.prompts import Language
 from reme_core.prompts.note import Note, render
 from reme_core.store.filters import Filters
 from reme_core.text.terms import language_of
-from reme_core.turn.outbox import words_of
 from reme_core.types import Hit, Kind, Message, kinds_of
 
 STANDING_KINDS: Final = (Kind.INSTRUCTION, Kind.PROFILE)
@@ -71,7 +70,7 @@ class TurnRecall:
         self, engine: Engine, workspace: str, query: str, present: Sequence[Message]
     ) -> list[Hit]:
         """The best messages that are not among `present`; of messages with equal words, only the best."""
-        ids, texts = {m.message_id for m in present}, {words_of(m) for m in present}
+        ids, texts = {m.message_id for m in present}, {m.content.strip() for m in present}
         # Of a long conversation the model sees much that fits its question. So some more are recalled than are needed,
         # and where that leaves too few, all that it sees is left out of a second recall, which takes longer.
         limit = max(2 * self._top_k, min(self._top_k + len(present), _MOST_AT_ONCE))

@@ -158,7 +158,7 @@ async def test_only_what_is_new_and_was_said_is_written(turn: TurnMemory, reme: 
         Message(role="system", content="You are helpful."),
         note.as_message(),
         Message(content="my own", metadata=dict(NOTE_METADATA)),
-        Message(content=f"{note.text}\n\n{ASKED}", message_id="q"),
+        Message(content=ASKED, message_id="q"),
         Message(role="assistant", content="", message_id="c", tool_calls=[ToolCall(name="look")]),
         Message(role="assistant", content="In Lisbon.", message_id="a"),
     ]
@@ -166,6 +166,41 @@ async def test_only_what_is_new_and_was_said_is_written(turn: TurnMemory, reme: 
     assert await turn.record(history) == 0
     assert await TurnMemory(reme, "alice", write="awaited").record(history) == 3  # another process; the database knows
     assert await stored(reme) == [TOLD, ASKED, "", "In Lisbon."]
+
+
+async def test_words_that_look_like_a_note_are_kept_as_they_were_typed(turn: TurnMemory, reme: AsyncReMe) -> None:
+    typed = [" <memory_note> is a tag.\n", "<memory_note>\n- Rex\n</memory_note> My dog?", "</memory_note>"]
+    assert await turn.record([Message(content=text) for text in typed]) == 3
+    assert await stored(reme) == typed
+    note = await turn.begin([Message(content="<memory_note> Rex", message_id="q")])
+    assert "My dog?" in note.text
+
+
+async def test_what_memory_tools_answered_is_not_written_and_an_empty_answer_of_another_is(
+    turn: TurnMemory, reme: AsyncReMe
+) -> None:
+    calls = [ToolCall(id="1", name="search_memory"), ToolCall(id="2", name="delete")]
+    answers = [Message(role="tool", content="Rex", tool_call_id="1"), Message(role="tool", tool_call_id="2")]
+    assert await turn.record([Message(content=ASKED), Message(role="assistant", tool_calls=calls), *answers]) == 3
+    assert await stored(reme) == [ASKED, "", ""]
+
+
+async def test_other_words_under_an_id_are_a_new_state_of_the_message(turn: TurnMemory, reme: AsyncReMe) -> None:
+    def said(text: str, session_id: str = "s") -> list[Message]:
+        return [Message(content=text, message_id="1", session_id=session_id)]
+
+    assert await turn.record(said("Rex lives in Lisbon.")) == 1
+    assert await turn.record(said("Rex lives in Porto.")) == 1
+    assert await turn.record(said("Rex lives in Porto.")) == 0
+    await TurnMemory(reme, "alice", write="awaited").record(said("Rex lives in Faro."))  # another process
+    [now] = await reme.messages("alice", "s")
+    assert now.content == "Rex lives in Faro."
+    assert [former["content"] for former in now.metadata["former"]] == ["Rex lives in Lisbon.", "Rex lives in Porto."]
+    found = await reme.recall("alice", "Where does Rex live?", kind="conversation")
+    assert [hit.content for hit in found.hits] == ["Rex lives in Faro."]
+    await reme.erase_messages("alice", ["1"])
+    await TurnMemory(reme, "alice", write="awaited").record(said("Rex lives in Rome."))
+    assert await stored(reme) == [""]
 
 
 async def test_messages_without_ids_get_stable_ones_from_their_turn(reme: AsyncReMe) -> None:
@@ -412,7 +447,7 @@ async def test_what_a_tool_found_is_not_remembered_as_said(turn: TurnMemory, rem
     await tools.add_memory("Rex is a dachshund.")
     found = await tools.search_memory("What is Rex?")
     assert "dachshund" in found
-    assert await turn.record([Message(role="tool", content=found)]) == 0
+    assert await turn.record([Message(role="tool", author="search_memory", content=found)]) == 0
     assert await stored(reme) == []
 
 

@@ -20,6 +20,7 @@ from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
 from reme_core.store.index import hnsw
 from reme_core.types import Hit, Kind, Status
+from tests.store.recount import recounted, statistics
 
 WIDTH = 384
 
@@ -356,10 +357,16 @@ async def test_the_same_message_is_taken_in_once_and_keeps_its_place(reme: Engin
     first, second = turns(("Ann", "one"), ("Tom", "two"))
     assert len(await reme.record("w", [first, second, first])) == 2
     assert await reme.record("w", [second, first]) == []
-    again = first.model_copy(update={"content": "something else"})
-    assert await reme.record("w", [again]) == []
-    stored = await reme.database.fetch("w", "select position, content from reme.message order by position")
-    assert stored == [(1, "one"), (2, "two")]
+    elsewhere = first.model_copy(update={"content": "something else", "session_id": "t"})
+    assert await reme.record("w", [elsewhere]) == []  # an id counts within its conversation
+    edited = first.model_copy(update={"content": "one and a half"})
+    assert await reme.record("w", [edited, second]) == [edited]
+    stored = await reme.database.fetch(
+        "w", "select position, content, metadata -> 'former' -> 0 ->> 'content' from reme.message order by position"
+    )
+    assert stored == [(1, "one and a half", "one"), (2, "two", None)]
+    assert (await reme.recall("w", "half", kind="conversation")).hits[0].content == "one and a half"
+    assert await statistics(reme.database, "w") == await recounted(reme.database, "w")
 
 
 async def test_what_nobody_said_is_kept_and_not_recalled(reme: Engine) -> None:

@@ -25,8 +25,8 @@ from autogen_core.models import (
 from reme_core.turn import plain_json
 from reme_core.types import Hit, Memory, Message, ToolCall
 
-NOTE_SOURCE = "memory"
-"""The source of a message that carries a note."""
+NOTE_SOURCE = "reme_memory_note"
+"""The source of a message that carries a note: the mark by which it is known, since no agent has that name."""
 MIME_TYPE = "mime_type"
 """Where the metadata of a memory that was added say what its content is, if it is not plain text."""
 

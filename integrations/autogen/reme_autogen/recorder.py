@@ -18,7 +18,7 @@ from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage
 from pydantic import BaseModel
 
 from reme_autogen.convert import NOTE_SOURCE, from_model
-from reme_core.turn import ConversationIds, TurnMemory, calls_in, holds_note
+from reme_core.turn import ConversationIds, TurnMemory, calls_in
 from reme_core.types import Message, new_id
 
 _UNFINISHED: Final = 1_000  # contexts whose turn has begun and not ended
@@ -157,4 +157,4 @@ class ChatState(BaseModel):
 
 def is_note(message: LLMMessage) -> bool:
     """Whether a message of a model context is a note of ours."""
-    return isinstance(message, UserMessage) and message.source == NOTE_SOURCE and holds_note(str(message.content))
+    return isinstance(message, UserMessage) and message.source == NOTE_SOURCE

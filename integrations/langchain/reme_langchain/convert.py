@@ -6,7 +6,16 @@ import json
 from collections.abc import Sequence
 
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 
 from reme_core.turn import as_text, plain_json
 from reme_core.types import Hit, Message, ToolCall
@@ -17,10 +26,11 @@ def from_langchain(messages: Sequence[AnyMessage | BaseMessage], session_id: str
 
     Ids are only unique within a conversation where the application chose them, so they carry its name.
     """
-    return [_message(message, session_id) for message in messages if not _is_generated(message)]
+    return [to_message(message, session_id) for message in messages if not is_generated(message)]
 
 
-def _message(message: AnyMessage | BaseMessage, session_id: str) -> Message:
+def to_message(message: AnyMessage | BaseMessage, session_id: str) -> Message:
+    """What of a message memory is made of: who said which words, and which tools were called."""
     common = {
         "content": str(message.text),
         "author": message.name or "",
@@ -34,13 +44,16 @@ def _message(message: AnyMessage | BaseMessage, session_id: str) -> Message:
             for call in message.tool_calls
         ]
         return Message.model_validate({**common, "role": "assistant", "tool_calls": calls})
-    if isinstance(message, ToolMessage):
-        return Message.model_validate({**common, "role": "tool", "tool_call_id": message.tool_call_id})
+    if isinstance(message, ToolMessage | FunctionMessage):
+        call_id = message.tool_call_id if isinstance(message, ToolMessage) else ""
+        return Message.model_validate({**common, "role": "tool", "tool_call_id": call_id})
     role = "system" if isinstance(message, SystemMessage) else "user"
+    if isinstance(message, ChatMessage) and message.role in ("assistant", "system", "tool"):
+        role = message.role
     return Message.model_validate({**common, "role": role})
 
 
-def _is_generated(message: AnyMessage | BaseMessage) -> bool:
+def is_generated(message: AnyMessage | BaseMessage) -> bool:
     """Whether nobody said it: LangChain's summarisation puts its summary where the conversation was."""
     return isinstance(message, HumanMessage) and bool(message.additional_kwargs.get("lc_source"))
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from langchain_core.chat_history import BaseChatMessageHistory
-from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
+from langchain_core.messages import BaseMessage, RemoveMessage, message_to_dict, messages_from_dict
 
-from reme_core.errors import ReMeError
-from reme_core.turn import OnError, ReMeLike, SpoolPlace, TurnMemory, plain_json
+from reme_core.errors import InputError, ReMeError
+from reme_core.turn import NOTE_METADATA, OnError, ReMeLike, SpoolPlace, TurnMemory, decode_json, encode_json
 from reme_core.types import Message, new_id
-from reme_langchain.convert import from_langchain
+from reme_langchain.convert import is_generated, to_message
 
 log = logging.getLogger(__name__)
 
@@ -27,8 +27,8 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
     history.add_user_message("My dog is called Rex.")
     ```
 
-    What is added is a source of memories like every other conversation in the workspace. System messages and empty
-    ones are not kept.
+    It gives back what was added: each message, in order, with all that it holds. What people said in it is a source of
+    memories like every other conversation in the workspace.
 
     Attributes:
         session_id: The conversation.
@@ -56,7 +56,16 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
                 `background` may be missing when the messages are asked for.
             patience: Seconds before memory counts as failed.
             spool: Where messages wait that the database has not taken yet.
+
+        Raises:
+            InputError: An argument means nothing, such as a `session_id` that is empty.
         """
+        if not isinstance(session_id, str) or not session_id.strip():
+            raise InputError(
+                f"session_id names the conversation, as in ReMeChatMessageHistory('monday'); {session_id!r} names none"
+            )
+        if write not in ("background", "awaited"):
+            raise InputError(f"write is 'awaited' or 'background', not {write!r}: a history keeps what is added")
         self.session_id = session_id
         self._turn = TurnMemory(
             reme, workspace_id, kinds=(), on_error=on_error, write=write, patience=patience, spool=spool
@@ -82,18 +91,13 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
         self._turn.call(self.aadd_messages, messages)
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Add messages at the end."""
-        ours = []
-        for message in messages:
-            form = message_to_dict(message)
-            if isinstance(message.content, str):
-                del form["data"]["content"]  # the words stand in one place only, from which they can be erased
-            # A list may hold a message twice, so each gets an id of its own here; LangChain's own is kept in its form.
-            ours += [
-                one.model_copy(update={"message_id": new_id(), "metadata": {_FORM: plain_json(form)}})
-                for one in from_langchain([message], self.session_id)
-            ]
-        await self._turn.record(ours, session_id=self.session_id)
+        """Add messages at the end.
+
+        Raises:
+            InputError: A message holds what is no JSON, such as an artifact of a class; none was added.
+            ReMeError: The database did not take them, and errors are raised. They are delivered later nevertheless.
+        """
+        await self._turn.keep([_row(message, self.session_id) for message in messages])
 
     def clear(self) -> None:
         """Erase the conversation, and with it the memories that rest on it."""
@@ -116,7 +120,22 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
         return await self._turn.reme.messages(self._turn.workspace_id, self.session_id)
 
 
+def _row(message: BaseMessage, session_id: str) -> Message:
+    """A message with its whole form beside what memory is made of."""
+    if isinstance(message, RemoveMessage):
+        raise InputError("a RemoveMessage tells LangGraph to remove one, and cannot be kept; nothing was added")
+    form = message_to_dict(message)
+    try:
+        if encode_json(message.content) == message.text:
+            del form["data"]["content"]  # the words stand in one place only, from which they can be erased
+        metadata = {_FORM: encode_json(form), **(NOTE_METADATA if is_generated(message) else {})}
+    except TypeError as error:
+        raise InputError(f"a message ({message.type}) cannot be kept: {error}; nothing was added") from None
+    # A list may hold a message twice, so each gets an id of its own here; LangChain's own is kept in its form.
+    return to_message(message, session_id).model_copy(update={"message_id": new_id(), "metadata": metadata})
+
+
 def _form(message: Message) -> dict[str, Any]:
     """A message in the form that LangChain reads."""
-    form: dict[str, Any] = message.metadata.get(_FORM) or {}
+    form: dict[str, Any] = decode_json(message.metadata.get(_FORM)) or {}
     return {"type": form.get("type", "human"), "data": {"content": message.content, **form.get("data", {})}}

@@ -12,8 +12,7 @@ from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
 from reme_core.models import ChatModel, Tool
 from reme_core.prompts import prompt
-from reme_core.prompts.fence import NOTE, fence
-from reme_core.prompts.note import NOTE_METADATA
+from reme_core.prompts.fence import NOTE, NOTE_METADATA, fence
 from reme_core.prompts.note_text import numbered_list
 from reme_core.prompts.transcript import language
 from reme_core.store.change import Change

@@ -1,5 +1,17 @@
 -- name: known_messages
-select message_id from reme.message where workspace_id = %(workspace)s and message_id = any(%(ids)s)
+select message_id, session_id, case when erased_at is null then content end
+from reme.message
+where workspace_id = %(workspace)s and message_id = any(%(ids)s)
+
+-- name: keep_former_words
+-- The words that a message had before it was edited stay with it.
+update reme.message m
+set metadata = m.metadata || jsonb_build_object('former', coalesce(m.metadata -> 'former', '[]')
+        || jsonb_build_object('content', m.content, 'until', now())),
+    tool_calls = edited.tool_calls,
+    summarised_at = case when m.role in ('user', 'assistant') then null else m.summarised_at end
+from jsonb_to_recordset(%(edited)s) as edited (message_id text, tool_calls jsonb)
+where m.workspace_id = %(workspace)s and m.message_id = edited.message_id
 
 -- name: session_tails
 -- The last messages of each session that new ones continue.
