@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from reme_core.types import Message, Trajectory
 
@@ -61,6 +61,25 @@ class ConversationIds:
             self._asked, self._said = stable_id(self._asked, message.content), Counter()
         self._said[said] += 1
         return message.model_copy(update={"message_id": stable_id(self._asked, said, self._said[said])})
+
+
+def with_recorded_ids(messages: Iterable[Message], recorded: Sequence[Message], conversation: str) -> list[Message]:
+    """The messages of a conversation that is given whole, each with the id that it was recorded under, if it was.
+
+    Args:
+        messages: In order, without ids of their own.
+        recorded: What was recorded of the conversation, in order.
+        conversation: The name of the conversation, from which new ids follow.
+    """
+    ids, place, known = ConversationIds(conversation), 0, []
+    for message in messages:
+        named = ids.name(message)
+        said = (message.role, message.content.strip())
+        found = next((n for n in range(place, len(recorded)) if (recorded[n].role, recorded[n].content) == said), None)
+        if found is not None:
+            named, place = named.model_copy(update={"message_id": recorded[found].message_id}), found + 1
+        known.append(named)
+    return known
 
 
 def episode_id(trajectory: Trajectory) -> str:

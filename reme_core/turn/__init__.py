@@ -5,7 +5,7 @@ framework hands it into `reme_core.types`, and shows the model the note that it 
 """
 
 from reme_core._portal import callers_portal
-from reme_core.ids import ConversationIds, stable_id
+from reme_core.ids import ConversationIds, stable_id, with_recorded_ids
 from reme_core.postgres.database import check_workspace
 from reme_core.postgres.errors import without_password
 from reme_core.prompts.note_text import as_text
@@ -52,5 +52,6 @@ __all__ = [
     "stable_id",
     "tool_call_result",
     "tool_schema",
+    "with_recorded_ids",
     "without_password",
 ]

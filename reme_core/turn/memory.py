@@ -296,6 +296,22 @@ class TurnMemory:
     async def _hits(self, query: str, limit: int) -> list[Hit]:
         return await self._recall.hits(await self._connection.engine(), self.workspace_id, query, limit=limit)
 
+    async def messages(self, session_id: str) -> list[Message]:
+        """What was recorded of a conversation, in order.
+
+        Raises:
+            ReMeError: Memory failed, whatever `on_error` says.
+        """
+        return await self._connection.portal.run(self._messages(session_id))
+
+    async def _messages(self, session_id: str) -> list[Message]:
+        try:
+            async with asyncio.timeout(self.patience):
+                await self._outbox.flush()
+                return await (await self._connection.engine()).messages(self.workspace_id, session_id)
+        except TimeoutError as error:
+            raise _explain(error, self.patience) from None
+
     async def clear(self) -> None:
         """Delete everything in the workspace for good, and what waits in the outbox for it.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 import json
 import pickle
 import subprocess
@@ -11,25 +12,28 @@ import sys
 from typing import Any
 
 import pytest
-from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms import ChatMessage
 from llama_index.core.memory import InsertMethod, Memory
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
+from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context, JsonSerializer
 from pydantic import SecretStr
 from reme_llamaindex import ConversationStore, ReMeMemory, ReMeMemoryBlock
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from reme_core import AsyncReMe, Settings
-from reme_core.errors import DatabaseUnavailableError
-from reme_core.testing import ScriptedModel
+from reme_core.errors import DatabaseUnavailableError, InputError
+from reme_core.testing import Gate, ScriptedModel, clock
+from tests.integrations.inside import fetch
 from tests.integrations.llamaindex_driver import LlamaIndexConversation, ScriptedLLM
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning"),  # of LlamaIndex's workflows
     pytest.mark.filterwarnings("ignore:Skipping serialization of known unserializable key"),
+    pytest.mark.filterwarnings("ignore:is_running called from within a step"),  # by its ReAct agent
 ]
 TOLD = "My dog Rex lives in Lisbon with my mother."
 ASKED = "Where does my dog Rex live?"
@@ -65,13 +69,13 @@ async def test_connects_again_wherever_it_is_made_again(settings: Settings) -> N
     memory = ReMeMemory(settings, "alice", top_k=3, session_id="s", insert_method=InsertMethod.SYSTEM)
     await memory.aput(ChatMessage(role="user", content="Hello!"))
     serializer = JsonSerializer()
-    for again, went_along in (
-        (ReMeMemory.from_dict(json.loads(json.dumps(memory.to_dict()))), []),
-        (serializer.deserialize(serializer.serialize(memory)), []),
-        (pickle.loads(pickle.dumps(memory)), ["Hello!"]),
-        (copy.deepcopy(memory), ["Hello!"]),
+    for again in (
+        ReMeMemory.from_dict(json.loads(json.dumps(memory.to_dict()))),
+        serializer.deserialize(serializer.serialize(memory)),
+        pickle.loads(pickle.dumps(memory)),
+        copy.deepcopy(memory),
     ):
-        assert [m.content for m in await again.aget_all()] == went_along
+        assert [m.content for m in await again.aget_all()] == ["Hello!"]
         assert (again.session_id, again.turn.top_k, again.insert_method) == ("s", 3, InsertMethod.SYSTEM)
         async with again:
             await again.aput(ChatMessage(role="user", content=ASKED))
@@ -93,19 +97,107 @@ def test_the_password_is_not_written_down_and_comes_from_the_environment(monkeyp
     assert ReMeMemory.from_dict(json.loads(written)).turn.settings.database_url == SecretStr(url)
 
 
-async def test_a_context_goes_on_after_it_was_written_down(settings: Settings) -> None:
+async def test_a_context_goes_on_with_its_memory_after_it_was_written_down(
+    settings: Settings, database_url: str
+) -> None:
     model = ScriptedModel()
     agent = FunctionAgent(llm=ScriptedLLM(model))
-    ctx: Any = Context(agent)
-    memory = ReMeMemory(settings, "alice", write="awaited")
-    await agent.run(user_msg=TOLD, ctx=ctx, memory=memory)
-    context, written = ctx.to_dict(serializer=JsonSerializer()), memory.to_dict()
-    await memory.aclose()
-    async with ReMeMemory.from_dict(written) as again:
-        restored: Any = Context.from_dict(agent, context, serializer=JsonSerializer())
-        await agent.run(user_msg=ASKED, ctx=restored, memory=again)
-        assert "Lisbon" in model.last_prompt
-        assert bool(again)
+    with Gate(database_url) as gate:
+        ctx: Any = Context(agent)
+        async with ReMeMemory(gate.url, "alice", write="awaited", spool="memory") as memory:
+            await agent.run(user_msg=TOLD, ctx=ctx, memory=memory)
+            written = json.loads(json.dumps(ctx.to_dict(serializer=JsonSerializer())))
+        del memory, ctx
+        handler = agent.run(
+            user_msg="And his name?", ctx=Context.from_dict(agent, written, serializer=JsonSerializer())
+        )
+        await handler
+        assert [m.text for m in model.prompts[-1]][-3:-1] == [TOLD, "ok"]
+        assert gate.connections
+        del handler
+        for _ in range(200):
+            gc.collect()
+            if not gate.connections:
+                break
+            await asyncio.sleep(0.02)
+        assert not gate.connections, "a memory that LlamaIndex restored was forgotten, and stays connected"
+    assert [row[1] for row in await stored(settings)] == [TOLD, "ok", "And his name?", "ok"]
+
+
+async def stored(settings: Settings, columns: str = "role, content") -> list[Any]:
+    async with AsyncReMe(settings) as reme:
+        return await fetch(reme, "alice", f"select {columns} from reme.message order by document_id")
+
+
+async def test_a_turn_that_is_given_as_a_history_is_recorded_once(settings: Settings) -> None:
+    model = ScriptedModel()
+    agent = FunctionAgent(llm=ScriptedLLM(model))
+    history: list[ChatMessage] = []
+    for words in (TOLD, ASKED, ASKED):
+        model.say(f"Answer {len(history)}.")
+        history.append(ChatMessage(role="user", content=words))
+        async with ReMeMemory(settings, "alice", session_id="s1", write="awaited") as memory:  # as a server has it
+            answer = await agent.run(chat_history=history, memory=memory)
+        history.append(answer.response)
+    said = [("user", TOLD), ("assistant", "Answer 0."), ("user", ASKED), ("assistant", "Answer 2.")]
+    assert await stored(settings) == [*said, ("user", ASKED), ("assistant", "Answer 4.")]
+
+
+async def test_a_history_may_follow_turns_that_were_put(settings: Settings) -> None:
+    async with ReMeMemory(settings, "alice", write="awaited") as memory:
+        agent = FunctionAgent(llm=ScriptedLLM(ScriptedModel()))
+        await agent.run(user_msg=TOLD, memory=memory)
+        history = [*await memory.aget_all(), ChatMessage(role="user", content=ASKED)]
+        await agent.run(chat_history=history, memory=memory)
+    assert await stored(settings) == [("user", TOLD), ("assistant", "ok"), ("user", ASKED), ("assistant", "ok")]
+
+
+async def test_another_conversation_begins_with_a_reset(settings: Settings) -> None:
+    async with ReMeMemory(settings, "alice", session_id="s1", write="awaited") as memory:
+        for _ in range(2):
+            await LlamaIndexConversation(ScriptedModel(), memory).say(TOLD)
+            await memory.areset()
+    rows = await stored(settings, "session_id, content")
+    assert [content for _, content in rows] == [TOLD, "ok"] * 2
+    assert rows[0][0] == rows[1][0] == "s1"
+    assert rows[2][0] == rows[3][0] not in ("", "s1")
+
+
+async def test_what_a_react_agent_thinks_is_no_answer(settings: Settings) -> None:
+    model = ScriptedModel()
+    model.say('Thought: I need the time.\nAction: clock\nAction Input: {"city": "Lisbon"}')
+    model.say("Thought: I can answer.\nAnswer: It is noon.\nAnswer: yes.")
+    agent = ReActAgent(name="watchman", llm=ScriptedLLM(model), tools=[FunctionTool.from_defaults(clock)])
+    async with ReMeMemory(settings, "alice", write="awaited") as memory:
+        await agent.run(user_msg="What time is it?", memory=memory)
+    question, answer = await stored(settings, "role, author, content, reasoning_content")
+    assert question == ("user", "", "What time is it?", "")
+    assert answer[:3] == ("assistant", "watchman", "It is noon.\nAnswer: yes.")
+    assert answer[3].startswith("Thought: I need the time.\nAction: clock")
+    assert answer[3].endswith("Observation: It is noon.\nThought: I can answer.")
+
+
+async def test_the_agents_of_a_workflow_are_the_authors(settings: Settings) -> None:
+    model = ScriptedModel()
+    model.call("handoff", to_agent="writer", reason="It is about words.")
+    model.say("A poem.")
+    llm = ScriptedLLM(model)
+    agents = [FunctionAgent(name=name, description=name, llm=llm) for name in ("thinker", "writer")]
+    async with ReMeMemory(settings, "alice", write="awaited") as memory:
+        await AgentWorkflow(agents=agents, root_agent="thinker").run(user_msg="Write!", memory=memory)  # type: ignore[arg-type]
+    rows = await stored(settings, "role, author, content")
+    assert rows[0] == ("user", "", "Write!")
+    assert rows[-1] == ("assistant", "writer", "A poem.")
+
+
+@pytest.mark.parametrize("kind", [ReMeMemory, ReMeMemory.from_defaults, ReMeMemoryBlock])
+def test_no_option_is_swallowed(kind: Any, database_url: str) -> None:
+    assert kind(database_url=database_url, workspace_id="alice").turn.settings.database_url.get_secret_value()
+    with pytest.raises(InputError, match="did you mean 'top_k'"):
+        kind(database_url, "alice", topk=3)
+    if kind is not ReMeMemoryBlock:
+        with pytest.raises(InputError, match="leave session_id out"):
+            kind(database_url, "alice", session_id="")
 
 
 async def test_an_engine_asks_once_a_turn_awaited_or_not(settings: Settings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,23 +23,36 @@ _ROLES: dict[MessageRole, str] = {
     MessageRole.FUNCTION: "tool",
 }
 
+# As the steps of LlamaIndex's ReAct agents write themselves. The last step has the answer.
+_REACT = re.compile(r"(?P<thoughts>(?:Thought: .*\n)?Thought: .*?)\nAnswer: (?P<answer>.*)", re.DOTALL)
 
-def from_llamaindex(messages: Sequence[ChatMessage], session_id: str = "") -> list[Message]:
-    """Messages with new ids, since LlamaIndex's have none."""
-    return [
-        Message.model_validate(
-            {
-                "role": _ROLES.get(message.role, "user"),
-                "content": message.content or "",
-                "author": message.additional_kwargs.get("name") or "",
-                "message_id": new_id(),
-                "session_id": session_id,
-                "tool_calls": _calls(message),
-                "tool_call_id": str(message.additional_kwargs.get("tool_call_id") or ""),
-            }
-        )
-        for message in messages
-    ]
+
+def from_llamaindex(messages: Sequence[ChatMessage], session_id: str = "", agent: str = "") -> list[Message]:
+    """Messages with new ids, since LlamaIndex's have none; what the assistant says, `agent` says."""
+    return [_message(message, session_id, agent) for message in messages]
+
+
+def _message(message: ChatMessage, session_id: str, agent: str) -> Message:
+    role = _ROLES.get(message.role, "user")
+    thoughts, answer = _thoughts_and_answer(message.content or "") if role == "assistant" else ("", message.content)
+    return Message.model_validate(
+        {
+            "role": role,
+            "content": answer or "",
+            "reasoning_content": thoughts,
+            "author": message.additional_kwargs.get("name") or (agent if role == "assistant" else ""),
+            "message_id": new_id(),
+            "session_id": session_id,
+            "tool_calls": _calls(message),
+            "tool_call_id": str(message.additional_kwargs.get("tool_call_id") or ""),
+        }
+    )
+
+
+def _thoughts_and_answer(content: str) -> tuple[str, str]:
+    """What a ReAct agent thought and did, and its answer, all of which it puts into one message."""
+    found = _REACT.fullmatch(content)
+    return (found["thoughts"], found["answer"].strip()) if found else ("", content)
 
 
 def _calls(message: ChatMessage) -> list[ToolCall]:

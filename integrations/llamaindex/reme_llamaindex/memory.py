@@ -7,6 +7,7 @@ when the answer is put.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Self, Unpack
 
@@ -14,14 +15,18 @@ from llama_index.core.llms import ChatMessage, TextBlock
 from llama_index.core.memory import BaseMemoryBlock, InsertMethod, Memory
 from llama_index.core.prompts import RichPromptTemplate
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
-from pydantic import Field, PrivateAttr
+from pydantic import BaseModel, Field, PrivateAttr
 
-from reme_core.turn import Client, Note, ReMeLike, TurnOptions, check_session
+from reme_core.errors import ReMeError
+from reme_core.turn import Client, Note, ReMeLike, TurnOptions, check_session, with_recorded_ids
 from reme_core.types import Message, new_id
 from reme_llamaindex.convert import from_llamaindex
 from reme_llamaindex.long_term import LongTermMemory
-from reme_llamaindex.short_term import ConversationStore
+from reme_llamaindex.short_term import ConversationStore, StoredMessage
+from reme_llamaindex.tool_events import running_agent
 from reme_llamaindex.usage import report_usage
+
+log = logging.getLogger(__name__)
 
 SHORT_TERM_TOKENS: Final = 30_000
 """As LlamaIndex has it."""
@@ -48,6 +53,16 @@ class MemoryOptions(TurnOptions, total=False):
     session_id: str | None
 
 
+class _ConversationState(BaseModel):
+    """What `ReMeMemory` knows of its conversation, besides its fields."""
+
+    turn_id: str = ""
+    asked: bool = False
+    waiting: list[Message] = []
+    history: list[Message] = []
+    stored: list[StoredMessage] = []
+
+
 class ReMeMemory(LongTermMemory, Memory):
     """Short-term memory as LlamaIndex keeps it, and long-term memory on Postgres.
 
@@ -67,6 +82,7 @@ class ReMeMemory(LongTermMemory, Memory):
     _turn_id: str = PrivateAttr(default="")
     _asked: bool = PrivateAttr(default=False)  # whether the user's words of this turn were put
     _waiting: list[Message] = PrivateAttr(default_factory=list)
+    _history: list[Message] = PrivateAttr(default_factory=list)  # given whole; some of it may have been recorded
 
     def __init__(
         self,
@@ -89,7 +105,12 @@ class ReMeMemory(LongTermMemory, Memory):
             given.pop("session_id", None)
         if "chat_store" in given:
             given["sql_store"] = given.pop("chat_store")
+        state = _ConversationState.model_validate(given.pop("conversation", {}))  # of what was written down
         super().__init__(database_url, workspace_id, client=client, **given)
+        self._turn_id, self._asked = state.turn_id, state.asked
+        self._waiting, self._history = state.waiting, state.history
+        if isinstance(self.sql_store, ConversationStore):
+            self.sql_store.load(self.session_id, state.stored)
 
     @classmethod
     def class_name(cls) -> str:
@@ -113,15 +134,21 @@ class ReMeMemory(LongTermMemory, Memory):
         return memory
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
-        """The memory as plain JSON, without password, memory blocks and their template."""
+        """The memory as plain JSON, without password, memory blocks and their template.
+
+        The conversation is in it, unless it stands in a store of your own.
+        """
         dumped = self.model_dump(mode="json", exclude={"memory_blocks", "memory_blocks_template"}, **kwargs)
-        return {**dumped, "class_name": self.class_name()}
+        state = _ConversationState(
+            turn_id=self._turn_id, asked=self._asked, waiting=self._waiting, history=self._history
+        )
+        if isinstance(self.sql_store, ConversationStore):
+            state.stored = self.sql_store.dump(self.session_id)
+        return {**dumped, "conversation": state.model_dump(mode="json"), "class_name": self.class_name()}
 
     async def aclose(self) -> None:
         """Record the messages of a turn that was never answered, deliver what waits, and disconnect."""
-        if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            self.turn.record_soon(waiting, self._turn_id, session_id=self.session_id)
+        self.turn.record_soon(await self._take_waiting(), self._turn_id, session_id=self.session_id)
         await super().aclose()
 
     @property
@@ -145,10 +172,23 @@ class ReMeMemory(LongTermMemory, Memory):
         await super().aput_messages(messages)
         await self._take_in(messages)
 
+    async def aset(self, messages: list[ChatMessage]) -> None:
+        """Set the conversation; what of it is new is recorded with the answer."""
+        self.turn.record_soon(await self._take_waiting(), self._turn_id, session_id=self.session_id)
+        await super().aset(messages)
+        self._history = from_llamaindex(messages, self.session_id)
+        if any(message.role == "user" for message in self._history):
+            self._turn_id, self._asked = new_id(), True
+
     async def areset(self, status: Any = None) -> None:
-        """Begin the conversation anew. Long-term memory stays."""
+        """Empty the conversation and begin another one, with a new `session_id`. Long-term memory stays.
+
+        With a `status`, only the messages of that status are removed.
+        """
         await super().areset(status=status)
-        self._turn_id = ""
+        if status is None:
+            self.turn.record_soon(await self._take_waiting(), self._turn_id, session_id=self.session_id)
+            self.session_id, self._turn_id = new_id(), ""
 
     # The framework's own twins run a new event loop for each call, in which nothing could stay open.
 
@@ -197,15 +237,27 @@ class ReMeMemory(LongTermMemory, Memory):
         return [*seen[:place], noted, *seen[place + 1 :]]
 
     async def _take_in(self, messages: Sequence[ChatMessage]) -> None:
-        ours = from_llamaindex(messages, self.session_id)
+        ours = from_llamaindex(messages, self.session_id, running_agent())
         self._waiting += ours
         if any(message.role == "user" for message in ours):
             if self._asked or not self._turn_id:
                 self._turn_id = new_id()
             self._asked = True
         if any(message.role == "assistant" and not message.tool_calls for message in ours):
-            waiting, self._waiting = self._waiting, []
             try:
-                await self.turn.record(waiting, self._turn_id, session_id=self.session_id)
+                await self.turn.record(await self._take_waiting(), self._turn_id, session_id=self.session_id)
             finally:
                 report_usage(self.turn.take_usage())
+
+    async def _take_waiting(self) -> list[Message]:
+        """What is to be recorded, in order; it waits no more."""
+        history, self._history = self._history, []
+        waiting, self._waiting = self._waiting, []
+        if history:
+            try:
+                recorded = await self.turn.messages(self.session_id)
+            except ReMeError as error:  # then what was recorded before is recorded once more, under an id that stays
+                log.warning("what of a conversation is new is not known: %s", error)
+                recorded = []
+            history = with_recorded_ids(history, recorded, self.session_id)
+        return [*history, *waiting]

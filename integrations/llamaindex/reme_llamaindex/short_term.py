@@ -6,6 +6,7 @@ the event loop it answers to, and once used cannot be copied or pickled. A list 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from llama_index.core.llms import ChatMessage
@@ -13,13 +14,16 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, Messag
 from pydantic import PrivateAttr
 
 
-class _StoredMessage(NamedTuple):
+class StoredMessage(NamedTuple):
+    """A message, with its place in the whole store."""
+
     number: int
     status: MessageStatus
     data: dict[str, Any]  # as JSON, so that whoever changes a message that was read changes no other reading
 
     @property
     def message(self) -> ChatMessage:
+        """The message as LlamaIndex has it."""
         return ChatMessage.model_validate(self.data)
 
 
@@ -31,7 +35,7 @@ class ConversationStore(AsyncDBChatStore):
     ```
     """
 
-    _stored: dict[str, list[_StoredMessage]] = PrivateAttr(default_factory=dict)
+    _stored: dict[str, list[StoredMessage]] = PrivateAttr(default_factory=dict)
     _count: int = PrivateAttr(default=0)  # messages, so far
 
     @classmethod
@@ -64,9 +68,7 @@ class ConversationStore(AsyncDBChatStore):
         """Append messages."""
         for message in messages:
             self._count += 1
-            self._stored.setdefault(key, []).append(
-                _StoredMessage(self._count, status, message.model_dump(mode="json"))
-            )
+            self._stored.setdefault(key, []).append(StoredMessage(self._count, status, message.model_dump(mode="json")))
 
     async def set_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
@@ -105,9 +107,19 @@ class ConversationStore(AsyncDBChatStore):
         """The conversations that have messages."""
         return [key for key, stored in self._stored.items() if stored]
 
-    def _of(self, key: str, status: MessageStatus | None) -> list[_StoredMessage]:
+    def dump(self, key: str) -> list[StoredMessage]:
+        """All messages of a conversation, to be written down."""
+        return self._of(key, None)
+
+    def load(self, key: str, messages: Iterable[StoredMessage]) -> None:
+        """Append messages of a conversation that were written down, each with its status."""
+        for stored in messages:
+            self._count += 1
+            self._stored.setdefault(key, []).append(stored._replace(number=self._count))
+
+    def _of(self, key: str, status: MessageStatus | None) -> list[StoredMessage]:
         return [stored for stored in self._stored.get(key, ()) if status is None or stored.status == status]
 
-    def _drop(self, key: str, unwanted: list[_StoredMessage]) -> None:
+    def _drop(self, key: str, unwanted: list[StoredMessage]) -> None:
         numbers = {stored.number for stored in unwanted}
         self._stored[key] = [stored for stored in self._of(key, None) if stored.number not in numbers]

@@ -11,6 +11,7 @@ import inspect
 import logging
 import time
 from collections.abc import Iterator
+from contextvars import ContextVar
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,6 +26,8 @@ from pydantic import PrivateAttr
 from reme_core.turn import TurnMemory, tool_call_result
 
 log = logging.getLogger(__name__)
+
+_agent: ContextVar[str] = ContextVar("reme_llamaindex_agent", default="")
 
 
 @runtime_checkable
@@ -46,10 +49,13 @@ class ToolSpans(BaseSpanHandler[BaseSpan]):
     _begun: dict[str, float] = PrivateAttr(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = PrivateAttr(default_factory=set)
 
-    def span_enter(self, id_: str, *args: Any, **kwargs: Any) -> None:
-        """Remember when a call began."""
+    def span_enter(self, id_: str, bound_args: inspect.BoundArguments, *args: Any, **kwargs: Any) -> None:
+        """Remember when a call began, and which agent takes a step."""
         if ".call_tool-" in id_:
             self._begun[id_] = time.perf_counter()
+        agent = getattr(bound_args.arguments.get("ev"), "current_agent_name", None)
+        if agent:
+            _agent.set(agent)  # for this step alone, which is a task with a context of its own
 
     def span_exit(
         self, id_: str, bound_args: inspect.BoundArguments, instance: Any = None, result: Any = None, **kwargs: Any
@@ -73,6 +79,11 @@ class ToolSpans(BaseSpanHandler[BaseSpan]):
 
     def prepare_to_drop_span(self, *args: Any, **kwargs: Any) -> None:
         """No span is stored."""
+
+
+def running_agent() -> str:
+    """The name of the agent whose step is running; empty outside of one."""
+    return _agent.get()
 
 
 @cache
