@@ -74,7 +74,7 @@ def with_recorded_ids(messages: Iterable[Message], recorded: Sequence[Message], 
     ids, place, known = ConversationIds(conversation), 0, []
     for message in messages:
         named = ids.name(message)
-        said = (message.role, message.content.strip())
+        said = (message.role, message.content)
         found = next((n for n in range(place, len(recorded)) if (recorded[n].role, recorded[n].content) == said), None)
         if found is not None:
             named, place = named.model_copy(update={"message_id": recorded[found].message_id}), found + 1
