@@ -35,7 +35,7 @@ class Engine:
         self._tokenizer = Tokenizer(weights)
         self._begin, self._end = weights.begin, weights.end
         self._window = weights.longest - 2  # its tokens, beside the two that mark begin and end
-        self._words = weights.quantised("emb.word", weights.width)
+        self._words = weights.blocks("emb.word", weights.width)
         kind = weights.floats("emb.type")[: weights.width]  # of text: there is but one
         self._places = weights.floats("emb.pos").reshape(-1, weights.width) + kind
         options = onnxruntime.SessionOptions()

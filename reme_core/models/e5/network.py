@@ -29,7 +29,7 @@ def e5_model(weights: Weights) -> bytes:
     how many texts, how many tokens each, and three times the width. It gives the last layer's row of each token.
     """
     builder = _Builder(weights)
-    hidden = builder.normalised("x", "emb.ln")
+    hidden = builder.normalise("x", "emb.ln")
     for layer in range(weights.layers):
         hidden = builder.layer(hidden, f"l{layer}")
     width = weights.width
@@ -49,13 +49,13 @@ class _Builder:
         thirds = self.network.add_many(3, "Split", add("Reshape", y, "shape"), np.full(3, width), axis=-1)
         y = add("MultiHeadAttention", *thirds, bias, domain=MICROSOFT, num_heads=self.weights.heads)
         y, bias = self.product(add("Reshape", y, np.array([-1, width])), [f"{name}.ao"], width)
-        x = self.normalised(add("Add", add("Add", y, bias), x), f"{name}.aln")
+        x = self.normalise(add("Add", add("Add", y, bias), x), f"{name}.aln")
         y, bias = self.product(x, [f"{name}.fi"], width)
         y = add("Gelu", add("Add", y, bias), domain=MICROSOFT)
         y, bias = self.product(y, [f"{name}.fo"], inner, least=GELU_LEAST)
-        return self.normalised(add("Add", add("Add", y, bias), x), f"{name}.oln")
+        return self.normalise(add("Add", add("Add", y, bias), x), f"{name}.oln")
 
-    def normalised(self, x: Value, name: str) -> Value:
+    def normalise(self, x: Value, name: str) -> Value:
         scale, shift = (self.weights.floats(f"{name}.{part}") for part in "wb")
         return self.network.add("LayerNormalization", x, scale, shift, epsilon=self.weights.epsilon)
 
@@ -63,7 +63,7 @@ class _Builder:
         # x times one or several matrices side by side, and the bias that is still to be added.
         # With `least`, no x is below its negative; without, x is taken to be symmetrical around 0.
         add = self.network.add
-        matrix = np.concatenate([dequantise(self.weights.quantised(f"{name}.w", columns)) for name in names])
+        matrix = np.concatenate([dequantise(self.weights.blocks(f"{name}.w", columns)) for name in names])
         bias = np.concatenate([self.weights.floats(f"{name}.b") for name in names])
         steps = np.abs(matrix).max(axis=1) / np.float32(LARGEST_WEIGHT)
         quantised = np.round(matrix / steps[:, None]).astype(np.int8)

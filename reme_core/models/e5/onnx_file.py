@@ -52,8 +52,8 @@ class Network:
 
     def model(self, inputs: dict[Value, tuple[str, list[str | int]]], output: Value) -> bytes:
         """The file. `inputs` says of each its type and shape, where a string stands for a length that varies."""
-        parts = [*self._parts, _field(2, "e5"), *(_field(11, _declared(name, *of)) for name, of in inputs.items())]
-        graph = b"".join([*parts, _field(12, _declared(output, "float32", ["rows", "width"]))])
+        parts = [*self._parts, _field(2, "e5"), *(_field(11, _declaration(name, *of)) for name, of in inputs.items())]
+        graph = b"".join([*parts, _field(12, _declaration(output, "float32", ["rows", "width"]))])
         operators = _field(8, _field(2, 18)) + _field(8, _field(1, MICROSOFT) + _field(2, 1))
         return _field(1, 8) + operators + _field(7, graph)
 
@@ -95,6 +95,6 @@ def _attribute(name: str, value: float) -> bytes:
     return _field(1, name) + _field(2, value) + _field(20, 1)
 
 
-def _declared(name: str, of: str, shape: list[str | int]) -> bytes:
+def _declaration(name: str, of: str, shape: list[str | int]) -> bytes:
     lengths = b"".join(_field(1, _field(1 if isinstance(length, int) else 2, length)) for length in shape)
     return _field(1, name) + _field(2, _field(1, _field(1, _TYPES[of]) + _field(2, lengths)))

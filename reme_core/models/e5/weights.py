@@ -83,7 +83,7 @@ class Weights:
         offset, size = self._tensors[name]
         return np.frombuffer(self._file, "<f4", size // 4, offset)
 
-    def quantised(self, name: str, columns: int) -> NDArray[np.void]:
+    def blocks(self, name: str, columns: int) -> NDArray[np.void]:
         """A matrix in four bits, as blocks: shape (rows, `columns` / 32); see `dequantise`."""
         offset, size = self._tensors[name]
         return np.frombuffer(self._file, _Q4, size // _Q4.itemsize, offset).reshape(-1, columns // BLOCK)
