@@ -27,7 +27,7 @@ class Tokenizer:
         self._scores = memoryview(weights.scores)
         self._unknown = weights.unknown
         self._unknown_score = min(self._scores) - 10  # below every piece
-        self._cut_often = lru_cache(WORDS_KEPT)(self._cut)
+        self._divide_often = lru_cache(WORDS_KEPT)(self._divide)
 
     def ids(self, text: str) -> list[int]:
         """The numbers of a text's pieces."""
@@ -36,10 +36,10 @@ class Tokenizer:
             plain = SPACE + plain
         found: list[int] = []
         for word in re.findall(f"{SPACE}[^{SPACE}]*", plain):
-            found += self._cut_often(word) if len(word) <= LONGEST_KEPT else self._cut(word)
+            found += self._divide_often(word) if len(word) <= LONGEST_KEPT else self._divide(word)
         return found
 
-    def _cut(self, word: str) -> list[int]:
+    def _divide(self, word: str) -> list[int]:
         # Viterbi: `best[n]` is the score of the best division of the first n characters, `last[n]` its last piece and
         # where that begins.
         ids, scores = self._ids, self._scores
