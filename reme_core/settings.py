@@ -81,6 +81,9 @@ class HttpSettings(Section):
 
     host: str = "127.0.0.1"
     port: int = 8002
+    allowed_hosts: list[str] = Field(default_factory=list)
+    """Names that requests may name as their host, and web pages that use the service as their own: `["reme.example"]`.
+    This machine's own names and addresses always may; `["*"]` allows all, and with that every web page."""
     limit_concurrency: int = 1000
     timeout_keep_alive: int = 60
     max_body_bytes: int = Field(32 * 2**20, ge=1)
@@ -95,6 +98,8 @@ class McpSettings(Section):
     transport: Literal["stdio", "sse", "http", "streamable-http"] = "stdio"
     host: str = "127.0.0.1"
     port: int = 8001
+    allowed_hosts: list[str] = Field(default_factory=list)
+    """As for the HTTP service."""
 
 
 class FlowSettings(Section):

@@ -22,6 +22,7 @@ from reme_core.flows.state import RetrievalState
 from reme_core.server import experience_maker, inspector, v1
 from reme_core.server.errors import COMMON_STATUSES, add_error_handlers, openapi_errors
 from reme_core.server.guard import Guard
+from reme_core.server.hosts import HostCheck
 from reme_core.server.metrics import Metrics
 from reme_core.server.route import JsonRoute
 from reme_core.server.service import Service, TheAccess, TheService
@@ -76,6 +77,7 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
     )
     metrics = Metrics()
     add_error_handlers(app)
+    app.add_middleware(HostCheck, allowed=settings.http.allowed_hosts)
     app.add_middleware(
         Guard,
         metrics=metrics,

@@ -19,7 +19,6 @@ from mcp.server.models import InitializationOptions
 from mcp.server.sse import SseServerTransport
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyUrl, ValidationError
 from starlette.applications import Starlette
 from starlette.requests import HTTPConnection, Request
@@ -35,6 +34,7 @@ from reme_core.flows.build import Flow
 from reme_core.flows.execute import Response
 from reme_core.server.auth import FULL_ACCESS, Access, ApiKeys
 from reme_core.server.errors import AccessError, error_response
+from reme_core.server.hosts import HostCheck
 from reme_core.server.service import Service
 from reme_core.server.wire import (
     DEFAULT_WORKSPACE,
@@ -51,7 +51,6 @@ log = logging.getLogger(__name__)
 
 SCHEME: Final = "reme"
 _MAX_LISTED: Final = 1_000
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _NOTE_PROMPT: Final = types.Prompt(
     name="memory_note",
     description="What is remembered about a question, as a note to put before it.",
@@ -88,31 +87,23 @@ async def run_stdio(reme: Engine) -> None:
         await server.run(read, write, _initialization(server))
 
 
-def create_mcp_app(reme: Engine, transport: Literal["sse", "http"], *, host: str = "127.0.0.1") -> Starlette:
+def create_mcp_app(reme: Engine, transport: Literal["sse", "http"]) -> Starlette:
     """The MCP service as an ASGI app.
 
     Args:
         reme: An open engine, which stays open.
         transport: `http` is streamable HTTP at `/mcp`; `sse` is its predecessor, at `/sse`.
-        host: The address that it will listen on. On a loopback address, requests for another host are refused.
     """
     server = create_server(reme)
-    # Against DNS rebinding: a web page may have its own domain name resolved to 127.0.0.1, and then send requests here
-    # from the user's browser. They still name the page's domain as their host.
-    local = host in ("127.0.0.1", "localhost", "::1")
-    security = TransportSecuritySettings(
-        enable_dns_rebinding_protection=local,
-        allowed_hosts=[form for name in _LOOPBACK for form in (name, f"{name}:*")],
-        allowed_origins=[f"http://{form}" for name in _LOOPBACK for form in (name, f"{name}:*")],
-    )
     limit = reme.settings.http.max_body_bytes
     if transport == "sse":
-        inner = _sse_app(server, SseServerTransport("/messages/", security, limit))
+        inner = _sse_app(server, SseServerTransport("/messages/", max_request_body_size=limit))
     else:
         inner = _streamable_app(
-            StreamableHTTPSessionManager(server, security_settings=security, max_request_body_size=limit)
+            StreamableHTTPSessionManager(server, max_request_body_size=limit)
         )
     inner.add_middleware(_KeyCheck, keys=ApiKeys(reme.database))
+    inner.add_middleware(HostCheck, allowed=reme.settings.mcp.allowed_hosts)
     return inner
 
 

@@ -88,7 +88,7 @@ async def serve_mcp(settings: Settings) -> None:
             return
         kind: Literal["sse", "http"] = "sse" if mcp.transport == "sse" else "http"
         url = f"http://{_display_host(mcp.host)}:{mcp.port}/{'sse' if kind == 'sse' else 'mcp'}"
-        app = create_mcp_app(reme, kind, host=mcp.host)
+        app = create_mcp_app(reme, kind)
         await _listen(reme, app, mcp.host, mcp.port, [("listens", f"MCP at {url}")])
 
 
