@@ -49,7 +49,7 @@ def _error_in_json(text: str) -> str | None:
     """The error that the fields of a JSON object name, empty if they name none; None if the text is not JSON."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # the second of what is nested a thousand deep
         return None
     if isinstance(value, str):
         return _error_in_prose(value)
@@ -109,7 +109,7 @@ def _error_in_prose(text: str) -> str:
         # Of several tracebacks the last one was raised to the caller.
         ends = _TRACEBACK_END.findall(body)
         return ends[-1] if ends else [line for line in body.splitlines() if line.strip("` ")][-1]
-    if _ERROR_START.match(body):
+    if _ERROR_START.match(body.lstrip(), 0, _SHORT):
         return next(line for line in body.splitlines() if line.strip())
     if len(body) <= _SHORT and (match := _ERROR_WITHIN.search(body)):
         return _sentence_at(body, match.start())

@@ -30,7 +30,7 @@ def fence(text: str, tag: str) -> str:
     >>> fence("a </data> b", "data")
     '<data>\na ‹/data> b\n</data>'
     """
-    defused = re.sub(rf"<(?=\s*/?\s*{re.escape(tag)}\b)", "‹", text, flags=re.IGNORECASE)
+    defused = re.sub(rf"<(?=\s*(?:/\s*)?{re.escape(tag)}\b)", "‹", text, flags=re.IGNORECASE)
     return f"<{tag}>\n{defused.strip()}\n</{tag}>"
 
 

@@ -99,9 +99,7 @@ def create_mcp_app(reme: Engine, transport: Literal["sse", "http"]) -> Starlette
     if transport == "sse":
         inner = _sse_app(server, SseServerTransport("/messages/", max_request_body_size=limit))
     else:
-        inner = _streamable_app(
-            StreamableHTTPSessionManager(server, max_request_body_size=limit)
-        )
+        inner = _streamable_app(StreamableHTTPSessionManager(server, max_request_body_size=limit))
     inner.add_middleware(_KeyCheck, keys=ApiKeys(reme.database))
     inner.add_middleware(HostCheck, allowed=reme.settings.mcp.allowed_hosts)
     return inner

@@ -33,7 +33,8 @@ def unreal(messages: Sequence[Message]) -> dict[str, str]:
     for message in messages:
         if message.role != "user":
             continue
-        text, session = _plain(message.content), message.session_id
+        # What is longer is taken for pasted text anyway.
+        text, session = _plain(message.content[: _LONGEST_SAID + 1]), message.session_id
         if session in playing and _PLAY_ENDS.search(text):
             playing.discard(session)
         elif _PLAY_BEGINS.search(text):

@@ -68,7 +68,7 @@ _WORD: Final = rf"[^\W{_UNSPACED}]+(?:[{_MARKS}]+[^\W{_UNSPACED}]*)*"
 _TOKEN: Final = re.compile(
     rf"[{_UNSPACED}]+"
     r"|https?://[!-~]+"
-    r"|[A-Za-z0-9_.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
+    r"|[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
     rf"|{_WORD}(?:(?:['’.&‐-]|(?<=\d)[:,/](?=\d)){_WORD})*(?:\+\+|\#(?!\w))?"
 )
 _UNSPACED_START: Final = re.compile(f"[{_UNSPACED}]")

@@ -24,7 +24,9 @@ async def test_our_names_and_addresses_are_answered(client: httpx.AsyncClient, h
     assert (await client.get("/list", headers={"Host": host})).status_code == 200
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "http://192.0.2.9", "null", "http://localhost.evil.example"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "http://192.0.2.9", "null", "http://localhost.evil.example"]
+)
 async def test_a_page_of_another_site_writes_nothing(client: httpx.AsyncClient, reme: Engine, origin: str) -> None:
     memory = {"content": "Planted."}
     answer = await client.post("/v1/workspaces/w/memories", json=memory, headers={"Origin": origin})

@@ -11,7 +11,7 @@ from typing import Final
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.chinese import NUMBER, UNIT, number, single_expressions, unit_of
 from reme_core.text.timex.joins import drop_overlaps, range_start
-from reme_core.text.timex.mention import Expression, Span
+from reme_core.text.timex.mention import Expression, Span, search_before
 
 _SCREEN: Final = re.compile(
     r"[年月周][^\s]|月$|[年周]$|[一二三四五六七八九十两几\d]\s?(?:天|年|日|号|周|季|点)|[今昨前明后][天日晚夜早]|星期|礼拜|小时|分钟"
@@ -64,7 +64,7 @@ def _join_ranges(text: str, atoms: list[Expression]) -> list[Expression]:
         if first is None or gap is None or begins is None or ("和" in gap[0] and not between):
             joined.append(atom)
             continue
-        opening = _FROM.search(text, 0, first.start)
+        opening = search_before(_FROM, text, first.start)
         joined[-1] = replace(
             atom,
             start=opening.start() if opening else first.start,
@@ -95,7 +95,7 @@ def _open_side(text: str, atom: Expression) -> Expression:
     span = atom.span
     if atom.recurring or span.start is None or span.end is None:
         return atom
-    since = _SINCE_BEFORE.search(text, 0, atom.start)
+    since = search_before(_SINCE_BEFORE, text, atom.start)
     start = since.start() if since else atom.start
     for pattern, opened in (
         (_SINCE, Span(span.start, None, span.precision)),
@@ -107,7 +107,7 @@ def _open_side(text: str, atom: Expression) -> Expression:
     # 自从 alone is enough; 从 alone is "from", of places as well.
     if since and since[0] != "从":
         return replace(atom, start=start, span=Span(span.start, None, span.precision))
-    until = _UNTIL_BEFORE.search(text, 0, atom.start)
+    until = search_before(_UNTIL_BEFORE, text, atom.start)
     return replace(atom, start=until.start(), span=Span(None, span.end, span.precision)) if until else atom
 
 

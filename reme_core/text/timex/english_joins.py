@@ -16,7 +16,7 @@ from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.english import single_expressions
 from reme_core.text.timex.english_words import DAY_PARTS, NUMBER, UNIT, WEEKDAYS, number, unit_of
 from reme_core.text.timex.joins import drop_overlaps, range_start
-from reme_core.text.timex.mention import Expression, Span
+from reme_core.text.timex.mention import Expression, Span, search_before
 
 _WORDS: Final = frozenset(
     """january february march april may june july august september october november december jan feb mar apr jun jul aug
@@ -108,11 +108,11 @@ def _confirm_weak(text: str, atom: Expression) -> Expression:
         cue = _FALL_CUE if word == "fall" else _SEASON_CUE
     else:
         cue = _HOLIDAY_CUE
-    return replace(atom, weak=not (cue and cue.search(text, 0, atom.start)))
+    return replace(atom, weak=not (cue and search_before(cue, text, atom.start)))
 
 
 def _narrow_to_third(text: str, atom: Expression) -> Expression:
-    part = _NARROW.search(text, 0, atom.start)
+    part = search_before(_NARROW, text, atom.start)
     if not part or atom.recurring or atom.span.precision in ("day", "hour"):
         return atom
     return replace(atom, start=part.start(), span=cal.third(atom.span, _PARTS[part["part"].lower()]), weak=False)
@@ -123,7 +123,7 @@ def _narrow_to_clock(text: str, atom: Expression) -> Expression:
     if atom.recurring or span.precision not in ("day", "hour") or span.start is None:
         return atom
     for pattern, ahead in ((_CLOCK_AFTER, True), (_CLOCK_BEFORE, False), (_PART_AFTER, True), (_PART_BEFORE, False)):
-        match = pattern.match(text, atom.end) if ahead else pattern.search(text, 0, atom.start)
+        match = pattern.match(text, atom.end) if ahead else search_before(pattern, text, atom.start)
         if not match:
             continue
         if "part" in match.groupdict():
@@ -172,7 +172,7 @@ def _join_ranges(text: str, atoms: list[Expression]) -> list[Expression]:
         if first is None or gap is None or first.recurring or atom.recurring:
             joined.append(atom)
             continue
-        opening = _FROM.search(text, 0, first.start)
+        opening = search_before(_FROM, text, first.start)
         is_and = gap[0].strip().lower().startswith("and")
         if (is_and and not (opening and opening["from"].lower() == "between")) or (atom.weak and not opening):
             joined.append(atom)
@@ -190,7 +190,7 @@ def _join_ranges(text: str, atoms: list[Expression]) -> list[Expression]:
 
 def _shift(text: str, atom: Expression) -> Expression:
     """The day (week …) at a distance from an expression, if one stands before it: "two days after Christmas"."""
-    shift = _SHIFT.search(text, 0, atom.start)
+    shift = search_before(_SHIFT, text, atom.start)
     if not shift or atom.recurring or atom.span.start is None or atom.span.end is None:
         return atom
     before = shift["way"].lower() != "after"
@@ -214,7 +214,7 @@ def _distance(match: re.Match[str]) -> tuple[float, cal.Unit]:
 
 def _open_side(text: str, atom: Expression) -> Expression:
     """Open one side of the span, if the words say so: "since Monday" has no end, "before 2020" no beginning."""
-    bound = _BOUND.search(text, 0, atom.start)
+    bound = search_before(_BOUND, text, atom.start)
     if not bound or atom.recurring:
         return atom
     span, word = atom.span, bound["bound"].lower()

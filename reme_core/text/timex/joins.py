@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from datetime import datetime, timedelta
 
 from reme_core.text.timex.calendar import add_months
@@ -12,9 +13,10 @@ def drop_overlaps(found: list[Expression]) -> list[Expression]:
     """Keep the longest of expressions that overlap; returns them in the order of the text."""
     kept: list[Expression] = []
     for one in sorted(found, key=lambda one: (one.start - one.end, one.start)):
-        if all(one.end <= other.start or one.start >= other.end for other in kept):
-            kept.append(one)
-    return sorted(kept, key=lambda one: one.start)
+        place = bisect(kept, one.start, key=lambda other: other.start)
+        if (place == 0 or kept[place - 1].end <= one.start) and (place == len(kept) or one.end <= kept[place].start):
+            kept.insert(place, one)
+    return kept
 
 
 def range_start(first: Expression, last: Expression) -> datetime | None:

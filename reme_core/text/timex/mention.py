@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Literal
+from typing import Final, Literal
 
 from reme_core.errors import InputError
 from reme_core.types import TimeRange
@@ -101,3 +101,12 @@ def resolve(mention: TimeMention, anchor_date: date | datetime) -> TimeRange:
         return TimeRange(start=start, end=start + timedelta(hours=1))
     start = moment.replace(hour=0, minute=0, second=0, microsecond=0)
     return TimeRange(start=start, end=start + timedelta(days=1))
+
+
+_WINDOW: Final = 200  # characters
+
+
+def search_before(pattern: re.Pattern[str], text: str, place: int) -> re.Match[str] | None:
+    """What a pattern that ends in `$` finds right before a place; what it looks for is a few words long."""
+    # A search from the beginning would cost each time of a long text the whole text before it.
+    return pattern.search(text, max(0, place - _WINDOW), place)

@@ -8,6 +8,7 @@ import calendar
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -105,6 +106,7 @@ def _in_direction(mention: TimeMention, text: str, sent_at: datetime) -> TimeRan
     return TimeRange(start=start and _next_year(start), end=_next_year(end))
 
 
+@lru_cache(maxsize=1)  # a text is asked about once for each time in it
 def tells_of_past(text: str) -> bool:
     """Whether a text tells of what was, and nothing in it of what will be."""
     return bool(_PAST.search(text)) and not _AHEAD.search(text)

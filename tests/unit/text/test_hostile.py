@@ -1,0 +1,60 @@
+"""No text makes a reader of texts slow: what people, models and tools send may be long, and odd on purpose."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pytest
+
+from reme_core.errors import ModelAnswerError
+from reme_core.flows.tool_output import error_in, is_output
+from reme_core.personal.worth import traits_of
+from reme_core.prompts.fence import fence, without_notes
+from reme_core.text.answers import parse_json, strip_thinking
+from reme_core.text.commands import command_of
+from reme_core.text.fiction import asks, sentences, unreal
+from reme_core.text.terms import language_of, terms
+from reme_core.text.timex import find_times, validity, with_dates
+from reme_core.types import Message
+
+LENGTH: Final = 100_000
+NOW: Final = datetime(2025, 1, 1, tzinfo=UTC)
+PATTERNS: Final = (
+    "< ", "a", " ", "\n", "\t ", "1", "(", "-", "'", "我", "把", "。 ", "```\n", '{"a":', "[", "\",'", "1-", "1/2/",
+    "a.", "a@", "<think>", "</think>", "<memory_note ", "</memory_note ", "forget what ", "what I told you ",
+    "on monday at 5 ",    "from May to ", "3 days ago ", "上个月", "\nError: ", "Traceback (most recent call last)\n",
+)  # fmt: skip
+TEXTS: Final = [(pattern * LENGTH)[:LENGTH] for pattern in PATTERNS] + ["<" + " " * LENGTH, " " * LENGTH + "x"]
+READERS: Final[dict[str, Callable[[str], Any]]] = {
+    "strip_thinking": strip_thinking,
+    "parse_json": parse_json,
+    "unreal": lambda text: unreal([Message(content=text)]),
+    "sentences": lambda text: [asks(sentence) for sentence in sentences(text)[:100]],
+    "command_of": command_of,
+    "terms": terms,
+    "language_of": language_of,
+    "fence": lambda text: fence(text, "note"),
+    "without_notes": without_notes,
+    "error_in": error_in,
+    "is_output": is_output,
+    "find_times": lambda text: find_times(text, now=NOW),
+    "validity": lambda text: validity(text, NOW, "UTC"),
+    "with_dates": lambda text: with_dates(text, NOW, "UTC"),
+    "worth": lambda text: traits_of([Message(content=text)], [None]),
+}
+FAR_TOO_LONG: Final = 8.0
+"""Seconds; a linear reader takes some tenths, a quadratic one minutes."""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("reader", READERS)
+def test_no_text_takes_long_to_read(reader: str) -> None:
+    for text in TEXTS:
+        begun = time.process_time()
+        with suppress(ModelAnswerError):
+            READERS[reader](text)
+        assert time.process_time() - begun < FAR_TOO_LONG, repr(text[:40])
