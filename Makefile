@@ -33,9 +33,10 @@ imports: $(VENV)/.dev  ## check that imports point one way
 
 check: lint types imports test  ## all of these
 
-bench: $(VENV)/.dev  ## measure recall and ingest
+bench: $(VENV)/.dev  ## measure recall, ingest and embedding
 	@$(BIN)/python -m benchmarks.recall --memories 10000
 	@$(BIN)/python -m benchmarks.ingest --memories 10000
+	@$(BIN)/python -m benchmarks.embedding
 
 clean:  ## remove the environment, and what was built
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
