@@ -12,7 +12,14 @@ from reme_core.prompts.note_text import as_text
 from reme_core.text.plain import decode_json, encode_json, plain_json
 from reme_core.turn.connections import ReMeLike, TurnConnection
 from reme_core.turn.memory import NOTE_METADATA, Note, TurnMemory
-from reme_core.turn.memory_tools import MemoryTool, MemoryTools, arguments_model, tool_schema
+from reme_core.turn.memory_tools import (
+    TOOLS_HINT,
+    MemoryTool,
+    MemoryTools,
+    ToolFailure,
+    arguments_model,
+    tool_schema,
+)
 from reme_core.turn.options import Client, OnError, SpoolPlace, TurnOptions, Write, check_session, refuse_unknown
 from reme_core.turn.outbox import Counts, Usage
 from reme_core.turn.recall import interleave
@@ -21,6 +28,7 @@ from reme_core.turn.tool_calls import OWN_TOOLS, ToolCallSink, ToolRun, calls_in
 __all__ = [
     "NOTE_METADATA",
     "OWN_TOOLS",
+    "TOOLS_HINT",
     "Client",
     "ConversationIds",
     "Counts",
@@ -31,6 +39,7 @@ __all__ = [
     "ReMeLike",
     "SpoolPlace",
     "ToolCallSink",
+    "ToolFailure",
     "ToolRun",
     "TurnConnection",
     "TurnMemory",

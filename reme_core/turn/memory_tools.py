@@ -35,6 +35,18 @@ ACTOR: Final = "agent"
 """Who the history says made a change."""
 
 
+TOOLS_HINT: Final = (
+    "You have a long-term memory of earlier conversations. Search it with search_memory before you answer what may "
+    "depend on them. Store lasting facts, wishes and lessons with add_memory, correct them with update_memory, and "
+    "remove with forget_memory what is to be forgotten."
+)
+"""What the system prompt of an agent says that is to use the tools by itself."""
+
+
+class ToolFailure(str):
+    """What a memory tool tells the model where it could not do what it was called for."""
+
+
 class MemoryTools:
     """Four tools on the memory of one workspace: search, add, update and forget.
 
@@ -121,18 +133,20 @@ class MemoryTools:
         memories = self._turn.reme.memories
         name = memory_id.strip(" []")
         count = await memories.delete(self._turn.workspace_id, [name], actor=ACTOR, reason="forget_memory")
-        return f"Forgot [{name}]." if count else f"There is no memory [{name}]; search_memory gives the ids."
+        if not count:
+            return ToolFailure(f"There is no memory [{name}]; search_memory gives the ids.")
+        return f"Forgot [{name}]."
 
     async def _answer(self, work: Awaitable[str]) -> str:
         try:
             return await work
         except (InputError, NotFoundError) as error:  # the model's own mistake, which it can put right
-            return f"That did not work: {error}"
+            return ToolFailure(f"That did not work: {error}")
         except Exception as error:
             if self._turn.on_error == "raise":
                 raise
             log.warning("a memory tool failed: %s", error)
-            return "Memory cannot be reached right now; go on without it."
+            return ToolFailure("Memory cannot be reached right now; go on without it.")
 
 
 def arguments_model(tool: MemoryTool) -> type[BaseModel]:

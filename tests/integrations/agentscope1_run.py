@@ -97,7 +97,7 @@ async def tools_are_offered_and_work(url: str) -> None:
     """In the mode `both` the agent stores a fact by a tool, and another one finds it by a tool."""
     workspace, model, driver = f"tools-{new_id()}", ScriptedModel(), AgentScope1Driver()
     driver.mode = "both"
-    options = {"reme": url, "workspace_id": workspace, "write": "awaited", "spool": "memory"}
+    options = {"database_url": url, "workspace_id": workspace, "write": "awaited", "spool": "memory"}
     first = await driver.start(model, options)
     model.call("record_to_memory", thinking="it lasts", content=["Rex is a dachshund.", "Rex lives in Lisbon."])
     await first.say("Please remember my dog.")
@@ -117,7 +117,7 @@ async def tools_are_offered_and_work(url: str) -> None:
 async def interrupted_replies_are_left_out(url: str) -> None:
     """What the agent says about an interruption was never meant, and is not remembered."""
     workspace, model = f"interrupted-{new_id()}", ScriptedModel()
-    options = {"reme": url, "workspace_id": workspace, "write": "awaited", "spool": "memory"}
+    options = {"database_url": url, "workspace_id": workspace, "write": "awaited", "spool": "memory"}
     conversation = await AgentScope1Driver().start(model, options)
     model.hold()
     turn = asyncio.ensure_future(conversation.say("Tell me everything about dogs."))

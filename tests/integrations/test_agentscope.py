@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ from typing import Any
 import pytest
 import reme_agentscope
 from agentscope.agent import Agent
-from agentscope.event import ConfirmResult, RequireUserConfirmEvent, UserConfirmResultEvent
-from agentscope.message import ToolCallBlock, UserMsg
+from agentscope.event import ConfirmResult, ReplyEndEvent, RequireUserConfirmEvent, UserConfirmResultEvent
+from agentscope.message import ToolCallBlock, ToolResultState, UserMsg
 from agentscope.state import AgentState
 from agentscope.tool import FunctionTool, Toolkit
 from agentscope.types import ReplyFinishedReason
@@ -26,8 +27,9 @@ from reme_core.errors import InputError
 from reme_core.prompts.budget import count_tokens
 from reme_core.settings import Settings
 from reme_core.testing import ScriptedModel, clock, validate
+from reme_core.turn import TOOLS_HINT
 from tests.integrations.agentscope_driver import AgentScopeDriver, FakeModel
-from tests.integrations.inside import fetch
+from tests.integrations.inside import engine_of, fetch
 from tests.second_environment import CHECKOUT, python_with_version_1  # noqa: F401 - a fixture
 
 TOLD = "My dog Rex lives in Lisbon with my mother."
@@ -116,15 +118,78 @@ async def test_a_reply_that_waits_for_a_person_goes_on_elsewhere_with_its_note(
     assert reply.get_text_content() == "At noon."
     assert "dachshund" in model.last_prompt
     assert memory.turn.counts.recalls == 0
-    assert [row for row in await stored(reme) if row[0] != "tool"] == [
-        ("user", "When does Rex eat?"),
-        ("assistant", "At noon."),
+    rows = await fetch(reme, "alice", "select role, author, content, tool_calls from reme.message order by document_id")
+    assert [row[:3] for row in rows] == [
+        ("user", "", "When does Rex eat?"),
+        ("assistant", "assistant", ""),
+        ("tool", "clock", "It is noon."),
+        ("assistant", "assistant", "At noon."),
     ]
+    assert [call["name"] for call in rows[1][3]] == ["clock"]
+
+
+async def test_what_an_agent_observes_is_recorded_with_its_next_reply(reme: AsyncReMe, model: ScriptedModel) -> None:
+    memory = ReMeMiddleware(reme, "alice", session_id="s1", write="awaited")
+    agent, other = agent_of(model, memory), Agent("other", "", FakeModel(model), middlewares=[memory])
+    for words in ("Rex barks.", "Rex sleeps."):
+        heard = UserMsg(name="neighbour", content=words)
+        await agent.observe(heard)
+        await other.observe(await agent.reply(UserMsg(name="user", content="What is new?")))
+    await other.reply(None)
+    rows = await fetch(reme, "alice", "select author, content, session_id from reme.message order by document_id")
+    turn = [("neighbour", "Rex barks."), ("", "What is new?"), ("assistant", "ok")]
+    assert [row[:2] for row in rows] == [*turn, ("neighbour", "Rex sleeps."), *turn[1:], ("other", "ok")]
+    assert {row[2] for row in rows} == {"s1"}
+
+
+async def test_a_reply_that_is_cancelled_while_it_recalls_ends_as_interrupted(
+    reme: AsyncReMe, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, recalling = await engine_of(reme), threading.Event()
+
+    async def recall_for_ever(*query: object, **options: object) -> None:
+        recalling.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(engine, "recall", recall_for_ever)
+    agent = agent_of(model, ReMeMiddleware(reme, "alice", write="awaited"))
+    events: list[Any] = []
+
+    async def reply() -> None:
+        async for event in agent.reply_stream(UserMsg(name="user", content=TOLD)):
+            events.append(event)
+
+    turn = asyncio.ensure_future(reply())
+    await asyncio.to_thread(recalling.wait, 20)
+    turn.cancel()
+    await turn
+    assert model.prompts == []
+    assert await stored(reme) == [("user", TOLD)]
+    assert isinstance(events[-1], ReplyEndEvent)
+    assert events[-1].finished_reason == ReplyFinishedReason.INTERRUPTED
+
+
+async def test_an_agent_that_tends_its_memory_has_the_tools_and_is_told(reme: AsyncReMe, model: ScriptedModel) -> None:
+    memory = ReMeMiddleware(reme, "alice", mode="both", write="awaited")
+    toolkit = Toolkit()
+    agent = agent_of(model, memory, toolkit=toolkit)
+    model.call("update_memory", memory_id="nothing", content="Rex is a poodle.")
+    await agent.reply(UserMsg(name="user", content="Remember my dog."))
+    system = model.prompts[0][0]
+    assert system.role == "system"
+    assert TOOLS_HINT in system.text
+    results = [block for msg in agent.state.context for block in msg.get_content_blocks("tool_result")]
+    assert [block.state for block in results] == [ToolResultState.ERROR]
+    stranger = agent_of(model, ReMeMiddleware(reme, "bob", mode="both"), toolkit=toolkit)
+    with pytest.raises(InputError, match="workspace 'alice'"):
+        await stranger.reply(UserMsg(name="user", content="What is Rex?"))
+    await agent_of(model, ReMeMiddleware(reme, "alice")).reply(UserMsg(name="user", content="Hello."))
+    assert "search_memory" not in model.prompts[-1][0].text
 
 
 async def test_the_agent_alone_decides_in_agent_control(reme: AsyncReMe, model: ScriptedModel) -> None:
     memory = ReMeMiddleware(reme, "alice", mode="agent_control", write="awaited")
-    agent = agent_of(model, memory, toolkit=Toolkit(tools=await memory.list_tools()))
+    agent = agent_of(model, memory)
     model.call("add_memory", content="Rex is a dachshund.")
     await agent.reply(UserMsg(name="user", content="Remember my dog."))
     assert await stored(reme) == []

@@ -87,7 +87,7 @@ async def ask(model: ScriptedModel, conversation: Conversation, city: str) -> No
 async def test_a_success_and_a_failure_are_counted(
     reme: AsyncReMe, model: ScriptedModel, driver: Driver, timed: bool
 ) -> None:
-    options = {"reme": reme, "workspace_id": "alice", "kinds": KINDS, "write": "awaited"}
+    options = {"client": reme, "workspace_id": "alice", "kinds": KINDS, "write": "awaited"}
     conversation = await driver.start(model, options)
     await ask(model, conversation, "Lisbon")
     await ask(model, conversation, "Atlantis")

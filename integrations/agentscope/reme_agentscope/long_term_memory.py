@@ -151,7 +151,7 @@ def from_msg(msg: Msg) -> list[Message]:
     """A message of AgentScope 1 as ours: its text, the tools it called, and what came of them."""
     text = Message(
         role=msg.role,
-        author="" if msg.role == "assistant" or msg.name == "user" else msg.name,
+        author="" if msg.name == "user" else msg.name,
         content=msg.get_text_content() or "",
         message_id=msg.id,
         tool_calls=[

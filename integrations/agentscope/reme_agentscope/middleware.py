@@ -6,45 +6,42 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, Final, Literal, Self, Unpack
 
 from agentscope.agent import Agent
-from agentscope.message import Msg, TextBlock, ToolCallBlock, ToolResultBlock, ToolResultState, Usage
+from agentscope.message import Msg, ToolResultState, Usage
 from agentscope.middleware import MiddlewareBase
-from agentscope.permission import PermissionBehavior, PermissionDecision
-from agentscope.tool import ToolBase, ToolChunk, ToolResponse
+from agentscope.tool import ToolBase, ToolResponse
 from agentscope.types import ReplyFinishedReason
 
+from reme_agentscope.convert import from_msg, from_reply, text_of, with_note
+from reme_agentscope.tools import ReMeTool
 from reme_core.errors import InputError
 from reme_core.turn import (
+    TOOLS_HINT,
     Client,
-    MemoryTool,
     MemoryTools,
     ReMeLike,
     TurnMemory,
     TurnOptions,
+    check_session,
     observe_call,
-    plain_json,
-    tool_schema,
 )
-from reme_core.types import Message, ToolCall, new_id
+from reme_core.types import Message
 
 Mode = Literal["static_control", "agent_control", "both"]
 
 _SUCCESS: Final = {ToolResultState.SUCCESS: True, ToolResultState.ERROR: False}
 """What an end of a tool call says of it; one that was interrupted or denied says nothing."""
-_CHANGING: Final = {"add_memory", "update_memory", "forget_memory"}
 
 
 class ReMeMiddleware(MiddlewareBase):
     """Long-term memory for `Agent(middlewares=[…])`.
 
     In the modes `static_control` and `both` what is known is recalled once a reply and shown to the model before the
-    user's last message; it is never stored in the agent's context. A reply that was completed is recorded; of one that
-    was interrupted, only what it was asked. In the modes `agent_control` and `both` there are tools with which the
-    agent tends its memory itself; AgentScope leaves it to you to register them:
+    user's last message; it is never stored in the agent's context. A reply that was completed is recorded, with its
+    calls of tools and what the agent observed before it; of one that was interrupted, only what it was asked. In the
+    modes `agent_control` and `both` the agent has tools with which it tends its memory itself, and is told so.
 
     ```python
-    memory = ReMeMiddleware(workspace_id="alice", mode="both")
-    agent = Agent("assistant", "You are helpful.", model, middlewares=[memory],
-                  toolkit=Toolkit(tools=await memory.list_tools()))
+    agent = Agent("assistant", "You are helpful.", model, middlewares=[ReMeMiddleware(workspace_id="alice")])
     ```
 
     One middleware may serve any number of agents and sessions of its workspace. What belongs to a reply stands in
@@ -57,6 +54,7 @@ class ReMeMiddleware(MiddlewareBase):
         workspace_id: str | None = None,
         *,
         client: Client | None = None,
+        session_id: str | None = None,
         mode: Mode = "static_control",
         **options: Unpack[TurnOptions],
     ) -> None:
@@ -66,6 +64,8 @@ class ReMeMiddleware(MiddlewareBase):
             database_url: A database URL or settings; None for what the environment says.
             workspace_id: The tenant. Default: `default`, which all share.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
+            session_id: Names the conversation of all agents with this middleware. Default: each one's own
+                (`agent.state.session_id`).
             mode: Who uses memory: the middleware, the agent by tools, or both.
             options: How a reply uses memory.
 
@@ -75,6 +75,7 @@ class ReMeMiddleware(MiddlewareBase):
         if mode not in ("static_control", "agent_control", "both"):
             raise InputError(f"mode is 'static_control', 'agent_control' or 'both', not {mode!r}")
         self.mode = mode
+        self.session_id = check_session(session_id)
         self.turn = TurnMemory(database_url, workspace_id, client=client, **options)
 
     async def __aenter__(self) -> Self:
@@ -98,8 +99,9 @@ class ReMeMiddleware(MiddlewareBase):
         self.close()
 
     async def list_tools(self) -> list[ToolBase]:
-        """The memory tools, for a `Toolkit`; none in the mode `static_control`."""
-        return [] if self.mode == "static_control" else [ReMeTool(tool) for tool in MemoryTools(self.turn).all()]
+        """The memory tools; none in the mode `static_control`. An agent gets them when it first replies."""
+        tools = [] if self.mode == "static_control" else MemoryTools(self.turn).all()
+        return [ReMeTool(tool, self.turn.workspace_id) for tool in tools]
 
     async def get_middleware_key(self) -> str:
         """The key of this middleware's state in `middle_context`: one for each workspace."""
@@ -108,27 +110,53 @@ class ReMeMiddleware(MiddlewareBase):
     async def on_reply(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
     ) -> AsyncGenerator[Any, None]:
-        """Recall before a reply and record after it."""
+        """Record a reply when it has ended."""
+        await self._register_tools(agent)
         if self.mode == "agent_control":
             async for item in next_handler(**input_kwargs):
                 yield item
             return
-        key = await self.get_middleware_key()
         inputs = input_kwargs.get("inputs")
         heard = [message for message in _as_list(inputs) if isinstance(message, Msg)]
-        said = [message for msg in heard for message in from_msg(msg, agent.name)]
-        session_id = agent.state.session_id
+        asked = [message for msg in [*_observed(agent), *heard] for message in from_msg(msg)]
+        if heard or inputs is None:  # else it resumes a reply, whose note is kept
+            state = {"asked": [message.model_dump(mode="json") for message in asked]}
+            agent.state.middle_context[await self.get_middleware_key()] = state
         try:
-            if heard or inputs is None:  # else it resumes a reply, whose note is kept
-                await self._recall(agent, key, said)
             async for item in next_handler(**input_kwargs):
                 if isinstance(item, Msg) and item.finished_reason is not None:
-                    yield await self._finish(agent, key, item, said)
+                    yield await self._finish(agent, item, asked)
                 else:
                     yield item
         except BaseException:
-            self.turn.record_soon(said, session_id=session_id)
+            self.turn.record_soon(asked, session_id=self._session_of(agent))
             raise
+
+    async def on_system_prompt(self, agent: Agent, current_prompt: str) -> str:
+        """Tell the agent that it has tools to tend its memory with, if it has."""
+        return current_prompt if self.mode == "static_control" else f"{current_prompt}\n{TOOLS_HINT}"
+
+    async def on_reasoning(
+        self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
+    ) -> AsyncGenerator[Any, None]:
+        """Recall when a reply first thinks: if it is cancelled in here, AgentScope ends it as interrupted."""
+        state = agent.state.middle_context.get(await self.get_middleware_key())
+        if state is not None and "note" not in state:
+            seen = [message for msg in agent.state.context for message in from_msg(msg)]
+            asked = state["asked"]
+            note = await self.turn.begin(seen, asked[-1]["message_id"] if asked else agent.state.reply_id)
+            state["note"] = note.text
+        async for item in next_handler(**input_kwargs):
+            yield item
+
+    async def on_compress_context(
+        self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., Awaitable[None]]
+    ) -> None:
+        """Keep the calls of tools that this reply has made, which may leave the context here."""
+        state = agent.state.middle_context.get(await self.get_middleware_key())
+        if state is not None:
+            state["done"] = [message.model_dump(mode="json") for message in _done(agent, state)]
+        await next_handler(**input_kwargs)
 
     async def on_model_call(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., Awaitable[Any]]
@@ -147,22 +175,18 @@ class ReMeMiddleware(MiddlewareBase):
         with observe_call(self.turn, call.name, call.input, *place) as run:
             async for item in next_handler(**input_kwargs):
                 if isinstance(item, ToolResponse) and item.state in _SUCCESS:
-                    run.finish(_text(item.content), success=_SUCCESS[item.state])
+                    run.finish(text_of(item.content), success=_SUCCESS[item.state])
                 yield item
 
-    async def _recall(self, agent: Agent, key: str, said: Sequence[Message]) -> None:
-        known = [message for msg in agent.state.context for message in from_msg(msg, agent.name)]
-        turn_id = said[-1].message_id if said else new_id()
-        note = await self.turn.begin([*known, *said], turn_id)
-        agent.state.middle_context[key] = {"note": note.text, "asked": [m.model_dump(mode="json") for m in said]}
-
-    async def _finish(self, agent: Agent, key: str, final: Msg, said: Sequence[Message]) -> Msg:
+    async def _finish(self, agent: Agent, final: Msg, asked: Sequence[Message]) -> Msg:
         """Record a reply that has ended, and add what memory itself used of chat models to its usage."""
-        state = agent.state.middle_context.pop(key, None) or {}
-        asked = list(said) or [Message.model_validate(message) for message in state.get("asked", [])]
-        done = final.finished_reason == ReplyFinishedReason.COMPLETED
-        answer = from_msg(final, agent.name) if done else []
-        await self.turn.record([*asked, *answer], session_id=agent.state.session_id)
+        state = agent.state.middle_context.pop(await self.get_middleware_key(), None) or {}
+        said = [*(Message.model_validate(message) for message in state.get("asked", [])), *asked]
+        if final.finished_reason != ReplyFinishedReason.INTERRUPTED:
+            said += _done(agent, state)
+        if final.finished_reason == ReplyFinishedReason.COMPLETED:
+            said += from_msg(final)
+        await self.turn.record(said, session_id=self._session_of(agent))
         spent = self.turn.take_usage()
         if not spent.calls:
             return final
@@ -173,80 +197,34 @@ class ReMeMiddleware(MiddlewareBase):
         }
         return final.model_copy(update={"usage": used.model_copy(update=tokens)})
 
+    def _session_of(self, agent: Agent) -> str:
+        return self.session_id or agent.state.session_id
 
-class ReMeTool(ToolBase):
-    """One of the memory tools. It needs no permission."""
-
-    is_external_tool = False
-    is_state_injected = False
-    is_mcp = False
-    mcp_name = None
-
-    def __init__(self, tool: MemoryTool) -> None:
-        """Wrap a tool of `MemoryTools`."""
-        super().__init__()
-        schema = tool_schema(tool)
-        self.name = schema.name
-        self.description = schema.description
-        self.input_schema = schema.parameters
-        self.is_read_only = tool.__name__ not in _CHANGING
-        self.is_concurrency_safe = self.is_read_only
-        self._tool = tool
-
-    async def check_permissions(self, *args: Any, **kwargs: Any) -> PermissionDecision:
-        """Allow it: memory is part of the agent, and changes only its own workspace."""
-        return PermissionDecision(behavior=PermissionBehavior.ALLOW, message="the agent's own memory")
-
-    async def call(self, *args: Any, **kwargs: Any) -> ToolChunk:
-        """Call the tool."""
-        return ToolChunk(content=[TextBlock(text=await self._tool(**kwargs))])
+    async def _register_tools(self, agent: Agent) -> None:
+        for tool in await self.list_tools():
+            there = await agent.toolkit.get_tool(tool.name)
+            if there is None:
+                await agent.toolkit.add_tool(tool)
+            elif isinstance(there, ReMeTool) and there.workspace_id != self.turn.workspace_id:
+                raise InputError(
+                    f"the toolkit of agent {agent.name!r} has the memory tools of workspace {there.workspace_id!r}: "
+                    "give each agent a Toolkit of its own"
+                )
 
 
-def from_msg(msg: Msg, agent: str) -> list[Message]:
-    """A message of AgentScope as ours: its text, the tools it called, and what came of them. Hints are left out."""
-    own = msg.name == agent
-    calls = [block for block in msg.content if isinstance(block, ToolCallBlock)]
-    text = Message(
-        role="assistant" if own or msg.role == "assistant" else msg.role,
-        author="" if own or msg.name in ("user", "memory") else msg.name,
-        content=msg.get_text_content() or "",
-        message_id=msg.id,
-        sent_at=msg.created_at,
-        tool_calls=[ToolCall(id=call.id, name=call.name, arguments=call.input) for call in calls],
-        metadata=plain_json(msg.metadata),
-    )
-    results = [
-        text.model_copy(
-            update={
-                "role": "tool",
-                "author": block.name,
-                "content": _text(block.output),
-                "message_id": f"{msg.id}:{block.id}",
-                "tool_calls": [],
-                "tool_call_id": block.id,
-            }
-        )
-        for block in msg.content
-        if isinstance(block, ToolResultBlock)
-    ]
-    return [*results, text] if text.content else [text, *results]
+def _observed(agent: Agent) -> list[Msg]:
+    """What an agent observed since its last reply."""
+    context = agent.state.context
+    own = [place for place, msg in enumerate(context) if msg.role == "assistant" and msg.name == agent.name]
+    return context[own[-1] + 1 if own else 0 :]
 
 
-def with_note(messages: Sequence[Msg], note: str) -> list[Msg]:
-    """The messages, the last of the user's beginning with the note."""
-    shown = list(messages)
-    places = [place for place, msg in enumerate(shown) if msg.role == "user"]
-    if note and places:
-        asked = shown[places[-1]]
-        shown[places[-1]] = asked.model_copy(update={"content": [TextBlock(text=note), *asked.content]})
-    return shown
-
-
-def _text(output: Any) -> str:
-    """The text of what a tool gave, without images and other data."""
-    if isinstance(output, str):
-        return output
-    return "\n".join(part.text for part in output if isinstance(part, TextBlock))
+def _done(agent: Agent, state: dict[str, Any]) -> list[Message]:
+    """The calls of tools in the reply that is running, with their results."""
+    before = [Message.model_validate(message) for message in state.get("done", [])]
+    known = {message.message_id for message in before}
+    reply = [msg for msg in agent.state.context if msg.id == agent.state.reply_id]
+    return [*before, *(m for msg in reply for m in from_reply(msg) if m.message_id not in known)]
 
 
 def _as_list(inputs: Any) -> list[Any]:

@@ -1,0 +1,77 @@
+"""AgentScope 2's messages as ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from agentscope.message import Msg, TextBlock, ToolCallBlock, ToolResultBlock, ToolResultState
+
+from reme_core.turn import plain_json
+from reme_core.types import Message, ToolCall
+
+
+def from_msg(msg: Msg) -> list[Message]:
+    """A message as ours: what was said in it, after the tools that it called and what came of them."""
+    text = _part(msg, msg.id, content=msg.get_text_content() or "")
+    return [*from_reply(msg), text]
+
+
+def from_reply(msg: Msg) -> list[Message]:
+    """The calls of tools in a message, each with the words before it, and their results, in order; hints are left out.
+
+    The words after the last result are left out too: they are the answer.
+    """
+    done: list[Message] = []
+    words: list[str] = []
+    calls: list[ToolCallBlock] = []
+    for block in msg.content:
+        if isinstance(block, TextBlock):
+            words.append(block.text)
+        elif isinstance(block, ToolCallBlock):
+            calls.append(block)
+        elif isinstance(block, ToolResultBlock):
+            if calls:
+                done.append(_calling(msg, calls, "\n".join(words)))
+                words, calls = [], []
+            done.append(_result(msg, block))
+    return [*done, _calling(msg, calls, "\n".join(words))] if calls else done
+
+
+def _calling(msg: Msg, calls: Sequence[ToolCallBlock], words: str) -> Message:
+    ours = [ToolCall(id=call.id, name=call.name, arguments=call.input) for call in calls]
+    return _part(msg, f"{msg.id}:{calls[0].id}:call", content=words, tool_calls=ours)
+
+
+def _result(msg: Msg, block: ToolResultBlock) -> Message:
+    failed = {"is_error": True} if block.state == ToolResultState.ERROR else {}
+    part = _part(msg, f"{msg.id}:{block.id}", content=text_of(block.output), tool_call_id=block.id)
+    return part.model_copy(update={"role": "tool", "author": block.name, "metadata": failed})
+
+
+def _part(msg: Msg, message_id: str, **said: Any) -> Message:
+    return Message(
+        role=msg.role,
+        author="" if msg.name == "user" else msg.name,
+        message_id=message_id,
+        sent_at=msg.created_at,
+        metadata=plain_json(msg.metadata),
+        **said,
+    )
+
+
+def with_note(messages: Sequence[Msg], note: str) -> list[Msg]:
+    """The messages, the last of the user's beginning with the note."""
+    shown = list(messages)
+    places = [place for place, msg in enumerate(shown) if msg.role == "user"]
+    if note and places:
+        asked = shown[places[-1]]
+        shown[places[-1]] = asked.model_copy(update={"content": [TextBlock(text=note), *asked.content]})
+    return shown
+
+
+def text_of(output: Any) -> str:
+    """The text of what a tool gave, without images and other data."""
+    if isinstance(output, str):
+        return output
+    return "\n".join(part.text for part in output if isinstance(part, TextBlock))
