@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -21,6 +22,8 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from reme_core.errors import ConfigurationError
+
+_PASSWORD = re.compile(r"//[^/@]*@")
 
 
 class Section(BaseModel):
@@ -40,6 +43,10 @@ class ModelSettings(Section):
     timeout_seconds: float = 60.0
     max_retries: int = 3
     max_concurrency: int = 16
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield name, _PASSWORD.sub("//***@", value) if name == "base_url" else value
 
 
 class ChatSettings(ModelSettings):

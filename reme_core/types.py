@@ -33,6 +33,22 @@ def _make_aware(moment: datetime) -> datetime:
 Moment = Annotated[datetime, AfterValidator(_make_aware)]
 """A point in time; one without a time zone is taken as UTC."""
 
+_DEEPEST = 100  # far beyond what anybody nests; pydantic ends at 255
+
+
+def _check_depth(value: dict[str, Any]) -> dict[str, Any]:
+    level: list[Any] = [value]
+    for _ in range(_DEEPEST):
+        inner = [list(one.values()) if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = [member for members in inner for member in members]
+        if not level:
+            return value
+    raise ValueError(f"it is nested deeper than {_DEEPEST} levels; flatten it")
+
+
+JsonObject = Annotated[dict[str, Any], AfterValidator(_check_depth)]
+"""A JSON object, nested no deeper than 100 levels."""
+
 Count = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 """A number that fits an integer of Postgres; in imported libraries it may be negative."""
 
@@ -150,7 +166,7 @@ class Message(_FromClient):
     reasoning_content: str = ""
     tool_calls: list[ToolCall] = Field(default_factory=list)
     tool_call_id: str = ""
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: JsonObject = Field(default_factory=dict)
 
     @field_validator("content", mode="before")
     @classmethod
@@ -169,7 +185,7 @@ class Trajectory(_FromClient):
     task_id: str = ""
     messages: list[Message] = Field(default_factory=list)
     score: float = 0.0
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: JsonObject = Field(default_factory=dict)
 
 
 class Source(BaseModel):
@@ -235,7 +251,7 @@ class Memory(BaseModel):
     utility: Count = 0
     """How often that agent then succeeded."""
     sources: list[Source] = Field(default_factory=list)
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: JsonObject = Field(default_factory=dict)
 
 
 class Parts(BaseModel):

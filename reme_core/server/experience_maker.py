@@ -15,6 +15,7 @@ from reme_core.server.errors import COMMON_STATUSES, openapi_errors
 from reme_core.server.route import JsonRoute
 from reme_core.server.service import TheAccess, TheService
 from reme_core.server.wire import FlowRequest, SearchRequest, TopK, TrajectoryIn, flow_arguments
+from reme_core.types import JsonObject
 
 
 class RetrieverRequest(SearchRequest):
@@ -41,7 +42,7 @@ class RetrieverResponse(BaseModel):
     success: bool = True
     experience_list: list[dict[str, Any]]
     experience_merged: str
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: JsonObject = Field(default_factory=dict)
 
 
 class SummarizerResponse(BaseModel):
@@ -50,7 +51,7 @@ class SummarizerResponse(BaseModel):
     success: bool = True
     experience_list: list[dict[str, Any]]
     deleted_experience_ids: list[str]
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: JsonObject = Field(default_factory=dict)
 
 
 class AgentResponse(BaseModel):
@@ -59,7 +60,7 @@ class AgentResponse(BaseModel):
     success: bool = True
     answer: str
     messages: list[dict[str, Any]]
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: JsonObject = Field(default_factory=dict)
 
 
 router = APIRouter(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Path, Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -15,7 +15,7 @@ from reme_core.server.route import JsonRoute
 from reme_core.server.service import TheAccess, TheService
 from reme_core.server.wire import MessageIn, Number, PathWorkspace, Time, TopK
 from reme_core.store.filters import Filters
-from reme_core.types import HistoryEntry, Kind, Memory, Message, Recollection, Status, TimeRange
+from reme_core.types import HistoryEntry, JsonObject, Kind, Memory, Message, Recollection, Status, TimeRange
 
 _ACTOR: Final = "http"
 
@@ -56,7 +56,7 @@ class _MemoryFields(BaseModel):
     valid_from: Time | None = None
     valid_until: Time | None = None
     author: str = ""
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: JsonObject = Field(default_factory=dict)
 
 
 class MemoryIn(_MemoryFields):
@@ -100,7 +100,7 @@ class RecallIn(BaseModel):
     held_at: Time | None = Field(None, description="Only what holds in the world at this moment.")
     known: Range | None = Field(None, description="Only what we came to know in this range of time.")
     happened: Range | None = Field(None, description="Only what holds, or was said, in this range of time.")
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: JsonObject = Field(default_factory=dict)
     author: str | None = None
     session_id: str | None = None
 

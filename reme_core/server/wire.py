@@ -31,6 +31,7 @@ from reme_core.flows.grammar import leaves
 from reme_core.flows.overrides import MAY_SET, json_schema
 from reme_core.flows.state import RetrievalState
 from reme_core.postgres.database import check_workspace
+from reme_core.types import JsonObject
 
 DEFAULT_WORKSPACE: Final = "default"
 _MIN_INTEGER: Final = -(2**31)
@@ -118,7 +119,7 @@ class MessageIn(_Wire):
     tool_calls: list[ToolCallIn] | None = None
     tool_call_id: str | None = ""
     time_created: Moment | None = Field(None, description="When it was said; default: now.")
-    metadata: dict[str, Any] | None = None
+    metadata: JsonObject | None = None
     message_id: Name | None = Field(None, description="Makes it known again: the same id is taken in once.")
     session_id: str | None = Field("", description="The conversation it belongs to.")
     author: str | None = Field("", description="Who speaks, where the role alone does not say it.")
@@ -133,7 +134,7 @@ class TrajectoryIn(_Wire):
     task_id: str | None = ""
     messages: list[MessageIn] = Field(default_factory=list)
     score: Number | StrictBool | None = 0.0
-    metadata: dict[str, Any] | None = None
+    metadata: JsonObject | None = None
 
 
 class ToolCallResultIn(_Wire):
@@ -167,7 +168,7 @@ class FlowRequest(_Wire):
     query: str = ""
     messages: list[MessageIn] = Field(default_factory=list)
     workspace_id: WorkspaceId = DEFAULT_WORKSPACE
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: JsonObject = Field(default_factory=dict)
     config: Annotated[dict[str, Any] | None, WithJsonSchema(_or_null(json_schema()))] = _CONFIG
 
 

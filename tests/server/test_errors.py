@@ -61,6 +61,18 @@ async def test_a_body_that_is_no_usable_json_is_the_callers_error(client: Client
     assert (response.status_code, response.json()["code"]) == (422, "invalid_input")
 
 
+@pytest.mark.parametrize("depth", [101, 300, 2_000, 100_000])
+async def test_what_is_nested_too_deeply_is_the_callers_error(client: Client, depth: int) -> None:
+    nested = '{"a":' * depth + "1" + "}" * depth
+    for path, body in (
+        ("/v1/workspaces/w/memories", f'{{"memories":[{{"content":"x","metadata":{nested}}}]}}'),
+        ("/v1/workspaces/w/records", f'{{"messages":[{{"content":"x","metadata":{nested}}}]}}'),
+    ):
+        answer = await client.post(path, content=body, headers={"Content-Type": "application/json"})
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input"), answer.text
+        assert len(answer.content) < 500
+
+
 async def test_a_body_without_its_content_type_is_told_what_to_send(client: Client) -> None:
     response = await client.post("/retrieve_task_memory", content=b'{"query": "x"}')
     assert response.status_code == 422

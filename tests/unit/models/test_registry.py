@@ -151,3 +151,9 @@ def test_what_is_built_fits_the_protocols():
     assert isinstance(models.chat_model(settings), models.ChatModel)
     assert isinstance(models.embedder(settings), models.Embedder)
     assert isinstance(models.reranker(settings), models.Reranker)
+
+
+def test_a_password_in_a_url_is_not_shown() -> None:
+    settings = Settings.load("llm.default.model_name=m", "llm.default.base_url=http://me:hunter2@127.0.0.1:9/v1")
+    assert "hunter2" not in repr(settings) and "hunter2" not in str(settings.llm["default"])
+    assert "127.0.0.1:9/v1" in repr(settings)
