@@ -136,6 +136,7 @@ class Engine:
         try:
             await self.background.aclose(self.settings.worker.stop_seconds + 1 if patience else 0)
             await self._indexing.aclose(patience)
+            await self.items.aclose(patience)
             await self.log_writer.aclose(patience)
             await self._workspace_models.aclose()
             for model in (*self._chats.values(), self.reranker):

@@ -9,8 +9,14 @@ from typing import Any, Final
 from psycopg.types.json import Jsonb
 
 from reme_core.errors import InputError
+from reme_core.text.plain import encode_json
 
 ORDERINGS: Final = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
+_NUMBER: Final = (
+    "case when left({value} #>> '{{}}', 2) = E'\\x10=' and {value} #>> '{{}}' <> E'\\x10=nan'"
+    " then substr({value} #>> '{{}}', 3)::numeric else reme.number_in({value}) end"
+)
+"""The number that a JSON value is, also where `encode_json` wrote it as a text."""
 
 
 class ItemFilter:
@@ -47,12 +53,12 @@ class ItemFilter:
 
     def _equals(self, value: str, wanted: Any) -> str:
         if isinstance(wanted, Mapping):
-            keys = f"{value} - {self._bind(list(map(str, wanted)))}::text[] = '{{}}'"
+            keys = f"{value} - {self._bind([encode_json(str(key)) for key in wanted])}::text[] = '{{}}'"
             members = [
                 part
                 for key, member in wanted.items()
                 for part in (
-                    f"{value} ? {self._bind(str(key))}::text",
+                    f"{value} ? {self._bind(encode_json(str(key)))}::text",
                     self._equals(self._member(value, str(key)), member),
                 )
             ]
@@ -67,6 +73,8 @@ class ItemFilter:
         return f"case when jsonb_typeof({value}) = 'array' then {same} else false end"
 
     def _scalar(self, value: str, wanted: Any) -> str:
+        if isinstance(wanted, float) and math.isnan(wanted):
+            return "false"  # not a number: it equals nothing
         # To Python, in which agents write and read values, True is 1 and False is 0.
         same = [wanted, bool(wanted)] if wanted in (0, 1) and not isinstance(wanted, str) else [wanted]
         alike = [*same, int(wanted)] if len(same) > 1 else same
@@ -83,13 +91,13 @@ class ItemFilter:
             raise InputError(f"{name} compares with a number or a text, not with {operand!r}")
         if isinstance(operand, str) and not _is_number(operand):
             # Dates in ISO form, mostly; the in-memory store cannot compare texts at all.
-            text = f"{value} #>> '{{}}' collate \"C\" {ORDERINGS[name]} {self._bind(operand)}::text"
+            text = f"{value} #>> '{{}}' collate \"C\" {ORDERINGS[name]} {self._bind(encode_json(operand))}::text"
             return f"(jsonb_typeof({value}) = 'string' and {text})"
-        number = f"reme.number_in({self._bind(_json(operand))}::jsonb)"
-        return f"coalesce(reme.number_in({value}) {ORDERINGS[name]} {number}, false)"
+        number = _NUMBER.format(value=f"{self._bind(_json(operand))}::jsonb")
+        return f"coalesce({_NUMBER.format(value=value)} {ORDERINGS[name]} {number}, false)"
 
     def _member(self, value: str, key: str) -> str:
-        return f"coalesce({value} -> {self._bind(key)}::text, 'null')"
+        return f"coalesce({value} -> {self._bind(encode_json(key))}::text, 'null')"
 
     def _bind(self, value: Any) -> str:
         name = f"filter{len(self.values)}"
@@ -103,11 +111,9 @@ def _all(conditions: Any) -> str:
 
 
 def _json(value: Any) -> Jsonb:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InputError(f"a filter cannot compare with {value}: JSON has no such number")
     if value is not None and not isinstance(value, str | int | float):
         raise InputError(f"a filter compares with plain JSON values, not with {type(value).__name__}")
-    return Jsonb(value)
+    return Jsonb(encode_json(value))
 
 
 def _is_number(text: str) -> bool:

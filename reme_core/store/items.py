@@ -6,7 +6,10 @@ batch keeps its namespace's place. Reads are one statement each.
 
 from __future__ import annotations
 
-import json
+import asyncio
+import logging
+import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,10 +23,13 @@ import psycopg
 from pgvector import Vector
 from psycopg.types.json import Jsonb
 
-from reme_core.errors import InputError
+from reme_core.errors import InputError, ReMeError
 from reme_core.postgres.database import Database
 from reme_core.store.item_filter import ItemFilter
 from reme_core.store.sql import load
+from reme_core.text.plain import decode_json, encode_json
+
+log = logging.getLogger(__name__)
 
 Namespace = tuple[str, ...]
 """Labels, the outermost first."""
@@ -72,7 +78,7 @@ class ItemWrite:
         vectors: The vectors of its texts, by the texts' paths in the value.
 
     Raises:
-        InputError: The value is not JSON, or the name is too long.
+        InputError: The value is not JSON, the name is too long, or the time to live is none.
     """
 
     namespace: Namespace
@@ -82,15 +88,17 @@ class ItemWrite:
     vectors: dict[str, Embedding] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        size = len("".join((*self.namespace, self.key)).encode("utf-8", "surrogatepass"))
+        size = len("".join(encode_json([*self.namespace, self.key])).encode())
         if size > LONGEST_NAME:
             raise InputError(
                 f"namespace and key of an item take {LONGEST_NAME} bytes at the most, not {size}: {self.key[:40]!r}…;"
                 " put long texts into the value"
             )
+        if self.ttl is not None and not (math.isfinite(self.ttl) and self.ttl > 0):
+            raise InputError(f"ttl is how many minutes {self.key!r} lives, or None for ever; not {self.ttl!r}")
         try:
-            json.dumps(self.value, allow_nan=False)
-        except (TypeError, ValueError) as error:
+            encode_json(self.value)
+        except TypeError as error:
             raise InputError(f"the value of {self.key!r} in {self.namespace} is not JSON: {error}") from error
 
 
@@ -115,11 +123,18 @@ class Items:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._read_items: defaultdict[str, set[int]] = defaultdict(set)  # by workspace the places of those to refresh
+        self._refreshing: asyncio.Task[None] | None = None
+
+    async def aclose(self, patience: float) -> None:
+        """Wait for what is being refreshed, for so many seconds at the most."""
+        if self._refreshing is not None:
+            await asyncio.wait([self._refreshing], timeout=patience)
 
     async def get(self, workspace: str, names: Iterable[tuple[Namespace, str]]) -> dict[tuple[Namespace, str], Item]:
         """Those that there are of the items with these namespaces and keys."""
         wanted = [{"namespace": namespace, "key": key} for namespace, key in dict.fromkeys(names)]
-        found = await self._read(workspace, _SQL["get"], {"names": Jsonb(wanted)})
+        found = await self._read(workspace, _SQL["get"], {"names": Jsonb(encode_json(wanted))})
         return {(item.namespace, item.key): item for item in found}
 
     async def search(
@@ -150,7 +165,8 @@ class Items:
         values: dict[str, Any] = {"limit": limit, "offset": offset} | conditions.values
         if prefix:
             where.append(_SQL["below"])
-            values |= {"prefix": list(prefix), "beyond": [*prefix[:-1], prefix[-1] + "\x01"]}
+            labels = encode_json(prefix)
+            values |= {"prefix": labels, "beyond": [*labels[:-1], labels[-1] + "\x01"]}
         if vector is not None:
             values |= {"vector": Vector(vector), "width": len(vector)}
         statement = Template(_SQL["search" if vector is None else "search_by_meaning"])
@@ -168,14 +184,14 @@ class Items:
         """The namespaces that hold something and match all patterns, in order; cut after `depth` labels."""
         values = {
             "workspace": workspace,
-            "patterns": Jsonb([{"path": pattern.path, "at_end": pattern.at_end} for pattern in patterns]),
+            "patterns": Jsonb([{"path": encode_json(pattern.path), "at_end": pattern.at_end} for pattern in patterns]),
             "depth": depth,
             "limit": limit,
             "offset": offset,
         }
         with _refusing_bad_values():
             rows = await self._database.fetch(workspace, _SQL["namespaces"], values)
-        return [tuple(row[0]) for row in rows]
+        return [tuple(decode_json(row[0])) for row in rows]
 
     async def write(self, workspace: str, writes: Sequence[ItemWrite], *, order: Iterable[Namespace] = ()) -> None:
         """Put and delete items, all or none.
@@ -192,24 +208,42 @@ class Items:
         namespaces = dict.fromkeys([*order, *(one.namespace for one in writes)])
         values = {
             "workspace": workspace,
-            "items": Jsonb(rows),
-            "namespaces": Jsonb([{"namespace": namespace} for namespace in namespaces]),
+            "items": Jsonb(encode_json(rows)),
+            "namespaces": Jsonb(encode_json([{"namespace": namespace} for namespace in namespaces])),
             "lock": _BATCH_LOCK,
         }
         with _refusing_bad_values():
             async with self._database.transaction(workspace) as connection:
-                if len(writes) > 1:  # two batches that overlap would deadlock
-                    await connection.execute(_SQL["take_turns"], values)
-                await connection.execute(_SQL["ensure_workspace"], values)
-                cursor = await connection.execute(_SQL["write"], values)
-                places = {(tuple(row[0]), row[1]): row[2] for row in await cursor.fetchall()}
+                async with connection.pipeline():
+                    if len(writes) > 1:  # two batches that overlap would deadlock
+                        await connection.execute(_SQL["take_turns"], values)
+                    await connection.execute(_SQL["ensure_workspace"], values)
+                    cursor = await connection.execute(_SQL["write"], values)
+                    await connection.execute(_SQL["drop_vectors"], values)
+                written = decode_json([list(row) for row in await cursor.fetchall()])
+                places = {(tuple(namespace), key): place for namespace, key, place in written}
                 if any(one.vectors for one in writes):
                     await connection.execute(_SQL["write_vectors"], values | _vector_columns(writes, places))
 
     async def refresh(self, workspace: str, items: Iterable[Item]) -> None:
-        """Have those that live for a limited time live for all of it from now on."""
-        if places := sorted({item.place for item in items if item.expires}):
-            await self._database.execute(workspace, _SQL["refresh"], {"workspace": workspace, "places": places})
+        """Have those that live for a limited time live for all of it from now on.
+
+        Nobody waits for that: it is written in the background, and where that fails, which is logged, they expire as
+        they would have.
+        """
+        places = {item.place for item in items if item.expires}
+        if places:
+            self._read_items[workspace] |= places
+            if self._refreshing is None or self._refreshing.done():
+                self._refreshing = asyncio.get_running_loop().create_task(self._refresh_read())
+
+    async def _refresh_read(self) -> None:
+        while self._read_items:
+            workspace, places = self._read_items.popitem()
+            try:
+                await self._database.execute(workspace, _SQL["refresh"], {"workspace": workspace, "places": [*places]})
+            except ReMeError as error:
+                log.warning("%d items that were read expire as if they had not been: %s", len(places), error)
 
     async def sweep(self, workspace: str) -> int:
         """Delete what has expired, and say how many items that were. They were not found any more anyway."""
@@ -219,7 +253,7 @@ class Items:
     async def _read(self, workspace: str, statement: str, values: dict[str, Any]) -> list[Item]:
         with _refusing_bad_values():
             rows = await self._database.fetch(workspace, statement, values | {"workspace": workspace})
-        return [Item(tuple(row[0]), *row[1:]) for row in rows]
+        return [Item(tuple(decode_json(row[0])), decode_json(row[1]), decode_json(row[2]), *row[3:]) for row in rows]
 
 
 def _vector_columns(writes: Iterable[ItemWrite], places: Mapping[tuple[Namespace, str], int]) -> dict[str, list[Any]]:

@@ -20,7 +20,16 @@ from reme_core.turn.memory_tools import (
     arguments_model,
     tool_schema,
 )
-from reme_core.turn.options import Client, OnError, SpoolPlace, TurnOptions, Write, check_session, refuse_unknown
+from reme_core.turn.options import (
+    Client,
+    OnError,
+    SpoolPlace,
+    TurnOptions,
+    Write,
+    check_session,
+    name_workspace,
+    refuse_unknown,
+)
 from reme_core.turn.outbox import Counts, Usage
 from reme_core.turn.recall import interleave
 from reme_core.turn.tool_calls import OWN_TOOLS, ToolCallSink, ToolRun, calls_in, observe_call, tool_call_result
@@ -55,6 +64,7 @@ __all__ = [
     "decode_json",
     "encode_json",
     "interleave",
+    "name_workspace",
     "observe_call",
     "plain_json",
     "refuse_unknown",

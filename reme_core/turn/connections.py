@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import weakref
 from collections.abc import Callable
 from functools import cached_property
@@ -15,6 +16,8 @@ from reme_core.client import AsyncReMe
 from reme_core.engine import Engine
 from reme_core.errors import InputError
 from reme_core.models import ModelCall
+from reme_core.postgres.errors import normalise_url
+from reme_core.postgres.migrate import upgrade
 from reme_core.settings import Settings
 from reme_core.sync import ReMe
 
@@ -93,6 +96,17 @@ class TurnConnection:
                 on_call(workspace, call)
 
         return listen
+
+    async def set_up(self) -> None:
+        """Bring the database to this version's schema, and connect.
+
+        Raises:
+            DatabaseUnavailableError: There is no connection.
+            SchemaError: The role may not make the schema, or pgvector is missing.
+        """
+        if (url := self.settings.database_url) is not None:  # the embedded server does it by itself
+            await asyncio.to_thread(upgrade, normalise_url(url.get_secret_value()))
+        await self.reme.open()
 
     async def close(self) -> None:
         """Close what was opened here; in the library's event loop. The next use opens it again."""

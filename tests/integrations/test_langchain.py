@@ -60,7 +60,7 @@ class TestRetriever(RetrieversIntegrationTests):
 
     @property
     def retriever_constructor_params(self) -> dict[str, Any]:
-        return {"reme": self.settings, "workspace_id": "alice"}
+        return {"database_url": self.settings, "workspace_id": "alice"}
 
     @property
     def retriever_query_example(self) -> str:
@@ -255,6 +255,27 @@ async def test_retrieves_memories_and_messages_in_turn_or_nothing_where_memory_i
     assert await ReMeRetriever(nowhere, "alice").ainvoke("Rex") == []
     with pytest.raises(DatabaseUnavailableError):
         await ReMeRetriever(nowhere, "alice", on_error="raise").ainvoke("Rex")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "right"),
+    [
+        ({"top_k": 3}, "'k'"),
+        ({"search_kwargs": {"k": 3}}, "'k'"),
+        ({"kind": "personal"}, "'kinds'"),
+        ({"user_id": "alice"}, "'workspace_id'"),
+        ({"filters": {"color": "red"}}, "there are .*metadata"),
+        ({"k": 0}, "1 or more"),
+        ({"k": "3"}, "1 or more"),
+        ({"workspace_id": ""}, "cannot name a workspace"),
+    ],
+)
+async def test_a_retriever_refuses_what_means_nothing(settings: Settings, arguments: Any, right: str) -> None:
+    with pytest.raises(InputError, match=right):
+        ReMeRetriever(settings, **arguments)
+    async with ReMeRetriever(settings, "alice") as retriever:
+        with pytest.raises(InputError, match="1 or more"):
+            await retriever.ainvoke("Rex", k=0)
 
 
 async def test_a_history_gives_back_what_was_added_and_is_remembered(settings: Settings) -> None:

@@ -124,11 +124,17 @@ async def test_what_is_no_json_is_refused_and_nothing_is_added(settings: Setting
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"), [({"session_id": " "}, "session_id names"), ({"write": "off"}, "write is")]
+    ("arguments", "told"),
+    [
+        ({"session_id": " "}, "cannot name a conversation"),
+        ({"session_id": None}, "session_id names"),
+        ({"write": "off"}, "write is"),
+        ({"thread_id": "monday"}, "'session_id'"),
+    ],
 )
 def test_what_means_nothing_is_refused(settings: Settings, arguments: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
-        ReMeChatMessageHistory(**{"session_id": "monday", "reme": settings, **arguments})
+        ReMeChatMessageHistory(**{"session_id": "monday", "database_url": settings, **arguments})
 
 
 async def test_an_erased_conversation_leaves_none_of_its_words(settings: Settings) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
+import os
 import random
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -21,9 +24,11 @@ from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp,
 from langgraph.store.memory import InMemoryStore
 from reme_langchain import ReMeStore
 
-from reme_core import Settings
+from reme_core import AsyncReMe, Settings
 from reme_core.errors import InputError
 
+OPERATIONS = int(os.environ.get("REME_TEST_OPERATIONS", "2000"))
+"""How many operations eight threads run; `REME_TEST_OPERATIONS=20000` asks for many."""
 WORDS = ["pear", "plum", "fig", "lime", "kiwi", "date"]
 
 
@@ -33,7 +38,7 @@ def embed(texts: list[str]) -> list[list[float]]:
 
 
 def _vector(text: str) -> np.ndarray:
-    seed = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+    seed = int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
     return np.random.default_rng(seed).normal(size=8)
 
 
@@ -71,13 +76,13 @@ class Oracle(InMemoryStore):
 labels = st.sampled_from(["a", "b", "bb", "ä", "c"])
 namespaces = st.lists(labels, min_size=1, max_size=3).map(tuple)
 prefixes = st.lists(labels, max_size=2).map(tuple)
-keys = st.sampled_from(["k1", "k2", "k3", "k10"])
+keys = st.sampled_from(["k1", "k2", "k\x003", "k10"])
 scalars = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-2, 12),
-    st.sampled_from([0.5, 9.0, 10.5]),
-    st.sampled_from(["9", "10", "x", ""]),
+    st.sampled_from([0.5, 9.0, 10.5, math.inf, -math.inf, 1e308]),
+    st.sampled_from(["9", "10", "x", "", "x\x00", "\x10", "half \ud83d"]),
 )
 members = st.one_of(
     scalars, st.lists(scalars, max_size=2), st.dictionaries(st.sampled_from(["p", "q"]), scalars, max_size=2)
@@ -87,7 +92,8 @@ values = st.fixed_dictionaries(
     {}, optional={"n": members, "m": members, "text": texts, "notes": st.lists(texts, max_size=2)}
 )
 orderings = st.dictionaries(
-    st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), st.one_of(st.integers(-1, 11), st.sampled_from(["9", 9.5])),
+    st.sampled_from(["$gt", "$gte", "$lt", "$lte"]),
+    st.one_of(st.integers(-1, 11), st.sampled_from(["9", 9.5, math.inf, -math.inf])),
     min_size=1, max_size=2,
 )  # fmt: skip
 operators = st.one_of(
@@ -235,8 +241,10 @@ async def test_items_expire_and_reading_keeps_them_alive(settings: Settings) -> 
 async def test_a_batch_is_written_whole_or_not_at_all(store: ReMeStore) -> None:
     with pytest.raises(InputError, match="not JSON"):
         await store.abatch([PutOp(("a",), "good", {"n": 1}), PutOp(("a",), "bad", {"n": object()})])
+    with pytest.raises(InputError, match="no text, and JSON has no other keys"):
+        await store.abatch([PutOp(("a",), "good", {"n": 1}), PutOp(("a",), "bad", {"n": {1: 2}})])
     with pytest.raises(InputError, match="nothing was written"):
-        await store.abatch([PutOp(("a",), "good", {"n": 1}), PutOp(("a",), "bad", {"n": "\x00"})])
+        await store.abatch([PutOp(("a",), "good", {"n": 1}), PutOp(("a",), "bad", {"n": 1}, ttl=1e300)])
     with pytest.raises(InputError, match="2000 bytes"):
         await store.abatch([PutOp(("a",), "good", {"n": 1}), PutOp(("a",), "k" * 3000, {"n": 1})])
     assert await store.aget(("a",), "good") is None
@@ -258,6 +266,113 @@ async def test_batches_written_at_once_do_not_deadlock(store: ReMeStore) -> None
     batches = [[PutOp(("a",), key, {"n": n}) for key in random.sample(keys, 8)] for n in range(12)]
     await asyncio.gather(*[store.abatch(batch) for batch in batches])
     assert len({item.value["n"] for item in await store.asearch(("a",))}) == 1
+
+
+def test_threads_that_read_and_write_what_expires_are_never_in_conflict(settings: Settings) -> None:
+    keys = [f"k{n}" for n in range(20)]
+
+    def work(seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(OPERATIONS // 8):
+            key = chance.choice(keys)
+            puts = [PutOp(("a",), name, {"n": seed}, ttl=5) for name in chance.sample(keys, 5)]
+            chance.choice(
+                [
+                    lambda key=key: store.get(("a",), key),
+                    lambda: store.search((), limit=50),
+                    lambda puts=puts: store.batch(puts),
+                    lambda key=key: store.put(("a",), key, {"n": seed}),
+                    lambda key=key: store.delete(("a",), key),
+                    store.sweep_ttl,
+                ]
+            )()
+
+    with ReMeStore(settings, "acme", ttl={"default_ttl": 0.002}) as store, ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(work, range(8))) == [None] * 8
+
+
+async def test_a_burst_of_reads_and_batches_is_answered_whatever_expires(settings: Settings) -> None:
+    async with ReMeStore(settings, "acme", ttl={"default_ttl": 5}) as store, AsyncReMe(settings) as reme:
+        batches = [[PutOp(("a",), f"k{n}", {"n": n}, ttl=5) for n in random.sample(range(20), 20)] for _ in range(20)]
+        await asyncio.gather(*[store.abatch(batch) for batch in batches], *[store.asearch(("a",)) for _ in range(20)])
+        # In another process the same, at the same time: it has another queue.
+        async with ReMeStore(settings, "acme", ttl={"default_ttl": 5}) as other:
+            both = [s.abatch([*batch, GetOp(("a",), "k1")]) for batch in batches for s in (store, other)]
+            assert None not in [answers[-1] for answers in await asyncio.gather(*both)]
+        assert len(await reme.items.search("acme", limit=50)) == 20
+
+
+async def test_what_is_asked_at_once_is_carried_out_at_once_and_one_bad_value_harms_nobody_else(
+    store: ReMeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    run = store._batches._run
+
+    async def count(ops: Any) -> list[Any]:
+        sizes.append(len(ops))
+        return await run(ops)
+
+    monkeypatch.setattr(store._batches, "_run", count)
+    await asyncio.gather(*[store.aput(("a",), f"k{n}", {"text": "fig"}) for n in range(500)])
+    assert sizes == [500]
+    puts = [store.aput(("a",), f"k{n}", {"n": object() if n == 77 else n}) for n in range(100)]
+    answers = await asyncio.gather(*puts, store.aget(("a",), "k0"), return_exceptions=True)
+    assert [n for n, answer in enumerate(answers) if isinstance(answer, InputError)] == [77]
+    assert {item.value.get("n") for item in await store.asearch(("a",), limit=500)} == {*range(100), None} - {77}
+
+
+async def test_one_who_gives_up_waiting_holds_up_nobody(store: ReMeStore) -> None:
+    given_up = asyncio.ensure_future(store.aput(("a",), "k", {"n": 1}))
+    others = [asyncio.ensure_future(store.aput(("a",), f"k{n}", {"n": n})) for n in range(3)]
+    await asyncio.sleep(0)
+    given_up.cancel()
+    await asyncio.gather(*others)
+    with pytest.raises(asyncio.CancelledError):
+        await given_up
+
+
+def test_it_is_made_as_langgraphs_own_stores_are(empty_database_url: str) -> None:
+    with ReMeStore.from_conn_string(empty_database_url, "acme", ttl={"default_ttl": 5}) as store:
+        store.setup()
+        store.setup()
+        store.put(("a",), "k", {"n": 1})
+
+    async def read() -> Any:
+        async with ReMeStore.from_conn_string(empty_database_url, "acme") as again:
+            await again.asetup()
+            return await again.aget(("a",), "k")
+
+    assert asyncio.run(read()).value == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"index": {**INDEX, "distance_type": "l2"}}, "index has no 'distance_type'; there are dims, embed, fields"),
+        ({"index": {**INDEX, "field": ["text"]}}, "did you mean 'fields'"),
+        ({"index": {"embed": embed}}, "'dims'"),
+        ({"index": {"dims": 8}}, "'embed'"),
+        ({"index": {**INDEX, "fields": "text"}}, "a list of paths"),
+        ({"ttl": {"default_tll": 5}}, "did you mean 'default_ttl'"),
+        ({"ttl": {"refresh_on_reads": False}}, "did you mean 'refresh_on_read'"),
+        ({"ttl": {"default_ttl": -1}}, "positive number of minutes"),
+        ({"ttl": {"sweep_interval_minutes": 0}}, "positive number of minutes"),
+        ({"ttl": {"omit_expired": False}}, "never found"),
+        ({"ttl": 5}, "ttl is a dict"),
+        ({"pool_config": {}}, "no option 'pool_config'"),
+        ({"tenant": "acme"}, "did you mean 'workspace_id'"),
+        ({"workspace_id": ""}, "cannot name a workspace"),
+    ],
+)
+def test_what_would_do_nothing_is_refused(settings: Settings, arguments: Any, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        ReMeStore(settings, **arguments)
+
+
+async def test_a_time_to_live_that_is_none_is_refused(store: ReMeStore) -> None:
+    for ttl in (0, -1, math.nan, math.inf):
+        with pytest.raises(InputError, match="minutes"):
+            await store.aput(("a",), "k", {"n": 1}, ttl=ttl)
 
 
 async def test_serves_an_agent_and_its_tools_in_both_worlds(store: ReMeStore) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import doctest
+import math
+import random
 from collections.abc import AsyncIterator
 
 import numpy as np
@@ -62,10 +65,36 @@ async def test_the_nearest_text_of_an_item_says_how_near_it_is(reme: AsyncReMe) 
 
 async def test_what_postgres_cannot_take_is_refused(reme: AsyncReMe) -> None:
     with pytest.raises(InputError, match="is not JSON"):
-        ItemWrite(("a",), "k", {"n": float("nan")})
+        ItemWrite(("a",), "k", {"n": {1, 2}})
     with pytest.raises(InputError, match="nothing was written"):
-        await reme.items.write("acme", [ItemWrite(("a",), "good", {}), ItemWrite(("a",), "bad", {"n": "\x00"})])
+        await reme.items.write("acme", [ItemWrite(("a",), "good", {}), ItemWrite(("a",), "bad", {}, ttl=1e300)])
     assert await reme.items.search("acme") == []
+
+
+async def test_whoever_reads_and_writes_at_once_is_never_in_conflict(reme: AsyncReMe) -> None:
+    names, ones = [f"k{n}" for n in range(6)], np.ones(2, np.float32)
+
+    async def work(seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(25):
+            some = chance.sample(names, chance.choice([1, 1, 4]))
+            value = chance.choice([{"n": seed}, {"n": seed}, None])
+            vectors = {"a": ones} if value else {}
+            await reme.items.write("acme", [ItemWrite(("a",), n, value, 0.002, dict(vectors)) for n in some])
+            await reme.items.refresh("acme", await reme.items.search("acme", ("a",), vector=ones))
+            if chance.random() < 0.3:
+                await reme.items.sweep("acme")
+
+    await asyncio.gather(*[work(seed) for seed in range(8)])
+
+
+async def test_a_value_comes_back_as_it_was(reme: AsyncReMe) -> None:
+    value = {"a\x00": ["\x00", "\x10", "half \ud83d", -math.inf, 4.962571576515318e16, 1e22], "n": {"x": None}}
+    await reme.items.write("acme", [ItemWrite(("a\x10",), "k\x00", value)])
+    [item] = await reme.items.search("acme", ("a\x10",), filters={"a\x00": value["a\x00"]})
+    assert (item.namespace, item.key, item.value) == (("a\x10",), "k\x00", value)
+    assert await reme.items.namespaces("acme", [NamespacePattern(("a\x10",))]) == [("a\x10",)]
+    assert await reme.items.search("acme", filters={"n": {"x": math.nan}}) == []
 
 
 async def test_a_conversation_is_read_in_order_without_what_was_erased(reme: AsyncReMe) -> None:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Never
 
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage, RemoveMessage, message_to_dict, messages_from_dict
 
 from reme_core.errors import InputError, ReMeError
-from reme_core.turn import NOTE_METADATA, OnError, ReMeLike, SpoolPlace, TurnMemory, decode_json, encode_json
+from reme_core.turn import (
+    NOTE_METADATA,
+    Client,
+    OnError,
+    ReMeLike,
+    SpoolPlace,
+    TurnMemory,
+    check_session,
+    decode_json,
+    encode_json,
+)
 from reme_core.types import Message, new_id
 from reme_langchain.convert import is_generated, to_message
 
@@ -37,38 +47,48 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
     def __init__(
         self,
         session_id: str,
-        reme: ReMeLike = None,
-        workspace_id: str = "default",
+        database_url: ReMeLike = None,
+        workspace_id: str | None = None,
         *,
+        client: Client | None = None,
         on_error: OnError = "log",
         write: Literal["background", "awaited"] = "awaited",
         patience: float = 10.0,
         spool: SpoolPlace = "file",
+        **unknown: Never,
     ) -> None:
         """Say which conversation it is.
 
         Args:
             session_id: The conversation.
-            reme: An open `AsyncReMe` or `ReMe`, settings, a database URL, or None for what the environment says.
-            workspace_id: The tenant.
+            database_url: A database URL or settings; None for what the environment says.
+            workspace_id: The tenant. Default: `default`, which all share.
+            client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             on_error: `log` begins anew where memory fails, and delivers what was added later; `raise` fails.
             write: `awaited` waits until the database has what was added; what is still on its way in the
                 `background` may be missing when the messages are asked for.
             patience: Seconds before memory counts as failed.
             spool: Where messages wait that the database has not taken yet.
+            unknown: Nothing; an option that there is not is refused with the name of the one that is meant.
 
         Raises:
-            InputError: An argument means nothing, such as a `session_id` that is empty.
+            InputError: There is no such option, or a value does not fit, such as a `session_id` that is empty.
         """
-        if not isinstance(session_id, str) or not session_id.strip():
-            raise InputError(
-                f"session_id names the conversation, as in ReMeChatMessageHistory('monday'); {session_id!r} names none"
-            )
+        if check_session(session_id) is None:
+            raise InputError("session_id names the conversation, as in ReMeChatMessageHistory('monday')")
         if write not in ("background", "awaited"):
             raise InputError(f"write is 'awaited' or 'background', not {write!r}: a history keeps what is added")
         self.session_id = session_id
         self._turn = TurnMemory(
-            reme, workspace_id, kinds=(), on_error=on_error, write=write, patience=patience, spool=spool
+            database_url,
+            workspace_id,
+            client=client,
+            kinds=(),
+            on_error=on_error,
+            write=write,
+            patience=patience,
+            spool=spool,
+            **unknown,
         )
 
     @property

@@ -7,10 +7,11 @@ longer found by its old texts, and a page of search results is a slice of all of
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Never, Self, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +35,25 @@ from langgraph.store.base import (
 from reme_core import Item as RememberedItem
 from reme_core import Items, ItemWrite, NamespacePattern
 from reme_core.errors import InputError
-from reme_core.turn import ReMeLike, TurnConnection, callers_portal, check_workspace
+from reme_core.turn import (
+    Client,
+    ReMeLike,
+    TurnConnection,
+    callers_portal,
+    check_workspace,
+    name_workspace,
+    refuse_unknown,
+)
+from reme_langchain.batches import Batches
+from reme_langchain.store_config import check_index, check_ttl
+
+
+class StoreOptions(TypedDict, total=False):
+    """What `ReMeStore` takes besides the place and the tenant."""
+
+    index: IndexConfig | None
+    ttl: TTLConfig | None
+
 
 Namespace = tuple[str, ...]
 Embedding = npt.NDArray[np.float32]
@@ -62,32 +81,63 @@ class ReMeStore(BaseStore):
 
     def __init__(
         self,
-        reme: ReMeLike = None,
-        workspace_id: str = "default",
+        database_url: ReMeLike = None,
+        workspace_id: str | None = None,
         *,
+        client: Client | None = None,
         index: IndexConfig | None = None,
         ttl: TTLConfig | None = None,
+        **unknown: Never,
     ) -> None:
         """Say where the items are.
 
         Args:
-            reme: An open `AsyncReMe` or `ReMe` (never closed here), settings, a database URL, or None for what the
-                environment says.
-            workspace_id: The tenant.
-            index: `dims`, `embed` and `fields` for search by meaning, as for any LangGraph store; `ReMeEmbeddings`
-                serves as `embed` without network and key. Without it, searches go by filter alone.
+            database_url: A database URL or settings; None for what the environment says.
+            workspace_id: The tenant. Default: `default`, which all share.
+            client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
+            index: `dims`, `embed` and `fields` for search by meaning (cosine), as for any LangGraph store. Without it,
+                searches go by filter alone.
             ttl: `default_ttl` and `refresh_on_read` for items that expire; `sweep_interval_minutes`, 5 by default, is
                 how often a write also deletes what has expired.
+            unknown: Nothing; an option that there is not is refused with the name of the one that is meant.
 
         Raises:
-            InputError: The workspace id cannot be one.
+            InputError: There is no such option, or a value does not fit.
         """
-        self.workspace_id = check_workspace(workspace_id)
-        self.index_config = index.copy() if index else None
+        refuse_unknown(unknown, "index", "ttl")
+        self.index_config = check_index(index)
         self.embeddings: Embeddings | None = ensure_embeddings(index.get("embed")) if index else None
-        self.ttl_config = ttl
-        self._connection = TurnConnection(reme)
+        self.ttl_config = check_ttl(ttl)
+        self._connection = TurnConnection(database_url, client)
+        self.workspace_id = check_workspace(name_workspace(workspace_id, self._connection.settings))
+        self._batches = Batches(self._run)
         self._next_sweep = 0.0
+
+    @classmethod
+    def from_conn_string(
+        cls, conn_string: str, workspace_id: str | None = None, **options: Unpack[StoreOptions]
+    ) -> Self:
+        """A store on the database of that URL, as LangGraph's stores are made: for `with` and for `async with`.
+
+        ```python
+        with ReMeStore.from_conn_string("postgresql://…", "acme") as store:
+            store.setup()
+        ```
+        """
+        return cls(conn_string, workspace_id, **options)
+
+    async def asetup(self) -> None:
+        """Bring the database to this version's schema, and connect. It may be called as often as one likes.
+
+        Raises:
+            DatabaseUnavailableError: There is no connection.
+            SchemaError: The role may not make the schema, or pgvector is missing.
+        """
+        await self._connection.set_up()
+
+    def setup(self) -> None:
+        """`asetup` for code that does not await."""
+        self._connection.portal.wait(self._connection.set_up())
 
     async def __aenter__(self) -> Self:
         return self
@@ -120,19 +170,22 @@ class ReMeStore(BaseStore):
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations together: reads see what was there before the batch; of several puts of a key the last counts.
 
-        All writes of a batch happen, or none.
+        All writes of a batch happen, or none. What else is asked for in this event loop at the same time runs with it.
 
         Raises:
-            InputError: A value is not JSON, or an operation does not fit; nothing was written.
+            InputError: A value is not JSON, or an operation does not fit; nothing of this batch was written.
             DatabaseUnavailableError: There is no connection.
         """
         batch = list(ops)
         for op in batch:
             if not isinstance(op, GetOp | SearchOp | ListNamespacesOp | PutOp):
                 raise InputError(f"a store has no operation {type(op).__name__}")
+        return await self._batches.ask(batch)
+
+    async def _run(self, ops: Sequence[Op]) -> list[Result]:
         items = self._connection.reme.items
-        results = await self._read(items, batch)
-        await self._write(items, batch)
+        results = await self._read(items, ops)
+        await self._write(items, ops)
         return results
 
     async def asweep_ttl(self) -> int:
@@ -154,15 +207,19 @@ class ReMeStore(BaseStore):
                 if (one := found.get((get.namespace, get.key))) is not None:
                     results[n] = Item(**_fields(one))
                     read += [one] if get.refresh_ttl else []
-        vectors = await self._embed_queries([op.query for op in ops if isinstance(op, SearchOp) and op.query])
+        searches = {n: op for n, op in enumerate(ops) if isinstance(op, SearchOp)}
+        vectors = await self._embed_queries([op.query for op in searches.values() if op.query])
+        found_by = await asyncio.gather(
+            *(self._search(items, op, vectors.get(op.query or "")) for op in searches.values())
+        )
+        for (n, search), hits in zip(searches.items(), found_by, strict=True):
+            results[n] = [SearchItem(**_fields(one), score=one.score) for one in hits]
+            read += hits if search.refresh_ttl else []
         for n, op in enumerate(ops):
-            if isinstance(op, SearchOp):
-                hits = await self._search(items, op, vectors.get(op.query or ""))
-                results[n] = [SearchItem(**_fields(one), score=one.score) for one in hits]
-                read += hits if op.refresh_ttl else []
-            elif isinstance(op, ListNamespacesOp):
+            if isinstance(op, ListNamespacesOp):
                 results[n] = await self._namespaces(items, op)
-        await items.refresh(self.workspace_id, read)
+        if any(item.expires for item in read):
+            await items.refresh(self.workspace_id, read)
         return results
 
     async def _search(self, items: Items, op: SearchOp, vector: Embedding | None) -> list[RememberedItem]:
@@ -183,7 +240,7 @@ class ReMeStore(BaseStore):
         if not puts:
             return
         if time.monotonic() >= self._next_sweep:
-            minutes = (self.ttl_config or {}).get("sweep_interval_minutes") or _SWEEP_MINUTES
+            minutes = (self.ttl_config or {}).get("sweep_interval_minutes", _SWEEP_MINUTES)
             self._next_sweep = time.monotonic() + minutes * 60
             await items.sweep(self.workspace_id)
         writes = {name: ItemWrite(*name, _value(op), op.ttl) for name, op in puts.items()}

@@ -8,6 +8,7 @@ from typing import Any
 from langchain_core.tools import BaseTool
 from pydantic import PrivateAttr
 
+from reme_core.errors import InputError
 from reme_core.turn import MemoryTools, TurnMemory, arguments_model, tool_schema
 
 
@@ -26,8 +27,14 @@ class ReMeTool(BaseTool):
             turn: The memory it works on.
             current: Gives, whenever the tool is called, the memory to work on instead: that of the run's tenant.
             options: Everything else that `BaseTool` takes.
+
+        Raises:
+            InputError: There is no such tool.
         """
-        function = getattr(MemoryTools(turn), name)
+        functions = {tool.__name__: tool for tool in MemoryTools(turn).all()}
+        if name not in functions:
+            raise InputError(f"there is no memory tool {name!r}; there are {', '.join(functions)}")
+        function = functions[name]
         super().__init__(
             name=name, description=tool_schema(function).description, args_schema=arguments_model(function), **options
         )

@@ -86,11 +86,6 @@ with given as materialized (
     using given
     where given.gone and item.workspace_id = %(workspace)s
       and item.namespace = given.namespace and item.key = given.key
-), outdated as (
-    delete from reme.item_embedding e
-    using given, reme.item item
-    where not given.gone and item.workspace_id = %(workspace)s and item.namespace = given.namespace
-      and item.key = given.key and e.workspace_id = item.workspace_id and e.place = item.place
 )
 insert into reme.item as item (workspace_id, namespace, key, namespace_place, value, ttl_minutes, expires_at)
 select %(workspace)s, given.namespace, given.key, standing.place, given.value, given.ttl,
@@ -108,17 +103,44 @@ set value = excluded.value, updated_at = excluded.updated_at, ttl_minutes = excl
     namespace_place = excluded.namespace_place
 returning item.namespace, item.key, item.place
 
+-- name: drop_vectors
+-- After the write, which holds the items: so the vectors that another writer gave them a moment ago are seen, and nobody
+-- holds vectors who waits for an item.
+delete from reme.item_embedding e
+using jsonb_to_recordset(%(items)s) as given (namespace text[], key text), reme.item item
+where item.workspace_id = %(workspace)s and item.namespace = given.namespace and item.key = given.key
+  and e.workspace_id = item.workspace_id and e.place = item.place
+  and exists (select from reme.item_embedding any_at_all where any_at_all.workspace_id = %(workspace)s)
+
 -- name: write_vectors
 insert into reme.item_embedding (workspace_id, place, path, embedding)
 select %(workspace)s, place, path, embedding
 from unnest(%(places)s::bigint[], %(paths)s::text[], %(vectors)b::vector[]) as given (place, path, embedding)
 
 -- name: refresh
-update reme.item set expires_at = now() + ttl_minutes * interval '1 minute'
-where workspace_id = %(workspace)s and place = any(%(places)s) and ttl_minutes is not null and expires_at > now()
+-- Items that somebody else holds are passed over: they get a new expiry from him, or go. So a refresh waits for nobody.
+with alive as materialized (
+    select place
+    from reme.item
+    where workspace_id = %(workspace)s and place = any(%(places)s) and ttl_minutes is not null
+    order by namespace, key
+    for update skip locked
+)
+update reme.item item set expires_at = now() + item.ttl_minutes * interval '1 minute'
+from alive
+where item.workspace_id = %(workspace)s and item.place = alive.place
 
 -- name: sweep
-with swept as (
-    delete from reme.item where workspace_id = %(workspace)s and expires_at <= now() returning 1
+with expired as materialized (
+    select place
+    from reme.item
+    where workspace_id = %(workspace)s and expires_at <= now()
+    order by namespace, key
+    for update skip locked
+), swept as (
+    delete from reme.item item
+    using expired
+    where item.workspace_id = %(workspace)s and item.place = expired.place
+    returning 1
 )
 select count(*) from swept

@@ -1,0 +1,69 @@
+"""The configurations of a `ReMeStore`, checked when it is made: what would do nothing is refused."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+from langgraph.store.base import IndexConfig, TTLConfig
+
+from reme_core.errors import InputError
+
+_INDEX: Final = ("dims", "embed", "fields")
+_TTL: Final = ("default_ttl", "refresh_on_read", "sweep_interval_minutes", "omit_expired")
+
+
+def check_index(index: IndexConfig | None) -> IndexConfig | None:
+    """A copy of what is embedded and how.
+
+    Raises:
+        InputError: It has another key, lacks one, or a value does not fit.
+    """
+    if index is None:
+        return None
+    given = _check_names("index", index, _INDEX, "; texts are compared by cosine, and exactly")
+    dims, fields = given.get("dims"), given.get("fields")
+    if not isinstance(dims, int) or isinstance(dims, bool) or dims < 1:
+        raise InputError(f"index['dims'] is how wide the model's vectors are, a positive number; not {dims!r}")
+    if given.get("embed") is None:
+        raise InputError("index['embed'] is missing: an Embeddings, a function, or a name such as 'openai:…'")
+    if fields is not None and (
+        not isinstance(fields, Sequence) or isinstance(fields, str) or not all(isinstance(one, str) for one in fields)
+    ):
+        raise InputError(f"index['fields'] is a list of paths such as ['text'], not {fields!r}")
+    return cast(IndexConfig, given)
+
+
+def check_ttl(ttl: TTLConfig | None) -> TTLConfig | None:
+    """A copy of how long items live.
+
+    Raises:
+        InputError: It has another key, or a value does not fit.
+    """
+    if ttl is None:
+        return None
+    given = _check_names("ttl", ttl, _TTL)
+    for name in ("default_ttl", "sweep_interval_minutes"):
+        minutes = given.get(name)
+        if minutes is None:
+            given.pop(name, None)
+        elif not isinstance(minutes, int | float) or not (math.isfinite(minutes) and minutes > 0):
+            raise InputError(f"ttl[{name!r}] is a positive number of minutes, not {minutes!r}")
+    if not isinstance(given.get("refresh_on_read", True), bool):
+        raise InputError(f"ttl['refresh_on_read'] is True or False, not {given['refresh_on_read']!r}")
+    if given.get("omit_expired", True) is not True:
+        raise InputError("ttl['omit_expired'] can only be True: what has expired is never found here")
+    return cast(TTLConfig, given)
+
+
+def _check_names(what: str, given: Any, known: Sequence[str], more: str = "") -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise InputError(f"{what} is a dict with {', '.join(known)}; not {given!r}")
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}{more}"
+            raise InputError(f"{what} has no {name!r}; {hint}")
+    return dict(given)
