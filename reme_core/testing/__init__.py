@@ -44,13 +44,14 @@ from reme_core.testing import (  # noqa: F401 - importing them registers their c
     tool_checks,
 )
 from reme_core.testing.checks import CHECKS, Check
-from reme_core.testing.driver import Capability, Conversation, Driver, clock
+from reme_core.testing.driver import AGENT, Capability, Conversation, Driver, clock
 from reme_core.testing.gate import Gate
 from reme_core.testing.model import COMPLETION_TOKENS, PROMPT_TOKENS, PromptMessage, Reply, ScriptedModel
 from reme_core.testing.report import Report, Result, Rule
 from reme_core.testing.stage import BrokenRuleError, Stage
 
 __all__ = [
+    "AGENT",
     "COMPLETION_TOKENS",
     "PROMPT_TOKENS",
     "BrokenRuleError",

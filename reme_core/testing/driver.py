@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from reme_core.testing.model import ScriptedModel
 
@@ -23,6 +23,12 @@ class Capability(enum.StrEnum):
     """The framework reports tokens: `Conversation.usage`."""
     EXPORT = "export"
     """Its state and events are written down as JSON: `Conversation.export`."""
+    NAMES = "names"
+    """Agents have names. Call the agent `AGENT`."""
+
+
+AGENT: Final = "watchman"
+"""The name of the driver's agent, where the framework has names for agents (`Capability.NAMES`)."""
 
 
 def clock(city: str = "here") -> str:

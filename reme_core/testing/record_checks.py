@@ -9,6 +9,7 @@ from typing import Final
 from reme_core.errors import ReMeError
 from reme_core.prompts.fence import NOTE
 from reme_core.testing.checks import FACT, QUESTION, STATEMENT, check
+from reme_core.testing.driver import AGENT, Capability
 from reme_core.testing.model import ScriptedModel
 from reme_core.testing.report import Rule
 from reme_core.testing.stage import Stage, expect
@@ -51,6 +52,29 @@ async def _what_is_said_twice_is_written_twice(stage: Stage) -> None:
     await conversation.aclose()
     said = [text for role, text in await stage.stored_messages() if role == "user"]
     expect(said == ["Yes.", "Yes."], f"the user said 'Yes.' in two turns; written was {said}")
+
+
+@check(Rule.DELTA, Capability.TOOLS)
+async def _calls_of_tools_and_their_results_are_written(stage: Stage) -> None:
+    model = ScriptedModel()
+    model.call("clock", city="Lisbon")
+    model.say("Time to eat.")
+    conversation = await stage.talk(model)
+    await conversation.say("What time is it?")
+    await conversation.aclose()
+    stored = await stage.stored()
+    seen = [(m.role, m.content, [call.name for call in m.tool_calls]) for m in stored]
+    expect(["clock"] in [calls for _, _, calls in seen], f"the agent called clock; written was {seen}")
+    expect("It is noon." in [m.content for m in stored if m.role == "tool"], f"clock has answered; written was {seen}")
+
+
+@check(Rule.SPEAKER, Capability.NAMES)
+async def _an_answer_has_its_agent_as_author(stage: Stage) -> None:
+    conversation = await stage.talk(ScriptedModel())
+    await conversation.say("Hello.")
+    await conversation.aclose()
+    said = [(m.role, m.author) for m in await stage.stored()]
+    expect(said == [("user", ""), ("assistant", AGENT)], f"{AGENT} answered a user; written as its authors was {said}")
 
 
 @check(Rule.DURABLE)

@@ -13,6 +13,7 @@ class Rule(enum.Enum):
     ASYNC_AND_SYNC = "It works in any event loop, and without one where the framework has synchronous calls."
     RECALL_ONCE = "A turn recalls once; its note is a user message or part of the system prompt, and does not pile up."
     DELTA = "Only what is new is written, once, and never a note that was injected."
+    SPEAKER = "The author of a message is the agent that said it, and its role stays."
     DURABLE = "A turn that is cancelled loses nothing that was said."
     ON_ERROR = "A memory that fails ends the turn only where that is asked for, and catches up later."
     OPTIONS = "What it cannot use is refused when the memory is made, with the name of the right option."

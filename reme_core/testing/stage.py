@@ -118,13 +118,18 @@ class Stage:
 
     async def stored_messages(self) -> list[tuple[str, str]]:
         """The role and text of each message of the workspace, in the order in which they were stored."""
+        return [(message.role, message.content) for message in await self.stored()]
+
+    async def stored(self) -> list[Message]:
+        """The messages of the workspace, in the order in which they were stored."""
         async with Engine(self.settings) as engine:
             rows = await engine.database.fetch(
                 self.workspace,
-                "select role, content from reme.message where workspace_id = %s order by document_id",
+                "select role, content, author, tool_calls from reme.message where workspace_id = %s"
+                " order by document_id",
                 [self.workspace],
             )
-        return [(role, content) for role, content in rows]
+        return [Message(role=row[0], content=row[1], author=row[2], tool_calls=row[3]) for row in rows]
 
 
 async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:

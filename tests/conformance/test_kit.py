@@ -15,6 +15,7 @@ import pytest
 from opentelemetry import trace
 
 from reme_core.testing import (
+    AGENT,
     COMPLETION_TOKENS,
     PROMPT_TOKENS,
     Capability,
@@ -27,7 +28,7 @@ from reme_core.testing import (
 )
 from reme_core.testing.model import Reply
 from reme_core.turn import TurnMemory, TurnOptions, observe_call, tool_call_result
-from reme_core.types import Message, new_id
+from reme_core.types import Message, ToolCall, new_id
 
 
 class PlainConversation(Conversation):
@@ -48,6 +49,7 @@ class PlainConversation(Conversation):
             options = options | {"spool": "memory"}
         self.turn = TurnMemory(**options)
         self.history: list[Message] = []
+        self.done: list[Message] = []
         self.tokens = (0, 0)
         self.loop = asyncio.get_running_loop()
 
@@ -60,7 +62,7 @@ class PlainConversation(Conversation):
             if self.fault != "loses what is cancelled":
                 self.turn.record_soon([question], question.message_id)
             raise
-        reply = Message(role="assistant", content=answer)
+        reply = Message(role="assistant", content=answer, author="" if self.fault == "forgets who spoke" else AGENT)
         self.history.append(reply)
         await self._record(question, reply)
         spent = self.turn.take_usage()
@@ -93,7 +95,10 @@ class PlainConversation(Conversation):
             if not reply.tool:
                 return reply.text
             assert reply.tool == "clock"
-            self.history.append(Message(role="tool", content=self._call(reply, question)))
+            asked = ToolCall(id=reply.call_id, name=reply.tool, arguments=reply.arguments)
+            self.done.append(Message(role="assistant", author=AGENT, tool_calls=[asked]))
+            self.done.append(Message(role="tool", content=self._call(reply, question), tool_call_id=asked.id))
+            self.history.append(self.done[-1])
 
     def _call(self, reply: Reply, question: Message) -> str:
         if self.fault == "hides tool calls":
@@ -106,7 +111,8 @@ class PlainConversation(Conversation):
         return told
 
     async def _record(self, question: Message, reply: Message) -> None:
-        new = [question, reply]
+        done, self.done = self.done, []
+        new = [question, *([] if self.fault == "loses tools" else done), reply]
         if self.fault == "writes everything again":
             new = [m.model_copy(update={"message_id": new_id()}) for m in self.history]
         if self.fault == "takes words for ids":
@@ -167,6 +173,8 @@ FAULTS = {
     "writes everything again": Rule.DELTA,
     "takes words for ids": Rule.DELTA,
     "writes its notes": Rule.DELTA,
+    "forgets who spoke": Rule.SPEAKER,
+    "loses tools": Rule.DELTA,
     "loses what is cancelled": Rule.DURABLE,
     "fails turns": Rule.ON_ERROR,
     "hides errors": Rule.ON_ERROR,

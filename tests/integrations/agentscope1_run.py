@@ -21,7 +21,7 @@ from agentscope.model import ChatModelBase, ChatResponse
 from agentscope.tool import Toolkit, ToolResponse
 from reme_agentscope import ReMeLongTermMemory
 
-from reme_core.testing import Capability, Conversation, Driver, ScriptedModel, clock, validate
+from reme_core.testing import AGENT, Capability, Conversation, Driver, ScriptedModel, clock, validate
 from reme_core.types import new_id
 
 
@@ -73,7 +73,7 @@ class AgentScope1Conversation(Conversation):
 class AgentScope1Driver(Driver):
     name = "AgentScope 1"
     package = "reme_agentscope"
-    capabilities = frozenset({Capability.TOOLS, Capability.EXPORT})
+    capabilities = frozenset({Capability.TOOLS, Capability.EXPORT, Capability.NAMES})
     mode = "static_control"
 
     async def start(self, model: ScriptedModel, options: dict[str, Any]) -> AgentScope1Conversation:
@@ -81,7 +81,7 @@ class AgentScope1Driver(Driver):
         toolkit = Toolkit()
         toolkit.register_tool_function(tell_time, func_name="clock")
         agent = ReActAgent(
-            "assistant",
+            AGENT,
             "You are helpful.",
             FakeModel(model),
             OpenAIChatFormatter(),

@@ -16,6 +16,7 @@ from agentscope.tool import FunctionTool, Toolkit
 from reme_agentscope import ReMeMiddleware
 
 from reme_core.testing import (
+    AGENT,
     COMPLETION_TOKENS,
     PROMPT_TOKENS,
     Capability,
@@ -91,7 +92,9 @@ class AgentScopeConversation(Conversation):
 class AgentScopeDriver(Driver):
     name = "AgentScope 2"
     package = "reme_agentscope"
-    capabilities = frozenset({Capability.STREAM, Capability.TOOLS, Capability.EXPORT, Capability.USAGE})
+    capabilities = frozenset(
+        {Capability.STREAM, Capability.TOOLS, Capability.EXPORT, Capability.USAGE, Capability.NAMES}
+    )
 
     def __init__(self, mode: str = "static_control") -> None:
         self.mode = mode
@@ -99,5 +102,5 @@ class AgentScopeDriver(Driver):
     async def start(self, model: ScriptedModel, options: dict[str, Any]) -> AgentScopeConversation:
         memory = ReMeMiddleware(**options, mode=self.mode)  # type: ignore[arg-type]
         toolkit = Toolkit(tools=[Clock(), *await memory.list_tools()])
-        agent = Agent("assistant", "You are helpful.", FakeModel(model), toolkit=toolkit, middlewares=[memory])
+        agent = Agent(AGENT, "You are helpful.", FakeModel(model), toolkit=toolkit, middlewares=[memory])
         return AgentScopeConversation(agent, memory)

@@ -24,6 +24,7 @@ from reme_autogen import ReMeAssistantAgent, ReMeMemory, ReMeModelContext
 from reme_autogen.convert import text_of
 
 from reme_core.testing import (
+    AGENT,
     COMPLETION_TOKENS,
     PROMPT_TOKENS,
     Capability,
@@ -146,7 +147,7 @@ class AutoGenDriver(Driver):
     def __init__(self, how: str) -> None:
         self.how = how
         self.name = f"AutoGen, {how}"
-        self.capabilities = {Capability.STREAM, Capability.TOOLS, Capability.EXPORT}  # type: ignore[misc,assignment]
+        self.capabilities = {Capability.STREAM, Capability.TOOLS, Capability.EXPORT, Capability.NAMES}  # type: ignore[misc,assignment]
         if how == "agent":
             self.capabilities |= {Capability.USAGE}  # type: ignore[misc]
 
@@ -156,9 +157,9 @@ class AutoGenDriver(Driver):
         common: Mapping[str, Any] = {"tools": tools, "max_tool_iterations": 3, "system_message": "You are helpful."}
         client = FakeClient(model)
         if self.how == "agent":
-            agent: AssistantAgent = ReMeAssistantAgent("assistant", client, memory=[memory], **common)
+            agent: AssistantAgent = ReMeAssistantAgent(AGENT, client, memory=[memory], **common)
         elif self.how == "memory":
-            agent = AssistantAgent("assistant", client, memory=[memory], **common)
+            agent = AssistantAgent(AGENT, client, memory=[memory], **common)
         else:
-            agent = AssistantAgent("assistant", client, model_context=ReMeModelContext(memory), **common)
+            agent = AssistantAgent(AGENT, client, model_context=ReMeModelContext(memory), **common)
         return AutoGenConversation(agent, memory)

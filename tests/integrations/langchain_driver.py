@@ -17,6 +17,7 @@ from pydantic import PrivateAttr
 from reme_langchain import ReMeMiddleware
 
 from reme_core.testing import (
+    AGENT,
     COMPLETION_TOKENS,
     PROMPT_TOKENS,
     Capability,
@@ -86,6 +87,7 @@ class LangChainConversation(Conversation):
             system_prompt="You are helpful.",
             middleware=[memory],
             checkpointer=InMemorySaver() if checkpointed else None,
+            name=AGENT,
         )
         self.thread = new_id()
         self.handler = UsageMetadataCallbackHandler()

@@ -27,6 +27,7 @@ from pydantic import PrivateAttr
 from reme_llamaindex import ReMeMemory
 
 from reme_core.testing import (
+    AGENT,
     COMPLETION_TOKENS,
     PROMPT_TOKENS,
     Capability,
@@ -106,7 +107,9 @@ class LlamaIndexConversation(Conversation):
         Settings.callback_manager = CallbackManager([self.counter])
         self.memory = memory
         self.llm = ScriptedLLM(model)
-        self.agent = FunctionAgent(llm=self.llm, tools=[FunctionTool.from_defaults(clock)], system_prompt="Be helpful.")
+        self.agent = FunctionAgent(
+            name=AGENT, llm=self.llm, tools=[FunctionTool.from_defaults(clock)], system_prompt="Be helpful."
+        )
 
     async def say(self, text: str) -> str:
         Settings.callback_manager = CallbackManager([self.counter])
