@@ -95,9 +95,9 @@ class PlainConversation(Conversation):
             if not reply.tool:
                 return reply.text
             assert reply.tool == "clock"
-            asked = ToolCall(id=reply.call_id, name=reply.tool, arguments=reply.arguments)
-            self.done.append(Message(role="assistant", author=AGENT, tool_calls=[asked]))
-            self.done.append(Message(role="tool", content=self._call(reply, question), tool_call_id=asked.id))
+            call = ToolCall(id=reply.call_id, name=reply.tool, arguments=reply.arguments)
+            self.done.append(Message(role="assistant", author=AGENT, tool_calls=[call]))
+            self.done.append(Message(role="tool", content=self._call(reply, question), tool_call_id=call.id))
             self.history.append(self.done[-1])
 
     def _call(self, reply: Reply, question: Message) -> str:
