@@ -16,6 +16,7 @@ import anyio
 import anyio.to_thread
 import psycopg
 from psycopg import AsyncConnection
+from psycopg.pq import PipelineStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from reme_core.errors import DatabaseError, InputError
@@ -277,6 +278,9 @@ class Database:
         finally:
             connection.last_used = time.monotonic()
             with anyio.CancelScope(shield=True):
+                # Whoever was cancelled within a pipeline may leave the connection in it; nobody else is to get it then.
+                if connection.info.pipeline_status != PipelineStatus.OFF:
+                    await connection.close()
                 await pool.putconn(connection)
 
     @asynccontextmanager

@@ -133,6 +133,18 @@ async def test_cancelled_calls_give_their_connection_back(settings: Settings) ->
         assert await database.fetch("w", "select 1") == [(1,)]
 
 
+async def test_a_connection_that_was_left_within_a_pipeline_reaches_nobody_else(settings: Settings) -> None:
+    async with await Database.open(settings.model_copy(update={"pool_size": 1})) as database:
+        with pytest.raises(asyncio.CancelledError):
+            async with database.transaction("w") as connection:
+                # Of some thousand calls that are cancelled within a pipeline, one does not get out of it.
+                await connection.pipeline().__aenter__()
+                raise asyncio.CancelledError
+        for _ in range(2):
+            async with database.transaction("w") as connection:
+                await connection.execute("select 1")
+
+
 async def test_a_pool_that_stays_busy_says_so(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reme_core.postgres.database._POOL_SECONDS", 0.2)
     async with await Database.open(settings.model_copy(update={"pool_size": 1})) as database:
