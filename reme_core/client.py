@@ -20,6 +20,7 @@ from reme_core.engine import Engine, settings_with
 from reme_core.episodes.api import Episodes
 from reme_core.errors import ReMeError
 from reme_core.jobs.queue import Background
+from reme_core.models.agent_chat import AgentChat
 from reme_core.settings import Settings
 from reme_core.store.items import Items
 from reme_core.store.memories import Memories
@@ -204,15 +205,16 @@ class AsyncReMe(Facade):
         settings: What it was opened with.
     """
 
-    def __init__(self, settings: Settings | None = None, **overrides: Any) -> None:
+    def __init__(self, settings: Settings | None = None, *, chat: AgentChat | None = None, **overrides: Any) -> None:
         """Say what to open.
 
         Args:
             settings: Everything that can be set; default is `Settings.load()`, which reads the environment. With
                 nothing set, the embedded Postgres and the offline embedding model serve.
+            chat: The model of an agent, in place of the settings' `llm.default`.
             overrides: Single settings, such as `database_url="postgresql://…"` or `data_dir=path`.
         """
-        self._connect(Connection(settings_with(settings, overrides)))
+        self._connect(Connection(settings_with(settings, overrides), lambda settings: Engine(settings, chat=chat)))
 
     @classmethod
     def share(cls, other: Facade) -> Self:

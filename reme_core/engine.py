@@ -19,6 +19,7 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.execute import Flows, Response
 from reme_core.jobs.queue import Background
 from reme_core.models import ChatModel, Reranker
+from reme_core.models.agent_chat import AgentChat
 from reme_core.models.registry import chat_models, embedder, reranker
 from reme_core.personal.profile import Profile, get_profile
 from reme_core.postgres.database import Database
@@ -66,12 +67,13 @@ class Engine:
         reranker: The reranker, or None.
     """
 
-    def __init__(self, settings: Settings | None = None, **overrides: Any) -> None:
+    def __init__(self, settings: Settings | None = None, *, chat: AgentChat | None = None, **overrides: Any) -> None:
         """Say what to open.
 
         Args:
             settings: Everything that can be set; default is `Settings.load()`, which reads the environment. With
                 nothing set, the embedded Postgres and the offline embedding model serve.
+            chat: The model of an agent, in place of the settings' `llm.default`.
             overrides: Single settings, such as `database_url="postgresql://…"` or `data_dir=path`.
         """
         self.settings = settings_with(settings, overrides)
@@ -83,6 +85,7 @@ class Engine:
         self.flows: Flows
         self.chat: ChatModel | None = None
         self.reranker: Reranker | None = None
+        self._agent_chat = chat
         self._database: Database | None = None
 
     async def open(self) -> Self:
@@ -104,6 +107,9 @@ class Engine:
                 database, self.settings, embedder(self.settings, on_call=noted), on_call=noted
             )
             self._chats = chat_models(self.settings, on_call=noted)
+            if self._agent_chat is not None:
+                self._agent_chat.on_call = noted
+                self._chats["default"] = self._agent_chat
             self.chat = self._chats.get("default")
             self.reranker = reranker(self.settings, on_call=noted)
             self._indexing = Indexing(database, self._workspace_models, self.settings.recall)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, ClassVar, Final, Literal, cast
 
 import openai
 from openai.types.chat import ChatCompletion, ChatCompletionMessage, ChatCompletionMessageParam
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from reme_core.errors import ModelAnswerError
 from reme_core.models.base import Answer, Completion, OnCall, Tool, Usage, report_call
 from reme_core.models.endpoint import Endpoint
+from reme_core.models.json_in_words import MAX_ECHO, instruction, read_answer, with_instruction
 from reme_core.models.thinking import ThinkingFilter
-from reme_core.text.answers import parse_json, strip_thinking
+from reme_core.text.answers import strip_thinking
 from reme_core.types import Message, ToolCall
 
 JsonMode = Literal["json_schema", "json_object", "plain"]
 
 _MODES: Final[tuple[JsonMode, ...]] = ("json_schema", "json_object", "plain")
-_MAX_ECHO: Final = 4_000
-"""How much of an unusable answer the model is shown when it is asked to correct it, in characters."""
-
 Wire = dict[str, Any]
 """A part of a request as the endpoint reads it."""
 
@@ -111,8 +108,8 @@ class OpenAIChat:
         try:
             return await self._answer_once(wire, schema, options, purpose)
         except ModelAnswerError as unusable:
-            echo: Wire = {"role": "assistant", "content": unusable.raw[:_MAX_ECHO] or "(no answer)"}
-            request = f"That answer cannot be used: {unusable}\n\n{_instruction(schema)}"
+            echo: Wire = {"role": "assistant", "content": unusable.raw[:MAX_ECHO] or "(no answer)"}
+            request = f"That answer cannot be used: {unusable}\n\n{instruction(schema)}"
             return await self._answer_once(
                 [*wire, echo, {"role": "user", "content": request}], schema, options, purpose
             )
@@ -175,14 +172,14 @@ class OpenAIChat:
         with report_call(self._on_call, self.provider, self._model, purpose) as usage:
             async with self._endpoint.session(self._model) as client:
                 answer = await self._request_json(client, wire, schema, options)
-            return _validate(self._read_message(answer, usage).content or "", schema)
+            return read_answer(self._read_message(answer, usage).content or "", schema)
 
     async def _request_json(
         self, client: openai.AsyncOpenAI, wire: list[Wire], schema: type[BaseModel], options: Wire
     ) -> ChatCompletion:
         refusal: openai.APIStatusError | None = None
         for mode in _MODES[_MODES.index(self._json_mode) :]:
-            messages = wire if mode == "json_schema" else _with_instruction(wire, schema)
+            messages = wire if mode == "json_schema" else with_instruction(wire, schema)
             try:
                 answer = await self._create(client, messages, {**options, **_response_format(mode, schema)})
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
@@ -253,36 +250,3 @@ def _response_format(mode: JsonMode, schema: type[BaseModel]) -> Wire:
     # Not strict: the strict form allows neither optional fields nor free mappings, and the answer is validated anyway.
     form = {"name": schema.__name__, "schema": schema.model_json_schema(), "strict": False}
     return {"response_format": {"type": "json_schema", "json_schema": form}}
-
-
-def _instruction(schema: type[BaseModel]) -> str:
-    text = json.dumps(schema.model_json_schema(), ensure_ascii=False)
-    return f"Answer with JSON alone, no other text, in the form of this JSON schema:\n{text}"
-
-
-def _with_instruction(wire: list[Wire], schema: type[BaseModel]) -> list[Wire]:
-    """The conversation with the schema added to its end in words, for servers that cannot take it as a field."""
-    # Added to the user's last message, since some chat templates refuse two user messages in a row.
-    if wire and wire[-1].get("role") == "user" and isinstance(wire[-1].get("content"), str):
-        return [*wire[:-1], {**wire[-1], "content": f"{wire[-1]['content']}\n\n{_instruction(schema)}"}]
-    return [*wire, {"role": "user", "content": _instruction(schema)}]
-
-
-def _validate(text: str, schema: type[Answer]) -> Answer:
-    value = parse_json(text)
-    if isinstance(value, list) and (name := _sole_list_field(schema)):
-        # Models often leave out an object that contains nothing but one list.
-        value = {name: value}
-    try:
-        return schema.model_validate(value)
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, problem['loc'])) or 'answer'}: {problem['msg']}" for problem in error.errors()[:10]
-        )
-        raise ModelAnswerError(f"the model's answer does not fit {schema.__name__}: {problems}", raw=text) from None
-
-
-def _sole_list_field(schema: type[BaseModel]) -> str | None:
-    fields = schema.model_json_schema().get("properties", {})
-    lists = [name for name, form in fields.items() if form.get("type") == "array"]
-    return lists[0] if len(lists) == 1 else None

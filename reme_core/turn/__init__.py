@@ -6,6 +6,8 @@ framework hands it into `reme_core.types`, and shows the model the note that it 
 
 from reme_core._portal import callers_portal
 from reme_core.ids import ConversationIds, stable_id, with_recorded_ids
+from reme_core.models.agent_chat import AgentChat
+from reme_core.models.base import Completion
 from reme_core.postgres.database import check_workspace
 from reme_core.postgres.errors import without_password
 from reme_core.prompts.note_text import as_text
@@ -38,7 +40,9 @@ __all__ = [
     "NOTE_METADATA",
     "OWN_TOOLS",
     "TOOLS_HINT",
+    "AgentChat",
     "Client",
+    "Completion",
     "ConversationIds",
     "Counts",
     "MemoryTool",

@@ -16,6 +16,7 @@ from reme_core.client import AsyncReMe
 from reme_core.engine import Engine
 from reme_core.errors import InputError
 from reme_core.models import ModelCall
+from reme_core.models.agent_chat import AgentChat
 from reme_core.postgres.errors import normalise_url
 from reme_core.postgres.migrate import upgrade
 from reme_core.settings import Settings
@@ -36,6 +37,7 @@ class TurnConnection:
         database_url: ReMeLike,
         client: Client | None = None,
         *,
+        chat: AgentChat | None = None,
         on_call: Callable[[str, ModelCall], None] | None = None,
     ) -> None:
         """Say where memory is.
@@ -43,10 +45,11 @@ class TurnConnection:
         Args:
             database_url: What to open, or an open memory.
             client: An open memory, whose engine is used and never closed here.
+            chat: The model of the agent, which then reads for its memory.
             on_call: Told of every model call that memory makes, with the workspace it is made for.
 
         Raises:
-            InputError: It is none of these, or both are given.
+            InputError: It is none of these, both are given, or a model for a memory that is open.
 
         Attributes:
             reme: The memory, for any event loop.
@@ -57,7 +60,10 @@ class TurnConnection:
             raise InputError("give database_url, or client for a memory that is open; not both")
         reme = database_url if client is None else client
         self._is_own = not isinstance(reme, AsyncReMe | ReMe)
-        self.reme = AsyncReMe.share(reme) if isinstance(reme, ReMe) else _async_reme(reme)
+        if chat is not None and not self._is_own:
+            raise InputError("an open memory has the chat model that it was opened with; leave chat_model out")
+        self._chat = chat
+        self.reme = AsyncReMe.share(reme) if isinstance(reme, ReMe) else _async_reme(reme, chat)
         # Weakly: the engine outlives whoever forgets to close it, and would keep him alive.
         self._on_call = weakref.WeakMethod(on_call) if on_call is not None else None
         self._engine: Engine | None = None
@@ -115,14 +121,14 @@ class TurnConnection:
         self._engine = None
         if self._is_own:
             await self.reme.aclose()
-            self.reme = AsyncReMe(self.settings)
+            self.reme = AsyncReMe(self.settings, chat=self._chat)
 
 
-def _async_reme(reme: AsyncReMe | Settings | SecretStr | str | None) -> AsyncReMe:
+def _async_reme(reme: AsyncReMe | Settings | SecretStr | str | None, chat: AgentChat | None) -> AsyncReMe:
     if isinstance(reme, AsyncReMe):
         return reme
     if reme is None or isinstance(reme, Settings):
-        return AsyncReMe(reme)
+        return AsyncReMe(reme, chat=chat)
     if isinstance(reme, str | SecretStr):
         url = reme if isinstance(reme, SecretStr) else SecretStr(reme)
         try:
@@ -130,5 +136,5 @@ def _async_reme(reme: AsyncReMe | Settings | SecretStr | str | None) -> AsyncReM
         except ProgrammingError:
             # Not shown: it may hold a password. Often it is a workspace in the wrong place.
             raise InputError("database_url is no postgresql://…; a workspace is named by workspace_id=…") from None
-        return AsyncReMe(database_url=url)
+        return AsyncReMe(chat=chat, database_url=url)
     raise InputError(f"database_url is a URL, settings or an open AsyncReMe or ReMe, not {type(reme).__name__}")

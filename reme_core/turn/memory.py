@@ -29,6 +29,7 @@ from reme_core._portal import callers_portal
 from reme_core.client import AsyncReMe
 from reme_core.errors import DatabaseUnavailableError, InputError, ReMeError
 from reme_core.models import ModelCall
+from reme_core.models.agent_chat import AgentChat
 from reme_core.postgres.database import check_workspace
 from reme_core.prompts.fence import NOTE_METADATA, is_note
 from reme_core.prompts.note import Note
@@ -69,6 +70,7 @@ class TurnMemory:
         workspace_id: str | None = None,
         *,
         client: Client | None = None,
+        chat: AgentChat | None = None,
         kinds: Sequence[str] = ("personal", "conversation"),
         top_k: int = 5,
         filters: Mapping[str, Any] | None = None,
@@ -85,6 +87,7 @@ class TurnMemory:
             database_url: A database URL or settings; None for what the environment says.
             workspace_id: The tenant. Nothing of another one is ever recalled. Default: `default`, which all share.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
+            chat: The model of the agent, which then reads conversations for its memory.
             kinds: What to recall: `personal`, `task`, `tool`, `conversation` (what was said, word for word), or single
                 kinds. Without any, only standing memories are given. With `tool`, the calls of tools that the framework
                 runs are recorded as well.
@@ -105,7 +108,8 @@ class TurnMemory:
             ConfigurationError: The settings want a workspace, and none was given.
         """
         refuse_unknown(unknown)
-        self._connection = TurnConnection(database_url, client, on_call=self._add_usage)
+        self._connection = TurnConnection(database_url, client, chat=chat, on_call=self._add_usage)
+        self._chat = chat
         self.workspace_id = check_workspace(name_workspace(workspace_id, self.settings))
         self.kinds = spell_out(kinds)
         numbers = {"top_k": top_k, "token_budget": token_budget, "patience": patience}
@@ -197,6 +201,7 @@ class TurnMemory:
         Raises:
             ReMeError: Memory failed, and errors are raised.
         """
+        self._lend_loop()
         messages = [Message(content=prompt)] if isinstance(prompt, str) else list(prompt)
         said = [m for m in messages if m.role == "user" and m.content.strip() and not is_note(m)]
         question = said[-1] if said else None
@@ -237,7 +242,12 @@ class TurnMemory:
         """
         return await self._hand_over(messages, "")
 
+    def _lend_loop(self) -> None:
+        if self._chat is not None:
+            self._chat.use_running_loop()
+
     async def _hand_over(self, new: Sequence[Message], turn_id: str) -> int:
+        self._lend_loop()
         if not new:
             return 0
         self._outbox.put(self._entry(new))  # before the first await: a caller may be cancelled there

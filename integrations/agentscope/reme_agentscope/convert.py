@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentscope.message import Msg, TextBlock, ToolCallBlock, ToolResultBlock, ToolResultState
+from agentscope.model import ChatModelBase, ChatResponse
 
-from reme_core.turn import plain_json
+from reme_core.turn import AgentChat, Completion, plain_json
 from reme_core.types import Message, ToolCall
 
 
@@ -58,6 +59,24 @@ def _part(msg: Msg, message_id: str, **said: Any) -> Message:
         metadata=plain_json(msg.metadata),
         **said,
     )
+
+
+def as_chat(model: ChatModelBase) -> AgentChat:
+    """The agent's model as one that reads for its memory."""
+
+    async def answer(messages: list[Message]) -> Completion:
+        asked = [
+            Msg.model_validate({"name": said.role, "role": said.role, "content": [TextBlock(text=said.content)]})
+            for said in messages
+        ]
+        given = await model(asked)
+        pieces = [given] if isinstance(given, ChatResponse) else [piece async for piece in given]
+        response = pieces[-1]  # which is the whole, where the model streams
+        used = response.usage
+        tokens = (used.input_tokens, used.output_tokens) if used else (0, 0)
+        return Completion(text_of(response.content), "", [], *tokens)
+
+    return AgentChat(model.model, answer)
 
 
 def with_note(messages: Sequence[Msg], note: str) -> list[Msg]:

@@ -8,10 +8,11 @@ from typing import Any, Final, Literal, Self, Unpack
 from agentscope.agent import Agent
 from agentscope.message import Msg, ToolResultState, Usage
 from agentscope.middleware import MiddlewareBase
+from agentscope.model import ChatModelBase
 from agentscope.tool import ToolBase, ToolResponse
 from agentscope.types import ReplyFinishedReason
 
-from reme_agentscope.convert import from_msg, from_reply, text_of, with_note
+from reme_agentscope.convert import as_chat, from_msg, from_reply, text_of, with_note
 from reme_agentscope.tools import ReMeTool
 from reme_core.errors import InputError
 from reme_core.turn import (
@@ -56,6 +57,7 @@ class ReMeMiddleware(MiddlewareBase):
         client: Client | None = None,
         session_id: str | None = None,
         mode: Mode = "static_control",
+        chat_model: ChatModelBase | None = None,
         **options: Unpack[TurnOptions],
     ) -> None:
         """Say whose memory it is.
@@ -67,6 +69,8 @@ class ReMeMiddleware(MiddlewareBase):
             session_id: Names the conversation of all agents with this middleware. Default: each one's own
                 (`agent.state.session_id`).
             mode: Who uses memory: the middleware, the agent by tools, or both.
+            chat_model: A model that reads conversations for memory, such as the agent's own. Default: what the settings
+                name; without one, what people said is kept word for word.
             options: How a reply uses memory.
 
         Raises:
@@ -76,7 +80,8 @@ class ReMeMiddleware(MiddlewareBase):
             raise InputError(f"mode is 'static_control', 'agent_control' or 'both', not {mode!r}")
         self.mode = mode
         self.session_id = check_session(session_id)
-        self.turn = TurnMemory(database_url, workspace_id, client=client, **options)
+        chat = as_chat(chat_model) if chat_model is not None else None
+        self.turn = TurnMemory(database_url, workspace_id, client=client, chat=chat, **options)
 
     async def __aenter__(self) -> Self:
         return self

@@ -16,13 +16,15 @@ from autogen_core import FunctionCall, Image
 from autogen_core.memory import MemoryContent, MemoryMimeType
 from autogen_core.models import (
     AssistantMessage,
+    ChatCompletionClient,
     FunctionExecutionResult,
     FunctionExecutionResultMessage,
     LLMMessage,
+    SystemMessage,
     UserMessage,
 )
 
-from reme_core.turn import plain_json
+from reme_core.turn import AgentChat, Completion, plain_json
 from reme_core.types import Hit, Memory, Message, ToolCall
 
 NOTE_SOURCE = "reme_memory_note"
@@ -105,6 +107,25 @@ def to_content(memory: Memory, score: float | None = None) -> MemoryContent:
 def hit_content(hit: Hit) -> MemoryContent:
     """A recalled memory, with the score it was recalled with."""
     return to_content(hit.memory, hit.parts.final)
+
+
+def as_chat(client: ChatCompletionClient) -> AgentChat:
+    """The agent's model as one that reads for its memory."""
+
+    async def answer(messages: list[Message]) -> Completion:
+        result = await client.create([_to_model(message) for message in messages])
+        used = result.usage
+        return Completion(str(result.content), "", [], used.prompt_tokens, used.completion_tokens)
+
+    return AgentChat(type(client).__name__, answer)
+
+
+def _to_model(message: Message) -> LLMMessage:
+    if message.role == "system":
+        return SystemMessage(content=message.content)
+    if message.role == "assistant":
+        return AssistantMessage(content=message.content, source="assistant")
+    return UserMessage(content=message.content, source="user")
 
 
 def _object_in(text: str) -> dict[str, Any] | str:

@@ -8,12 +8,13 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
 
-from autogen_core import CancellationToken, Component
+from autogen_core import CancellationToken, Component, ComponentModel
 from autogen_core.memory import Memory, MemoryContent, MemoryMimeType, MemoryQueryResult, UpdateContextResult
 from autogen_core.model_context import ChatCompletionContext
+from autogen_core.models import ChatCompletionClient
 from pydantic import BaseModel, SecretStr
 
-from reme_autogen.convert import MIME_TYPE, hit_content, to_content
+from reme_autogen.convert import MIME_TYPE, as_chat, hit_content, to_content
 from reme_autogen.recorder import Contexts, replace_note, visible_messages, watch
 from reme_core.errors import ConfigurationError, InputError
 from reme_core.settings import Settings
@@ -42,6 +43,7 @@ class ReMeMemoryConfig(BaseModel):
     data_dir: Path | None = None
     options: TurnOptions = {}
     session_id: str | None = None
+    chat_model: ComponentModel | None = None
 
 
 class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
@@ -67,6 +69,7 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
         *,
         client: Client | None = None,
         session_id: str | None = None,
+        chat_model: ChatCompletionClient | None = None,
         **options: Unpack[TurnOptions],
     ) -> None:
         """Say whose memory it is.
@@ -77,9 +80,13 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             session_id: Names the conversation of all agents with this memory, so that one that is restored in another
                 process is continued and not recorded again. Default: one for each team, or each agent outside of one.
+            chat_model: A model that reads conversations for memory, such as the agent's own. Default: what the settings
+                name; without one, what people said is kept word for word.
             options: How a turn uses memory.
         """
-        self._turn = TurnMemory(database_url, workspace_id, client=client, **options)
+        chat = as_chat(chat_model) if chat_model is not None else None
+        self._turn = TurnMemory(database_url, workspace_id, client=client, chat=chat, **options)
+        self._chat_model = chat_model
         self._options = options
         self._settings = self._turn.settings
         self._session_id = check_session(session_id)
@@ -171,11 +178,19 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
             data_dir=self._settings.data_dir if self._settings.database_url is None else None,
             options=self._options,
             session_id=self._session_id,
+            chat_model=self._chat_model.dump_component() if self._chat_model is not None else None,
         )
 
     @classmethod
     def _from_config(cls, config: ReMeMemoryConfig) -> Self:
-        return cls(_settings_of(config), config.workspace_id, session_id=config.session_id, **config.options)
+        model = ChatCompletionClient.load_component(config.chat_model) if config.chat_model is not None else None
+        return cls(
+            _settings_of(config),
+            config.workspace_id,
+            session_id=config.session_id,
+            chat_model=model,
+            **config.options,
+        )
 
 
 def note_contents(note: Note) -> list[MemoryContent]:

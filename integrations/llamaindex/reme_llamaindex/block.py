@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from llama_index.core.llms import ChatMessage
+from llama_index.core.llms import LLM, ChatMessage
 from llama_index.core.memory import BaseMemoryBlock
 from pydantic import PrivateAttr
 
@@ -23,6 +23,7 @@ class BlockOptions(TurnOptions, total=False):
     description: str
     priority: int
     accept_short_term_memory: bool
+    chat_model: LLM
 
 
 class ReMeMemoryBlock(LongTermMemory, BaseMemoryBlock[str]):

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llama_index.core.base.llms.types import ToolCallBlock
-from llama_index.core.llms import ChatMessage, MessageRole
+from llama_index.core.callbacks.token_counting import get_tokens_from_response
+from llama_index.core.llms import LLM, ChatMessage, MessageRole
 
-from reme_core.turn import plain_json
+from reme_core.turn import AgentChat, Completion, plain_json
 from reme_core.types import Message, ToolCall, new_id
 
 _ROLES: dict[MessageRole, str] = {
@@ -53,6 +54,18 @@ def _thoughts_and_answer(content: str) -> tuple[str, str]:
     """What a ReAct agent thought and did, and its answer, all of which it puts into one message."""
     found = _REACT.fullmatch(content)
     return (found["thoughts"], found["answer"].strip()) if found else ("", content)
+
+
+def as_chat(llm: LLM) -> AgentChat:
+    """The agent's model as one that reads for its memory."""
+
+    async def answer(messages: list[Message]) -> Completion:
+        asked = [ChatMessage(role=message.role, content=message.content) for message in messages]
+        response = await llm.achat(asked)
+        prompt_tokens, completion_tokens = get_tokens_from_response(response)
+        return Completion(response.message.content or "", "", [], prompt_tokens, completion_tokens)
+
+    return AgentChat(llm.metadata.model_name, answer)
 
 
 def _calls(message: ChatMessage) -> list[ToolCall]:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final, Self
 
+from llama_index.core.llms import LLM
 from llama_index.core.tools import BaseTool
 from pydantic import BaseModel, Field, PrivateAttr, SecretStr
 
 from reme_core.settings import Settings
 from reme_core.turn import Client, ReMeLike, TurnMemory, TurnOptions, refuse_unknown, without_password
+from reme_llamaindex.convert import as_chat
 from reme_llamaindex.tool_events import listen_to_tools
 from reme_llamaindex.tools import memory_tools
 
@@ -39,6 +41,7 @@ class LongTermMemory(BaseModel):
         workspace_id: str | None = None,
         *,
         client: Client | None = None,
+        chat_model: LLM | None = None,
         **options: Any,
     ) -> None:
         """Say whose memory it is.
@@ -47,6 +50,8 @@ class LongTermMemory(BaseModel):
             database_url: A database URL or settings; None for what the environment says.
             workspace_id: The tenant. Default: `default`, which all share.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
+            chat_model: A model that reads conversations for memory, such as the agent's own. Default: what the settings
+                name; without one, what people said is kept word for word. A copy of the memory has it not.
             options: What `TurnOptions` names, everything that LlamaIndex's own class takes, and, where this is made
                 again from what was written down, its fields.
 
@@ -59,7 +64,8 @@ class LongTermMemory(BaseModel):
         refuse_unknown(options.keys() - type(self).model_fields.keys() - {"class_name"}, *_own_names(type(self)))
         if database_url is client is None and written:
             database_url = _settings(written.get("database"), written.get("data_dir"))
-        turn = TurnMemory(database_url, workspace_id, client=client, **given)
+        chat = as_chat(chat_model) if chat_model is not None else None
+        turn = TurnMemory(database_url, workspace_id, client=client, chat=chat, **given)
         super().__init__(
             workspace_id=turn.workspace_id,
             options=given,

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Self, Unpack
 
-from llama_index.core.llms import ChatMessage, TextBlock
+from llama_index.core.llms import LLM, ChatMessage, TextBlock
 from llama_index.core.memory import BaseMemoryBlock, InsertMethod, Memory
 from llama_index.core.prompts import RichPromptTemplate
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
@@ -51,6 +51,7 @@ class MemoryOptions(TurnOptions, total=False):
     chat_store: AsyncDBChatStore
     """Another name of `sql_store`, as `Memory.from_defaults` has it."""
     session_id: str | None
+    chat_model: LLM
 
 
 class _ConversationState(BaseModel):

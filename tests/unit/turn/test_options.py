@@ -16,7 +16,7 @@ from reme_core.turn import OWN_TOOLS, MemoryTools, TurnMemory, TurnOptions, chec
 def test_they_have_the_names_and_types_of_the_parameters() -> None:
     parameters = inspect.signature(TurnMemory.__init__).parameters.values()
     hints = get_type_hints(TurnMemory.__init__)
-    own = {p.name: hints[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "client"}
+    own = {p.name: hints[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in ("client", "chat")}
     wanted = get_type_hints(TurnOptions)
     assert wanted == own | {"filters": wanted["filters"]}  # None is no filter, and needs not be said
 

@@ -1,0 +1,124 @@
+"""The model of an agent framework as a chat model: the agent's model reads for its memory.
+
+A framework's model belongs to the event loop of its application, to which its connections are bound. So it is asked
+there, in the loop from which the memory was used last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, ClassVar, Final
+
+from reme_core.errors import ModelAnswerError, ModelError, ModelUnavailableError
+from reme_core.models.base import Answer, Completion, OnCall, Tool, Usage, report_call
+from reme_core.models.json_in_words import MAX_ECHO, Wire, instruction, read_answer, with_instruction
+from reme_core.text.answers import strip_thinking
+from reme_core.types import Message
+
+Answering = Callable[[list[Message]], Awaitable[Completion]]
+"""Asks a framework's model: messages of the system, users and assistants go in, its text and tokens come out."""
+
+_PATIENCE: Final = 300.0  # seconds for one answer; a loop that is stopped gives none
+
+
+class AgentChat:
+    """A chat model that answers in text and JSON, by the model of an agent.
+
+    Attributes:
+        on_call: Receives every call.
+    """
+
+    provider: ClassVar[str] = "agent"
+
+    def __init__(self, name: str, answer: Answering) -> None:
+        """Name a model, and say how it is asked."""
+        self._name = name
+        self._answer = answer
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.on_call: OnCall | None = None
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._name
+
+    def use_running_loop(self) -> None:
+        """Ask the model in the event loop that runs here, from now on."""
+        self._loop = asyncio.get_running_loop()
+
+    async def complete(
+        self,
+        messages: Sequence[Message | dict[str, Any]],
+        *,
+        tools: Sequence[Tool] = (),
+        temperature: float | None = None,
+        purpose: str = "",
+    ) -> Completion:
+        """Answer in text; see `ChatModel.complete`. The temperature is the application's."""
+        if tools:
+            raise ModelError(f"{self._name}, the model of an agent, calls no tools here; set llm.default for that")
+        with report_call(self.on_call, self.provider, self._name, purpose) as usage:
+            return await self._ask(_to_wire(messages), usage)
+
+    async def complete_as(
+        self,
+        messages: Sequence[Message | dict[str, Any]],
+        schema: type[Answer],
+        *,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        purpose: str = "",
+    ) -> Answer:
+        """Answer in JSON that fits `schema`; see `ChatModel.complete_as`. It is asked in words, and corrected once."""
+        wire = with_instruction(_to_wire(messages), schema)
+        try:
+            return await self._answer_once(wire, schema, purpose)
+        except ModelAnswerError as unusable:
+            request = f"That answer cannot be used: {unusable}\n\n{instruction(schema)}"
+            echo = {"role": "assistant", "content": unusable.raw[:MAX_ECHO] or "(no answer)"}
+            return await self._answer_once([*wire, echo, {"role": "user", "content": request}], schema, purpose)
+
+    async def stream(
+        self,
+        messages: Sequence[Message | dict[str, Any]],
+        *,
+        temperature: float | None = None,
+        purpose: str = "",
+    ) -> AsyncIterator[str]:
+        """Answer in one piece; see `ChatModel.stream`."""
+        yield (await self.complete(messages, temperature=temperature, purpose=purpose)).text
+
+    async def aclose(self) -> None:
+        """Nothing: the model is the application's."""
+
+    async def _answer_once(self, wire: list[Wire], schema: type[Answer], purpose: str) -> Answer:
+        with report_call(self.on_call, self.provider, self._name, purpose) as usage:
+            return read_answer((await self._ask(wire, usage)).text, schema)
+
+    async def _ask(self, wire: list[Wire], usage: Usage) -> Completion:
+        if self._loop is None or not self._loop.is_running():
+            raise ModelUnavailableError(f"{self._name} cannot be asked: the event loop of its agent does not run")
+        asked = [Message(role=message["role"], content=message["content"]) for message in wire]
+        future = asyncio.run_coroutine_threadsafe(self._collect(asked), self._loop)
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                answer = await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise ModelUnavailableError(f"{self._name} did not answer: the event loop of its agent has ended") from None
+        except ModelError:
+            raise
+        except Exception as error:  # each framework has its own
+            raise ModelUnavailableError(f"{self._name}, the model of the agent, failed: {error!r}") from error
+        usage.prompt_tokens, usage.completion_tokens = answer.prompt_tokens, answer.completion_tokens
+        return Completion(strip_thinking(answer.text), answer.reasoning)
+
+    async def _collect(self, messages: list[Message]) -> Completion:
+        return await self._answer(messages)
+
+
+def _to_wire(messages: Sequence[Message | dict[str, Any]]) -> list[Wire]:
+    return [m if isinstance(m, dict) else {"role": m.role, "content": m.content} for m in messages]

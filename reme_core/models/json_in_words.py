@@ -1,0 +1,56 @@
+"""Answers in JSON from models that are asked for it in words: the request, and how the answer is read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from reme_core.errors import ModelAnswerError
+from reme_core.models.base import Answer
+from reme_core.text.answers import parse_json
+
+MAX_ECHO: Final = 4_000
+"""How much of an unusable answer the model is shown when it is asked to correct it, in characters."""
+
+Wire = dict[str, Any]
+
+
+def instruction(schema: type[BaseModel]) -> str:
+    """The request for an answer that fits `schema`."""
+    text = json.dumps(schema.model_json_schema(), ensure_ascii=False)
+    return f"Answer with JSON alone, no other text, in the form of this JSON schema:\n{text}"
+
+
+def with_instruction(wire: list[Wire], schema: type[BaseModel]) -> list[Wire]:
+    """The conversation with the schema added to its end in words, for servers that cannot take it as a field."""
+    # Added to the user's last message, since some chat templates refuse two user messages in a row.
+    if wire and wire[-1].get("role") == "user" and isinstance(wire[-1].get("content"), str):
+        return [*wire[:-1], {**wire[-1], "content": f"{wire[-1]['content']}\n\n{instruction(schema)}"}]
+    return [*wire, {"role": "user", "content": instruction(schema)}]
+
+
+def read_answer(text: str, schema: type[Answer]) -> Answer:
+    """The answer in a text.
+
+    Raises:
+        ModelAnswerError: There is no JSON in it, or none that fits.
+    """
+    value = parse_json(text)
+    if isinstance(value, list) and (name := _sole_list_field(schema)):
+        # Models often leave out an object that contains nothing but one list.
+        value = {name: value}
+    try:
+        return schema.model_validate(value)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, problem['loc'])) or 'answer'}: {problem['msg']}" for problem in error.errors()[:10]
+        )
+        raise ModelAnswerError(f"the model's answer does not fit {schema.__name__}: {problems}", raw=text) from None
+
+
+def _sole_list_field(schema: type[BaseModel]) -> str | None:
+    fields = schema.model_json_schema().get("properties", {})
+    lists = [name for name, form in fields.items() if form.get("type") == "array"]
+    return lists[0] if len(lists) == 1 else None
