@@ -114,6 +114,22 @@ async def tools_are_offered_and_work(url: str) -> None:
     await second.aclose()
 
 
+async def the_agents_model_reads(url: str) -> None:
+    """A conversation is read by the model of the agent."""
+    workspace, script = f"read-{new_id()}", ScriptedModel()
+    options = {"database_url": url, "workspace_id": workspace, "write": "awaited", "spool": "memory"}
+    conversation = await AgentScope1Driver().start(script, {**options, "chat_model": FakeModel(script)})
+    await conversation.say("My dog Rex lives in Lisbon.")
+    statement = "The user's dog Rex lives in Lisbon."
+    operation = {"op": "add", "evidence": [1], "statement": statement, "value": "Lisbon", "thing": "Rex"}
+    script.say(json.dumps({"operations": [operation]}))
+    reme = conversation.memory.turn.reme
+    await reme.summarise(workspace)
+    known = [memory.content for memory in await reme.memories.list(workspace)]
+    assert known == [statement], known
+    await conversation.aclose()
+
+
 async def interrupted_replies_are_left_out(url: str) -> None:
     """What the agent says about an interruption was never meant, and is not remembered."""
     workspace, model = f"interrupted-{new_id()}", ScriptedModel()
@@ -148,6 +164,7 @@ async def main(url: str) -> int:
     print(report)
     await tools_are_offered_and_work(url)
     await interrupted_replies_are_left_out(url)
+    await the_agents_model_reads(url)
     await the_readme_runs(url)
     return 0 if report else 1
 

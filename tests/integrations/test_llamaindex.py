@@ -190,6 +190,15 @@ async def test_the_agents_of_a_workflow_are_the_authors(settings: Settings) -> N
     assert rows[-1] == ("assistant", "writer", "A poem.")
 
 
+async def test_an_agent_that_answers_by_a_tool_is_the_author(settings: Settings) -> None:
+    model = ScriptedModel()
+    model.call("clock")
+    tool = FunctionTool.from_defaults(clock, return_direct=True)
+    async with ReMeMemory(settings, "alice", write="awaited") as memory:
+        await FunctionAgent(name="watchman", llm=ScriptedLLM(model), tools=[tool]).run(user_msg="Well?", memory=memory)
+    assert {author for role, author in await stored(settings, "role, author") if role == "assistant"} == {"watchman"}
+
+
 @pytest.mark.parametrize("kind", [ReMeMemory, ReMeMemory.from_defaults, ReMeMemoryBlock])
 def test_no_option_is_swallowed(kind: Any, database_url: str) -> None:
     assert kind(database_url=database_url, workspace_id="alice").turn.settings.database_url.get_secret_value()

@@ -9,10 +9,13 @@ from typing import Any, Final, Self, Unpack
 
 from agentscope.memory import LongTermMemoryBase
 from agentscope.message import Msg, TextBlock
+from agentscope.model import ChatModelBase, ChatResponse
 from agentscope.tool import ToolResponse
 
 from reme_core.turn import (
+    AgentChat,
     Client,
+    Completion,
     MemoryTools,
     ReMeLike,
     TurnMemory,
@@ -49,6 +52,7 @@ class ReMeLongTermMemory(LongTermMemoryBase):  # type: ignore[misc]  # of AgentS
         *,
         client: Client | None = None,
         session_id: str | None = None,
+        chat_model: ChatModelBase | None = None,
         **options: Unpack[TurnOptions],
     ) -> None:
         """Say whose memory it is.
@@ -58,10 +62,13 @@ class ReMeLongTermMemory(LongTermMemoryBase):  # type: ignore[misc]  # of AgentS
             workspace_id: The tenant. Default: `default`, which all share.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             session_id: Names the conversation; default a new one, which `state_dict` keeps.
+            chat_model: A model that reads conversations for memory, such as the agent's own. Default: what the settings
+                name; without one, what people said is kept word for word.
             options: How a reply uses memory.
         """
         super().__init__()
-        self.turn = TurnMemory(database_url, workspace_id, client=client, **options)
+        chat = as_chat(chat_model) if chat_model is not None else None
+        self.turn = TurnMemory(database_url, workspace_id, client=client, chat=chat, **options)
         self.session_id = check_session(session_id) or new_id()
         self.register_state("session_id")
 
@@ -171,6 +178,20 @@ def from_msg(msg: Msg) -> list[Message]:
         for block in msg.get_content_blocks("tool_result")
     ]
     return results if results and not text.content else [text, *results]
+
+
+def as_chat(model: ChatModelBase) -> AgentChat:
+    """The agent's model as one that reads for its memory."""
+
+    async def answer(messages: list[Message]) -> Completion:
+        given = await model([{"role": message.role, "content": message.content} for message in messages])
+        pieces = [given] if isinstance(given, ChatResponse) else [piece async for piece in given]
+        response = pieces[-1]  # which is the whole, where the model streams
+        used = response.usage
+        tokens = (used.input_tokens, used.output_tokens) if used else (0, 0)
+        return Completion(_output_text(response.content), "", [], *tokens)
+
+    return AgentChat(model.model_name, answer)
 
 
 def _without_interrupted_replies(msgs: Sequence[Msg]) -> list[Msg]:

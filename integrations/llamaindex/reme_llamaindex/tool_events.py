@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
-from llama_index.core.agent.workflow import ToolCallResult
+from llama_index.core.agent.workflow import BaseWorkflowAgent, ToolCallResult
 from llama_index.core.instrumentation.span import BaseSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.memory import Memory
@@ -49,11 +49,15 @@ class ToolSpans(BaseSpanHandler[BaseSpan]):
     _begun: dict[str, float] = PrivateAttr(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = PrivateAttr(default_factory=set)
 
-    def span_enter(self, id_: str, bound_args: inspect.BoundArguments, *args: Any, **kwargs: Any) -> None:
+    def span_enter(
+        self, id_: str, bound_args: inspect.BoundArguments, instance: Any = None, *args: Any, **kwargs: Any
+    ) -> None:
         """Remember when a call began, and which agent takes a step."""
         if ".call_tool-" in id_:
             self._begun[id_] = time.perf_counter()
         agent = getattr(bound_args.arguments.get("ev"), "current_agent_name", None)
+        if agent is None and isinstance(instance, BaseWorkflowAgent):  # which is on its own, in no `AgentWorkflow`
+            agent = instance.name
         if agent:
             _agent.set(agent)  # for this step alone, which is a task with a context of its own
 
