@@ -35,6 +35,7 @@ from reme_core.store.messages import conversation, record
 from reme_core.store.recall import Recall
 from reme_core.store.recall_sql import Plan
 from reme_core.store.workspaces import Workspaces
+from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.tools.api import Tools
 from reme_core.types import Message, Recollection, Status, TimeRange
 
@@ -272,7 +273,14 @@ class Engine:
             limit=limit, embedding=embedding, flow=flow,
         )  # fmt: skip
 
-    async def record(self, workspace: str, messages: Sequence[Message], *, wait: bool = False) -> list[Message]:
+    async def record(
+        self,
+        workspace: str,
+        messages: MessageLike | Sequence[MessageLike],
+        *,
+        session_id: str = "",
+        wait: bool = False,
+    ) -> list[Message]:
         """Take in what was said, durably; a message whose id is known already is passed over.
 
         One that says something else under its id, in the same session, was edited: recall finds its new words, and its
@@ -282,16 +290,24 @@ class Engine:
         background, or before it returns with `wait`. A job is queued with them that makes memories of the conversation
         when it pauses (`settings.worker`); `summarise` does that at once.
 
+        Args:
+            workspace: Whose memory it is.
+            messages: One or several, in order: `Message`s, or `{"role": …, "content": …}` as chat APIs speak, content
+                parts and tool calls included. One without an id is new each time that it is recorded.
+            session_id: The conversation, for messages that do not name it themselves.
+            wait: Return only when the vectors are there too.
+
         Returns:
             The messages that were new or edited.
 
         Raises:
-            InputError: A message holds what Postgres cannot store; none was taken.
+            InputError: One is no message, or holds what Postgres cannot store; none was taken.
         """
-        if not messages:
+        said = [m if m.session_id else m.model_copy(update={"session_id": session_id}) for m in read_messages(messages)]
+        if not said:
             return []
         fresh = await record(
-            self.database, workspace, messages, within=lambda conn, new: self.background.queue(conn, workspace, new)
+            self.database, workspace, said, within=lambda conn, new: self.background.queue(conn, workspace, new)
         )
         if self.settings.worker.embedded:
             self.background.start()

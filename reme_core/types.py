@@ -173,8 +173,14 @@ class Message(_FromClient):
     def _join_parts(cls, value: Any) -> Any:
         if not isinstance(value, list):
             return value
-        texts = [part.get("text") for part in value if isinstance(part, dict)]
+        texts = [part if isinstance(part, str) else part.get("text") for part in value if isinstance(part, str | dict)]
         return "\n".join(text for text in texts if isinstance(text, str))
+
+    @field_validator("role", mode="before")
+    @classmethod
+    def _rename_roles(cls, value: Any) -> Any:
+        # OpenAI calls the system "developer" now, and called a tool "function" once.
+        return {"developer": "system", "function": "tool"}.get(value, value) if isinstance(value, str) else value
 
 
 class Trajectory(_FromClient):

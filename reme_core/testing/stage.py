@@ -20,6 +20,7 @@ from reme_core.settings import Settings
 from reme_core.testing.driver import Conversation, Driver
 from reme_core.testing.gate import Gate
 from reme_core.testing.model import ScriptedModel
+from reme_core.text.chat_format import MessageLike
 from reme_core.types import Message, Recollection, new_id
 
 BUDGET = 300
@@ -68,9 +69,11 @@ class _WatchedEngine(Engine):
         self._watched.traces.append(trace.get_current_span().get_span_context().trace_id)
         return await super().recall(workspace, query, **options)
 
-    async def record(self, workspace: str, messages: Sequence[Message], *, wait: bool = False) -> list[Message]:
+    async def record(
+        self, workspace: str, messages: MessageLike | Sequence[MessageLike], **options: Any
+    ) -> list[Message]:
         """Record, and keep the new messages."""
-        fresh = await super().record(workspace, messages, wait=wait)
+        fresh = await super().record(workspace, messages, **options)
         self._watched.recorded.append(fresh)
         for listener in self.log_writer.listeners:
             listener(workspace, ModelCall("kit", "kit", "summary", *SUMMARY_TOKENS))

@@ -11,6 +11,7 @@ from reme_core.models.base import Completion
 from reme_core.postgres.database import check_workspace
 from reme_core.postgres.errors import without_password
 from reme_core.prompts.note_text import as_text
+from reme_core.text.chat_format import MessageLike
 from reme_core.text.plain import decode_json, encode_json, plain_json
 from reme_core.turn.connections import ReMeLike, TurnConnection
 from reme_core.turn.memory import NOTE_METADATA, Note, TurnMemory
@@ -47,6 +48,7 @@ __all__ = [
     "Counts",
     "MemoryTool",
     "MemoryTools",
+    "MessageLike",
     "Note",
     "OnError",
     "ReMeLike",

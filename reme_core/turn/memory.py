@@ -34,6 +34,7 @@ from reme_core.postgres.database import check_workspace
 from reme_core.prompts.fence import NOTE_METADATA, is_note
 from reme_core.prompts.note import Note
 from reme_core.settings import Settings
+from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.tools.types import ToolCallResult
 from reme_core.turn.connections import TurnConnection
 from reme_core.turn.options import Client, OnError, ReMeLike, SpoolPlace, Write, name_workspace, refuse_unknown
@@ -184,7 +185,7 @@ class TurnMemory:
         """The client, for everything that is not part of a turn."""
         return self._connection.reme
 
-    async def begin(self, prompt: str | Sequence[Message], turn_id: str = "") -> Note:
+    async def begin(self, prompt: str | Sequence[MessageLike], turn_id: str = "") -> Note:
         """Recall for a turn. For one turn memory is asked once; whoever calls again gets the same note.
 
         What waits in the outbox is delivered first.
@@ -202,7 +203,7 @@ class TurnMemory:
             ReMeError: Memory failed, and errors are raised.
         """
         self._lend_loop()
-        messages = [Message(content=prompt)] if isinstance(prompt, str) else list(prompt)
+        messages = [Message(content=prompt)] if isinstance(prompt, str) else read_messages(prompt)
         said = [m for m in messages if m.role == "user" and m.content.strip() and not is_note(m)]
         question = said[-1] if said else None
         if not turn_id and question is not None and "message_id" in question.model_fields_set:
@@ -212,7 +213,7 @@ class TurnMemory:
             return self._note_or_raise(self._notes[turn_id])
         return self._note_or_raise(await self._connection.portal.run(self._note_once(question, messages, turn_id)))
 
-    async def record(self, messages: Sequence[Message], turn_id: str = "", *, session_id: str = "") -> int:
+    async def record(self, messages: Sequence[MessageLike], turn_id: str = "", *, session_id: str = "") -> int:
         """Hand over what was said in a turn. Nothing of it is lost any more, even if the caller is cancelled here.
 
         The whole conversation may be given each time: system prompts, notes (which their mark tells), and messages that
@@ -220,7 +221,7 @@ class TurnMemory:
         id is that message edited: its new words count, and its former ones are kept with it.
 
         Args:
-            messages: In order. Those without an id of their own get one that follows from `turn_id` and their words.
+            messages: In order, ours or a chat API's. One without an id gets one made from `turn_id` and its words.
             turn_id: Names the turn.
             session_id: The conversation, for messages that do not say it themselves.
 
@@ -231,9 +232,8 @@ class TurnMemory:
             ReMeError: The database did not take them, writing is `awaited`, and errors are raised. They are kept and
                 delivered later nevertheless.
         """
-        if self.write == "off":
-            return 0
-        return await self._hand_over(self._deduplicator.new_messages(messages, turn_id, session_id), turn_id)
+        said = [] if self.write == "off" else read_messages(messages)
+        return await self._hand_over(self._deduplicator.new_messages(said, turn_id, session_id), turn_id)
 
     async def keep(self, messages: Sequence[Message]) -> int:
         """Hand over messages as they are and all of them, for a history that gives back what it was given.
@@ -266,14 +266,14 @@ class TurnMemory:
                     raise problem from None
         return len(new)
 
-    def record_soon(self, messages: Sequence[Message], turn_id: str = "", *, session_id: str = "") -> int:
+    def record_soon(self, messages: Sequence[MessageLike], turn_id: str = "", *, session_id: str = "") -> int:
         """`record` without awaiting, for a turn that is being cancelled or a generator that is being closed.
 
         An error or a cancellation cannot lose the messages any more; a crash cannot lose them once they are written to
         the spool, a moment later. They are delivered in the background, or with the next turn.
         """
-        new = [] if self.write == "off" else self._deduplicator.new_messages(messages, turn_id, session_id)
-        if new:
+        said = [] if self.write == "off" else read_messages(messages)
+        if new := self._deduplicator.new_messages(said, turn_id, session_id):
             self._deliver_soon(self._entry(new))
         return len(new)
 
