@@ -12,6 +12,7 @@ from reme_core.testing.driver import Capability
 from reme_core.testing.model import ScriptedModel
 from reme_core.testing.report import Rule
 from reme_core.testing.stage import BUDGET, Stage, expect, run_in_own_loop
+from reme_core.types import Memory
 
 TURNS: Final = 12
 _MANY_MEMORIES: Final = 40
@@ -45,6 +46,20 @@ async def _standing_wishes_are_always_shown(stage: Stage) -> None:
     model = ScriptedModel()
     await (await stage.talk(model, kinds=("personal", "conversation"))).say("What is seven times six?")
     expect("in rhyme" in model.last_prompt, f"a standing instruction was not shown: {model.last_prompt!r}")
+
+
+@check(Rule.OPTIONS)
+async def _filters_say_what_alone_is_recalled(stage: Stage) -> None:
+    reme = await stage.open_watched_memory()
+    for team in ("red", "blue"):
+        memory = Memory(content=f"The dog of team {team} is Sir {team.title()}.", metadata={"team": team})
+        await reme.memories.add(stage.workspace, memory)
+    model = ScriptedModel()
+    conversation = await stage.talk(model, client=reme, kinds=("personal",), filters={"metadata": {"team": "red"}})
+    await conversation.say("What is the dog of the team called?")
+    prompt = model.last_prompt
+    expect("Sir Red" in prompt, f"a memory that passes the filters was not shown: {prompt!r}")
+    expect("Sir Blue" not in prompt, f"a memory that the filters leave out was shown: {prompt!r}")
 
 
 @check(Rule.ASYNC_AND_SYNC)
