@@ -62,7 +62,7 @@ async def _calls_of_tools_and_their_results_are_written(stage: Stage) -> None:
     conversation = await stage.talk(model)
     await conversation.say("What time is it?")
     await conversation.aclose()
-    stored = await stage.stored()
+    stored = await stage.transcript()
     seen = [(m.role, m.content, [call.name for call in m.tool_calls]) for m in stored]
     expect(["clock"] in [calls for _, _, calls in seen], f"the agent called clock; written was {seen}")
     expect("It is noon." in [m.content for m in stored if m.role == "tool"], f"clock has answered; written was {seen}")
@@ -73,7 +73,7 @@ async def _an_answer_has_its_agent_as_author(stage: Stage) -> None:
     conversation = await stage.talk(ScriptedModel())
     await conversation.say("Hello.")
     await conversation.aclose()
-    said = [(m.role, m.author) for m in await stage.stored()]
+    said = [(m.role, m.author) for m in await stage.transcript()]
     expect(said == [("user", ""), ("assistant", AGENT)], f"{AGENT} answered a user; written as its authors was {said}")
 
 

@@ -121,9 +121,9 @@ class Stage:
 
     async def stored_messages(self) -> list[tuple[str, str]]:
         """The role and text of each message of the workspace, in the order in which they were stored."""
-        return [(message.role, message.content) for message in await self.stored()]
+        return [(message.role, message.content) for message in await self.transcript()]
 
-    async def stored(self) -> list[Message]:
+    async def transcript(self) -> list[Message]:
         """The messages of the workspace, in the order in which they were stored."""
         async with Engine(self.settings) as engine:
             rows = await engine.database.fetch(

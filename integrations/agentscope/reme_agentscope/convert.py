@@ -14,7 +14,7 @@ from reme_core.types import Message, ToolCall
 
 def from_msg(msg: Msg) -> list[Message]:
     """A message as ours: what was said in it, after the tools that it called and what came of them."""
-    text = _part(msg, msg.id, content=msg.get_text_content() or "")
+    text = _message(msg, msg.id, content=msg.get_text_content() or "")
     return [*from_reply(msg), text]
 
 
@@ -33,24 +33,24 @@ def from_reply(msg: Msg) -> list[Message]:
             calls.append(block)
         elif isinstance(block, ToolResultBlock):
             if calls:
-                done.append(_calling(msg, calls, "\n".join(words)))
+                done.append(_call_message(msg, calls, "\n".join(words)))
                 words, calls = [], []
-            done.append(_result(msg, block))
-    return [*done, _calling(msg, calls, "\n".join(words))] if calls else done
+            done.append(_result_message(msg, block))
+    return [*done, _call_message(msg, calls, "\n".join(words))] if calls else done
 
 
-def _calling(msg: Msg, calls: Sequence[ToolCallBlock], words: str) -> Message:
+def _call_message(msg: Msg, calls: Sequence[ToolCallBlock], words: str) -> Message:
     ours = [ToolCall(id=call.id, name=call.name, arguments=call.input) for call in calls]
-    return _part(msg, f"{msg.id}:{calls[0].id}:call", content=words, tool_calls=ours)
+    return _message(msg, f"{msg.id}:{calls[0].id}:call", content=words, tool_calls=ours)
 
 
-def _result(msg: Msg, block: ToolResultBlock) -> Message:
+def _result_message(msg: Msg, block: ToolResultBlock) -> Message:
     failed = {"is_error": True} if block.state == ToolResultState.ERROR else {}
-    part = _part(msg, f"{msg.id}:{block.id}", content=text_of(block.output), tool_call_id=block.id)
+    part = _message(msg, f"{msg.id}:{block.id}", content=text_of(block.output), tool_call_id=block.id)
     return part.model_copy(update={"role": "tool", "author": block.name, "metadata": failed})
 
 
-def _part(msg: Msg, message_id: str, **said: Any) -> Message:
+def _message(msg: Msg, message_id: str, **said: Any) -> Message:
     return Message(
         role=msg.role,
         author="" if msg.name == "user" else msg.name,

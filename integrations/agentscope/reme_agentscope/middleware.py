@@ -123,7 +123,7 @@ class ReMeMiddleware(MiddlewareBase):
             return
         inputs = input_kwargs.get("inputs")
         heard = [message for message in _as_list(inputs) if isinstance(message, Msg)]
-        asked = [message for msg in [*_observed(agent), *heard] for message in from_msg(msg)]
+        asked = [message for msg in [*_find_observations(agent), *heard] for message in from_msg(msg)]
         if heard or inputs is None:  # else it resumes a reply, whose note is kept
             state = {"asked": [message.model_dump(mode="json") for message in asked]}
             agent.state.middle_context[await self.get_middleware_key()] = state
@@ -160,7 +160,7 @@ class ReMeMiddleware(MiddlewareBase):
         """Keep the calls of tools that this reply has made, which may leave the context here."""
         state = agent.state.middle_context.get(await self.get_middleware_key())
         if state is not None:
-            state["done"] = [message.model_dump(mode="json") for message in _done(agent, state)]
+            state["done"] = [message.model_dump(mode="json") for message in _tool_messages(agent, state)]
         await next_handler(**input_kwargs)
 
     async def on_model_call(
@@ -188,7 +188,7 @@ class ReMeMiddleware(MiddlewareBase):
         state = agent.state.middle_context.pop(await self.get_middleware_key(), None) or {}
         said = [*(Message.model_validate(message) for message in state.get("asked", [])), *asked]
         if final.finished_reason != ReplyFinishedReason.INTERRUPTED:
-            said += _done(agent, state)
+            said += _tool_messages(agent, state)
         if final.finished_reason == ReplyFinishedReason.COMPLETED:
             said += from_msg(final)
         await self.turn.record(said, session_id=self._session_of(agent))
@@ -217,14 +217,14 @@ class ReMeMiddleware(MiddlewareBase):
                 )
 
 
-def _observed(agent: Agent) -> list[Msg]:
+def _find_observations(agent: Agent) -> list[Msg]:
     """What an agent observed since its last reply."""
     context = agent.state.context
     own = [place for place, msg in enumerate(context) if msg.role == "assistant" and msg.name == agent.name]
     return context[own[-1] + 1 if own else 0 :]
 
 
-def _done(agent: Agent, state: dict[str, Any]) -> list[Message]:
+def _tool_messages(agent: Agent, state: dict[str, Any]) -> list[Message]:
     """The calls of tools in the reply that is running, with their results."""
     before = [Message.model_validate(message) for message in state.get("done", [])]
     known = {message.message_id for message in before}
