@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from reme_core.store.items import Item, Items, ItemWrite, NamespacePattern
     from reme_core.sync import ReMe
     from reme_core.tools.types import ToolCallResult
+    from reme_core.turn.plain_loop import Turn
     from reme_core.types import Hit, Kind, Memory, Message, Recollection, Status, TimeRange, Trajectory
 
 _HOMES = {
@@ -40,6 +41,7 @@ _HOMES = {
     "TimeRange": "reme_core.types",
     "ToolCallResult": "reme_core.tools.types",
     "Trajectory": "reme_core.types",
+    "Turn": "reme_core.turn.plain_loop",
 }
 
 __all__ = [
@@ -62,6 +64,7 @@ __all__ = [
     "TimeRange",
     "ToolCallResult",
     "Trajectory",
+    "Turn",
     "__version__",
 ]
 

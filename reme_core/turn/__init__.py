@@ -34,6 +34,7 @@ from reme_core.turn.options import (
     refuse_unknown,
 )
 from reme_core.turn.outbox import Counts, Usage
+from reme_core.turn.plain_loop import Turn
 from reme_core.turn.recall import interleave
 from reme_core.turn.tool_calls import OWN_TOOLS, ToolCallSink, ToolRun, calls_in, observe_call, tool_call_result
 
@@ -56,6 +57,7 @@ __all__ = [
     "ToolCallSink",
     "ToolFailure",
     "ToolRun",
+    "Turn",
     "TurnConnection",
     "TurnMemory",
     "TurnOptions",

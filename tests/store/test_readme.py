@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from reme_core import cli
 from reme_core.postgres.embedded.files import postgres_binary
+from tests.loopback import Loopback
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,9 +30,30 @@ def configured(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return database_url
 
 
+def test_the_loop_remembers_in_its_second_run_what_was_said_in_the_first(
+    configured: str, loopback: Loopback, tmp_path: Path
+) -> None:
+    (tmp_path / "loop.py").write_text(blocks("python")[0], encoding="utf-8")
+    loopback.chat("Nice!", "In Lisbon.")
+    keyed = {**os.environ, "OPENAI_API_KEY": "key", "OPENAI_BASE_URL": loopback.url}
+    printed = [
+        subprocess.run(
+            [sys.executable, "loop.py"], cwd=tmp_path, env=keyed, input=said, text=True, check=True, timeout=60,
+            capture_output=True,
+        ).stdout
+        for said in ("My dog Rex lives in Lisbon.\nHe is old.\n\n", "Where does my dog Rex live?\n\n")
+    ]  # fmt: skip
+    assert "Nice!" in printed[0] and "In Lisbon." in printed[1]
+    first, second, last = [request["messages"] for request in loopback.bodies("/chat/completions")]
+    assert [message["role"] for message in first] == ["user"]
+    assert [message["content"] for message in second if message["role"] != "system"][1:] == ["Nice!", "He is old."]
+    assert [message["role"] for message in last] == ["system", "user"]
+    assert "My dog Rex lives in Lisbon." in last[0]["content"]
+
+
 @pytest.mark.usefixtures("configured")
-def test_each_piece_of_python_runs_and_prints_what_it_promises(capsys: pytest.CaptureFixture[str]) -> None:
-    for block in blocks("python"):
+def test_each_other_piece_of_python_runs_and_prints_what_it_promises(capsys: pytest.CaptureFixture[str]) -> None:
+    for block in blocks("python")[1:]:
         exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
     asyncio.set_event_loop(None)
     out = capsys.readouterr().out

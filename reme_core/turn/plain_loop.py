@@ -1,0 +1,100 @@
+"""`Turn`: memory for a plain loop around a chat model, without any agent framework."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+from typing_extensions import Unpack
+
+from reme_core.errors import InputError
+from reme_core.ids import ConversationIds
+from reme_core.prompts.note import Note
+from reme_core.text.chat_format import MessageLike, read_messages
+from reme_core.turn.memory import TurnMemory
+from reme_core.turn.options import Client, TurnOptions
+from reme_core.types import Message
+
+
+class Turn:
+    """One turn of a conversation: memory is recalled where the block begins, and recorded where it ends.
+
+    ```python
+    with Turn(reme, "alice", messages) as turn:  # or `async with`
+        reply = client.chat.completions.create(model=MODEL, messages=turn.prompt)
+        messages.append({"role": "assistant", "content": reply.choices[0].message.content})
+    ```
+
+    Recorded is what `messages` holds at the end of the block from the user's last message on, the calls of tools and
+    their results included; what stands before it was recorded in its own turn. Where the block ends by an error, what
+    was said until then is recorded all the same.
+
+    Attributes:
+        note: What is recalled for this turn; its `text` is empty where nothing is known.
+        prompt: What to send to the model: the messages, with the note in a system message behind those that lead.
+    """
+
+    def __init__(
+        self,
+        reme: Client,
+        workspace: str,
+        messages: list[Any],
+        *,
+        session_id: str = "",
+        **options: Unpack[TurnOptions],
+    ) -> None:
+        """Say whose turn it is.
+
+        Args:
+            reme: The memory, a `ReMe` or an `AsyncReMe`.
+            workspace: Whose memory it is.
+            messages: The conversation so far, the user's question last, as chat APIs take it; it is not changed here.
+                Append to it, inside the block, what the model says.
+            session_id: The conversation. With it, a turn that is run once more is recorded once.
+            options: What `TurnMemory` takes. Writing is `awaited` unless they say otherwise.
+
+        Raises:
+            InputError: An option, or a message, does not fit.
+        """
+        if not isinstance(messages, list):
+            raise InputError(f"messages is the list to which the answer is appended, not {messages!r:.80}")
+        self._messages: list[MessageLike] = messages
+        self._session_id = session_id
+        given: TurnOptions = {"write": "awaited", **options}
+        self._memory = TurnMemory(client=reme, workspace_id=workspace, **given)
+        self._begin = 0
+        self.note = Note()
+        self.prompt: list[Any] = []
+
+    async def __aenter__(self) -> Self:
+        said = self._read()
+        self._begin = max((n for n, message in enumerate(said) if message.role == "user"), default=0)
+        self.note = await self._memory.begin(said)
+        leading = next((n for n, message in enumerate(said) if message.role != "system"), len(said))
+        note = [{"role": "system", "content": self.note.text}] if self.note.text else []
+        self.prompt = [*self._messages[:leading], *note, *self._messages[leading:]]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._memory.record(self._read()[self._begin :], session_id=self._session_id)
+        finally:
+            await self._memory.aclose()
+
+    def __enter__(self) -> Self:
+        return self._memory.call(self.__aenter__)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._memory.call(self.__aexit__, kind, error, trace)
+
+    def _read(self) -> list[Message]:
+        said = read_messages(self._messages)
+        if not self._session_id:
+            return said
+        ids = ConversationIds(self._session_id)
+        named = [ids.name(message) for message in said]
+        return [m if "message_id" in m.model_fields_set else n for m, n in zip(said, named, strict=True)]

@@ -1,0 +1,90 @@
+"""`Turn`: a plain loop around a chat model, with the official client, synchronous and not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import APIStatusError, AsyncOpenAI, OpenAI
+
+from reme_core import AsyncReMe, ReMe, Turn
+from reme_core.errors import InputError
+from reme_core.settings import Settings
+from reme_core.testing import Gate
+from tests.loopback import Loopback, tool_call
+
+TOLD = {"role": "user", "content": "My dog Rex lives in Lisbon."}
+ASKED = {"role": "user", "content": "Where does my dog Rex live?"}
+
+
+def say(reme: ReMe, client: OpenAI, messages: list[Any], **options: Any) -> Turn:
+    with Turn(reme, "alice", messages, **options) as turn:
+        reply = client.chat.completions.create(model="m", messages=turn.prompt)
+        messages.append(reply.choices[0].message)  # the object itself, as the client's own examples do
+    return turn
+
+
+def test_each_turn_is_recorded_once_and_the_note_never(settings: Settings, loopback: Loopback) -> None:
+    loopback.chat("Noted.", "In Lisbon.", "Good.")
+    client = OpenAI(base_url=loopback.url, api_key="key")
+    system = {"role": "system", "content": "Be brief."}
+    with ReMe(settings) as reme:
+        say(reme, client, [TOLD])
+        messages: list[Any] = [system, ASKED]
+        turn = say(reme, client, messages, session_id="second")
+        assert turn.prompt == [system, {"role": "system", "content": turn.note.text}, ASKED]
+        assert "My dog Rex lives in Lisbon." in turn.note.text
+        messages.append({"role": "user", "content": "Fine."})
+        say(reme, client, messages, session_id="second")
+        with Turn(reme, "alice", messages, session_id="second"):  # once more, as after a restart
+            pass
+        assert [m.content for m in reme.messages("alice", "")] == [TOLD["content"], "Noted."]
+        assert [m.content for m in reme.messages("alice", "second")] == [
+            ASKED["content"],
+            "In Lisbon.",
+            "Fine.",
+            "Good.",
+        ]
+
+
+async def test_an_asynchronous_loop_records_its_calls_of_tools_too(settings: Settings, loopback: Loopback) -> None:
+    loopback.chat({"tool_calls": [tool_call("weather", city="Lisbon")]}, "It is warm.")
+    messages: list[Any] = [{"role": "user", "content": "How is the weather?"}]
+    async with AsyncReMe(settings) as reme, AsyncOpenAI(base_url=loopback.url, api_key="key") as client:
+        async with Turn(reme, "bob", messages, session_id="s") as turn:
+            first = await client.chat.completions.create(model="m", messages=turn.prompt)
+            result = {"role": "tool", "tool_call_id": "call-1", "content": "25 degrees"}
+            messages += [first.choices[0].message, result]
+            last = await client.chat.completions.create(model="m", messages=[*turn.prompt, *messages[1:]])
+            messages.append(last.choices[0].message)
+        stored = await reme.messages("bob", "s")
+    assert [(m.role, m.content) for m in stored[2:]] == [("tool", "25 degrees"), ("assistant", "It is warm.")]
+    assert stored[1].tool_calls[0].name == "weather"
+
+
+def test_what_was_said_is_recorded_although_the_model_failed(settings: Settings, loopback: Loopback) -> None:
+    loopback.fail(500)
+    client = OpenAI(base_url=loopback.url, api_key="key", max_retries=0)
+    with ReMe(settings) as reme:
+        with pytest.raises(APIStatusError):
+            say(reme, client, [TOLD])
+        assert [m.content for m in reme.messages("alice", "")] == [TOLD["content"]]
+
+
+def test_a_turn_goes_on_without_its_memory_and_is_delivered_later(
+    database_url: str, loopback: Loopback, tmp_path: Path
+) -> None:
+    client = OpenAI(base_url=loopback.url, api_key="key")
+    with Gate(database_url) as gate, ReMe(database_url=gate.url, data_dir=tmp_path) as reme:
+        gate.close()
+        messages = [TOLD]
+        turn = say(reme, client, messages, patience=1.0)
+        assert turn.note.error is not None and turn.prompt == [TOLD]
+        gate.open()
+        assert "Lisbon" in say(reme, client, [ASKED]).note.text
+
+
+def test_an_answer_that_nobody_could_append_is_no_turn(settings: Settings) -> None:
+    with ReMe(settings) as reme, pytest.raises(InputError, match="to which the answer is appended"):
+        Turn(reme, "alice", "Where do I live?")  # type: ignore[arg-type]
