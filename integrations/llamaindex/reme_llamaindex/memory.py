@@ -254,7 +254,7 @@ class ReMeMemory(LongTermMemory, Memory):
         """What is to be recorded, in order; it waits no more."""
         history, self._history = self._history, []
         waiting, self._waiting = self._waiting, []
-        if history:
+        if history and self.turn.write != "off":
             try:
                 recorded = await self.turn.messages(self.session_id)
             except ReMeError as error:  # then what was recorded before is recorded once more, under an id that stays
