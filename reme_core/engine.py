@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Self
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ from reme_core.models.registry import chat_models, embedder, reranker
 from reme_core.personal.profile import Profile, get_profile
 from reme_core.postgres.database import Database
 from reme_core.settings import Settings
+from reme_core.spool.waiting import Spool, spool_path
 from reme_core.store.erasure import erase_messages
 from reme_core.store.filters import Filters
 from reme_core.store.index.embedders import WorkspaceModels
@@ -66,6 +68,7 @@ class Engine:
         flows: The flows there are; `execute` runs one.
         chat: The chat model, or None where the offline rules serve.
         reranker: The reranker, or None.
+        spools: Where turns wait for this engine besides the file under `data_dir`; erasing reaches them too.
     """
 
     def __init__(self, settings: Settings | None = None, *, chat: AgentChat | None = None, **overrides: Any) -> None:
@@ -87,6 +90,7 @@ class Engine:
         self.chat: ChatModel | None = None
         self.reranker: Reranker | None = None
         self._agent_chat = chat
+        self.spools = WeakSet[Spool]()
         self._database: Database | None = None
 
     async def open(self) -> Self:
@@ -118,7 +122,7 @@ class Engine:
                 database, self._workspace_models, self._indexing, self.log_writer, self.settings.recall
             )
             self.memories = Memories(database, self._workspace_models, on_growth=self._indexing.schedule_upkeep)
-            self.workspaces = Workspaces(database, self._workspace_models)
+            self.workspaces = Workspaces(database, self._workspace_models, on_clear=self._erase_waiting)
             self.flows = Flows(catalog, self._surroundings(database))
             self.background = Background(
                 database,
@@ -328,7 +332,17 @@ class Engine:
         Returns:
             How many messages were erased.
         """
-        return await erase_messages(self.database, workspace, message_ids)
+        waiting = await self._erase_waiting(workspace, message_ids)
+        return len(waiting | await erase_messages(self.database, workspace, message_ids))
+
+    async def _erase_waiting(self, workspace: str, message_ids: Collection[str] | None = None) -> set[str]:
+        """Erase what turns wait to record, of a workspace or of these ids; returns the ids of the messages gone."""
+        of_data_dir = Spool(spool_path("file", self.settings))
+        gone: set[str] = set()
+        for spool in (of_data_dir, *self.spools):  # the file first: who shares it looks there for what is gone
+            gone |= await asyncio.to_thread(spool.erase, workspace, message_ids)
+        await asyncio.to_thread(of_data_dir.close)
+        return gone
 
     async def retrieve(
         self, /, workspace: str, query: str, *, kind: str = "personal", top_k: int = 5, **more: Any

@@ -75,6 +75,12 @@ class SchemaError(DatabaseError):
     code = "database_schema"
 
 
+class SpoolError(ReMeError):
+    """The file where turns wait for the database cannot be used, or too many wait already."""
+
+    code = "spool"
+
+
 class ModelError(ReMeError):
     """A chat, embedding or rerank model failed after all retries."""
 

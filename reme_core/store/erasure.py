@@ -47,8 +47,8 @@ async def erase_memories(database: Database, workspace: str, memory_ids: Sequenc
     return len(set(memory_ids) & set(plan.ids))
 
 
-async def erase_messages(database: Database, workspace: str, message_ids: Sequence[str]) -> int:
-    """Erase what messages say, and the memories that rest on them; returns how many of the messages existed.
+async def erase_messages(database: Database, workspace: str, message_ids: Sequence[str]) -> set[str]:
+    """Erase what messages say, and the memories that rest on them; returns the ids of those that existed.
 
     The rows stay, empty, at their places in the conversation.
     """
@@ -57,7 +57,7 @@ async def erase_messages(database: Database, workspace: str, message_ids: Sequen
         concluded = await _rows(conn, "memories_from_messages", workspace, messages=list(message_ids))
         plan = await ErasurePlan.of(conn, workspace, [row[0] for row in concluded])
         plan.messages.update(await _rows(conn, "messages", workspace, messages=list(message_ids)))
-        named = len(plan.messages)
+        named = set(plan.messages)
         await _carry_out(conn, workspace, plan)
     return named
 

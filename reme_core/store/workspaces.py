@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -75,9 +75,12 @@ class ModelUsage:
 class Workspaces:
     """The workspaces of one database."""
 
-    def __init__(self, database: Database, workspace_models: WorkspaceModels) -> None:
+    def __init__(
+        self, database: Database, workspace_models: WorkspaceModels, *, on_clear: Callable[[str], Awaitable[Any]]
+    ) -> None:
         self._database = database
         self._workspace_models = workspace_models
+        self._on_clear = on_clear  # erases what waits elsewhere to be recorded in the workspace
 
     async def list(self) -> builtins.list[str]:
         """The names of all workspaces, in order."""
@@ -189,6 +192,7 @@ class Workspaces:
 
     async def clear(self, workspace: str) -> int:
         """Remove a workspace with all that belongs to it, also logs and history; returns how many memories it had."""
+        await self._on_clear(workspace)
         async with self._database.write_transaction(workspace) as conn:
             removed = await _clear(conn, workspace)
         self._workspace_models.forget(workspace)

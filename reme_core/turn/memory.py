@@ -27,19 +27,20 @@ from opentelemetry import trace
 
 from reme_core._portal import callers_portal
 from reme_core.client import AsyncReMe
-from reme_core.errors import DatabaseUnavailableError, InputError, ReMeError
+from reme_core.errors import InputError, ReMeError, SpoolError
 from reme_core.models import ModelCall
 from reme_core.models.agent_chat import AgentChat
 from reme_core.postgres.database import check_workspace
 from reme_core.prompts.fence import NOTE_METADATA, is_note
 from reme_core.prompts.note import Note
 from reme_core.settings import Settings
+from reme_core.spool.file import Entry
+from reme_core.spool.waiting import Spool, sanitise, spool_path
 from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.tools.types import ToolCallResult
-from reme_core.turn.connections import TurnConnection
+from reme_core.turn.connections import TurnConnection, explain_timeout
 from reme_core.turn.options import Client, OnError, ReMeLike, SpoolPlace, Write, name_workspace, refuse_unknown
 from reme_core.turn.outbox import Counts, Deduplicator, Outbox, Usage
-from reme_core.turn.outbox_file import Entry, Spool, sanitise, spool_path
 from reme_core.turn.recall import TurnRecall, spell_out
 from reme_core.types import Hit, Kind, Message, new_id
 
@@ -229,6 +230,8 @@ class TurnMemory:
             How many messages were handed over.
 
         Raises:
+            SpoolError: They are in memory alone, since neither the spool nor the database can take them, or were not
+                taken at all, since too many wait (`counts` tells both); and errors are raised.
             ReMeError: The database did not take them, writing is `awaited`, and errors are raised. They are kept and
                 delivered later nevertheless.
         """
@@ -248,20 +251,16 @@ class TurnMemory:
 
     async def _hand_over(self, new: Sequence[Message], turn_id: str) -> int:
         self._lend_loop()
-        if not new:
+        if not new or not self._put(self._entry(new)):  # before the first await: a caller may be cancelled there
             return 0
-        self._outbox.put(self._entry(new))  # before the first await: a caller may be cancelled there
         with tracer.start_as_current_span("reme.record", attributes=self._attributes(turn_id)) as span:
             span.set_attribute("reme.messages", len(new))
             try:
-                if self.write == "background":
-                    await asyncio.shield(self._connection.portal.run(self._outbox.keep_for_later()))
-                else:
-                    async with asyncio.timeout(self.patience):
-                        await self._connection.portal.run(self._outbox.deliver())
+                await asyncio.shield(self._connection.portal.run(self._outbox.make_safe(self.write, self.patience)))
             except Exception as error:  # see `_note`; what was said is kept
                 self.counts.failures += 1
-                problem = _report_failure(span, _explain(error, self.patience), "the database has not taken a turn yet")
+                error = explain_timeout(error, self.patience)
+                problem = _report_failure(span, error, "the database has not taken a turn yet")
                 if self.on_error == "raise":
                     raise problem from None
         return len(new)
@@ -273,9 +272,8 @@ class TurnMemory:
         the spool, a moment later. They are delivered in the background, or with the next turn.
         """
         said = [] if self.write == "off" else read_messages(messages)
-        if new := self._deduplicator.new_messages(said, turn_id, session_id):
-            self._deliver_soon(self._entry(new))
-        return len(new)
+        new = self._deduplicator.new_messages(said, turn_id, session_id)
+        return len(new) if new and self._deliver_soon(self._entry(new)) else 0
 
     def record_calls(self, calls: Sequence[ToolCallResult]) -> int:
         """Hand over how calls of tools went, for tool memory; without `tool` among the kinds nothing is recorded.
@@ -287,9 +285,7 @@ class TurnMemory:
             How many were handed over.
         """
         new = self._deduplicator.new_calls(calls) if self.write != "off" and Kind.TOOL in self.kinds else []
-        if new:
-            self._deliver_soon(Entry(self.workspace_id, calls=new))
-        return len(new)
+        return len(new) if new and self._deliver_soon(Entry(self.workspace_id, calls=new)) else 0
 
     async def recall(self, query: str, *, limit: int | None = None) -> list[Hit]:
         """Recall outside a turn's own note: memories of all kinds in use, then messages.
@@ -320,7 +316,7 @@ class TurnMemory:
                 await self._outbox.flush()
                 return await (await self._connection.engine()).messages(self.workspace_id, session_id)
         except TimeoutError as error:
-            raise _explain(error, self.patience) from None
+            raise explain_timeout(error, self.patience) from None
 
     async def clear(self) -> None:
         """Delete everything in the workspace for good, and what waits in the outbox for it.
@@ -355,9 +351,22 @@ class TurnMemory:
     def _entry(self, messages: Sequence[Message]) -> Entry:
         return Entry(self.workspace_id, [sanitise(message) for message in messages])
 
-    def _deliver_soon(self, entry: Entry) -> None:
-        self._outbox.put(entry)
-        self._connection.portal.submit(self._outbox.keep_for_later())
+    def _put(self, entry: Entry) -> bool:
+        try:
+            self._outbox.put(entry)
+        except SpoolError as error:
+            self._deduplicator.forget(entry)
+            self.counts.refused += 1
+            log.error("a turn of workspace '%s' is not recorded: %s", entry.workspace, error)
+            if self.on_error == "raise":
+                raise
+            return False
+        return True
+
+    def _deliver_soon(self, entry: Entry) -> bool:
+        if taken := self._put(entry):
+            self._connection.portal.submit(self._outbox.keep_for_later())
+        return taken
 
     async def _note_once(self, question: Message | None, present: Sequence[Message], turn_id: str) -> Note:
         key = turn_id or new_id()
@@ -381,7 +390,7 @@ class TurnMemory:
                     )
             except Exception as error:  # whatever it is: the turn is worth more than its memory, and it is told
                 self.counts.failures += 1
-                problem = _report_failure(span, _explain(error, self.patience), "a turn goes without memory")
+                problem = _report_failure(span, explain_timeout(error, self.patience), "a turn goes without memory")
                 note = Note(turn_id=turn_id, error=problem)
             self.counts.note_tokens += note.tokens
             span.set_attributes({"reme.hits": len(note.hits), "reme.note_tokens": note.tokens})
@@ -400,11 +409,3 @@ def _report_failure(span: trace.Span, problem: Exception, what: str) -> Exceptio
     span.set_status(trace.StatusCode.ERROR, str(problem))
     log.warning("%s: %s", what, problem, exc_info=None if isinstance(problem, ReMeError) else problem)
     return problem
-
-
-def _explain(error: Exception, patience: float) -> Exception:
-    if isinstance(error, TimeoutError):
-        return DatabaseUnavailableError(
-            f"memory did not answer within {patience:g} seconds; is the database reachable?"
-        )
-    return error

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from reme_core.errors import DatabaseError, InputError
+from reme_core.errors import DatabaseError, InputError, SpoolError
 from reme_core.ids import stable_id, with_ids
 from reme_core.prompts.fence import is_note
+from reme_core.spool.file import Entry
+from reme_core.spool.waiting import Spool
 from reme_core.tools.types import ToolCallResult
 from reme_core.turn.connections import TurnConnection
-from reme_core.turn.outbox_file import Entry, Spool
+from reme_core.turn.options import Write
 from reme_core.turn.tool_calls import OWN_TOOLS
 from reme_core.types import Message
 
 log = logging.getLogger(__name__)
 
 _IDS_REMEMBERED: Final = 20_000  # that were handed over; what is forgotten here the database still knows
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between tries to write to a disk that is full
 
 
 @dataclass(slots=True)
@@ -39,6 +43,10 @@ class Counts:
     """Calls of tools that the database took."""
     failures: int = 0
     """Recalls and deliveries that failed; what was not delivered waits and is tried again."""
+    refused: int = 0
+    """Turns that were not taken, since too many wait already."""
+    at_risk: int = 0
+    """Turns that wait in memory alone now, since their file cannot be written: a crash would lose them."""
     note_tokens: int = 0
     """Tokens of all notes together."""
 
@@ -83,6 +91,11 @@ class Deduplicator:
         self._drop_oldest()
         return new
 
+    def forget(self, entry: Entry) -> None:
+        """Let an entry that was not taken be handed over again."""
+        for known in (*(m.message_id for m in entry.messages), *(call.call_hash for call in entry.calls)):
+            self._known.pop(known, None)
+
     def _drop_oldest(self) -> None:
         while len(self._known) > _IDS_REMEMBERED:
             self._known.popitem(last=False)
@@ -105,28 +118,49 @@ class Outbox:
         self._counts = counts
         self._tasks: set[asyncio.Task[Any]] = set()
         self._under_way: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Task[None] | None = None
         self._closed = False  # then nothing connects by itself; the next turn does
 
     def put(self, entry: Entry) -> None:
-        """Take an entry, from any thread. It is delivered when one of the coroutines below runs next."""
-        self._spool.put(entry)
-
-    async def keep_for_later(self) -> None:
-        """Return when a crash cannot lose what was put any more; it is delivered in the background."""
-        self._closed = False
-        await asyncio.shield(self._spawn(self._keep_then_deliver()))
-
-    async def deliver(self) -> None:
-        """Return when the database has what was put.
+        """Take an entry, from any thread. It is delivered when one of the coroutines below runs next.
 
         Raises:
-            DatabaseError: It has not; the entries are kept and delivered some other time.
+            SpoolError: Too many wait already; it was not taken.
         """
+        self._spool.put(entry)
+
+    async def make_safe(self, write: Write, patience: float) -> None:
+        """Return when a crash cannot lose what was put any more; where writing is `awaited`, when the database has it.
+
+        Where the spool's file cannot be written, the database is waited for in any case.
+
+        Raises:
+            SpoolError: It is in memory alone. It is delivered, or written to the file, some other time.
+            DatabaseError: It is in the spool, but writing is `awaited`, and the database does not take it.
+            TimeoutError: The same: the database took longer than `patience` seconds.
+        """
+        if write == "background":
+            with contextlib.suppress(SpoolError):
+                return await self.keep_for_later()
         try:
-            await self.flush()
-        except BaseException:  # a lack of patience and a cancellation too: they leave the delivery under way
-            await asyncio.shield(self._spawn(self._keep()))
-            raise
+            async with asyncio.timeout(patience):
+                await self.flush()
+        except Exception:
+            await self.keep_for_later()
+            if write == "awaited":
+                raise
+
+    async def keep_for_later(self) -> None:
+        """Return when what was put is in the spool's file; it is delivered in the background.
+
+        Raises:
+            SpoolError: It is in memory alone; the file is tried again until it can be written.
+        """
+        self._closed = False
+        try:
+            await self._keep()
+        finally:
+            self._spawn(self._deliver_in_background())
 
     async def flush(self) -> None:
         """Deliver all that waits, also what other processes left.
@@ -146,9 +180,7 @@ class Outbox:
         """Delete what waits for a workspace."""
         if self._tasks:
             await asyncio.wait(set(self._tasks))
-        entries = await asyncio.to_thread(self._spool.entries)
-        dropped = [entry.entry_id for entry in entries if entry.workspace == workspace]
-        await asyncio.to_thread(self._spool.remove, dropped)
+        await asyncio.to_thread(self._spool.erase, workspace)
 
     async def aclose(self, patience: float) -> None:
         """Wait for what runs, and try once more to deliver what waits; what cannot be delivered stays in the spool."""
@@ -163,18 +195,35 @@ class Outbox:
                 self._spool,
                 str(error) or "no answer in time",
             )
+        if self._keeping is not None:
+            self._keeping.cancel()
+        if self._spool.at_risk:
+            log.error("%d turns are in memory alone, and lost when this process ends", self._spool.at_risk)
         await asyncio.to_thread(self._spool.close)
         self._closed = True
 
     async def _keep(self) -> None:
-        await asyncio.to_thread(self._spool.keep)
+        try:
+            await asyncio.to_thread(self._spool.keep)
+        except SpoolError as error:
+            if self._keeping is None or self._keeping.done():
+                log.warning("%s; the file is tried again until it can be written", error)
+                self._keeping = asyncio.get_running_loop().create_task(self._keep_trying())
+            raise
+        finally:
+            self._counts.at_risk = self._spool.at_risk
 
-    async def _keep_then_deliver(self) -> None:
-        await self._keep()
-        if not self._closed:
-            self._spawn(self._deliver_in_background())
+    async def _keep_trying(self) -> None:
+        pause = _FIRST_PAUSE
+        while self._spool.at_risk:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            with contextlib.suppress(SpoolError):  # it was told of, and the count shows it
+                await self._keep()
 
     async def _deliver_in_background(self) -> None:
+        if self._closed:
+            return
         try:
             await self.flush()
         except Exception as error:  # nobody waits for this task: telling is all that can be done
@@ -185,7 +234,9 @@ class Outbox:
         delivered: list[str] = []
         errors: list[Exception] = []
         try:
-            for entry in await asyncio.to_thread(self._spool.entries):
+            for entry_id in [entry.entry_id for entry in await asyncio.to_thread(self._spool.entries)]:
+                if (entry := self._spool.get(entry_id)) is None:
+                    continue  # it was erased meanwhile
                 try:
                     await self._record(entry)
                 except InputError as error:  # it would be refused for ever
@@ -196,15 +247,17 @@ class Outbox:
                     if isinstance(error, DatabaseError):
                         break
                     continue
-                delivered.append(entry.entry_id)
+                delivered.append(entry_id)
         finally:
             await asyncio.to_thread(self._spool.remove, delivered)
-            await asyncio.to_thread(self._spool.keep)  # what was not delivered, or not in time
+            with contextlib.suppress(SpoolError):  # whoever handed it over is told by `make_safe`
+                await self._keep()  # what was not delivered, or not in time
         if errors:
             raise errors[0]
 
     async def _record(self, entry: Entry) -> None:
         engine = await self._connection.engine()
+        engine.spools.add(self._spool)
         if entry.messages:
             fresh = await engine.record(entry.workspace, entry.messages)
             self._counts.records += 1

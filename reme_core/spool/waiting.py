@@ -1,0 +1,191 @@
+"""The spool: where messages and tool calls wait until the database has them.
+
+They wait in memory and, where a file is given, in that file too. So nothing is lost while the database is down, or when
+the process is killed. Several processes may share one file: the first that reaches the database delivers all of it.
+What is delivered twice is stored once, since messages have ids and calls have hashes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from reme_core.errors import SpoolError
+from reme_core.postgres.errors import mask_password
+from reme_core.settings import Settings
+from reme_core.spool.file import Entry, SpoolFile
+from reme_core.text.plain import plain_json
+from reme_core.types import Message
+
+log = logging.getLogger(__name__)
+
+MOST_WAITING: Final = 10_000
+"""Turns that wait at the most; then further ones are refused."""
+
+
+class Spool:
+    """Entries that wait, oldest first. Any thread may use it; all but `put` and `has_entries` may block on the disk."""
+
+    def __init__(self, path: Path | None = None, *, most: int = MOST_WAITING) -> None:
+        """Keep entries in memory, and in the file at `path` (made when the first entry needs it) if one is given."""
+        self.path = path
+        self._disk = SpoolFile(path) if path is not None else None
+        self._most = most
+        self._entries: dict[str, Entry] = {}
+        self._on_disk: set[str] = set()
+        self._generation = 0
+        self._looked = path is None
+        self._memory = threading.Lock()  # held for moments, since the event loop waits for it
+        self._file = threading.Lock()  # held while the disk works
+
+    def __str__(self) -> str:
+        return str(self.path) if self.path is not None else "the memory of this process"
+
+    def put(self, entry: Entry) -> None:
+        """Take an entry into memory; never waits for the disk.
+
+        Raises:
+            SpoolError: Too many wait already; it was not taken.
+        """
+        with self._memory:
+            if len(self._entries) >= self._most:
+                raise SpoolError(
+                    f"{self._most} turns wait for the database already, so this one was not taken; see why the"
+                    " database takes none, and hand the turn over again"
+                )
+            self._entries[entry.entry_id] = entry
+
+    @property
+    def has_entries(self) -> bool:
+        """Whether entries may be waiting; True until the file was read for the first time."""
+        return bool(self._entries) or not self._looked
+
+    @property
+    def at_risk(self) -> int:
+        """How many entries are not in the file that there is for them: a crash would lose them."""
+        with self._memory:
+            return 0 if self._disk is None else len(self._entries.keys() - self._on_disk)
+
+    def get(self, entry_id: str) -> Entry | None:
+        """An entry as it waits now; None if it does not any more."""
+        with self._memory:
+            return self._entries.get(entry_id)
+
+    def keep(self) -> None:
+        """Write what is only in memory to the file, and return when it is on the disk. Without a file, nothing happens.
+
+        Raises:
+            SpoolError: The file cannot be written; the entries are in memory alone. Calling again tries again.
+        """
+        with self._file:
+            while self._disk is not None and (new := self._unkept()):
+                try:
+                    self._disk.write(new)
+                except SpoolError as error:
+                    raise SpoolError(
+                        f"what was said waits in memory only, and a crash would lose it: {error}"
+                    ) from None
+                self._look_whether_replaced(self._disk)
+                with self._memory:
+                    self._on_disk.update(entry.entry_id for entry in new)
+
+    def entries(self) -> list[Entry]:
+        """What waits, oldest first, also what other processes left in the file; what they delivered is left out."""
+        with self._file:
+            if self._disk is not None:
+                try:
+                    self._take_in(self._disk.read(), self._disk)
+                except SpoolError as error:  # what is in memory can be delivered nevertheless
+                    log.warning("%s", error)
+            with self._memory:
+                return list(self._entries.values())
+
+    def remove(self, entry_ids: Collection[str]) -> None:
+        """Remove entries that were delivered.
+
+        An entry that cannot be removed from the file is delivered again later, which changes nothing.
+        """
+        with self._file:
+            with self._memory:
+                for entry_id in entry_ids:
+                    self._entries.pop(entry_id, None)
+                kept = [entry_id for entry_id in entry_ids if entry_id in self._on_disk]
+                self._on_disk.difference_update(kept)
+            if self._disk is not None and kept:
+                try:
+                    self._disk.remove(kept)
+                except SpoolError as error:
+                    log.warning("delivered turns will be delivered again: %s", error)
+
+    def erase(self, workspace: str, message_ids: Collection[str] | None = None) -> set[str]:
+        """Take out for good what waits for a workspace, or only the messages of these ids.
+
+        Returns:
+            The ids of the messages that are gone.
+
+        Raises:
+            SpoolError: The file cannot be written, so that they are still in it.
+        """
+        with self._file:
+            if self._disk is not None:
+                self._take_in(self._disk.read(), self._disk)
+                self._disk.erase(workspace, message_ids)
+            gone = set()
+            with self._memory:
+                for entry in [entry for entry in self._entries.values() if entry.workspace == workspace]:
+                    left = entry.without(message_ids)
+                    gone |= {m.message_id for m in entry.messages} - {m.message_id for m in left.messages}
+                    if left.messages or left.calls:
+                        self._entries[entry.entry_id] = left
+                    else:
+                        del self._entries[entry.entry_id]
+                        self._on_disk.discard(entry.entry_id)
+            return gone
+
+    def close(self) -> None:
+        """Close the file; whatever comes next opens it again."""
+        with self._file:
+            if self._disk is not None:
+                self._disk.close()
+
+    def _unkept(self) -> list[Entry]:
+        with self._memory:
+            return [entry for entry_id, entry in self._entries.items() if entry_id not in self._on_disk]
+
+    def _take_in(self, left: dict[str, Entry], disk: SpoolFile) -> None:
+        self._look_whether_replaced(disk)
+        self._looked = True
+        with self._memory:
+            # What was in the file and is not any more, another process has delivered or erased.
+            own = {k: entry for k, entry in self._entries.items() if k not in self._on_disk and k not in left}
+            self._entries = left | own
+            self._on_disk = set(left)
+
+    def _look_whether_replaced(self, disk: SpoolFile) -> None:
+        if disk.generation != self._generation:
+            self._generation = disk.generation
+            with self._memory:
+                self._on_disk.clear()
+
+
+def spool_path(spool: Literal["file", "memory"] | Path, settings: Settings) -> Path | None:
+    """The file of a spool: the given one, none, or by default one for each database under `data_dir`."""
+    if isinstance(spool, Path):
+        return spool
+    if spool == "memory":
+        return None
+    url = settings.database_url
+    place = hashlib.sha256(mask_password(url.get_secret_value()).encode()).hexdigest()[:12] if url else "embedded"
+    return settings.data_dir / "spool" / f"{place}.sqlite3"
+
+
+def sanitise(message: Message) -> Message:
+    """The message without what Postgres or JSON cannot hold."""
+    values: dict[str, Any] = {name: getattr(message, name) for name in type(message).model_fields}
+    values["tool_calls"] = [call.model_dump() for call in message.tool_calls]
+    sent_at = values.pop("sent_at")
+    return Message.model_validate(plain_json(values) | {"sent_at": sent_at})
