@@ -26,6 +26,7 @@ from reme_core.errors import (
     ModelUnavailableError,
     NotFoundError,
     ReMeError,
+    SpoolError,
 )
 from reme_core.server.wire import describe_problems
 
@@ -39,6 +40,7 @@ _STATUS: Final[tuple[tuple[type[ReMeError], int], ...]] = (
     (EmbeddingModelError, 409),
     (FlowError, 422),
     (DatabaseError, 503),
+    (SpoolError, 503),
     (ModelUnavailableError, 503),
     (ModelAnswerError, 502),
     (ModelError, 502),
