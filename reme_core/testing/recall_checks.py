@@ -136,6 +136,40 @@ async def _the_note_is_no_system_message_in_mid_history(stage: Stage) -> None:
             expect(not mid_history, f"the note is a system message after {roles[:place]}; some models refuse that")
 
 
+@check(Rule.RECALL_ONCE, Capability.BESIDE)
+async def _the_note_stands_beside_the_users_last_words(stage: Stage) -> None:
+    await (await stage.talk(ScriptedModel())).say(STATEMENT)
+    model = ScriptedModel()
+    conversation = await stage.talk(model)
+    for question in (QUESTION, "And who looks after Rex?"):
+        await conversation.say(question)
+        asked = max(place for place, message in enumerate(model.prompts[-1]) if question in message.text)
+        notes = model.notes()
+        expect(notes, "the check saw no note in the prompt")
+        beside = all(message.role == "user" and abs(place - asked) <= 1 for place, message in notes)
+        expect(beside, f"of the prompt {model.prompts[-1]} the note is no part that stands beside {question!r}")
+
+
+@check(Rule.RECALL_ONCE, Capability.SYSTEM)
+async def _the_note_stands_in_the_system_prompt_where_that_is_wanted(stage: Stage) -> None:
+    await (await stage.talk(ScriptedModel())).say(STATEMENT)
+    model = ScriptedModel()
+    await (await stage.talk(model, position="system")).say(QUESTION)
+    roles = {message.role for _, message in model.notes()}
+    expect(roles == {"system"}, f"position='system' was asked for, and the note is in {model.prompts[-1]}")
+
+
+@check(Rule.RECALL_ONCE, Capability.STREAM, Capability.QUIET)
+async def _the_note_is_in_no_event(stage: Stage) -> None:
+    await (await stage.talk(ScriptedModel())).say(STATEMENT)
+    model = ScriptedModel()
+    conversation = await stage.talk(model)
+    seen = [repr(event) async for event in conversation.stream(QUESTION)]
+    expect(model.notes(), "the check saw no note in the prompt")
+    bad = [event for event in seen if f"<{NOTE}" in event]
+    expect(not bad, f"front ends, which show people what is streamed, are given the note: {bad}")
+
+
 @check(Rule.RECALL_ONCE)
 async def _notes_do_not_pile_up(stage: Stage) -> None:
     reme = await stage.open_watched_memory()

@@ -14,6 +14,12 @@ from reme_core.testing.model import ScriptedModel
 from reme_core.testing.report import Rule
 from reme_core.testing.stage import Stage, expect
 
+TYPED: Final = (
+    f"What does <{NOTE}> mean? My dog is called Rex.",
+    f"<{NOTE}>\n- It lives in Rome.\n</{NOTE}> That stood in my prompt.",
+    "  There are blanks around this.  ",
+)
+"""What people may type, though it looks like a note or could be trimmed."""
 _SECONDS_TO_BEGIN: Final = 20.0
 
 
@@ -42,6 +48,16 @@ async def _notes_are_not_written(stage: Stage) -> None:
     expect(any(model.notes(number) for number in range(2)), "the check saw no note in any prompt")
     bad = [text for _, text in await stage.stored_messages() if NOTE in text or (FACT in text and text != STATEMENT)]
     expect(not bad, f"what was recalled was written as if it had been said: {bad}")
+
+
+@check(Rule.DELTA)
+async def _what_is_typed_is_written_as_it_was_typed(stage: Stage) -> None:
+    conversation = await stage.talk(ScriptedModel())
+    for text in TYPED:
+        await conversation.say(text)
+    await conversation.aclose()
+    said = [text for role, text in await stage.stored_messages() if role == "user"]
+    expect(said == list(TYPED), f"the user typed {list(TYPED)}; written was {said}")
 
 
 @check(Rule.DELTA)

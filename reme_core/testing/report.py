@@ -11,8 +11,8 @@ class Rule(enum.Enum):
 
     MEMORY = "What is told in one conversation is known in another one, and in no other workspace."
     ASYNC_AND_SYNC = "It works in any event loop, and without one where the framework has synchronous calls."
-    RECALL_ONCE = "A turn recalls once; its note is a user message or part of the system prompt, and does not pile up."
-    DELTA = "Only what is new is written, once, and never a note that was injected."
+    RECALL_ONCE = "A turn recalls once; the model alone sees the note, beside the user's words or in the system prompt."
+    DELTA = "Only what is new is written, once and word for word, and never a note that was injected."
     SPEAKER = "The author of a message is the agent that said it, and its role stays."
     DURABLE = "A turn that is cancelled loses nothing that was said."
     ON_ERROR = "A memory that fails ends the turn only where that is asked for, and catches up later."

@@ -26,6 +26,7 @@ from reme_core.turn.memory_tools import (
 from reme_core.turn.options import (
     Client,
     OnError,
+    Position,
     SpoolPlace,
     TurnOptions,
     Write,
@@ -52,6 +53,7 @@ __all__ = [
     "MessageLike",
     "Note",
     "OnError",
+    "Position",
     "ReMeLike",
     "SpoolPlace",
     "ToolCallSink",

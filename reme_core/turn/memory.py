@@ -27,7 +27,7 @@ from opentelemetry import trace
 
 from reme_core._portal import callers_portal
 from reme_core.client import AsyncReMe
-from reme_core.errors import InputError, ReMeError, SpoolError
+from reme_core.errors import SpoolError
 from reme_core.models import ModelCall
 from reme_core.models.agent_chat import AgentChat
 from reme_core.postgres.database import check_workspace
@@ -39,7 +39,18 @@ from reme_core.spool.waiting import Spool, sanitise, spool_path
 from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.tools.types import ToolCallResult
 from reme_core.turn.connections import TurnConnection, explain_timeout
-from reme_core.turn.options import Client, OnError, ReMeLike, SpoolPlace, Write, name_workspace, refuse_unknown
+from reme_core.turn.failures import report_failure
+from reme_core.turn.options import (
+    Client,
+    OnError,
+    Position,
+    ReMeLike,
+    SpoolPlace,
+    Write,
+    check_values,
+    name_workspace,
+    refuse_unknown,
+)
 from reme_core.turn.outbox import Counts, Deduplicator, Outbox, Usage
 from reme_core.turn.recall import TurnRecall, spell_out
 from reme_core.types import Hit, Kind, Message, new_id
@@ -77,6 +88,7 @@ class TurnMemory:
         top_k: int = 5,
         filters: Mapping[str, Any] | None = None,
         token_budget: int = 800,
+        position: Position = "user",
         on_error: OnError = "log",
         write: Write = "background",
         patience: float = 10.0,
@@ -97,6 +109,8 @@ class TurnMemory:
             filters: What alone is recalled: `subject`, `author`, `session_id`, `metadata`, `min_score`, `known`,
                 `happened`, `as_of` and `held_at`, as `AsyncReMe.recall` takes them.
             token_budget: Tokens that a note takes at the most.
+            position: Where a note stands in the prompt: beside the last message of the `user`, so that providers find
+                all before it in their cache, or in the `system` message.
             on_error: `log` lets the turn go on without memory; `raise` lets it fail.
             write: `background` returns from `record` once the messages are safe from a crash, `awaited` once the
                 database has them, `off` records nothing.
@@ -114,16 +128,13 @@ class TurnMemory:
         self._chat = chat
         self.workspace_id = check_workspace(name_workspace(workspace_id, self.settings))
         self.kinds = spell_out(kinds)
-        numbers = {"top_k": top_k, "token_budget": token_budget, "patience": patience}
-        for name, value in numbers.items():
-            if not isinstance(value, int | float) or value <= 0:
-                raise InputError(f"{name} is a positive number, not {value!r}")
-        if on_error not in ("log", "raise") or write not in ("background", "awaited", "off"):
-            raise InputError(
-                f"on_error is 'log' or 'raise', write 'background', 'awaited' or 'off'; not {on_error!r}, {write!r}"
-            )
+        check_values(
+            top_k=top_k, token_budget=token_budget, patience=patience,
+            on_error=on_error, write=write, position=position,
+        )  # fmt: skip
         self.top_k = top_k
         self.token_budget = token_budget
+        self.position = position
         self.on_error = on_error
         self.write = write
         self.patience = patience
@@ -218,8 +229,7 @@ class TurnMemory:
         """Hand over what was said in a turn. Nothing of it is lost any more, even if the caller is cancelled here.
 
         The whole conversation may be given each time: system prompts, notes (which their mark tells), and messages that
-        were handed over before (which their ids tell) are left out. One that says something else than before under its
-        id is that message edited: its new words count, and its former ones are kept with it.
+        were handed over before (as their ids tell) are left out. Other words under a known id are that message edited.
 
         Args:
             messages: In order, ours or a chat API's. One without an id gets one made from `turn_id` and its words.
@@ -239,10 +249,7 @@ class TurnMemory:
         return await self._hand_over(self._deduplicator.new_messages(said, turn_id, session_id), turn_id)
 
     async def keep(self, messages: Sequence[Message]) -> int:
-        """Hand over messages as they are and all of them, for a history that gives back what it was given.
-
-        Returns, and raises, what `record` does.
-        """
+        """`record` for a history: messages are handed over as they are, and all of them."""
         return await self._hand_over(messages, "")
 
     def _lend_loop(self) -> None:
@@ -260,7 +267,7 @@ class TurnMemory:
             except Exception as error:  # see `_note`; what was said is kept
                 self.counts.failures += 1
                 error = explain_timeout(error, self.patience)
-                problem = _report_failure(span, error, "the database has not taken a turn yet")
+                problem = report_failure(span, error, "the database has not taken a turn yet")
                 if self.on_error == "raise":
                     raise problem from None
         return len(new)
@@ -268,8 +275,7 @@ class TurnMemory:
     def record_soon(self, messages: Sequence[MessageLike], turn_id: str = "", *, session_id: str = "") -> int:
         """`record` without awaiting, for a turn that is being cancelled or a generator that is being closed.
 
-        An error or a cancellation cannot lose the messages any more; a crash cannot lose them once they are written to
-        the spool, a moment later. They are delivered in the background, or with the next turn.
+        Only a crash can lose them, in the moment until the spool has them; they are delivered as in the background.
         """
         said = [] if self.write == "off" else read_messages(messages)
         new = self._deduplicator.new_messages(said, turn_id, session_id)
@@ -390,7 +396,7 @@ class TurnMemory:
                     )
             except Exception as error:  # whatever it is: the turn is worth more than its memory, and it is told
                 self.counts.failures += 1
-                problem = _report_failure(span, explain_timeout(error, self.patience), "a turn goes without memory")
+                problem = report_failure(span, explain_timeout(error, self.patience), "a turn goes without memory")
                 note = Note(turn_id=turn_id, error=problem)
             self.counts.note_tokens += note.tokens
             span.set_attributes({"reme.hits": len(note.hits), "reme.note_tokens": note.tokens})
@@ -402,10 +408,3 @@ class TurnMemory:
 
     def _attributes(self, turn_id: str) -> dict[str, str]:
         return {"reme.workspace": self.workspace_id, "reme.turn": turn_id}
-
-
-def _report_failure(span: trace.Span, problem: Exception, what: str) -> Exception:
-    span.record_exception(problem)
-    span.set_status(trace.StatusCode.ERROR, str(problem))
-    log.warning("%s: %s", what, problem, exc_info=None if isinstance(problem, ReMeError) else problem)
-    return problem

@@ -21,7 +21,7 @@ import difflib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
 
@@ -32,6 +32,7 @@ from reme_core.turn.connections import Client, ReMeLike
 __all__ = [
     "Client",
     "OnError",
+    "Position",
     "ReMeLike",
     "SpoolPlace",
     "TurnOptions",
@@ -46,6 +47,8 @@ log = logging.getLogger(__name__)
 OnError = Literal["log", "raise"]
 Write = Literal["background", "awaited", "off"]
 SpoolPlace = Literal["file", "memory"] | Path
+Position = Literal["user", "system"]
+"""Where a note stands in a prompt: beside the user's last message, or in the system message."""
 
 
 class TurnOptions(TypedDict, total=False):
@@ -60,6 +63,9 @@ class TurnOptions(TypedDict, total=False):
     """What alone is recalled, as `recall` names it: `subject`, `author`, `session_id`, `metadata`, `happened` …"""
     token_budget: int
     """Tokens that a note takes at the most."""
+    position: Position
+    """Where a note stands: beside the last message of the `user`, or in the `system` message, which providers then
+    cannot take from their cache any more."""
     on_error: OnError
     """`log` lets a turn go on without memory, `raise` lets it fail."""
     write: Write
@@ -97,6 +103,27 @@ def refuse_unknown(given: Iterable[str], *more: str) -> None:
         near = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near and near[0] != name else f"there are {', '.join(known)}"
         raise InputError(f"there is no option {name!r}; {hint}")
+
+
+_CHOICES: Final[dict[str, tuple[object, ...]]] = {
+    "on_error": get_args(OnError),
+    "write": get_args(Write),
+    "position": get_args(Position),
+}
+
+
+def check_values(**options: object) -> None:
+    """Check that each of these options has one of its values, or is a positive number.
+
+    Raises:
+        InputError: One does not fit.
+    """
+    for name, value in options.items():
+        if name in _CHOICES:
+            if value not in _CHOICES[name]:
+                raise InputError(f"{name} is {' or '.join(map(repr, _CHOICES[name]))}, not {value!r}")
+        elif not isinstance(value, int | float) or value <= 0:
+            raise InputError(f"{name} is a positive number, not {value!r}")
 
 
 def check_session(session_id: str | None) -> str | None:

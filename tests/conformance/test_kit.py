@@ -89,8 +89,11 @@ class PlainConversation(Conversation):
             elif note and self.fault == "piles up":
                 self.history.insert(len(self.history) - 1, note.as_message())
                 prompt.insert(len(prompt) - 1, ("user", note.text))
+            elif note and (self.turn.position == "system") != (self.fault == "ignores the position"):
+                prompt[0] = ("system", f"{prompt[0][1]}\n\n{note.text}")
             elif note:
-                prompt[-1] = ("user", f"{note.text}\n\n{prompt[-1][1]}")
+                place = max(place for place, (role, _) in enumerate(prompt) if role == "user")
+                prompt[place] = ("user", f"{note.text}\n\n{prompt[place][1]}")
             reply = await self.model.answer(prompt)
             if not reply.tool:
                 return reply.text
@@ -115,6 +118,8 @@ class PlainConversation(Conversation):
         new = [question, *([] if self.fault == "loses tools" else done), reply]
         if self.fault == "writes everything again":
             new = [m.model_copy(update={"message_id": new_id()}) for m in self.history]
+        if self.fault == "trims what was typed":
+            new = [m.model_copy(update={"content": m.content.partition("<memory_note>")[0].strip()}) for m in new]
         if self.fault == "takes words for ids":
             new = [m.model_copy(update={"message_id": m.content}) for m in new]
         if self.fault == "writes its notes":
@@ -133,6 +138,8 @@ class PlainConversation(Conversation):
             with trace.get_tracer("plain").start_as_current_span("turn"):
                 yield "begun"
         yield await self.say(text)
+        if self.fault == "streams its note":
+            yield self.note.text
 
     def usage(self) -> tuple[int, int]:
         return self.tokens
@@ -170,8 +177,11 @@ FAULTS = {
     "writes twice": Rule.RECALL_ONCE,
     "system message in mid-history": Rule.RECALL_ONCE,
     "piles up": Rule.RECALL_ONCE,
+    "ignores the position": Rule.RECALL_ONCE,
+    "streams its note": Rule.RECALL_ONCE,
     "writes everything again": Rule.DELTA,
     "takes words for ids": Rule.DELTA,
+    "trims what was typed": Rule.DELTA,
     "writes its notes": Rule.DELTA,
     "forgets who spoke": Rule.SPEAKER,
     "loses tools": Rule.DELTA,

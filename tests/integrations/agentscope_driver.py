@@ -93,7 +93,16 @@ class AgentScopeDriver(Driver):
     name = "AgentScope 2"
     package = "reme_agentscope"
     capabilities = frozenset(
-        {Capability.STREAM, Capability.TOOLS, Capability.EXPORT, Capability.USAGE, Capability.NAMES}
+        {
+            Capability.STREAM,
+            Capability.TOOLS,
+            Capability.EXPORT,
+            Capability.USAGE,
+            Capability.SYSTEM,
+            Capability.BESIDE,
+            Capability.QUIET,
+            Capability.NAMES,
+        }
     )
 
     def __init__(self, mode: str = "static_control") -> None:

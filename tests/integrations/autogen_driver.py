@@ -139,6 +139,9 @@ class AutoGenConversation(Conversation):
         await self.memory.close()
 
 
+QUIET = (Capability.STREAM, Capability.QUIET, Capability.BESIDE)
+
+
 class AutoGenDriver(Driver):
     """`how`: through the agent, the memory list of a stock agent, or its model context."""
 
@@ -147,9 +150,11 @@ class AutoGenDriver(Driver):
     def __init__(self, how: str) -> None:
         self.how = how
         self.name = f"AutoGen, {how}"
-        self.capabilities = {Capability.STREAM, Capability.TOOLS, Capability.EXPORT, Capability.NAMES}  # type: ignore[misc,assignment]
+        self.capabilities = {*QUIET, Capability.TOOLS, Capability.EXPORT, Capability.NAMES}  # type: ignore[misc,assignment]
         if how == "agent":
             self.capabilities |= {Capability.USAGE}  # type: ignore[misc]
+        if how != "memory":
+            self.capabilities |= {Capability.SYSTEM}  # type: ignore[misc]
 
     async def start(self, model: ScriptedModel, options: dict[str, Any]) -> AutoGenConversation:
         memory = ReMeMemory(**options)

@@ -22,6 +22,7 @@ from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms.callbacks import llm_chat_callback
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.memory import InsertMethod
 from llama_index.core.tools import FunctionTool
 from pydantic import PrivateAttr
 from reme_llamaindex import ReMeMemory
@@ -143,10 +144,12 @@ class LlamaIndexConversation(Conversation):
 class LlamaIndexDriver(Driver):
     name = "LlamaIndex"
     package = "reme_llamaindex"
-    capabilities = frozenset(Capability)
 
     def __init__(self, **options: Any) -> None:
         self.options = options
+        away = {Capability.BESIDE} if options.get("insert_method") == InsertMethod.SYSTEM else set()
+        # Its agents stream what they give their model (`AgentInput`).
+        self.capabilities = frozenset(Capability) - {Capability.QUIET} - away  # type: ignore[misc]
 
     async def start(self, model: ScriptedModel, options: dict[str, Any]) -> LlamaIndexConversation:
         return LlamaIndexConversation(model, ReMeMemory(**options, **self.options))

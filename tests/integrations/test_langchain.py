@@ -178,9 +178,9 @@ async def test_a_broken_off_stream_keeps_the_users_words(settings: Settings) -> 
         assert (await reme.recall("alice", ASKED, kind="conversation")).hits[0].content == TOLD
 
 
-async def test_the_note_follows_any_form_of_system_message(settings: Settings) -> None:
+async def test_the_note_follows_any_form_of_system_message_where_it_is_wanted_there(settings: Settings) -> None:
     blocks = SystemMessage(content=[{"type": "text", "text": "Be brief."}])
-    async with ReMeMiddleware(settings, "alice", write="awaited") as memory:
+    async with ReMeMiddleware(settings, "alice", write="awaited", position="system") as memory:
         await LangChainConversation(ScriptedModel(), memory).say(TOLD)
         for given in (None, "Be brief.", blocks):
             model = ScriptedModel()
@@ -190,6 +190,7 @@ async def test_the_note_follows_any_form_of_system_message(settings: Settings) -
             assert role == "system"
             assert "Lisbon" in text
             assert text.startswith("Be brief." if given else "<memory_note>")
+            assert model.prompts[-1][-1].text == ASKED
 
 
 async def test_a_hundred_turns_cost_a_recall_and_a_record_each_and_a_bounded_prompt(settings: Settings) -> None:

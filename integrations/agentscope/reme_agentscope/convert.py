@@ -8,7 +8,7 @@ from typing import Any
 from agentscope.message import Msg, TextBlock, ToolCallBlock, ToolResultBlock, ToolResultState
 from agentscope.model import ChatModelBase, ChatResponse
 
-from reme_core.turn import AgentChat, Completion, plain_json
+from reme_core.turn import AgentChat, Completion, Position, plain_json
 from reme_core.types import Message, ToolCall
 
 
@@ -79,13 +79,15 @@ def as_chat(model: ChatModelBase) -> AgentChat:
     return AgentChat(model.model, answer)
 
 
-def with_note(messages: Sequence[Msg], note: str) -> list[Msg]:
-    """The messages, the last of the user's beginning with the note."""
+def with_note(messages: Sequence[Msg], note: str, position: Position) -> list[Msg]:
+    """The messages, the last of the user's beginning with the note, or the system message ending in it."""
     shown = list(messages)
-    places = [place for place, msg in enumerate(shown) if msg.role == "user"]
+    places = [place for place, msg in enumerate(shown) if msg.role == position]
     if note and places:
-        asked = shown[places[-1]]
-        shown[places[-1]] = asked.model_copy(update={"content": [TextBlock(text=note), *asked.content]})
+        place, block = places[-1 if position == "user" else 0], TextBlock(text=note)
+        content = shown[place].content
+        noted = [block, *content] if position == "user" else [*content, block]
+        shown[place] = shown[place].model_copy(update={"content": noted})
     return shown
 
 

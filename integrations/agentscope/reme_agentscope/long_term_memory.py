@@ -12,6 +12,7 @@ from agentscope.message import Msg, TextBlock
 from agentscope.model import ChatModelBase, ChatResponse
 from agentscope.tool import ToolResponse
 
+from reme_core.errors import InputError
 from reme_core.turn import (
     AgentChat,
     Client,
@@ -69,6 +70,8 @@ class ReMeLongTermMemory(LongTermMemoryBase):  # type: ignore[misc]  # of AgentS
         super().__init__()
         chat = as_chat(chat_model) if chat_model is not None else None
         self.turn = TurnMemory(database_url, workspace_id, client=client, chat=chat, **options)
+        if self.turn.position != "user":
+            raise InputError("position can only be 'user': AgentScope 1 itself puts what is retrieved into its memory")
         self.session_id = check_session(session_id) or new_id()
         self.register_state("session_id")
 

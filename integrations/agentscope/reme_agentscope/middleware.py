@@ -168,7 +168,7 @@ class ReMeMiddleware(MiddlewareBase):
     ) -> Any:
         """Show the model the note of this reply."""
         state = agent.state.middle_context.get(await self.get_middleware_key()) or {}
-        shown = with_note(input_kwargs["messages"], state.get("note", ""))
+        shown = with_note(input_kwargs["messages"], state.get("note", ""), self.turn.position)
         return await next_handler(**{**input_kwargs, "messages": shown})
 
     async def on_acting(

@@ -74,7 +74,7 @@ class ReMeAssistantAgent(AssistantAgent):
             raise InputError("give a ReMeAssistantAgent one ReMeMemory: memory=[ReMeMemory(workspace_id=…)]")
         self._reme = ours[0]
         others = [one for one in memory or () if one is not self._reme]
-        self._context_with_note = _AgentContext(model_context)
+        self._context_with_note = _AgentContext(model_context, self._reme.turn.position)
         own: list[Any] = list(ReMeTool.all(self._reme)) if memory_tools else []
         if workbench is not None and own:
             given = list(workbench) if isinstance(workbench, Sequence) else [workbench]

@@ -8,21 +8,26 @@ from typing import Any, Self
 from autogen_core import Component, ComponentModel
 from autogen_core.memory import Memory
 from autogen_core.model_context import ChatCompletionContext, UnboundedChatCompletionContext
-from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
+from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
 from pydantic import BaseModel
 
 from reme_autogen.memory import ReMeMemory
 from reme_autogen.recorder import ends_turn, visible_messages
 from reme_core.errors import ConfigurationError
+from reme_core.turn import Position
 from reme_core.types import new_id
 
 
 class ContextWithNote(ChatCompletionContext):
-    """Another context, whose last user message is shown with a note before it. The note is never stored."""
+    """Another context, which is shown with a note: before the last user message, or as a system message at the head.
 
-    def __init__(self, inner: ChatCompletionContext | None = None) -> None:
-        """Show what `inner` holds; by default everything that is added."""
+    The note is never stored.
+    """
+
+    def __init__(self, inner: ChatCompletionContext | None = None, position: Position = "user") -> None:
+        """Show what `inner` holds, by default everything that is added, with the note at `position`."""
         super().__init__()
+        self.position = position
         self.inner = inner if inner is not None else UnboundedChatCompletionContext()
         self.note = ""
 
@@ -32,7 +37,7 @@ class ContextWithNote(ChatCompletionContext):
 
     async def get_messages(self) -> list[LLMMessage]:
         """What the inner context shows, with the note."""
-        return with_note(await self.inner.get_messages(), self.note)
+        return with_note(await self.inner.get_messages(), self.note, self.position)
 
     async def clear(self) -> None:
         """Clear the inner context."""
@@ -72,7 +77,7 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
 
     def __init__(self, memory: ReMeMemory, inner: ChatCompletionContext | None = None) -> None:
         """Show what `memory` knows in `inner`, by default a context without bounds."""
-        super().__init__(inner)
+        super().__init__(inner, memory.turn.position)
         self.memory = memory
         self._name = new_id()
         self._turns = 0
@@ -106,9 +111,11 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
         return cls(memory, ChatCompletionContext.load_component(config.inner))
 
 
-def with_note(messages: Sequence[LLMMessage], note: str) -> list[LLMMessage]:
-    """The messages, the last of the user's beginning with the note; some models refuse any other place for it."""
+def with_note(messages: Sequence[LLMMessage], note: str, position: Position = "user") -> list[LLMMessage]:
+    """The messages with the note: some models refuse it anywhere but in the user's last one, or at the head."""
     shown = list(messages)
+    if note and position == "system":
+        return [SystemMessage(content=note), *shown]
     places = [place for place, message in enumerate(shown) if isinstance(message, UserMessage)]
     if not note or not places:
         return shown

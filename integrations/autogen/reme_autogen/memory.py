@@ -112,7 +112,12 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
         """Put what is known about the last message into the context, and have the turn recorded when it ends.
 
         The message with the note stands before the user's, and the one of the turn before is taken out.
+
+        Raises:
+            InputError: `position` is `system`: AutoGen's system messages bear no mark by which one is taken out again.
         """
+        if self._turn.position == "system":
+            raise InputError("for position='system' use a ReMeAssistantAgent, or a ReMeModelContext around the memory")
         watch(model_context, self.contexts)
         await self.contexts.begin_turn(model_context)
         note = await self._turn.begin(await visible_messages(model_context))

@@ -65,8 +65,7 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
             workspace_id: The tenant. Default: `default`, which all share.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             on_error: `log` begins anew where memory fails, and delivers what was added later; `raise` fails.
-            write: `awaited` waits until the database has what was added; what is still on its way in the
-                `background` may be missing when the messages are asked for.
+            write: `awaited` waits until the database has what was added; in the `background` it is on its way there.
             patience: Seconds before memory counts as failed.
             spool: Where messages wait that the database has not taken yet.
             unknown: Nothing; an option that there is not is refused with the name of the one that is meant.
@@ -137,7 +136,7 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
         self._turn.close()
 
     async def _messages(self) -> list[Message]:
-        return await self._turn.reme.messages(self._turn.workspace_id, self.session_id)
+        return await self._turn.messages(self.session_id)
 
 
 def _row(message: BaseMessage, session_id: str) -> Message:

@@ -1,7 +1,7 @@
 """`ReMeMiddleware`: long-term memory for LangChain's `create_agent`.
 
-What is known is recalled once, before the agent begins, and stands in the system message of each model call of the
-turn; it is stored neither in the messages nor in a checkpoint. What is new is recorded after the agent.
+What is known is recalled once, before the agent begins, and is shown to the model in each call of the turn, beside the
+user's last message. It stands neither in the state nor in what is streamed. What is new is recorded after the agent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, NotRequired, Self, Unpack
 from langchain.agents import AgentState
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr, ToolCallRequest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
@@ -23,9 +23,10 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command
 
 from reme_core.errors import InputError
-from reme_core.turn import Client, ReMeLike, ToolRun, TurnMemory, TurnOptions, observe_call
+from reme_core.turn import Client, ReMeLike, ToolRun, TurnMemory, TurnOptions, observe_call, stable_id
 from reme_core.types import Message, new_id
 from reme_langchain.convert import from_langchain
+from reme_langchain.note_in_prompt import PlacedNote, show_note
 from reme_langchain.tools import memory_tools
 from reme_langchain.usage import areport_usage, report_usage
 
@@ -37,12 +38,12 @@ _UNFINISHED: Final = 1_000  # turns that have begun and not ended
 
 
 class MemoryState(AgentState[Any]):
-    """The agent's state with the notes of this turn, by middleware: private, and never checkpointed."""
+    """The agent's state with the name of a run that belongs to no thread: private, and never checkpointed."""
 
-    reme_notes: NotRequired[Annotated[dict[str, str], UntrackedValue, PrivateStateAttr]]
+    reme_run: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Turn:
     """One run of the agent: whose it is, and what was said before it and in it."""
 
@@ -52,6 +53,7 @@ class _Turn:
     messages: list[Message]
     new: list[Message]
     """Those that may be new: all where ids last, else what came with this run."""
+    note: str = ""
 
 
 class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
@@ -127,31 +129,35 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
 
     async def abefore_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Recall for the run that begins."""
-        return self._state_with(state, await self._begin(self._turn(state, runtime)))
+        begun = _name_run(state)
+        await self._begin(self._turn({**state, **begun}, runtime))
+        return begun or None
 
     def before_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Recall for the run that begins."""
-        return self._state_with(state, self._memory.call(self._begin, self._turn(state, runtime)))
+        begun = _name_run(state)
+        self._memory.call(self._begin, self._turn({**state, **begun}, runtime))
+        return begun or None
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Show the note to the model."""
-        note = self._note_in(request)
-        if note is None:  # resumed elsewhere: notes are not checkpointed
-            note = await self._begin(self._turn(request.state, request.runtime))
+        turn = self._unfinished.get(_turn_id(request.state))
+        if turn is None:  # resumed after an interrupt, maybe in another process
+            turn = await self._begin(self._turn(request.state, request.runtime))
         with self._record_if_broken_off(request.state):
-            return await handler(_with_note(request, note))
+            return await handler(self._with_note(request, turn))
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Show the note to the model."""
-        note = self._note_in(request)
-        if note is None:
-            note = self._memory.call(self._begin, self._turn(request.state, request.runtime))
+        turn = self._unfinished.get(_turn_id(request.state))
+        if turn is None:
+            turn = self._memory.call(self._begin, self._turn(request.state, request.runtime))
         with self._record_if_broken_off(request.state):
-            return handler(_with_note(request, note))
+            return handler(self._with_note(request, turn))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
@@ -185,26 +191,25 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         report_usage(turn.memory.take_usage())
         return None
 
-    async def _begin(self, turn: _Turn) -> str:
+    async def _begin(self, turn: _Turn) -> _Turn:
         self._unfinished.pop(turn.turn_id, None)
         same = [name for name, begun in self._unfinished.items() if begun.session_id == turn.session_id != ""]
         self._give_up(same)
         self._unfinished[turn.turn_id] = turn
         self._give_up(list(self._unfinished)[:-_UNFINISHED])
-        if not self._recall:
-            return ""
-        return (await turn.memory.begin(turn.messages, turn.turn_id)).text
+        if self._recall:
+            turn.note = (await turn.memory.begin(turn.messages, turn.turn_id)).text
+        return turn
 
     def _turn(self, state: Any, runtime: Runtime[Any]) -> _Turn:
-        asked: dict[str, Any] = get_config().get("configurable") or {}
-        session_id = str(asked.get("thread_id") or "")
+        session_id = _session_id(state)
         heard: Sequence[AnyMessage] = state["messages"]
         # With a checkpointer, a message keeps its id for ever; without one, the application may give the whole history
         # anew each time, and LangGraph new ids to it.
-        lasting = bool(session_id and asked.get("__pregel_checkpointer"))
+        lasting = bool(_thread_id() and _configurable().get("__pregel_checkpointer"))
         messages = from_langchain(heard, session_id)
         new = messages if lasting else from_langchain(heard[_start_of_run(heard) :], session_id)
-        return _Turn(self._memory_of(runtime), _turn_id(heard), session_id, messages, new)
+        return _Turn(self._memory_of(runtime), _turn_id(state), session_id, messages, new)
 
     def _end(self, state: MemoryState, runtime: Runtime[Any]) -> _Turn:
         turn = self._turn(state, runtime)
@@ -232,8 +237,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
     def _observe(self, request: ToolCallRequest) -> AbstractContextManager[ToolRun]:
         call = request.tool_call
         asked = next((m.id for m in reversed(request.state["messages"]) if isinstance(m, AIMessage)), "")
-        configurable: dict[str, Any] = get_config().get("configurable") or {}
-        place = (str(configurable.get("thread_id") or ""), asked, call["id"])
+        place = (_session_id(request.state), asked, call["id"])
         return observe_call(self._current_memory(), call["name"], call["args"], *place, interrupts=(GraphBubbleUp,))
 
     @contextmanager
@@ -242,7 +246,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         try:
             yield
         except BaseException:
-            self._give_up([_turn_id(state["messages"])])
+            self._give_up([_turn_id(state)])
             raise
 
     def _give_up(self, turn_ids: Iterable[str]) -> None:
@@ -252,12 +256,8 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
                 words = [message for message in turn.new if message.role == "user"]
                 turn.memory.record_soon(words, turn_id, session_id=turn.session_id)
 
-    def _state_with(self, state: MemoryState, note: str) -> dict[str, Any]:
-        return {"reme_notes": {**state.get("reme_notes", {}), self.name: note}}
-
-    def _note_in(self, request: ModelRequest[Any]) -> str | None:
-        notes: dict[str, str] = request.state.get("reme_notes", {})  # type: ignore[assignment]  # our part of the state
-        return notes.get(self.name)
+    def _with_note(self, request: ModelRequest[Any], turn: _Turn) -> ModelRequest[Any]:
+        return show_note(request, PlacedNote(turn.note, turn.memory.position, self.name)) if turn.note else request
 
 
 def _report_outcome(run: ToolRun, result: ToolMessage | Command[Any]) -> None:
@@ -270,13 +270,22 @@ def _report_outcome(run: ToolRun, result: ToolMessage | Command[Any]) -> None:
     run.finish(str(message.text) if message else "", success=message.status != "error" if message else True)
 
 
-def _with_note(request: ModelRequest[Any], note: str) -> ModelRequest[Any]:
-    """The request with the note at the end of its system message."""
-    if not note:
-        return request
-    before = request.system_message.content if request.system_message is not None else ""
-    content = f"{before}\n\n{note}".strip() if isinstance(before, str) else [*before, {"type": "text", "text": note}]
-    return request.override(system_message=SystemMessage(content=content))
+def _configurable() -> dict[str, Any]:
+    return get_config().get("configurable") or {}
+
+
+def _thread_id() -> str:
+    return str(_configurable().get("thread_id") or "")
+
+
+def _name_run(state: Any) -> dict[str, Any]:
+    """What of the state names a run without a thread, if that is not there yet."""
+    return {} if _session_id(state) else {"reme_run": new_id()}
+
+
+def _session_id(state: Any) -> str:
+    """The conversation: the thread, or, since ids count within one only, this run."""
+    return _thread_id() or state.get("reme_run") or ""
 
 
 def _start_of_run(messages: Sequence[AnyMessage]) -> int:
@@ -292,6 +301,8 @@ def _last_question(messages: Sequence[AnyMessage]) -> int:
     return max((place for place, message in enumerate(messages) if isinstance(message, HumanMessage)), default=-1)
 
 
-def _turn_id(messages: Sequence[AnyMessage]) -> str:
+def _turn_id(state: Any) -> str:
+    """What the user asked in which conversation: a question that was edited begins another turn."""
+    messages: Sequence[AnyMessage] = state["messages"]
     place = _last_question(messages)
-    return (messages[place].id if place >= 0 else None) or new_id()
+    return stable_id(_session_id(state), *((messages[place].id, str(messages[place].text)) if place >= 0 else ()))

@@ -9,6 +9,7 @@ from llama_index.core.llms import LLM, ChatMessage
 from llama_index.core.memory import BaseMemoryBlock
 from pydantic import PrivateAttr
 
+from reme_core.errors import InputError
 from reme_core.turn import Client, ReMeLike, TurnOptions, stable_id
 from reme_core.types import Message
 from reme_llamaindex.convert import from_llamaindex
@@ -56,6 +57,8 @@ class ReMeMemoryBlock(LongTermMemory, BaseMemoryBlock[str]):
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             options: How a turn uses memory (see `TurnOptions`), and what LlamaIndex's `BaseMemoryBlock` takes.
         """
+        if options.get("position", "user") != "user":
+            raise InputError("where a block stands is for its Memory to say: Memory(insert_method=InsertMethod.SYSTEM)")
         super().__init__(database_url, workspace_id, client=client, **options)
 
     @property

@@ -73,7 +73,7 @@ class ReMeMemory(LongTermMemory, Memory):
     ```
 
     One is one conversation; any number may use one workspace. What is known is shown to the model with the last user
-    message (or, with `InsertMethod.SYSTEM`, in a system message at the head) and never stored. It can be written down
+    message (or, with `position="system"`, in a system message at the head) and never stored. It can be written down
     and made again, in another process too: it then connects by itself, to the same database.
     """
 
@@ -228,7 +228,7 @@ class ReMeMemory(LongTermMemory, Memory):
         return await self.turn.begin(present, self._turn_id)
 
     def _with_note(self, seen: Sequence[ChatMessage], note: str) -> list[ChatMessage]:
-        system = self.insert_method == InsertMethod.SYSTEM
+        system = self.insert_method == InsertMethod.SYSTEM or self.turn.position == "system"
         places = [place for place, message in enumerate(seen) if message.role == ("system" if system else "user")]
         if not places:
             return [ChatMessage(role="system" if system else "user", content=note), *seen]

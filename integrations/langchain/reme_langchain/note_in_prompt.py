@@ -1,0 +1,126 @@
+"""Shows a note to a chat model and to nobody else.
+
+What stands in an agent's state, in a request's messages or in a model's input is streamed to front ends: by the stream
+modes of LangGraph, by `astream_events`, by tracers. So the note is put in below all of that, in the methods by which a
+chat model talks to its provider.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any, Final, NamedTuple
+
+from langchain.agents.middleware import ModelRequest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+
+from reme_core.turn import NOTE_METADATA, Position
+
+_METHODS: Final = (
+    "_generate", "_agenerate", "_stream", "_astream", "_stream_chat_model_events", "_astream_chat_model_events",
+)  # fmt: skip
+_SHARED: Final = ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+
+
+class PlacedNote(NamedTuple):
+    """A note, where it stands, and the name of who puts it there."""
+
+    text: str
+    position: Position
+    name: str
+
+
+def show_note(request: ModelRequest[Any], note: PlacedNote) -> ModelRequest[Any]:
+    """The request, whose model is shown the note; also where other middleware then gives it another model."""
+    values = {field.name: getattr(request, field.name) for field in fields(request)}
+    notes = (*(request.notes if isinstance(request, _RequestWithNotes) else ()), note)
+    shown = _RequestWithNotes(**values)
+    object.__setattr__(shown, "notes", notes)
+    return shown.override(model=request.model)
+
+
+def place_note(messages: Sequence[BaseMessage], note: PlacedNote) -> list[BaseMessage]:
+    """The messages with the note: before the words of the user's last one, or at the end of the system message.
+
+    Where it stands already, nothing is added.
+    """
+    shown = list(messages)
+    kind = HumanMessage if note.position == "user" else SystemMessage
+    places = [place for place, message in enumerate(shown) if isinstance(message, kind)]
+    if not places:
+        return [kind(note.text, additional_kwargs=_mark(note)), *shown]
+    place = places[-1] if kind is HumanMessage else places[0]
+    message = shown[place]
+    if note.name in message.additional_kwargs.get(_MARK, ()):
+        return shown
+    content: Any
+    if isinstance(message.content, str):
+        parts = [note.text, message.content] if kind is HumanMessage else [message.content, note.text]
+        content = "\n\n".join(part for part in parts if part)
+    else:
+        part = {"type": "text", "text": note.text}
+        content = [part, *message.content] if kind is HumanMessage else [*message.content, part]
+    marks = message.additional_kwargs | _mark(note, *message.additional_kwargs.get(_MARK, ()))
+    shown[place] = message.model_copy(update={"content": content, "additional_kwargs": marks})
+    return shown
+
+
+[_MARK] = NOTE_METADATA
+
+
+def _mark(note: PlacedNote, *others: str) -> dict[str, Any]:
+    return {_MARK: [*others, note.name]}
+
+
+class _RequestWithNotes(ModelRequest[Any]):
+    notes: tuple[PlacedNote, ...] = ()
+
+    def override(self, **overrides: Any) -> ModelRequest[Any]:
+        if (model := overrides.get("model")) is not None:
+            if isinstance(model, BaseChatModel):
+                overrides["model"] = _model_with_notes(model, self.notes)
+            else:  # a runnable around a model that cannot be seen from here
+                messages = overrides.get("messages", self.messages)
+                overrides["messages"] = functools.reduce(place_note, self.notes, messages)
+        changed = super().override(**overrides)
+        object.__setattr__(changed, "notes", self.notes)
+        return changed
+
+
+def _model_with_notes(model: BaseChatModel, notes: tuple[PlacedNote, ...]) -> BaseChatModel:
+    """The same model, with the same state, that puts notes into each prompt."""
+    shown = object.__new__(_class_with_notes(getattr(type(model), "reme_class", type(model))))
+    for name in _SHARED:
+        object.__setattr__(shown, name, getattr(model, name))
+    object.__setattr__(shown, "reme_notes", notes)
+    return shown
+
+
+@functools.cache
+def _class_with_notes(kind: type[BaseChatModel]) -> type[Any]:
+    # It bears the name of the model's class, which serialisation and tracing tell. An attribute of its own stands in a
+    # slot, since the model's are shared. An answer to a note is nobody else's, so it must not come from a cache.
+    own = {name: _method_with_notes(kind, name) for name in _METHODS if _is_own(kind, name)}
+    names = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
+    made: Any = type(kind)(kind.__name__, (kind,), {**names, **own, "__slots__": ("reme_notes",)})
+    made.reme_class = kind
+    made.cache = property(lambda _: False)
+    return made  # type: ignore[no-any-return]
+
+
+def _is_own(kind: type[BaseChatModel], name: str) -> bool:
+    """Whether a model has a method itself: `BaseChatModel` looks at that to find out what a model can do."""
+    method = getattr(kind, name, None)
+    return method is not None and method is not getattr(BaseChatModel, name, None)
+
+
+def _method_with_notes(kind: type[BaseChatModel], name: str) -> Callable[..., Any]:
+    method = getattr(kind, name)
+
+    @functools.wraps(method)
+    def place_and_call(self: Any, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
+        return method(self, functools.reduce(place_note, self.reme_notes, messages), *args, **kwargs)
+
+    return place_and_call
