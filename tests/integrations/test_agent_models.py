@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from agentscope.agent import Agent
 from agentscope.message import UserMsg
+from langchain.agents import create_agent
 from llama_index.core.agent.workflow import FunctionAgent
 from reme_agentscope import ReMeMiddleware
 from reme_autogen import ReMeAssistantAgent, ReMeMemory
+from reme_langchain import ReMeMiddleware as LangChainMiddleware
 from reme_llamaindex import ReMeMemory as LlamaIndexMemory
 
 from reme_core import AsyncReMe, Settings
@@ -21,6 +23,7 @@ from reme_core.turn import AgentChat, Completion
 from reme_core.types import Message
 from tests.integrations.agentscope_driver import FakeModel
 from tests.integrations.autogen_driver import FakeClient
+from tests.integrations.langchain_driver import ScriptedChat
 from tests.integrations.llamaindex_driver import ScriptedLLM
 
 pytestmark = [
@@ -38,6 +41,7 @@ KINDS: dict[str, Any] = {
     "autogen": (ReMeMemory, FakeClient),
     "llamaindex": (LlamaIndexMemory, ScriptedLLM),
     "agentscope": (ReMeMiddleware, FakeModel),
+    "langchain": (LangChainMiddleware, ScriptedChat),
 }
 
 
@@ -46,6 +50,8 @@ async def run_turn(memory: Any, model: Any) -> None:
         await ReMeAssistantAgent("assistant", model, memory=[memory]).run(task=TOLD)
     elif isinstance(memory, LlamaIndexMemory):
         await FunctionAgent(llm=model).run(user_msg=TOLD, memory=memory)
+    elif isinstance(memory, LangChainMiddleware):
+        await create_agent(model, middleware=[memory]).ainvoke({"messages": [{"role": "user", "content": TOLD}]})
     else:
         await Agent("assistant", "", model, middlewares=[memory]).reply(UserMsg(name="user", content=TOLD))
 
@@ -58,12 +64,13 @@ async def test_the_agents_model_reads_for_its_memory(framework: str, settings: S
     async with kind(settings, "alice", chat_model=model, write="awaited") as memory:
         await run_turn(memory, model)
         script.say(json.dumps({"operations": [READING]}))
-        await memory.turn.reme.summarise("alice")
-        [known] = await memory.turn.reme.memories.list("alice")
+        turn = memory.turn if framework != "langchain" else memory._memory
+        await turn.reme.summarise("alice")
+        [known] = await turn.reme.memories.list("alice")
         assert known.content == READING["statement"]
         assert known.metadata["mode"] == "read"
         assert TOLD in script.last_prompt
-        spent = memory.turn.take_usage()
+        spent = turn.take_usage()
         assert (spent.calls, spent.prompt_tokens, spent.completion_tokens) == (1, PROMPT_TOKENS, COMPLETION_TOKENS)
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 from langchain_core.documents import Document
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
     AnyMessage,
@@ -17,7 +18,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from reme_core.turn import as_text, plain_json
+from reme_core.turn import AgentChat, Completion, as_text, plain_json
 from reme_core.types import Hit, Message, ToolCall
 
 
@@ -71,3 +72,14 @@ def as_document(hit: Hit) -> Document:
     }
     metadata = plain_json(memory.metadata) | {name: value for name, value in about.items() if value != ""}
     return Document(id=memory.memory_id, page_content=as_text(memory, "en"), metadata=metadata)
+
+
+def as_chat(model: BaseChatModel) -> AgentChat:
+    """The agent's model as one that reads for its memory."""
+
+    async def answer(messages: list[Message]) -> Completion:
+        reply = await model.ainvoke([(message.role, message.content) for message in messages])
+        used = getattr(reply, "usage_metadata", None) or {}
+        return Completion(str(reply.text), "", [], used.get("input_tokens", 0), used.get("output_tokens", 0))
+
+    return AgentChat(str(getattr(model, "model_name", None) or type(model).__name__), answer)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, NotRequired, Self, Unpack
 from langchain.agents import AgentState
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr, ToolCallRequest
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.config import get_config
@@ -25,7 +26,7 @@ from langgraph.types import Command
 from reme_core.errors import InputError
 from reme_core.turn import Client, ReMeLike, ToolRun, TurnMemory, TurnOptions, observe_call, stable_id
 from reme_core.types import Message, new_id
-from reme_langchain.convert import from_langchain
+from reme_langchain.convert import as_chat, from_langchain
 from reme_langchain.note_in_prompt import PlacedNote, show_note
 from reme_langchain.tools import memory_tools
 from reme_langchain.usage import areport_usage, report_usage
@@ -78,6 +79,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         workspace_id: Workspace | None = None,
         *,
         client: Client | None = None,
+        chat_model: BaseChatModel | None = None,
         recall: bool = True,
         tools: bool = False,
         name: str = "ReMeMiddleware",
@@ -90,6 +92,8 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
             workspace_id: The tenant, or a function that tells it from the run's `Runtime`. Default: `default`, which
                 all share.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
+            chat_model: A model that reads conversations for memory, such as the agent's own. Default: what the settings
+                name; without one, what people said is kept word for word.
             recall: Whether to recall before each turn; False leaves that to the tools.
             tools: Whether the agent may search and change its memory by tools.
             name: Tells two of them in one agent apart.
@@ -99,7 +103,8 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         self._name = name
         self._recall = recall
         named = "default" if callable(workspace_id) else workspace_id  # of a function's, only others are used
-        self._memory = TurnMemory(database_url, named, client=client, **options)
+        chat = as_chat(chat_model) if chat_model is not None else None
+        self._memory = TurnMemory(database_url, named, client=client, chat=chat, **options)
         self._workspace = self._memory.workspace_id if workspace_id is None else workspace_id
         self.counts = self._memory.counts
         self.tools = memory_tools(self._memory, self._current_memory) if tools else []
