@@ -180,13 +180,13 @@ def fit(sample: Sample, *, width: int) -> Fit:
     return Fit(float(found[0] - mean @ words - centre @ vector), words, vector)
 
 
-def regress(inputs: Array, wanted: Array, penalty: Array) -> Array:
-    """Logistic regression with a ridge, by Newton's method."""
+def regress(inputs: Array, wanted: Array, penalty: Array, weights: Array | float = 1.0) -> Array:
+    """Logistic regression with a ridge, by Newton's method; each row may have a weight."""
     found = np.zeros(inputs.shape[1])
     for _ in range(25):
         chance = 1 / (1 + np.exp(-inputs @ found))
-        slope = inputs.T @ (chance - wanted) + penalty * found
-        curve = (inputs * (chance * (1 - chance))[:, None]).T @ inputs + np.diag(penalty)
+        slope = inputs.T @ (weights * (chance - wanted)) + penalty * found
+        curve = (inputs * (weights * chance * (1 - chance))[:, None]).T @ inputs + np.diag(penalty)
         step = np.linalg.solve(curve, slope)
         found -= step
         if np.abs(step).max() < 1e-5:
@@ -246,10 +246,11 @@ def intervals(items: list[Item], kept: npt.NDArray[np.bool_]) -> dict[str, list[
     }
 
 
-def calibration_error(chances: Array, wanted: Array) -> float:
+def calibration_error(chances: Array, wanted: Array, weights: Array | None = None) -> float:
     """The expected one: how far the mean chance in each tenth of the scale is from the share that came true."""
+    weights = np.ones(len(chances)) if weights is None else weights
     bins = np.minimum((chances * 10).astype(int), 9)
-    return float(sum(abs((chances - wanted)[bins == b].sum()) for b in range(10)) / len(chances))
+    return float(sum(abs((weights * (chances - wanted))[bins == b].sum()) for b in range(10)) / weights.sum())
 
 
 def measure(name: str, items: list[Item], chances: Array) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from reme_core import AsyncReMe
 from reme_core.store import recall_sql
 from reme_core.store.filters import Filters
 from reme_core.store.index import hnsw, postings
+from reme_core.store.relevance import Question
 
 Vector = npt.NDArray[np.float32]
 DIMENSIONS = 384
@@ -77,7 +78,7 @@ async def bound_model(reme: AsyncReMe, workspace: str) -> str:
 
 def by_hand(width: int | None, model: str, workspace: str, query: str, vector: Vector) -> tuple[str, dict[str, Any]]:
     """The hybrid statement with its values, as somebody would write it who needs nothing else."""
-    question = recall_sql.Question(workspace, query, vector, model, LIMIT)
+    question = Question(workspace, query, vector, model, LIMIT)
     plan = recall_sql.Plan(hnsw_dimensions=width)
     return recall_sql.prepare(question, Filters(), plan)
 
@@ -151,11 +152,9 @@ async def agree(reme: AsyncReMe, asked: list[tuple[str, str, Vector]]) -> float:
     shares = []
     for name, query, vector in asked:
         found = await reme.recall(name, query, embedding=vector, limit=LIMIT)
-        question = recall_sql.Question(name, query, vector, await bound_model(reme, name), LIMIT)
-        exact = await recall_sql.recall_memories(
-            reme.database, question, Filters(), recall_sql.Plan(postings_per_term=10_000_000)
-        )
-        right = {hit.memory.memory_id for hit in exact}
+        question = Question(name, query, vector, await bound_model(reme, name), LIMIT)
+        exact = await recall_sql.find(reme.database, question, Filters(), recall_sql.Plan(postings_per_term=10_000_000))
+        right = {match.memory["memory_id"] for match in exact.matches}
         shares.append(len(right & {hit.memory.memory_id for hit in found.hits}) / len(right))
     return float(np.mean(shares))
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 from weakref import WeakSet
 
 import numpy as np
@@ -27,7 +26,7 @@ from reme_core.postgres.database import Database
 from reme_core.settings import Settings
 from reme_core.spool.waiting import Spool, spool_path
 from reme_core.store.erasure import erase_messages
-from reme_core.store.filters import Filters
+from reme_core.store.filters import FilterOptions, Filters
 from reme_core.store.index.embedders import WorkspaceModels
 from reme_core.store.index.upkeep import Indexing
 from reme_core.store.items import Items
@@ -39,7 +38,7 @@ from reme_core.store.recall_sql import Plan
 from reme_core.store.workspaces import Workspaces
 from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.tools.api import Tools
-from reme_core.types import Message, Recollection, Status, TimeRange
+from reme_core.types import Message, Recollection, TimeRange
 
 _ANSWER_SECONDS = 2.0  # within which a database that is there answers, when all is to be closed
 _LAST_SECONDS = 30.0  # for what is to be finished then
@@ -216,27 +215,19 @@ class Engine:
 
     async def recall(
         self,
+        /,
         workspace: str,
         query: str,
         *,
         kind: str | Sequence[str] | None = None,
         limit: int = 10,
-        subject: str | None = None,
-        status: str | None = Status.ACTIVE,
-        known: TimeRange | None = None,
-        happened: TimeRange | None = None,
-        as_of: datetime | None = None,
-        held_at: datetime | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        min_score: float | None = None,
-        author: str | None = None,
-        session_id: str | None = None,
-        without: Sequence[str] = (),
+        min_relevance: float = 0.0,
         embedding: Sequence[float] | npt.NDArray[np.float32] | None = None,
         fusion: Literal["convex", "rrf"] | None = None,
         type_weights: Mapping[str, float] | None = None,
         boost: TimeRange | None = None,
         flow: str = "",
+        **filters: Unpack[FilterOptions],
     ) -> Recollection:
         """Find what a workspace remembers about a query, by meaning and by words, in one SQL statement.
 
@@ -246,22 +237,15 @@ class Engine:
             kind: A kind, a family of kinds (`personal`, `task`, `tool`) or several; `conversation` looks at the raw
                 messages instead of memories. Default: all memories.
             limit: How many hits, at the most 1,000. Fewer come only where fewer pass the filters.
-            subject: Only memories about this.
-            status: Only memories of this status; None looks at closed ones too.
-            known: Only what we came to know in this range of time.
-            happened: Only what holds, or was said, in this range of time.
-            as_of: Look at what was known at this moment, in the words of that time.
-            held_at: Only what holds in the world at this moment.
-            metadata: Only memories whose metadata contain all of this.
-            min_score: Only memories whose stored score is at least this.
-            author: Only memories (messages) made (said) by this author.
-            session_id: Only messages of this session.
-            without: Memories (messages) to pass over: their ids, or all that they say, word for word.
+            min_relevance: No hits where the chance that anything fits, the recollection's `relevance`, is below this.
+                docs/retrieval.md says what a threshold keeps and what it loses.
             embedding: The vector of the query, if it is at hand.
             fusion: How to mix the two legs; default from the settings.
             type_weights: Factors for kinds, such as `{"insight": 2.0}`; a kind that isn't named counts once.
             boost: A time that the query speaks of; memories that meet it count twice.
             flow: Who asks, for the retrieval log.
+            filters: `subject`, `status`, `known`, `happened`, `as_of`, `held_at`, `metadata`, `min_stored_score`,
+                `author`, `session_id` and `without`, as `FilterOptions` tells of them.
 
         Raises:
             InputError: The query is empty, or a filter does not fit.
@@ -269,12 +253,9 @@ class Engine:
         """
         return await self._recall(
             workspace, query,
-            Filters.of(
-                kind=kind, subject=subject, status=status, known=known, happened=happened, as_of=as_of, held_at=held_at,
-                metadata=metadata, min_score=min_score, author=author, session_id=session_id, without=without,
-            ),
+            Filters.of(kind=kind, **filters),
             Plan.of(fusion=fusion, type_weights=type_weights, boost=boost),
-            limit=limit, embedding=embedding, flow=flow,
+            limit=limit, min_relevance=min_relevance, embedding=embedding, flow=flow,
         )  # fmt: skip
 
     async def record(

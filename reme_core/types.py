@@ -280,6 +280,8 @@ class Hit(BaseModel):
     rank: int
     memory: Memory
     parts: Parts
+    relevance: float = 0.0
+    """The chance that it answers the query, 0 to 1; low also where the answer may stand in any of many hits."""
 
     @property
     def content(self) -> str:
@@ -294,6 +296,8 @@ class Recollection(BaseModel):
     workspace_id: str
     query: str
     hits: list[Hit] = Field(default_factory=list)
+    relevance: float = 0.0
+    """The chance that anything that was found, or was left out for `min_relevance`, is about the query, 0 to 1."""
 
     @property
     def memories(self) -> list[Memory]:

@@ -59,7 +59,10 @@ def recall(
     subject: Annotated[str | None, typer.Option(help="Only what is about this.")] = None,
     author: Annotated[str | None, typer.Option(help="Only what this author made or said.")] = None,
     conversation: Annotated[str | None, typer.Option("--session", help="Only messages of this session.")] = None,
-    min_score: Annotated[float | None, typer.Option(help="Only memories of at least this stored score.")] = None,
+    min_relevance: Annotated[
+        float, typer.Option(help="Nothing where the chance that anything fits is below this, 0 to 1.")
+    ] = 0.0,
+    min_stored_score: Annotated[float | None, typer.Option(help="Only memories of at least this stored score.")] = None,
     metadata: Annotated[str | None, typer.Option(metavar="JSON", help="Only what carries all of this.")] = None,
     closed: Annotated[bool, typer.Option("--closed", help="Superseded, expired and deleted ones as well.")] = False,
 ) -> None:
@@ -70,13 +73,14 @@ def recall(
             query,
             kind=kind or None,
             limit=limit,
+            min_relevance=min_relevance,
             subject=subject,
             status=None if closed else "active",
             happened=_parse_period(session, during) if during else None,
             as_of=as_of,
             held_at=held_at,
             metadata=_parse_metadata(metadata) if metadata else None,
-            min_score=min_score,
+            min_stored_score=min_stored_score,
             author=author,
             session_id=conversation,
         )

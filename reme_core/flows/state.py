@@ -100,6 +100,8 @@ class RetrievalState(State):
 
     query: str = ""
     top_k: int = Field(3, ge=1, le=1000)
+    min_relevance: float = Field(0.0, ge=0, le=1)
+    """Nothing is recalled where the chance that anything fits is below this."""
     tool_names: Names = Field(default_factory=list)
     user_name: str = ""
     """Only memories about this person; default is all."""

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from reme_core.flows.deps import Deps
 from reme_core.store.filters import Filters
-from reme_core.store.recall_sql import Plan, Question, recall_memories
+from reme_core.store.recall_sql import Plan, find, hits_of
+from reme_core.store.relevance import Question, judge
 from reme_core.types import PERSONAL_KINDS, Hit, Kind, Message
 
 Vectors = npt.NDArray[np.float32]
@@ -32,11 +33,12 @@ async def embed(workspace: str, texts: Sequence[str], deps: Deps) -> Vectors:
 async def nearest(workspace: str, texts: Sequence[str], vectors: Vectors, deps: Deps, *, limit: int) -> list[list[Hit]]:
     """For each text the active statements nearest to it, best first, at most `limit`."""
     embedder = await deps.workspace_models.embedder(workspace)
-    found = []
+    hits = []
     for text, vector in zip(texts, vectors, strict=True):
         question = Question(workspace, text, vector, embedder.name, limit)
-        found.append(await recall_memories(deps.database, question, Filters(kinds=STATED), Plan()))
-    return found
+        found = await find(deps.database, question, Filters(kinds=STATED), Plan())
+        hits.append(hits_of(found, judge(question, found)[1]))
+    return hits
 
 
 def subject_of(message: Message, user_name: str) -> str:

@@ -29,7 +29,7 @@ _OVER: Final = 0.5
 
 @op(
     reads={"search_query", "top_k"},
-    uses={"time_ranges", "user_name", "as_of", "held_at", "now"},
+    uses={"time_ranges", "user_name", "as_of", "held_at", "now", "min_relevance"},
     writes={"hits", "retrieval_id"},
     aliases=("retrieve_memory", "recall_personal_memory"),
 )
@@ -61,7 +61,15 @@ async def recall_personal(
     filters = Filters.of(
         kind="personal", subject=state.user_name or None, status=status, as_of=state.as_of, held_at=state.held_at
     )
-    found = await deps.recall(state.workspace_id, state.search_query, filters, plan, limit=limit, flow=deps.flow)
+    found = await deps.recall(
+        state.workspace_id,
+        state.search_query,
+        filters,
+        plan,
+        limit=limit,
+        min_relevance=state.min_relevance,
+        flow=deps.flow,
+    )
     now = state.now or deps.now()
     hits = [_by_validity(hit, now, past) for hit in found.hits if _is_shown(hit.memory)]
     if past and past.end and past.end <= now and not (state.as_of or state.held_at):
@@ -103,7 +111,15 @@ async def _held_then(state: RetrievalState, deps: Deps, past: TimeRange, limit: 
     Scored among all that held then; what is still in force was found already.
     """
     filters = Filters.of(kind="personal", subject=state.user_name or None, status=None, happened=past)
-    found = await deps.recall(state.workspace_id, state.search_query, filters, plan, limit=limit, flow=deps.flow)
+    found = await deps.recall(
+        state.workspace_id,
+        state.search_query,
+        filters,
+        plan,
+        limit=limit,
+        min_relevance=state.min_relevance,
+        flow=deps.flow,
+    )
     # One without an end holds on in the words of its successor.
     closed = [hit for hit in found.hits if hit.memory.status in (Status.SUPERSEDED, Status.EXPIRED)]
     return [hit for hit in closed if hit.memory.valid_until and _is_shown(hit.memory)]
@@ -114,7 +130,12 @@ async def _quotes(state: RetrievalState, deps: Deps, hits: Sequence[Hit], limit:
     without = await forgotten_messages(state.workspace_id, deps)
     filters = Filters.of(kind=Kind.CONVERSATION, as_of=state.as_of, without=without)
     found = await deps.recall(
-        state.workspace_id, state.search_query, filters, limit=min(2 * limit, MAX_HITS), flow=deps.flow
+        state.workspace_id,
+        state.search_query,
+        filters,
+        limit=min(2 * limit, MAX_HITS),
+        min_relevance=state.min_relevance,
+        flow=deps.flow,
     )
     quoted = [hit.content for hit in hits]
     return [hit for hit in found.hits if not any(hit.content.strip() in text for text in quoted)][:limit]

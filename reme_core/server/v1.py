@@ -94,6 +94,7 @@ class RecallIn(BaseModel):
         description="Kinds, or families of them (`personal`, `task`, `tool`); `conversation` looks at raw messages.",
     )
     limit: TopK = 10
+    min_relevance: float = Field(0.0, ge=0, le=1, description="No hits where the chance that any fits is below this.")
     subject: str | None = None
     status: Status | None = Field(Status.ACTIVE, description="null looks at closed memories too.")
     as_of: Time | None = Field(None, description="Look at what was known at this moment.")

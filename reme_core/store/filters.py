@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from psycopg.types.json import Jsonb
 
@@ -20,6 +20,33 @@ from reme_core.types import Kind, Status, TimeRange, kinds_of
 
 _ON_MEMORY = load("memory_filter.sql")
 _ON_MESSAGE = load("message_filter.sql")
+
+
+class FilterOptions(TypedDict, total=False):
+    """What alone is looked at, as callers of recall say it; what is left out lets everything through."""
+
+    subject: str | None
+    """Only memories about this."""
+    status: str | None
+    """Only memories of this status, `active` by default; None looks at closed ones too."""
+    known: TimeRange | None
+    """Only what we came to know in this range of time."""
+    happened: TimeRange | None
+    """Only what holds, or was said, in this range of time."""
+    as_of: datetime | None
+    """Look at what was known at this moment, in the words of that time."""
+    held_at: datetime | None
+    """Only what holds in the world at this moment."""
+    metadata: Mapping[str, Any] | None
+    """Only memories whose metadata contain all of this."""
+    min_stored_score: float | None
+    """Only memories whose stored score is at least this."""
+    author: str | None
+    """Only memories (messages) made (said) by this author."""
+    session_id: str | None
+    """Only messages of this session."""
+    without: Sequence[str]
+    """Memories (messages) to pass over: their ids, or all that they say, word for word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +66,7 @@ class Filters:
     as_of: datetime | None = None
     held_at: datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    min_score: float | None = None
+    min_stored_score: float | None = None
     author: str | None = None
     session_id: str | None = None
     ids: Sequence[str] | None = None
@@ -50,24 +77,19 @@ class Filters:
         cls,
         *,
         kind: str | Sequence[str] | None = None,
-        subject: str | None = None,
-        status: str | None = Status.ACTIVE,
-        known: TimeRange | None = None,
-        happened: TimeRange | None = None,
-        as_of: datetime | None = None,
-        held_at: datetime | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        min_score: float | None = None,
-        author: str | None = None,
-        session_id: str | None = None,
         ids: Sequence[str] | None = None,
-        without: Sequence[str] = (),
+        **options: Unpack[FilterOptions],
     ) -> Filters:
         """Filters from what a caller says; `kind` is a kind, a family of kinds, or several.
 
         Raises:
             InputError: There is no such kind or status, or memories and messages are asked for together.
         """
+        unknown = options.keys() - FilterOptions.__annotations__
+        if unknown:
+            raise InputError(
+                f"there is no filter {min(unknown)!r}; there are {', '.join(FilterOptions.__annotations__)}"
+            )
         try:
             kinds = kinds_of(kind)
         except ValueError:
@@ -77,14 +99,13 @@ class Filters:
             raise InputError(
                 "kind 'conversation' looks at messages, other kinds at memories; recall them one at a time"
             )
+        status = options.get("status", Status.ACTIVE)
         try:
             held_status = Status(status) if status else None
         except ValueError:
             raise InputError(f"there is no status {status!r}; known are {', '.join(Status)}") from None
-        return cls(
-            kinds, subject, held_status, known, happened, as_of, held_at, metadata or {}, min_score, author, session_id,
-            ids, without,
-        )  # fmt: skip
+        options["metadata"] = options.get("metadata") or {}
+        return cls(kinds=kinds, ids=ids, **{**options, "status": held_status})  # type: ignore[arg-type]  # no None
 
     @property
     def of_messages(self) -> bool:
@@ -124,7 +145,7 @@ class Filters:
             "known_end": self.known and self.known.end,
             "happened": range_of(self.happened.start, self.happened.end) if self.happened else None,
             "metadata": Jsonb(dict(self.metadata)),
-            "min_score": self.min_score,
+            "min_stored_score": self.min_stored_score,
             "author": self.author,
             "session_id": self.session_id,
             "ids": list(self.ids) if self.ids is not None else None,

@@ -21,8 +21,9 @@ from reme_core.store.filters import Filters
 from reme_core.store.index.embedders import WorkspaceModel, WorkspaceModels
 from reme_core.store.index.upkeep import Indexing
 from reme_core.store.logs import LogWriter, logging_for_workspace
-from reme_core.store.recall_sql import Plan, Question, recall_memories, recall_messages, replace_names
-from reme_core.types import Hit, Recollection, new_id
+from reme_core.store.recall_sql import Plan, find, hits_of, replace_names
+from reme_core.store.relevance import Found, Question, judge
+from reme_core.types import Recollection, new_id
 
 MAX_HITS = 1_000
 """Most hits that one recall gives."""
@@ -62,6 +63,7 @@ class Recall:
         plan: Plan = _PLAIN,
         *,
         limit: int = 10,
+        min_relevance: float = 0.0,
         embedding: Vector | None = None,
         flow: str = "",
     ) -> Recollection:
@@ -73,13 +75,41 @@ class Recall:
             filters: Among what.
             plan: How to rank.
             limit: How many hits.
+            min_relevance: Give no hits where the chance that anything fits (`Recollection.relevance`) is below this.
             embedding: The vector of the query, if it is at hand.
             flow: Who asks, for the log.
 
         Raises:
-            InputError: The query is empty, the limit is beyond `MAX_HITS`, or the vector does not fit.
+            InputError: The query is empty, the limit is beyond `MAX_HITS`, the least relevance is no chance, or the
+                vector does not fit.
             EmbeddingModelError: The workspace's vectors are of a model that cannot be reached from here.
         """
+        if not 0 <= min_relevance <= 1:
+            raise InputError(f"min_relevance is a chance, between 0 and 1, not {min_relevance}")
+        question = await self.question(workspace, query, filters, limit=limit, embedding=embedding)
+        begun = time.perf_counter()
+        found = await self.find(question, filters, plan)
+        relevance, of_hits = judge(question, found)
+        recollection = Recollection.model_construct(
+            retrieval_id=new_id(),
+            workspace_id=workspace,
+            query=query,
+            hits=hits_of(found, of_hits) if relevance >= min_relevance else [],
+            relevance=relevance,
+        )
+        self._log_writer.log_recall(
+            recollection,
+            kinds=list(filters.kinds),
+            flow=flow,
+            session_id=filters.session_id or "",
+            milliseconds=(time.perf_counter() - begun) * 1000,
+        )
+        return recollection
+
+    async def question(
+        self, workspace: str, query: str, filters: Filters, *, limit: int, embedding: Vector | None = None
+    ) -> Question:
+        """The question with its vector; see `__call__` for what it takes."""
         if not query.strip():
             raise InputError("the query is empty; say what to look for (or list memories with memories.list)")
         if not 1 <= limit <= MAX_HITS:
@@ -93,18 +123,17 @@ class Recall:
             vector = self._workspace_models.unit_vectors(
                 np.atleast_2d(np.asarray(embedding, np.float32)), 1, model.embedder
             )[0]
-        question = Question(workspace, query, vector, model.embedder.name, limit)
-        begun = time.perf_counter()
-        hits = await self._hits(question, filters, plan, model)
-        found = Recollection.model_construct(retrieval_id=new_id(), workspace_id=workspace, query=query, hits=hits)
-        self._log_writer.log_recall(
-            found,
-            kinds=list(filters.kinds),
-            flow=flow,
-            session_id=filters.session_id or "",
-            milliseconds=(time.perf_counter() - begun) * 1000,
-        )
-        return found
+        return Question(workspace, query, vector, model.embedder.name, limit)
+
+    async def find(self, question: Question, filters: Filters, plan: Plan = _PLAIN) -> Found:
+        """What fits the question best, before it is judged."""
+        exact = replace(plan, fusion=plan.fusion or self._settings.fusion, shares=self._settings.vector_share)
+        if (await self._workspace_models.of(question.workspace)).hnsw:
+            found = await find(self._database, question, filters, replace(exact, hnsw_dimensions=len(question.vector)))
+            if len(found.matches) == question.limit:
+                return found
+            # An index is searched approximately and may come back with fewer rows than pass the filters.
+        return await find(self._database, question, filters, exact)
 
     async def _embed(
         self, workspace: str, query: str, model: WorkspaceModel, filters: Filters
@@ -114,13 +143,3 @@ class Recall:
         with logging_for_workspace(workspace):
             vectors = await model.embedder.embed([query], "query")
         return np.asarray(vectors[0])
-
-    async def _hits(self, question: Question, filters: Filters, plan: Plan, model: WorkspaceModel) -> list[Hit]:
-        recall = recall_messages if filters.of_messages else recall_memories
-        exact = replace(plan, fusion=plan.fusion or self._settings.fusion, shares=self._settings.vector_share)
-        if model.hnsw:
-            hits = await recall(self._database, question, filters, replace(exact, hnsw_dimensions=len(question.vector)))
-            if len(hits) == question.limit:
-                return hits
-            # An index is searched approximately and may come back with fewer rows than pass the filters.
-        return await recall(self._database, question, filters, exact)

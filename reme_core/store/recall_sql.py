@@ -14,8 +14,6 @@ from functools import lru_cache
 from string import Template
 from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
 from pgvector import HalfVector
 from pydantic import TypeAdapter
 
@@ -25,6 +23,7 @@ from reme_core.settings import VectorShares
 from reme_core.store import rows
 from reme_core.store.filters import Filters
 from reme_core.store.index.postings import Corpus
+from reme_core.store.relevance import NOTHING, Background, Found, Match, Question
 from reme_core.store.sql import load
 from reme_core.text.terms import terms
 from reme_core.types import Hit, Kind, TimeRange, kinds_of
@@ -95,47 +94,37 @@ class Plan:
         return cls(fusion, type_weights or {}, boost)
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked of which workspace, with the vector of the question and the model that made it."""
-
-    workspace: str
-    text: str
-    vector: npt.NDArray[np.float32]
-    model: str
-    limit: int
-
-
-async def recall_memories(database: Database, question: Question, filters: Filters, plan: Plan) -> list[Hit]:
-    """The best memories, fewer than the limit only where fewer pass the filters."""
-    return await _hits(database, question, filters, plan, "memory")
-
-
-async def recall_messages(database: Database, question: Question, filters: Filters, plan: Plan) -> list[Hit]:
-    """The best raw messages, as memories of kind `conversation`."""
-    return await _hits(database, question, filters, plan, "message")
-
-
-async def _hits(database: Database, question: Question, filters: Filters, plan: Plan, corpus: Corpus) -> list[Hit]:
-    statement, values = prepare(question, filters, plan, corpus)
+async def find(database: Database, question: Question, filters: Filters, plan: Plan) -> Found:
+    """The best memories, or messages where the filters ask for them; fewer than the limit only where fewer pass."""
+    statement, values = prepare(question, filters, plan)
     settings = _INDEX_SETTINGS if plan.hnsw_dimensions else _SETTINGS
-    found = await database.fetch(question.workspace, statement, values, settings=settings)
-    values_of = rows.memory_values if corpus == "memory" else _message_values
+    answer = await database.fetch(question.workspace, statement, values, settings=settings)
+    values_of = _message_values if filters.of_messages else rows.memory_values
+    own, all_signs = len(_PARTS), len(_PARTS) + len(_SIGNS) + 1  # one is the speaker
+    matches = [
+        Match(
+            dict(zip(_PARTS, row, strict=False)), row[own], row[own + 1], values_of(question.workspace, row[all_signs:])
+        )
+        for row in answer
+    ]
+    background = Background(*(float(number or 0) for number in answer[0][own + 2 : all_signs])) if answer else NOTHING
+    return Found(matches, background, min(len(values["terms"]), _COUNTED_TERMS))
+
+
+def hits_of(found: Found, chances: Sequence[float]) -> list[Hit]:
+    """What was found as hits, with their chances."""
     # Validated all at once: each by itself would take half as long again.
     return _HITS.validate_python(
         [
-            {
-                "rank": rank,
-                "memory": values_of(question.workspace, row[len(_PARTS) :]),
-                "parts": dict(zip(_PARTS, row, strict=False)),
-            }
-            for rank, row in enumerate(found, 1)
+            {"rank": rank, "memory": match.memory, "parts": match.parts, "relevance": chance}
+            for rank, (match, chance) in enumerate(zip(found.matches, chances, strict=True), 1)
         ]
     )
 
 
-def prepare(question: Question, filters: Filters, plan: Plan, corpus: Corpus = "memory") -> tuple[str, dict[str, Any]]:
+def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict[str, Any]]:
     """The statement that answers a question, and its values."""
+    corpus: Corpus = "message" if filters.of_messages else "memory"
     on_row = filters.on_message() if corpus == "message" else filters.on_memory() if filters.beyond_kind else []
     on_vector = _vector_conditions(filters, corpus)
     values = _values(question, filters, plan, corpus)
@@ -153,6 +142,7 @@ def prepare(question: Question, filters: Filters, plan: Plan, corpus: Corpus = "
         on_row=" and ".join(on_row),
         on_vector=" and ".join([*on_vector, "e.hnsw"] if plan.hnsw_dimensions else on_vector),
         on_match=" and ".join(on_vector) if corpus == "memory" else "true",
+        signs=", ".join(_SIGNS),
         columns=rows.select(rows.MESSAGE_COLUMNS if corpus == "message" else rows.COLUMNS, "m"),
     )
     return statement, values
@@ -168,7 +158,15 @@ def _vector_conditions(filters: Filters, corpus: Corpus) -> list[str]:
 
 
 def _fragments(filters: Filters, plan: Plan, corpus: Corpus, asked: str, suffix: str) -> tuple[str, ...]:
-    legs = (f"vector_leg{suffix}", asked, "matched", f"lexical_leg{suffix}", "candidate", plan.fusion or "convex")
+    legs = (
+        f"vector_leg{suffix}",
+        asked,
+        "matched",
+        f"lexical_leg{suffix}",
+        "candidate",
+        "background",
+        plan.fusion or "convex",
+    )
     if corpus == "message":
         return (*legs, "judged")
     ranking = "ranked_by_time" if plan.boost else "ranked"
@@ -226,6 +224,11 @@ def query_terms(query: str) -> list[str]:
     return list(dict.fromkeys(terms(query)))[:_READ_TERMS]
 
 
+# What a match and the background are judged by, in the order of `Match` and of `Background`.
+_SIGNS = (
+    "best.score", "best.covered", "background.candidates", "background.mean", "background.deviation",
+    "background.nearest", "background.widest", "known.terms", "known.idf", "c.documents",
+)  # fmt: skip
 _PARTS = ("similarity", "vector", "lexical", "session", "speaker", "time", "type", "final")
 _HITS = TypeAdapter(list[Hit])
 

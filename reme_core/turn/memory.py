@@ -88,6 +88,7 @@ class TurnMemory:
         top_k: int = 5,
         filters: Mapping[str, Any] | None = None,
         token_budget: int = 800,
+        min_relevance: float = 0.0,
         position: Position = "user",
         on_error: OnError = "log",
         write: Write = "background",
@@ -106,9 +107,11 @@ class TurnMemory:
                 kinds. Without any, only standing memories are given. With `tool`, the calls of tools that the framework
                 runs are recorded as well.
             top_k: Memories, and as many messages, that a note holds at the most.
-            filters: What alone is recalled: `subject`, `author`, `session_id`, `metadata`, `min_score`, `known`,
+            filters: What alone is recalled: `subject`, `author`, `session_id`, `metadata`, `min_stored_score`, `known`,
                 `happened`, `as_of` and `held_at`, as `AsyncReMe.recall` takes them.
             token_budget: Tokens that a note takes at the most.
+            min_relevance: The chance that anything fits the question, 0 to 1, below which the note has standing
+                memories alone. docs/retrieval.md says what a threshold keeps and what it loses.
             position: Where a note stands in the prompt: beside the last message of the `user`, so that providers find
                 all before it in their cache, or in the `system` message.
             on_error: `log` lets the turn go on without memory; `raise` lets it fail.
@@ -140,7 +143,9 @@ class TurnMemory:
         self.patience = patience
         self.counts = Counts()
         self._spent = {self.workspace_id: Usage()}
-        self._recall = TurnRecall(self.kinds, filters or {}, top_k=top_k, token_budget=token_budget)
+        self._recall = TurnRecall(
+            self.kinds, filters or {}, top_k=top_k, token_budget=token_budget, min_relevance=min_relevance
+        )
         self._outbox = Outbox(self._connection, Spool(spool_path(spool, self.settings)), self.counts)
         self._notes: OrderedDict[str, Note] = OrderedDict()
         self._recalling: dict[str, asyncio.Task[Note]] = {}

@@ -59,6 +59,8 @@ class TurnOptions(TypedDict, total=False):
     recorded too."""
     top_k: int
     """Memories, and as many messages, that a note holds at the most."""
+    min_relevance: float
+    """The chance that anything fits, 0 to 1, below which a note has standing memories alone."""
     filters: Mapping[str, Any]
     """What alone is recalled, as `recall` names it: `subject`, `author`, `session_id`, `metadata`, `happened` …"""
     token_budget: int

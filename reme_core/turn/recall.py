@@ -18,7 +18,7 @@ from reme_core.types import Hit, Kind, Message, kinds_of
 STANDING_KINDS: Final = (Kind.INSTRUCTION, Kind.PROFILE)
 """Kinds that are given with every note: recall hardly ever finds a standing wish."""
 FILTERS: Final = frozenset(
-    ("subject", "author", "session_id", "metadata", "min_score", "known", "happened", "as_of", "held_at")
+    ("subject", "author", "session_id", "metadata", "min_stored_score", "known", "happened", "as_of", "held_at")
 )
 MOST_STANDING: Final = 50
 _MOST_AT_ONCE: Final = 100  # messages of one recall, which has about as many candidates anyway
@@ -33,23 +33,35 @@ class TurnRecall:
         filters: What alone is recalled, as keyword arguments of `Engine.recall`.
         top_k: Memories, and as many messages, that a note holds at the most.
         token_budget: Tokens that a note takes at the most.
+        min_relevance: The chance that anything fits, below which a note has standing memories alone.
     """
 
-    def __init__(self, kinds: Sequence[str], filters: Mapping[str, Any], *, top_k: int, token_budget: int) -> None:
+    def __init__(
+        self,
+        kinds: Sequence[str],
+        filters: Mapping[str, Any],
+        *,
+        top_k: int,
+        token_budget: int,
+        min_relevance: float,
+    ) -> None:
         unknown = filters.keys() - FILTERS
         if unknown:
             raise InputError(f"there is no filter {min(unknown)!r}; there are {', '.join(sorted(FILTERS))}")
+        if not 0 <= min_relevance <= 1:
+            raise InputError(f"min_relevance is a chance, between 0 and 1, not {min_relevance!r}")
         self._filters = dict(filters)
         self._memory_kinds = [kind for kind in kinds if kind != Kind.CONVERSATION]
         self._message_kinds = [kind for kind in kinds if kind == Kind.CONVERSATION]
         self._top_k = top_k
         self._token_budget = token_budget
+        self._min_relevance = min_relevance
 
     async def note(self, engine: Engine, workspace: str, query: str, present: Sequence[Message], turn_id: str) -> Note:
         """Recall, and write the note; `present` is what the model sees without it."""
         standing, memories, quotes = await asyncio.gather(
             engine.memories.list(workspace, Filters.of(kind=STANDING_KINDS, **self._filters), limit=MOST_STANDING),
-            self._recall(engine, workspace, query, self._memory_kinds, self._top_k),
+            self._recall(engine, workspace, query, self._memory_kinds, self._top_k, self._min_relevance),
             self._unseen_messages(engine, workspace, query, present),
         )
         language: Language = "zh" if language_of(query) == "zh" else "en"
@@ -75,7 +87,9 @@ class TurnRecall:
         # and where that leaves too few, all that it sees is left out of a second recall, which takes longer.
         limit = max(2 * self._top_k, min(self._top_k + len(present), _MOST_AT_ONCE))
         for without in ([], [*ids, *texts]):
-            hits = await self._recall(engine, workspace, query, self._message_kinds, limit, without=without)
+            hits = await self._recall(
+                engine, workspace, query, self._message_kinds, limit, self._min_relevance, without
+            )
             fresh = [hit for hit in hits if hit.memory.memory_id not in ids and hit.content.strip() not in texts]
             unseen = {hit.content.strip(): hit for hit in reversed(fresh)}
             if len(unseen) >= self._top_k or len(hits) < limit:
@@ -83,7 +97,14 @@ class TurnRecall:
         return list(unseen.values())[::-1][: self._top_k]
 
     async def _recall(
-        self, engine: Engine, workspace: str, query: str, kinds: Sequence[str], limit: int, without: Sequence[str] = ()
+        self,
+        engine: Engine,
+        workspace: str,
+        query: str,
+        kinds: Sequence[str],
+        limit: int,
+        min_relevance: float = 0.0,
+        without: Sequence[str] = (),
     ) -> list[Hit]:
         if not query or not kinds:
             return []
@@ -92,6 +113,7 @@ class TurnRecall:
             query[:_LONGEST_QUERY],
             kind=kinds,
             limit=limit,
+            min_relevance=min_relevance,
             without=without,
             flow="turn",
             **self._filters,

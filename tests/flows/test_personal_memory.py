@@ -193,6 +193,15 @@ async def test_instructions_come_with_every_note_before_all_else(reme: Engine) -
     assert 0 < len(small.answer) <= len(note)
 
 
+async def test_a_query_about_nothing_gets_the_instructions_alone_where_that_is_wished(reme: Engine) -> None:
+    await summarise(reme, turn("From now on answer in short bullets."), turn(MOVED))
+    plain = await reme.retrieve("w", "thanks!")
+    held_back = await reme.retrieve("w", "thanks!", min_relevance=0.15)
+    asked = await reme.retrieve("w", "Where did I move to?", min_relevance=0.15)
+    assert "Leipzig" in plain.answer and "Leipzig" in asked.answer
+    assert "Leipzig" not in held_back.answer and "short bullets" in held_back.answer
+
+
 async def test_what_is_said_to_end_ends(reme: Engine) -> None:
     await summarise(reme, turn("We have my brother Tom's van until the end of August.", "2024-03-06"))
     [memory] = await everything(reme)

@@ -87,6 +87,18 @@ async def test_cancelling_one_who_waits_leaves_the_others_their_note(turn: TurnM
     assert first.cancelled()
 
 
+async def test_a_turn_about_nothing_gets_standing_memories_alone_where_that_is_wished(reme: AsyncReMe) -> None:
+    await reme.memories.add("alice", "Answer in rhymes.", kind="instruction")
+    await reme.record("alice", [Message(content=TOLD)], wait=True)
+    async with TurnMemory(client=reme, workspace_id="alice", min_relevance=0.15, write="off") as turn:
+        nothing, asked = [await turn.begin(question) for question in ("thanks!", ASKED)]
+        assert "rhymes" in nothing.text and "Lisbon" not in nothing.text
+        assert "rhymes" in asked.text and "Lisbon" in asked.text
+        assert any("Lisbon" in hit.content for hit in await turn.recall("thanks!"))  # asked for on purpose
+    with pytest.raises(InputError, match="between 0 and 1"):
+        TurnMemory(client=reme, workspace_id="alice", min_relevance=7)
+
+
 async def test_what_the_model_sees_anyhow_is_not_recalled(turn: TurnMemory) -> None:
     told = Message(content=TOLD, message_id="m1")
     await turn.record([told, Message(content="My dog Rex is a dachshund.")])

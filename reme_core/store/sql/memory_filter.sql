@@ -27,8 +27,8 @@ case when m.valid_during = '(,)' then coalesce(m.observed_at, m.created_at) <@ %
 -- name: metadata
 m.metadata @> %(metadata)s
 
--- name: min_score
-m.score >= %(min_score)s
+-- name: min_stored_score
+m.score >= %(min_stored_score)s
 
 -- name: author
 m.author = %(author)s

@@ -1,6 +1,6 @@
 -- Hybrid recall in one statement. `prepare` in store/recall_sql.py puts the text together from the fragments below:
 --
---     vector_leg | vector_leg_filtered, asked | asked_rarest, matched, lexical_leg | lexical_leg_filtered, candidate, convex | rrf,
+--     vector_leg | vector_leg_filtered, asked | asked_rarest, matched, lexical_leg | lexical_leg_filtered, candidate, background, convex | rrf,
 --     then for memories   ranked | ranked_by_time, best, present | past, in_order
 --     and  for messages   judged
 --
@@ -49,7 +49,7 @@ asked as materialized (
 -- name: matched
 segment as materialized (
     -- How many documents hold a term is told by all its segments, of which the best are read.
-    select found.documents, found.impacts,
+    select asked.term, found.documents, found.impacts,
            -- In float8: as numeric, which 0.5 is by itself, each posting would be multiplied in decimal.
            ln(1 + (greatest(c.documents - found.holding, 0) + 0.5::float8) / (found.holding + 0.5::float8)) as idf
     from reme.corpus_statistic c
@@ -65,7 +65,7 @@ segment as materialized (
     where c.workspace_id = %(workspace)s and c.corpus = %(corpus)s and found.better < ${postings_per_term}
 ),
 matched as materialized (
-    select held.document_id, sum(held.impact * segment.idf) as score
+    select held.document_id, sum(held.impact * segment.idf) as score, sum(segment.idf) as covered
     from segment cross join lateral unnest(segment.documents, segment.impacts) as held (document_id, impact)
     group by held.document_id
 ),
@@ -76,7 +76,7 @@ matched as materialized (
 
 -- name: lexical_leg
 lexical_leg as materialized (
-    select matched.document_id, e.kind, matched.score, -(e.embedding <#> %(vector)b::halfvec) as similarity
+    select matched.document_id, e.kind, matched.score, matched.covered, -(e.embedding <#> %(vector)b::halfvec) as similarity
     from (select * from matched order by score desc, document_id offset 0) matched
     left join lateral (
         select e.* from reme.embedding e
@@ -90,7 +90,7 @@ lexical_leg as materialized (
 
 -- name: lexical_leg_filtered
 lexical_leg as materialized (
-    select matched.document_id, e.kind, matched.score, -(e.embedding <#> %(vector)b::halfvec) as similarity
+    select matched.document_id, e.kind, matched.score, matched.covered, -(e.embedding <#> %(vector)b::halfvec) as similarity
     from (select * from matched order by score desc, document_id offset 0) matched
     left join lateral (
         select e.* from reme.embedding e
@@ -109,27 +109,37 @@ lexical_leg as materialized (
 
 -- name: candidate
 candidate as materialized (
-    select v.document_id, v.kind, v.similarity, coalesce(m.score, 0) as score
+    select v.document_id, v.kind, v.similarity, coalesce(m.score, 0) as score, coalesce(m.covered, 0) as covered
     from vector_leg v left join matched m using (document_id)
     union all
-    select l.document_id, l.kind, l.similarity, l.score
+    select l.document_id, l.kind, l.similarity, l.score, l.covered
     from lexical_leg l
     where not exists (select from vector_leg v where v.document_id = l.document_id)
 ),
 
+-- name: background
+-- Against which a hit stands out: what the candidates are like together, and what of the query is known at all.
+background as materialized (
+    select count(similarity) as candidates, avg(similarity) as mean, stddev_pop(similarity) as deviation,
+           min(similarity) as farthest, max(similarity) as nearest, max(score) as highest, max(covered) as widest
+    from candidate
+),
+known as materialized (
+    select count(*) as terms, coalesce(sum(idf), 0) as idf from (select distinct term, idf from segment) term
+),
+
 -- name: convex
 scaled as materialized (
-    select document_id, kind, similarity,
-           coalesce((similarity - min(similarity) over ())
-                    / nullif(max(similarity) over () - min(similarity) over (), 0),
+    select candidate.*,
+           coalesce((similarity - farthest) / nullif(nearest - farthest, 0),
                     case when similarity is null then 0 else 1 end) as vector,
-           coalesce(score / nullif(max(score) over (), 0), 0) as lexical
-    from candidate
+           coalesce(score / nullif(highest, 0), 0) as lexical
+    from candidate cross join background
 ),
 
 -- name: rrf
 scaled as materialized (
-    select document_id, kind, similarity,
+    select candidate.*,
            61.0 / (60 + rank() over (order by similarity desc nulls last)) as vector,
            case when score > 0 then 61.0 / (60 + rank() over (order by score desc)) else 0 end as lexical
     from candidate
@@ -165,8 +175,9 @@ best as (
     order by final desc, document_id
     limit %(limit)s
 )
-select best.similarity, best.vector, best.lexical, 0, 0, best.time, best.type, best.final, ${columns}
-from best
+select best.similarity, best.vector, best.lexical, 0, 0, best.time, best.type, best.final, ${signs}, 0, ${columns}
+from best cross join background cross join known
+left join reme.corpus_statistic c on c.workspace_id = %(workspace)s and c.corpus = %(corpus)s
 
 -- name: present
 cross join lateral (
@@ -219,8 +230,9 @@ best as (
     order by final desc, document_id
     limit %(limit)s
 )
-select best.similarity, best.vector, best.lexical, best.session, best.speaker, 1, 1, best.final, ${columns}
-from best
+select best.similarity, best.vector, best.lexical, best.session, best.speaker, 1, 1, best.final, ${signs}, (select max(speaker) from ranked), ${columns}
+from best cross join background cross join known
+left join reme.corpus_statistic c on c.workspace_id = %(workspace)s and c.corpus = %(corpus)s
 cross join lateral (
     select m.* from reme.message m
     where m.workspace_id = %(workspace)s and m.document_id = best.document_id

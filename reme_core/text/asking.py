@@ -1,0 +1,46 @@
+"""What a query is by its own words, whatever is stored: whether it asks, and whom it is about.
+
+Read in English and Chinese. In another language a question, and what speaks of oneself, is taken for a question in the
+first person, which recall is least ready to leave unanswered.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from reme_core.text.terms import language_of
+
+_PATTERNS: Final = {
+    "first": re.compile(r"\b(?:i|i'?m|i'?ve|i'?d|i'?ll|me|my|mine|myself|we|we'?re|us|our|ours)\b|[我咱俺]", re.I),
+    "second": re.compile(r"\b(?:you|your|yours|u|ur)\b|[你您]", re.I),
+    "third": re.compile(r"\b(?:he|she|they|him|her|his|hers|their|theirs|them)\b|[他她]", re.I),
+    "asks": re.compile(
+        r"[?？]\s*$|\b(?:what(?:'?s)?|when|where|who(?:'?s)?|whom|whose|which|why|how|did|does|do|is|are|was|were)\b"
+        r"|什么|哪|谁|怎|多少|几|吗|呢|啥|何",
+        re.I,
+    ),
+    # A word with a capital that does not begin a sentence; in Chinese nothing tells a name.
+    "name": re.compile(r"(?<=[^\W.!?:\"'] )[A-Z][a-z]+"),
+}
+_OTHERS: Final = re.compile(
+    r"[?？؟]\s*$|\b(?:ich|mich|mir|mein\w*|wir|uns\w*|je|j'|moi|mon|ma|mes|nous|yo|me|mi|mis|nosotros|io|mio|mia|noi|eu"
+    r"|meu|minha|nós|ik|mij|mijn|wij|jag|mig|min|mitt|я|меня|мне|мой|моя|моё|мои|мы|нас|私|僕|俺|わたし|ぼく|나|내|저|제)\b",
+    re.I,
+)
+
+ASKING: Final = tuple(_PATTERNS)
+"""The names of what `asking` tells."""
+
+
+def asking(query: str) -> dict[str, float]:
+    """Whether a query names the first, second or third person, asks, and has a name in it: each 1 or 0.
+
+    >>> asking("What does my sister Ann eat?")
+    {'first': 1.0, 'second': 0.0, 'third': 0.0, 'asks': 1.0, 'name': 1.0}
+    """
+    plain = query.replace("’", "'")
+    if language_of(plain) not in ("en", "zh"):
+        own = float(bool(_OTHERS.search(plain)))
+        return dict.fromkeys(_PATTERNS, 0.0) | {"first": own, "asks": own}
+    return {name: float(bool(pattern.search(plain))) for name, pattern in _PATTERNS.items()}
