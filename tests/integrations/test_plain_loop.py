@@ -76,13 +76,15 @@ def test_a_turn_goes_on_without_its_memory_and_is_delivered_later(
     database_url: str, loopback: Loopback, tmp_path: Path
 ) -> None:
     client = OpenAI(base_url=loopback.url, api_key="key")
-    with Gate(database_url) as gate, ReMe(database_url=gate.url, data_dir=tmp_path) as reme:
-        gate.close()
+    with Gate(database_url) as gate:
+        gate.close()  # before the first connection: an open one may still carry a last answer
+        reme = ReMe(database_url=gate.url, data_dir=tmp_path)
         messages = [TOLD]
         turn = say(reme, client, messages, patience=1.0)
         assert turn.note.error is not None and turn.prompt == [TOLD]
         gate.open()
         assert "Lisbon" in say(reme, client, [ASKED]).note.text
+        reme.close()
 
 
 def test_an_answer_that_nobody_could_append_is_no_turn(settings: Settings) -> None:
