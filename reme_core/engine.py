@@ -305,7 +305,7 @@ class Engine:
         """The messages of one conversation as they were recorded, in order; erased ones are left out."""
         return await conversation(self.database, workspace, session_id)
 
-    async def erase_messages(self, workspace: str, message_ids: Sequence[str]) -> int:
+    async def erase_messages(self, workspace: str, message_ids: str | Sequence[str]) -> int:
         """Take out of the database what messages said, and every memory that rests on one of them.
 
         The messages stay as empty rows, so that recording them again adds nothing.
@@ -313,8 +313,9 @@ class Engine:
         Returns:
             How many messages were erased.
         """
-        waiting = await self._erase_waiting(workspace, message_ids)
-        return len(waiting | await erase_messages(self.database, workspace, message_ids))
+        ids = [message_ids] if isinstance(message_ids, str) else message_ids
+        waiting = await self._erase_waiting(workspace, ids)
+        return len(waiting | await erase_messages(self.database, workspace, ids))
 
     async def _erase_waiting(self, workspace: str, message_ids: Collection[str] | None = None) -> set[str]:
         """Erase what turns wait to record, of a workspace or of these ids; returns the ids of the messages gone."""

@@ -42,13 +42,19 @@ def load(
     session: Session,
     path: Annotated[Path, typer.Argument(help="A JSONL file, or a folder that holds <workspace>.jsonl.")],
     workspace: Workspace,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the memories that are there, rather than putting these in their place.")
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Remove the memories that are there, and put these in their place.")
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before replacing.")] = False,
 ) -> None:
-    """Load memories from a library. All lines are taken or none: a bad one is named, and nothing is changed."""
-    with session.open() as reme, session.progress("Embedding") as advance:
-        loaded = reme.workspaces.load(workspace, path, replace=not keep, on_progress=advance)
+    """Add the memories of a library. All lines are taken or none: a bad one is named, and nothing is changed."""
+    from reme_core.store.filters import Filters
+
+    with session.open() as reme:
+        if replace and not yes and reme.memories.list(workspace, Filters(status=None), limit=1):
+            _confirm(f"Remove the memories of workspace '{workspace}', and put these in their place?")
+        with session.progress("Embedding") as advance:
+            loaded = reme.workspaces.load(workspace, path, replace=replace, on_progress=advance)
     session.show({"workspace": workspace, "loaded": loaded}, _success(f"loaded {loaded:,} memories into '{workspace}'"))
 
 
@@ -90,8 +96,8 @@ def clear(
     with session.open() as reme:
         if workspace not in reme.workspaces.list():
             raise NotFoundError(f"there is no workspace '{workspace}'; `reme workspaces` lists them")
-        if not (yes or _confirm(f"Remove all of workspace '{workspace}' for good?")):
-            raise typer.Exit(1)
+        if not yes:
+            _confirm(f"Remove all of workspace '{workspace}' for good?")
         removed = reme.workspaces.clear(workspace)
     session.show({"workspace": workspace, "removed": removed}, _success(f"removed '{workspace}', {removed:,} memories"))
 
@@ -121,7 +127,8 @@ def _success(what: str) -> Text:
     return Text(what, "green")
 
 
-def _confirm(question: str) -> bool:
+def _confirm(question: str) -> None:
     if not sys.stdin.isatty():
         raise InputError("there is nobody to ask; say --yes")
-    return typer.confirm(question, err=True)
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(1)

@@ -22,6 +22,7 @@ from typing import Any
 
 from psycopg import AsyncConnection, sql
 
+from reme_core.errors import NotFoundError
 from reme_core.postgres.database import Database
 from reme_core.store import change
 from reme_core.store.index import postings, writer
@@ -37,14 +38,21 @@ _SECRET_LENGTH = 6  # characters of a single word with a digit in it: a number, 
 
 
 async def erase_memories(database: Database, workspace: str, memory_ids: Sequence[str]) -> int:
-    """Erase memories and every trace of their text; returns how many of the given ids existed."""
+    """Erase memories and every trace of their text; returns how many they are.
+
+    Raises:
+        NotFoundError: One of them is not there; nothing was erased.
+    """
     async with database.write_transaction(workspace) as conn:
         await conn.execute(_SQL["begin"], {"workspace": workspace})
         plan = await ErasurePlan.of(conn, workspace, memory_ids)
+        # Whoever wants something gone must not believe that it is, when he named something else.
+        if missing := [repr(one) for one in dict.fromkeys(memory_ids) if one not in plan.memories]:
+            raise NotFoundError(f"nothing was erased: workspace '{workspace}' has no memory {', '.join(missing)}")
         for message_id, content in await _rows(conn, "evidence", workspace, roots=list(plan.roots)):
             plan.messages[message_id] = content
         await _carry_out(conn, workspace, plan)
-    return len(set(memory_ids) & set(plan.ids))
+    return len(set(memory_ids))
 
 
 async def erase_messages(database: Database, workspace: str, message_ids: Sequence[str]) -> set[str]:

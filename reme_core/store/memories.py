@@ -232,20 +232,24 @@ class Memories:
         return True
 
     async def delete(
-        self, workspace: str, memory_ids: Sequence[str], *, erase: bool = False, actor: str = "", reason: str = ""
+        self, workspace: str, memory_ids: str | Sequence[str], *, erase: bool = False, actor: str = "", reason: str = ""
     ) -> int:
-        """Close memories as deleted, or with `erase` remove them from the database; ids that do not exist are skipped.
+        """Close memories as deleted, or with `erase` remove them from the database; one id, or several.
 
         Erasing leaves no trace of their texts. It also erases the memories that were concluded from them, and the words
         of the messages on which they rest; see `reme_core.store.erasure`.
 
         Returns:
-            How many of the ids existed.
+            How many of the ids existed; where memories are only closed, the others are passed over.
+
+        Raises:
+            NotFoundError: One to be erased is not there; nothing was erased.
         """
+        ids = [memory_ids] if isinstance(memory_ids, str) else memory_ids
         if erase:
-            return await erase_memories(self._database, workspace, memory_ids)
+            return await erase_memories(self._database, workspace, ids)
         async with self._database.write_transaction(workspace, actor=actor, reason=reason) as conn:
-            closing = [Close(memory_id, "deleted") for memory_id in dict.fromkeys(memory_ids)]
+            closing = [Close(memory_id, "deleted") for memory_id in dict.fromkeys(ids)]
             return len(await changes.close(conn, workspace, closing))
 
     async def history(self, workspace: str, memory_id: str) -> builtins.list[HistoryEntry]:

@@ -103,7 +103,7 @@ class Workspaces:
         return [ModelUsage(*row) for row in await self._database.fetch(workspace, _SQL["model_usage"], values)]
 
     async def load(
-        self, workspace: str, path: Path | str, *, replace: bool = True, on_progress: Progress | None = None
+        self, workspace: str, path: Path | str, *, replace: bool = False, on_progress: Progress | None = None
     ) -> int:
         """Load memories from a JSONL library, all of them or none.
 

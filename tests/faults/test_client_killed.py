@@ -39,7 +39,7 @@ async def main(database, endpoint, action):
         if action == "reembed":
             await reme.workspaces.reembed("w", embedder(others), on_progress=tell)
         else:
-            await reme.workspaces.load("w", action, on_progress=tell)
+            await reme.workspaces.load("w", action, replace=True, on_progress=tell)
     print("acknowledged", flush=True)
 
 asyncio.run(main(*sys.argv[1:]))

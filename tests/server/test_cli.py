@@ -127,15 +127,19 @@ def test_a_workspace_is_loaded_dumped_copied_moved_and_cleared(reme: Reme, tmp_p
     library.write_text(json.dumps(line) + "\n")
     assert reme.json("load", str(library), "-w", "tips") == {"workspace": "tips", "loaded": 1}
     reme("add", "Told outright.", "-w", "tips")
-    reme("load", str(library), "-w", "tips", "--keep")
+    reme("load", str(library), "-w", "tips")
     assert reme.json("copy", "tips", "twin")["copied"] == 2
     assert [(w["workspace_id"], w["memories"]) for w in reme.json("workspaces")] == [("tips", 2), ("twin", 2)]
     assert "twin" in reme("workspaces") and reme("copy", "tips", "twin", code=1) == ""
     assert reme.json("dump", str(tmp_path / "out.jsonl"), "-w", "twin")["dumped"] == 2
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+    reme("load", str(library), "-w", "twin", "--replace", code=2)
+    assert "say --yes" in reme.err and reme.json("workspaces")[1]["memories"] == 2
+    reme("load", str(library), "-w", "twin", "--replace", "--yes")
+    assert reme.json("workspaces")[1]["memories"] == 1
     assert reme.json("reembed", "-w", "tips") == {"workspace": "tips", "embedded": 0, "dropped": 0}
     assert reme("clear", "twin", code=2) == "" and "say --yes" in reme.err
-    assert reme.json("clear", "twin", "--yes")["removed"] == 2
+    assert reme.json("clear", "twin", "--yes")["removed"] == 1
     reme("clear", "twin", "--yes", code=3)
     assert "`reme workspaces` lists them" in reme.err
 

@@ -94,7 +94,10 @@ async def test_no_column_of_any_table_holds_what_was_erased(words: Engine) -> No
         "reme.posting", "reme.model_call",
     }  # fmt: skip
 
-    assert await words.memories.delete("alice", [stored["dog"].memory_id, "none"], erase=True) == 1
+    for ids, named in (([stored["dog"].memory_id, "none"], "'none'"), ("none", "'none'")):
+        with pytest.raises(NotFoundError, match=f"nothing was erased: workspace 'alice' has no memory {named}"):
+            await words.memories.delete("alice", ids, erase=True)
+    assert await words.memories.delete("alice", stored["dog"].memory_id, erase=True) == 1
     await words.log_writer.flush()
 
     assert await traces(words.database, *RARE) == {}

@@ -110,7 +110,7 @@ async def test_loading_twice_gives_the_same(words: Engine, tmp_path: Path) -> No
 async def test_loading_replaces_memories_and_leaves_messages(words: Engine, tmp_path: Path) -> None:
     await furnish(words, "w")
     before = present()
-    assert await words.workspaces.load("w", library(tmp_path / "lib.jsonl", 2)) == 2
+    assert await words.workspaces.load("w", library(tmp_path / "lib.jsonl", 2), replace=True) == 2
     assert await contents(words, "w") == {"Do thing 0 carefully.", "Do thing 1 carefully."}
     assert len((await words.recall("w", "Berlin", kind="conversation")).hits) == 1
     assert {m.content for m in await words.memories.as_of("w", before)} == {"Tom lives in Berlin now", "Tom likes tea"}
@@ -120,7 +120,7 @@ async def test_loading_replaces_memories_and_leaves_messages(words: Engine, tmp_
 async def test_without_replacing_the_others_stay(words: Engine, tmp_path: Path) -> None:
     await words.workspaces.load("w", library(tmp_path / "lib.jsonl", 5))
     await words.memories.update("w", "m4", content="Changed since.")
-    await words.workspaces.load("w", library(tmp_path / "lib.jsonl", 5, first=3), replace=False)
+    await words.workspaces.load("w", library(tmp_path / "lib.jsonl", 5, first=3))
     assert await contents(words, "w") == {f"Do thing {n} carefully." for n in range(8)}
     assert await consistent(words.database, "w")
 

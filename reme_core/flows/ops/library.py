@@ -66,7 +66,7 @@ async def _act(state: WorkspaceState, deps: Deps) -> dict[str, int] | list[dict[
         await folder.mkdir(parents=True, exist_ok=True)
         return {"size": await deps.workspaces.dump(workspace, str(folder))}
     if state.action == "load":
-        return {"size": await deps.workspaces.load(workspace, state.path or ".")}
+        return {"size": await deps.workspaces.load(workspace, state.path or ".", replace=True)}
     raise InputError(f"action: is missing; give one of {', '.join(get_args(Action))}")
 
 

@@ -47,6 +47,7 @@ async def load_library(
     """Load a library; see `Workspaces.load`."""
     with _open(path) as file, tempfile.TemporaryFile(prefix="reme-vectors-") as spool:
         before, total = _file_stamp(file), 0
+        earlier = set[str]()
         async for batch in _batches(file, path):
             total += len(batch)
         width = await _embed(file, path, embedder, spool, total, on_progress)
@@ -56,7 +57,7 @@ async def load_library(
                 await _drop_memories(conn, workspace)
             async for batch in _batches(file, path):
                 vectors = await anyio.to_thread.run_sync(_read_vectors, spool, len(batch), width)
-                await _insert(conn, workspace, path, batch, vectors, embedder.name, replace=replace)
+                await _insert(conn, workspace, path, batch, vectors, embedder.name, earlier, replace=replace)
             if _file_stamp(file) != before:
                 raise LibraryError(f"{path} was changed while it was read; nothing was loaded", path=str(path))
     return total
@@ -91,11 +92,14 @@ async def _insert(
     batch: Numbered,
     vectors: npt.NDArray[np.float32],
     model: str,
+    earlier: set[str],
     *,
     replace: bool,
 ) -> None:
     ids = [memory.memory_id for _, memory in batch]
-    twice = {memory_id for place, memory_id in enumerate(ids) if memory_id in ids[:place]} if _repeats(ids) else set()
+    twice = set[str]()
+    for memory_id in ids:  # against all lines before: what an earlier batch stored looks like a memory to be replaced
+        (twice if memory_id in earlier else earlier).add(memory_id)
     state = await writer.begin(conn, workspace, "memory", count=len(batch))
     if not replace:
         await _drop_same(conn, workspace, ids)
@@ -126,10 +130,6 @@ async def _drop_same(conn: AsyncConnection[Any], workspace: str, ids: Sequence[s
         await postings.remove(conn, workspace, numbers, among=("memory", set(chain.from_iterable(gone))))
         await postings.write(conn, workspace, "memory", (), 1.0, removed=gone)
         await conn.execute(_SQL["drop_same_ids"], values)
-
-
-def _repeats(ids: Sequence[str]) -> bool:
-    return len(set(ids)) < len(ids)
 
 
 def _open(path: Path) -> BinaryIO:
