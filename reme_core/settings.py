@@ -147,6 +147,8 @@ class RecallSettings(Section):
     vector_share: VectorShares = Field(default_factory=VectorShares)
     exact_below: int = 5_000
     """A workspace with fewer vectors has no HNSW index: a scan finds the nearest ones exactly."""
+    patience: float = Field(20.0, gt=0)
+    """Seconds that one retrieval waits for chat and rerank models; then it answers with what recall found."""
     log: bool = True
     """Log each recall in the tables `retrieval` and `retrieval_hit`."""
 

@@ -115,7 +115,11 @@ class RetrievalState(State):
     """Answer from what was true at this moment."""
     token_budget: int = Field(800, ge=1)
     """Tokens that the note may take."""
+    patience: float | None = Field(None, gt=0)
+    """Seconds that the retrieval waits for models; then it goes on without. Default is that of the settings."""
 
+    waited: Internal[float] = 0.0
+    """Seconds that it has waited for models."""
     search_query: Internal[str] = ""
     """What recall compares memories with."""
     time_ranges: Internal[list[TimeRange]] = Field(default_factory=list)

@@ -9,7 +9,7 @@ from reme_core.models.base import OnCall, report_call
 from reme_core.models.endpoint import Endpoint
 from reme_core.models.openai import OpenAIEmbedder
 from reme_core.models.openai_chat import OpenAIChat
-from reme_core.models.rerank import parse_results, sort_by_score
+from reme_core.models.rerank import parse_results, sort_by_score, total_tokens
 
 BASE_URL: Final = "https://dashscope.aliyuncs.com/compatible-mode/v1"
 RERANK_BASE_URL: Final = "https://dashscope.aliyuncs.com/api/v1"
@@ -66,7 +66,7 @@ class DashScopeReranker:
             }
             with report_call(self._on_call, "dashscope", self._model, "rerank") as usage:
                 answer = await self._endpoint.post(self._model, RERANK_PATH, body)
-                usage.prompt_tokens = int((answer.get("usage") or {}).get("total_tokens") or 0)
+                usage.prompt_tokens = total_tokens(answer)
                 results = parse_results(answer.get("output") or {}, len(part), self._model)
             ranked += [(start + index, score) for index, score in results]
         return sort_by_score(ranked, top_n)

@@ -6,7 +6,13 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, ClassVar, Final, Literal, cast
 
 import openai
-from openai.types.chat import ChatCompletion, ChatCompletionMessage, ChatCompletionMessageParam
+from openai.types import CompletionUsage
+from openai.types.chat import (
+    ChatCompletion,
+    ChatCompletionChunk,
+    ChatCompletionMessage,
+    ChatCompletionMessageParam,
+)
 from pydantic import BaseModel
 
 from reme_core.errors import ModelAnswerError
@@ -129,11 +135,7 @@ class OpenAIChat:
                 chunks = await self._create(client, _to_wire(messages), options, stream=True)
                 async with chunks:
                     async for chunk in chunks:
-                        if chunk.usage is not None:
-                            usage.prompt_tokens = chunk.usage.prompt_tokens
-                            usage.completion_tokens = chunk.usage.completion_tokens
-                        piece = chunk.choices[0].delta.content if chunk.choices else None
-                        if piece and (shown := thinking.feed(piece)):
+                        if (piece := self._read_piece(chunk, usage)) and (shown := thinking.feed(piece)):
                             yield shown
             if rest := thinking.finish():
                 yield rest
@@ -195,15 +197,30 @@ class OpenAIChat:
     def _read_message(self, answer: object, usage: Usage) -> ChatCompletionMessage:
         if not isinstance(answer, ChatCompletion):
             raise self._endpoint.not_json_error(self._model, answer)
-        if answer.usage is not None:
-            usage.prompt_tokens = answer.usage.prompt_tokens or 0
-            usage.completion_tokens = answer.usage.completion_tokens or 0
-        if not answer.choices or answer.choices[0].message is None:
-            raise ModelAnswerError(
-                f"{self._model} at {self._endpoint.address} gave no answer; see its text for the reason",
-                raw=answer.model_dump_json(),
-            )
-        return answer.choices[0].message
+        try:  # the SDK does not validate: whatever JSON the server sent is in these fields
+            _read_usage(answer.usage, usage)
+            message = answer.choices[0].message
+            "".join((message.content or "", *(call.id or "" for call in message.tool_calls or ())))
+        except (AttributeError, IndexError, TypeError, ValueError):
+            raise self._no_answer(answer) from None
+        return message
+
+    def _read_piece(self, chunk: ChatCompletionChunk, usage: Usage) -> str:
+        try:
+            _read_usage(chunk.usage, usage)
+            return "".join(choice.delta.content or "" for choice in chunk.choices[:1])
+        except (AttributeError, TypeError, ValueError):
+            raise self._no_answer(chunk) from None
+
+    def _no_answer(self, answer: BaseModel) -> ModelAnswerError:
+        message = f"{self._model} at {self._endpoint.address} gave no answer; see its text for the reason"
+        return ModelAnswerError(message, raw=answer.model_dump_json(warnings=False))
+
+
+def _read_usage(told: CompletionUsage | None, usage: Usage) -> None:
+    if told is not None:
+        usage.prompt_tokens = int(told.prompt_tokens or 0)
+        usage.completion_tokens = int(told.completion_tokens or 0)
 
 
 def _to_wire(messages: Sequence[Message | dict[str, Any]]) -> list[Wire]:

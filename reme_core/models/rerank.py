@@ -53,7 +53,7 @@ class HttpReranker:
         }
         with report_call(self._on_call, "cohere", self._model, "rerank") as usage:
             answer = await self._endpoint.post(self._model, "/rerank", body)
-            usage.prompt_tokens = int((answer.get("usage") or {}).get("total_tokens") or 0)
+            usage.prompt_tokens = total_tokens(answer)
             return sort_by_score(parse_results(answer, len(documents), self._model), top_n)
 
     async def aclose(self) -> None:
@@ -101,6 +101,13 @@ class ChatReranker:
     async def aclose(self) -> None:
         """Release the chat model's connections."""
         await self._chat.aclose()
+
+
+def total_tokens(answer: dict[str, Any]) -> int:
+    """The tokens that an answer says it took; 0 where it says nothing that is a number."""
+    usage = answer.get("usage")
+    tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return tokens if isinstance(tokens, int) else 0
 
 
 def sort_by_score(ranked: Sequence[tuple[int, float]], top_n: int | None) -> list[tuple[int, float]]:

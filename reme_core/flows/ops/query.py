@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pydantic import BaseModel, Field
 
 from reme_core.errors import InputError
+from reme_core.flows.degraded import ask_model
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
@@ -35,8 +38,9 @@ async def build_query(state: RetrievalState, deps: Deps, *, enable_llm_build: bo
         request = prompt(
             "build_query", language(deps.language, messages), conversation=fence(transcript(messages), "conversation")
         )
-        answer = await deps.chat.complete_as(request, _Query, purpose="build_query")
-        state.search_query = answer.query.strip() or _last_messages(state)
+        work = partial(deps.chat.complete_as, request, _Query, purpose="build_query")
+        answer = await ask_model(work, "build_query", state, deps)
+        state.search_query = (answer.query.strip() if answer else "") or _last_messages(state)
     else:
         state.search_query = _last_messages(state)
 

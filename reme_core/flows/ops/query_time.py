@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, Field
 
+from reme_core.flows.degraded import ask_model
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
@@ -55,7 +57,8 @@ async def extract_time(state: RetrievalState, deps: Deps, *, enable_llm_time: bo
         if mention.anchor and (anchored := await _from_memory(mention, now, zone, state, deps)):
             ranges.append(anchored)
     if not (ranges or mentions) and deps.chat is not None and enable_llm_time:
-        ranges = await _ask_model(state.search_query, now, zone, deps, deps.chat)
+        ask = partial(_ask_model, state.search_query, now, zone, deps, deps.chat)
+        ranges = await ask_model(ask, "extract_time", state, deps) or []
     state.time_ranges = ranges
     state.report["time_ranges"] = [r.model_dump(mode="json") for r in ranges]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
+from reme_core.flows.degraded import ask_model
 from reme_core.flows.deps import Deps
 from reme_core.flows.drafts import confidence_of
 from reme_core.flows.registry import op
@@ -87,7 +89,8 @@ async def rerank(
         speech = language(deps.language, [Message(role="user", content=state.search_query)])
         texts = [fence(as_text(hit.memory, speech), "memory") for hit in hits]
         # A ranker may leave some out; those keep their order, behind the others.
-        order = [index for index, _ in await ranker.rank(state.search_query, texts)]
+        ranked = await ask_model(partial(ranker.rank, state.search_query, texts), "rerank", state, deps) or []
+        order = [index for index, _ in ranked]
         hits = [hits[index] for index in dict.fromkeys([*order, *range(len(hits))])]
     state.hits = number_ranks(hits[: top_k or state.top_k])
 
@@ -104,7 +107,8 @@ async def semantic_rank(state: RetrievalState, deps: Deps, *, least_candidates: 
     hits = [hit for hit in state.hits if hit.memory.kind != Kind.CONVERSATION]
     messages = [hit for hit in state.hits if hit.memory.kind == Kind.CONVERSATION]
     if deps.reranker is not None and len(hits) > least_candidates:
-        order = [index for index, _ in await deps.reranker.rank(state.search_query, [hit.content for hit in hits])]
+        work = partial(deps.reranker.rank, state.search_query, [hit.content for hit in hits])
+        order = [index for index, _ in await ask_model(work, "rerank", state, deps) or []]
         hits = [hits[index] for index in dict.fromkeys([*order, *range(len(hits))])]
     state.hits = number_ranks([*hits[: state.top_k], *messages])
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+from reme_core.errors import ModelAnswerError
+from reme_core.flows.degraded import ask_model
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
@@ -27,7 +30,10 @@ async def merge(state: RetrievalState, deps: Deps) -> None:
 
 @op(reads={"hits", "query", "messages"}, writes={"answer"}, aliases=("rewrite_memory", "rewrite_experience"))
 async def rewrite(state: RetrievalState, deps: Deps, *, enable_llm_rewrite: bool = True) -> None:
-    """Let the model write one briefing for the task from the recalled memories; without a model, list them."""
+    """Let the model write one briefing for the task from the recalled memories; without a model, list them.
+
+    They are listed as well where the model fails; the report says so (`degraded`).
+    """
     if deps.chat is None or not enable_llm_rewrite or not state.hits:
         await merge(state, deps)
         return
@@ -39,19 +45,23 @@ async def rewrite(state: RetrievalState, deps: Deps, *, enable_llm_rewrite: bool
     request = prompt(
         "rewrite", speech, task=fence(task, "task"), memories=fence(numbered_list(state.memories, speech), "memories")
     )
-    state.answer = note(await _write(request, deps.chat, deps.tell), speech)
+    written = await ask_model(partial(_write, request, deps.chat, deps.tell), "rewrite", state, deps)
+    state.answer = note(numbered_list(state.memories, speech) if written is None else written, speech)
 
 
 async def _write(
     request: Sequence[Message | dict[str, Any]], chat: ChatModel, tell: Callable[[str], None] | None
 ) -> str:
-    if tell is None:
-        return (await chat.complete(request, purpose="rewrite")).text
     pieces = []
-    async for piece in chat.stream(request, purpose="rewrite"):
-        pieces.append(piece)
-        tell(piece)
-    return "".join(pieces)
+    if tell is None:
+        pieces.append((await chat.complete(request, purpose="rewrite")).text)
+    else:
+        async for piece in chat.stream(request, purpose="rewrite"):
+            pieces.append(piece)
+            tell(piece)
+    if not (text := "".join(pieces)).strip():
+        raise ModelAnswerError(f"{chat.name} wrote nothing")
+    return text
 
 
 def _language(state: RetrievalState, deps: Deps) -> Language:

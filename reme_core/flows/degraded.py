@@ -1,0 +1,41 @@
+"""Asking models in a retrieval, which goes on without them where they fail: it answers with what recall found."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from reme_core.errors import ModelError
+from reme_core.flows.deps import Deps
+from reme_core.flows.state import RetrievalState
+
+T = TypeVar("T")
+
+
+async def ask_model(work: Callable[[], Awaitable[T]], what: str, state: RetrievalState, deps: Deps) -> T | None:
+    """What a model answers; None where it failed, or took longer than the caller waits. Then the report says so.
+
+    Args:
+        work: Asks the model.
+        what: What it is asked for, for the report.
+        state: Reads `patience`: the models of one retrieval get so many seconds together.
+        deps: Uses `settings`, for the patience of callers who name none.
+    """
+    patience, begun = state.patience or deps.settings.recall.patience, time.monotonic()
+    try:
+        async with asyncio.timeout(patience - state.waited):
+            return await work()
+    except TimeoutError:
+        report_degraded(state, what, f"models did not answer within {patience:g} seconds")
+    except ModelError as error:
+        report_degraded(state, what, str(error))
+    finally:
+        state.waited += time.monotonic() - begun
+    return None
+
+
+def report_degraded(state: RetrievalState, what: str, reason: str) -> None:
+    """Tell the caller what the answer had to do without, and why."""
+    state.report.setdefault("degraded", []).append(f"{what}: {reason}")
