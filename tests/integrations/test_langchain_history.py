@@ -86,6 +86,9 @@ def history(settings: Settings) -> Iterator[ReMeChatMessageHistory]:
     opened.close()
 
 
+# The connection pool draws random numbers in its thread, which Hypothesis takes for a strategy's.
+@pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning")
+@pytest.mark.timeout(3600)
 @given(said=st.lists(messages, max_size=6) | repeated)
 @bounds(max_examples=CONVERSATIONS, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_list_of_messages_comes_back_as_it_was(history: ReMeChatMessageHistory, said: list[BaseMessage]) -> None:
