@@ -88,7 +88,7 @@ class TurnMemory:
         top_k: int = 5,
         filters: Mapping[str, Any] | None = None,
         token_budget: int = 800,
-        min_relevance: float = 0.0,
+        min_relevance: float = 0.05,
         position: Position = "user",
         on_error: OnError = "log",
         write: Write = "background",
@@ -111,7 +111,7 @@ class TurnMemory:
                 `happened`, `as_of` and `held_at`, as `AsyncReMe.recall` takes them.
             token_budget: Tokens that a note takes at the most.
             min_relevance: The chance that anything fits the question, 0 to 1, below which the note has standing
-                memories alone. docs/retrieval.md says what a threshold keeps and what it loses.
+                memories alone: "hi" brings nothing. docs/retrieval.md says what a threshold keeps and what it loses.
             position: Where a note stands in the prompt: beside the last message of the `user`, so that providers find
                 all before it in their cache, or in the `system` message.
             on_error: `log` lets the turn go on without memory; `raise` lets it fail.

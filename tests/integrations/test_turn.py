@@ -632,3 +632,13 @@ async def test_spans_stand_under_the_callers(turn: TurnMemory, monkeypatch: pyte
     attributes = spans["reme.recall"].attributes or {}
     assert attributes["reme.workspace"] == "alice"
     assert attributes["reme.hits"] == 1
+
+
+async def test_small_talk_brings_no_memories_into_the_prompt(settings: Settings) -> None:
+    async with TurnMemory(settings, "alice") as turn:
+        await turn.reme.memories.add("alice", ["Alice lives in Lisbon.", "Alice plays the cello.", "她对花生过敏。"])
+        for small in ("hi", "thanks!", "asdfghjkl", "谢谢", "ok cool"):
+            assert not (await turn.begin(small)).hits, small
+        assert "Lisbon" in (await turn.begin("Which city do I live in?")).text
+    async with TurnMemory(settings, "alice", min_relevance=0) as turn:
+        assert (await turn.begin("hi")).hits
