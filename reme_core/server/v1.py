@@ -94,7 +94,9 @@ class RecallIn(BaseModel):
         description="Kinds, or families of them (`personal`, `task`, `tool`); `conversation` looks at raw messages.",
     )
     limit: TopK = 10
-    min_relevance: float = Field(0.0, ge=0, le=1, description="No hits where the chance that any fits is below this.")
+    min_relevance: Annotated[
+        Number, Field(ge=0, le=1, description="No hits where the chance that any fits is below this.")
+    ] = 0.0
     subject: str | None = None
     status: Status | None = Field(Status.ACTIVE, description="null looks at closed memories too.")
     as_of: Time | None = Field(None, description="Look at what was known at this moment.")

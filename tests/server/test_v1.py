@@ -48,7 +48,8 @@ async def test_recall_says_why_and_keeps_to_the_kinds(client: Client) -> None:
     nothing = {"query": "thanks!", "kind": ["personal"]}
     assert (await ok(client, "POST", "recall", json=nothing))["hits"] != []
     assert (await ok(client, "POST", "recall", json=nothing | {"min_relevance": 0.15}))["hits"] == []
-    await ok(client, "POST", "recall", 422, json=nothing | {"min_relevance": 2})
+    for no_chance in (2, False, "0.5"):
+        await ok(client, "POST", "recall", 422, json=nothing | {"min_relevance": no_chance})
 
 
 async def test_what_is_recorded_is_found_as_it_was_said_and_queued_once(client: Client) -> None:
