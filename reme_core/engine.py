@@ -128,6 +128,7 @@ class Engine:
                 self.settings.worker,
                 summarise=self._summarise,
                 reflect=self.reflect,
+                embed=self._indexing.embed_everywhere,
                 has_chat=self.chat is not None,
             )
             self.tools = Tools(database, self.execute)

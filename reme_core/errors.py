@@ -93,6 +93,12 @@ class ModelUnavailableError(ModelError):
     code = "model_unavailable"
 
 
+class ModelRefusedError(ModelError):
+    """The model's endpoint refused what it was asked (400, 413, 422 …); asking the same again does not help."""
+
+    code = "model_refused"
+
+
 class ModelAnswerError(ModelError):
     """The model answered in another form than it was asked for; `raw` is its answer."""
 

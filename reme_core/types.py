@@ -298,6 +298,8 @@ class Recollection(BaseModel):
     hits: list[Hit] = Field(default_factory=list)
     relevance: float = 0.0
     """The chance that anything that was found, or was left out for `min_relevance`, is about the query, 0 to 1."""
+    degraded: str = ""
+    """Where the embedding model failed, so that words alone answered: why. Else empty."""
 
     @property
     def memories(self) -> list[Memory]:

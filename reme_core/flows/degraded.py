@@ -37,5 +37,7 @@ async def ask_model(work: Callable[[], Awaitable[T]], what: str, state: Retrieva
 
 
 def report_degraded(state: RetrievalState, what: str, reason: str) -> None:
-    """Tell the caller what the answer had to do without, and why."""
-    state.report.setdefault("degraded", []).append(f"{what}: {reason}")
+    """Tell the caller once what the answer had to do without, and why; with an empty reason, nothing."""
+    told = state.report.get("degraded", [])
+    if reason and (line := f"{what}: {reason}") not in told:
+        state.report["degraded"] = [*told, line]

@@ -68,6 +68,7 @@ class Background:
         summarise: Makes memories from the waiting messages of a conversation: `(workspace, session_id)`, or of all
             conversations where that is None. Gives back what it refused: `{reason: how often}`.
         reflect: Makes higher memories of a workspace.
+        embed: Has what waits for its vectors embedded, wherever it was recorded.
         has_chat: Whether this process has a chat model.
     """
 
@@ -78,12 +79,14 @@ class Background:
         *,
         summarise: Callable[[str, str | None], Awaitable[Mapping[str, int]]],
         reflect: Callable[[str], Awaitable[Any]],
+        embed: Callable[[], Awaitable[None]],
         has_chat: bool,
     ) -> None:
         self._database = database
         self._settings = settings
         self._summarise = summarise
         self._reflect = reflect
+        self._embed = embed
         self._app = App(connector=PsycopgConnector())
         self._queues = [QUEUE, CHAT_QUEUE] if has_chat else [QUEUE]
         self._left_alone = False
@@ -221,6 +224,7 @@ class Background:
     async def _keep_up(self) -> None:
         await self._database.execute_anywhere(_SQL["forget_done"], {"days": _KEPT_DAYS})
         await self._say_what_is_left()
+        await self._embed()
         await self.catch_up()
         for workspace in await self._due_reflections():
             await self._defer(self._reflecting, f"reflect {workspace}", 0, None, workspace=workspace)

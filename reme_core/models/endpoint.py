@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 import openai
 from pydantic import SecretStr
 
-from reme_core.errors import ModelAnswerError, ModelError, ModelUnavailableError
+from reme_core.errors import ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
 
 CONNECT_SECONDS: Final = 10.0
 """Seconds that connecting may take."""
@@ -175,7 +175,7 @@ class Endpoint:
             return ModelError(f"{where} was not found (404: {message}); check model_name and base_url")
         if status in (408, 409, 429) or status >= 500:
             return ModelUnavailableError(f"{where} is not available now ({status}: {message}); try again later")
-        return ModelError(f"{where} refused the request ({status}: {message})")
+        return ModelRefusedError(f"{where} refused the request ({status}: {message})")
 
     def _redact(self, text: str) -> str:
         key = self._key.get_secret_value()

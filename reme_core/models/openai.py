@@ -97,8 +97,8 @@ class OpenAIEmbedder:
             answer = await self._create(client, texts)
         if not isinstance(answer, CreateEmbeddingResponse):
             raise self._endpoint.not_json_error(self._model, answer)
-        if answer.usage is not None:
-            usage.prompt_tokens += answer.usage.prompt_tokens or 0
+        tokens = getattr(answer.usage, "prompt_tokens", None)
+        usage.prompt_tokens += tokens if isinstance(tokens, int) else 0
         return self._read_vectors(answer, len(texts))
 
     async def _create(self, client: openai.AsyncOpenAI, texts: list[str]) -> CreateEmbeddingResponse:
@@ -117,15 +117,21 @@ class OpenAIEmbedder:
 
     def _read_vectors(self, answer: CreateEmbeddingResponse, count: int) -> Vectors:
         # Some servers number the rows and mix them, others number none: then their order is that of the texts.
+        # Any other numbers leave open which vector is whose.
         rows = answer.data or []
         if len(rows) != count:
             raise ModelAnswerError(
                 f"{self.name} at {self._endpoint.address} gave {len(rows)} vectors for {count} texts; "
                 "check that the server embeds each text of a list"
             )
-        if sorted(row.index if row.index is not None else -1 for row in rows) == list(range(count)):
+        numbers = [getattr(row, "index", None) for row in rows]
+        if set(numbers) == set(range(count)):
             rows = sorted(rows, key=lambda row: row.index)
-        vectors = [_decode(row.embedding) for row in rows]
+        elif any(number is not None for number in numbers):
+            raise ModelAnswerError(
+                f"{self.name} at {self._endpoint.address} numbered its {count} vectors {numbers}; check the server"
+            )
+        vectors = [_decode(getattr(row, "embedding", None)) for row in rows]
         widths = {len(vector) for vector in vectors}
         expected = self._width or min(widths)
         if widths != {expected} or not expected:

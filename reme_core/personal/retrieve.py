@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from reme_core.flows.degraded import report_degraded
 from reme_core.flows.deps import Deps
 from reme_core.flows.ops.query_time import narrowest
 from reme_core.flows.ops.recall import number_ranks
@@ -79,6 +80,7 @@ async def recall_personal(
     hits += await _quotes(state, deps, hits, wanted) if wanted else []
     state.hits = number_ranks(hits)
     state.retrieval_id = found.retrieval_id
+    report_degraded(state, "recall", found.degraded)
 
 
 @op(

@@ -9,6 +9,7 @@ slow or down. The weights lie on plateaus, not peaks, of what `benchmarks.retrie
 from __future__ import annotations
 
 import calendar
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +17,12 @@ from datetime import datetime
 from itertools import chain
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
+from reme_core.errors import ModelError
 from reme_core.models import Embedder
 from reme_core.postgres.database import Database
 from reme_core.store import rows
@@ -34,6 +38,10 @@ _WINDOW = _NEXT - min(NEIGHBOUR_WEIGHTS)  # messages back to the farthest that s
 
 _LONGEST = 20_000  # characters of a message that are indexed; what is longer is a pasted file
 _EMBED_BATCH = 64
+_HARMLESS = "Hello."  # a text that no embedding model refuses
+_Waiting = tuple[int, str, str]  # document, author and content of a message without a vector
+
+log = logging.getLogger(__name__)
 
 _SQL = load("message.sql")
 
@@ -139,8 +147,8 @@ async def _add(
 
 
 async def _edit(conn: AsyncConnection[Any], workspace: str, edited: Sequence[Message]) -> None:
-    rows_edited = [message.model_dump(mode="json", include={"message_id", "tool_calls"}) for message in edited]
-    await conn.execute(_SQL["keep_former_words"], {"workspace": workspace, "edited": Jsonb(rows_edited)})
+    someedited = [message.model_dump(mode="json", include={"message_id", "tool_calls"}) for message in edited]
+    await conn.execute(_SQL["keep_former_words"], {"workspace": workspace, "edited": Jsonb(someedited)})
     await rewrite(conn, workspace, {message.message_id: message.content for message in edited})
 
 
@@ -287,7 +295,9 @@ async def embed_waiting(database: Database, workspace: str, embedder: Embedder) 
         waiting = await database.fetch(workspace, _SQL["unembedded"], values)
         if not waiting:
             return done
-        vectors = await embedder.embed([passage(content, author) for _, author, content in waiting], "passage")
+        waiting, vectors = await _embed_what_can_be(database, workspace, embedder, waiting)
+        if not waiting:
+            continue
         async with database.write_transaction(workspace) as conn:
             state = await writer.begin(conn, workspace, "message", count=0)
             await writer.bind(conn, workspace, vectors, state, model=embedder.name)
@@ -300,6 +310,34 @@ async def embed_waiting(database: Database, workspace: str, embedder: Embedder) 
             values["documents"] = [document[0] for document in documents]
             await conn.execute(_SQL["mark_embedded"], values)
         done += len(waiting)
+
+
+async def _embed_what_can_be(
+    database: Database, workspace: str, embedder: Embedder, waiting: Sequence[_Waiting]
+) -> tuple[list[_Waiting], npt.NDArray[np.float32]]:
+    """Embed messages; those that the model refuses even alone are marked, and left out of what is returned.
+
+    Raises:
+        ModelError: The model fails with any text.
+    """
+    try:
+        vectors = await embedder.embed([passage(content, author) for _, author, content in waiting], "passage")
+        return list(waiting), vectors
+    except ModelError as error:
+        await embedder.embed([_HARMLESS], "passage")  # fails where it is the endpoint, and no text, that is at fault
+        if len(waiting) == 1:
+            values = {"workspace": workspace, "document": waiting[0][0], "reason": str(error)}
+            await database.execute(workspace, _SQL["mark_refused"], values)
+            log.warning("a message of workspace '%s' gets no vector, words alone find it: %s", workspace, error)
+            return [], np.empty((0, 0), np.float32)
+    middle = len(waiting) // 2
+    parts = [
+        await _embed_what_can_be(database, workspace, embedder, part) for part in (waiting[:middle], waiting[middle:])
+    ]
+    found = [(some, vectors) for some, vectors in parts if some]
+    if not found:
+        return [], np.empty((0, 0), np.float32)
+    return [row for some, _ in found for row in some], np.concatenate([vectors for _, vectors in found])
 
 
 async def unsummarised_messages(

@@ -7,6 +7,7 @@ Fusion Functions for Hybrid Retrieval", 2023, who find convex mixing ahead of re
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from reme_core.errors import InputError
+from reme_core.errors import InputError, ModelAnswerError, ModelRefusedError, ModelUnavailableError
 from reme_core.postgres.database import Database
 from reme_core.settings import RecallSettings
 from reme_core.store.filters import Filters
@@ -27,6 +28,9 @@ from reme_core.types import Recollection, new_id
 
 MAX_HITS = 1_000
 """Most hits that one recall gives."""
+
+# A vector takes milliseconds, seldom a second; who asks can be answered by words, and waits less long than an endpoint.
+_EMBED_SECONDS, _VECTORS_SECONDS = 4.0, 2.0
 
 _PLAIN = Plan()
 
@@ -96,6 +100,7 @@ class Recall:
             query=query,
             hits=hits_of(found, of_hits) if relevance >= min_relevance else [],
             relevance=relevance,
+            degraded=question.degraded,
         )
         self._log_writer.log_recall(
             recollection,
@@ -115,20 +120,27 @@ class Recall:
         if not 1 <= limit <= MAX_HITS:
             raise InputError(f"limit must be between 1 and {MAX_HITS}, not {limit}")
         if filters.of_messages:
-            await self._indexing.wait_for_vectors(workspace)
+            await self._indexing.wait_for_vectors(workspace, _VECTORS_SECONDS)
         model = await self._workspace_models.of(workspace)
+        vector, degraded = None, ""
         if embedding is None:
-            vector = await self._embed(workspace, query, model, filters)
+            try:
+                async with asyncio.timeout(_EMBED_SECONDS):
+                    vector = await self._embed(workspace, query, model, filters)
+            except TimeoutError:
+                degraded = f"{model.embedder.name} did not answer within {_EMBED_SECONDS:g} seconds"
+            except (ModelUnavailableError, ModelRefusedError, ModelAnswerError) as error:
+                degraded = str(error)
         else:
             vector = self._workspace_models.unit_vectors(
                 np.atleast_2d(np.asarray(embedding, np.float32)), 1, model.embedder
             )[0]
-        return Question(workspace, query, vector, model.embedder.name, limit)
+        return Question(workspace, query, vector, model.embedder.name, limit, degraded)
 
     async def find(self, question: Question, filters: Filters, plan: Plan = _PLAIN) -> Found:
         """What fits the question best, before it is judged."""
         exact = replace(plan, fusion=plan.fusion or self._settings.fusion, shares=self._settings.vector_share)
-        if (await self._workspace_models.of(question.workspace)).hnsw:
+        if question.vector is not None and (await self._workspace_models.of(question.workspace)).hnsw:
             found = await find(self._database, question, filters, replace(exact, hnsw_dimensions=len(question.vector)))
             if len(found.matches) == question.limit:
                 return found
@@ -141,5 +153,10 @@ class Recall:
         if filters.of_messages:
             query = replace_names(query, await self._workspace_models.authors(workspace))
         with logging_for_workspace(workspace):
-            vectors = await model.embedder.embed([query], "query")
-        return np.asarray(vectors[0])
+            vector = (await model.embedder.embed([query], "query"))[0]
+        if model.dimensions not in (None, len(vector)):
+            raise ModelAnswerError(
+                f"{model.embedder.name} gave a vector {len(vector)} wide, and those of workspace '{workspace}' are"
+                f" {model.dimensions} wide; is another model served under its name?"
+            )
+        return np.asarray(vector)

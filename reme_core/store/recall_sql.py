@@ -129,6 +129,9 @@ def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict
     on_vector = _vector_conditions(filters, corpus)
     values = _values(question, filters, plan, corpus)
     asked = "asked_rarest" if len(values["terms"]) > _COUNTED_TERMS else "asked"
+    near = [*on_vector, "e.hnsw"] if plan.hnsw_dimensions else on_vector
+    if question.vector is None:
+        near = ["false"]
     statement = _compose(
         _fragments(filters, plan, corpus, asked, "_filtered" if on_row else ""),
         corpus=corpus,
@@ -140,7 +143,7 @@ def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict
         postings_per_term=plan.postings_per_term,
         most_terms=_COUNTED_TERMS,
         on_row=" and ".join(on_row),
-        on_vector=" and ".join([*on_vector, "e.hnsw"] if plan.hnsw_dimensions else on_vector),
+        on_vector=" and ".join(near),
         on_match=" and ".join(on_vector) if corpus == "memory" else "true",
         signs=", ".join(_SIGNS),
         columns=rows.select(rows.MESSAGE_COLUMNS if corpus == "message" else rows.COLUMNS, "m"),
@@ -187,7 +190,7 @@ def _values(question: Question, filters: Filters, plan: Plan, corpus: Corpus) ->
     return filters.parameters() | {
         "workspace": question.workspace,
         "corpus": corpus,
-        "vector": HalfVector(question.vector),
+        "vector": None if question.vector is None else HalfVector(question.vector),
         "terms": query_terms(question.text),
         "share": plan.shares.conversation,
         "shares": list(shares.values()),

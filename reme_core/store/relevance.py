@@ -38,9 +38,12 @@ class Question:
 
     workspace: str
     text: str
-    vector: npt.NDArray[np.float32]
+    vector: npt.NDArray[np.float32] | None
+    """None where the model failed: then words alone answer."""
     model: str
     limit: int
+    degraded: str = ""
+    """Why there is no vector."""
 
 
 class Match(NamedTuple):
@@ -102,7 +105,7 @@ def judge(question: Question, found: Found) -> tuple[float, list[float]]:
     weights = _weights(question.model)
     of_query = weights["query"][found.family]
     logit = _logit(of_query["signs"], query_signs(question.text, found))
-    if of_query["vector"] is not None:
+    if of_query["vector"] is not None and question.vector is not None:
         logit += float(question.vector @ of_query["vector"])
     whole = _chance(logit)
     of_hits = [_chance(_logit(weights["hit"], signs)) for signs in hit_signs(found, logit)]

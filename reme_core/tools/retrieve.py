@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reme_core.errors import InputError
+from reme_core.flows.degraded import report_degraded
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
@@ -33,5 +34,6 @@ async def retrieve_tools(state: RetrievalState, deps: Deps) -> None:
             state.workspace_id, state.query.strip(), Filters.of(kind="tool"), limit=state.top_k, flow=deps.flow
         )
         state.hits, state.retrieval_id = recalled.hits, recalled.retrieval_id
+        report_degraded(state, "recall", recalled.degraded)
     else:
         raise InputError("tool_names: names no tool; name some (comma-separated), or give a query to find them by")

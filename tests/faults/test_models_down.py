@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -53,6 +53,13 @@ def answer_oddly(loopback: Loopback) -> None:
 
 
 FAULTS: list[Callable[[Loopback], None]] = [hang, fail, answer_in_prose, break_off, answer_oddly]
+
+
+@pytest.fixture
+def loopback() -> Iterator[Loopback]:
+    """A server for each test: a request that hangs in it takes no answer that another test has scripted."""
+    with Loopback() as server:
+        yield server
 
 
 @pytest.fixture

@@ -299,4 +299,4 @@ async def test_a_time_that_only_the_model_can_place_counts_and_its_failure_is_no
     assert (placed["start"][:10], placed["end"][:10]) == ("2024-02-24", "2024-02-25")
     loopback.chat("I would rather not say.")
     found = await reme_with_chat.execute("retrieve_personal_memory", **asked)
-    assert found.metadata["degraded"][0].startswith("extract_time: the model's answer does not fit")
+    assert found.metadata["degraded"][0].startswith("extract_time: the model's answer holds no JSON")

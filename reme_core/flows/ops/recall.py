@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from reme_core.flows.degraded import ask_model
+from reme_core.flows.degraded import ask_model, report_degraded
 from reme_core.flows.deps import Deps
 from reme_core.flows.drafts import confidence_of
 from reme_core.flows.registry import op
@@ -59,6 +59,7 @@ async def recall(
     # The similarity stays in the hit's parts: a memory's own score is how good it proved, not how near it is.
     state.hits = number_ranks(list({hit.content.strip(): hit for hit in reversed(near)}.values())[::-1])
     state.retrieval_id = found.retrieval_id
+    report_degraded(state, "recall", found.degraded)
 
 
 @op(reads={"search_query", "hits", "top_k"}, writes={"hits"}, aliases=("rerank_memory", "rerank_experience"))

@@ -36,6 +36,8 @@ class WorkspaceModel:
 
     embedder: Embedder
     hnsw: bool = False
+    dimensions: int | None = None
+    """The width of the vectors that are stored; None where there are none yet."""
 
 
 class WorkspaceModels:
@@ -62,8 +64,8 @@ class WorkspaceModels:
         if known is not None and time.monotonic() < until:
             return known
         rows = await self._database.fetch(workspace, _SQL["workspace_model"], {"workspace": workspace})
-        name, hnsw = rows[0] if rows else (None, False)
-        model = WorkspaceModel(self._embedder_named(workspace, name), hnsw)
+        name, hnsw, dimensions = rows[0] if rows else (None, False, None)
+        model = WorkspaceModel(self._embedder_named(workspace, name), hnsw, dimensions)
         self._known[workspace] = (time.monotonic() + _REMEMBERED_SECONDS, model)
         return model
 

@@ -19,9 +19,13 @@ from reme_core.store.index import hnsw, postings
 from reme_core.store.index.embedders import WorkspaceModels
 from reme_core.store.logs import logging_for_workspace
 from reme_core.store.messages import embed_waiting
+from reme_core.store.sql import load
+
+_SQL = load("message.sql")
 
 log = logging.getLogger(__name__)
 
+_AGAIN_SECONDS = 10.0  # until messages are embedded again whose model failed
 _QUIET_SECONDS = 2.0  # without an addition, until a workspace's index is seen to
 _MOST_SECONDS = 300.0  # until it is, where additions never stop: longer than most bulk loads take
 
@@ -41,6 +45,7 @@ class Indexing:
         self._settings = settings
         self._tasks: set[asyncio.Task[Any]] = set()
         self._embedding: dict[str, asyncio.Task[Any]] = {}
+        self._again: dict[str, asyncio.TimerHandle] = {}
         self._grown_at: dict[str, float] = {}
 
     def embed_soon(self, workspace: str) -> asyncio.Task[Any]:
@@ -59,15 +64,31 @@ class Indexing:
         def forget(finished: asyncio.Task[Any]) -> None:
             if self._embedding.get(workspace) is finished:  # else there is a later one, or all were cancelled
                 del self._embedding[workspace]
+                if not (finished.cancelled() or finished.exception() is None or workspace in self._again):
+                    loop = asyncio.get_running_loop()
+                    self._again[workspace] = loop.call_later(_AGAIN_SECONDS, self._embed_again, workspace)
 
         task = self._embedding[workspace] = self._spawn(embed(), f"embedding messages of workspace '{workspace}'")
         task.add_done_callback(forget)
         return task
 
-    async def wait_for_vectors(self, workspace: str) -> None:
-        """Wait until the messages that were recorded here have their vectors, or could not get them."""
+    async def embed_everywhere(self) -> None:
+        """Have the messages of all workspaces embedded that wait, whoever recorded them."""
+        for (workspace,) in await self._database.execute_anywhere(_SQL["waiting_workspaces"], {}):
+            if workspace not in self._embedding:
+                self.embed_soon(workspace)
+
+    def _embed_again(self, workspace: str) -> None:
+        del self._again[workspace]
+        self.embed_soon(workspace)
+
+    async def wait_for_vectors(self, workspace: str, patience: float | None = None) -> None:
+        """Wait until the messages that were recorded here have their vectors, or could not get them.
+
+        With `patience`, no longer than so many seconds.
+        """
         if (task := self._embedding.get(workspace)) is not None:
-            await asyncio.wait([task])
+            await asyncio.wait([task], timeout=patience)
 
     def schedule_upkeep(self, workspace: str) -> None:
         """Bring a workspace that has grown into its index, once nobody has added to it for a moment."""
@@ -91,6 +112,8 @@ class Indexing:
     async def aclose(self, patience: float) -> None:
         """Finish what runs, if it takes no longer than `patience` seconds."""
         tasks = set(self._tasks)
+        for timer in self._again.values():
+            timer.cancel()
         if tasks and patience:
             await asyncio.wait(tasks, timeout=patience)
         for task in tasks:

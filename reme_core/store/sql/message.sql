@@ -46,8 +46,16 @@ from reme.message
 where workspace_id = %(workspace)s and document_id = any(%(documents)s) and embedded_at is null
 for update
 
+-- name: waiting_workspaces
+select distinct workspace_id from reme.message where embedded_at is null
+
+-- name: mark_refused
+-- One that the model refuses is found by its words alone; why stands in its metadata.
+update reme.message set embedded_at = now(), metadata = metadata || jsonb_build_object('not_embedded', %(reason)s::text)
+where workspace_id = %(workspace)s and document_id = %(document)s and embedded_at is null
+
 -- name: mark_embedded
-update reme.message set embedded_at = now()
+update reme.message set embedded_at = now(), metadata = metadata - 'not_embedded'
 where workspace_id = %(workspace)s and document_id = any(%(documents)s)
 
 -- name: session_window

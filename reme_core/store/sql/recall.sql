@@ -241,7 +241,9 @@ cross join lateral (
 order by best.final desc, best.document_id
 
 -- name: workspace_model
-select embedding_model, hnsw from reme.workspace where workspace_id = %(workspace)s
+select w.embedding_model, w.hnsw, m.dimensions
+from reme.workspace w left join reme.embedding_model m on m.model = w.embedding_model
+where w.workspace_id = %(workspace)s
 
 -- name: authors
 with recursive author as (

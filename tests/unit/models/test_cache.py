@@ -3,7 +3,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from reme_core.errors import ModelError
+from reme_core.errors import ModelRefusedError
 from reme_core.models.cache import CachedEmbedder
 from reme_core.models.endpoint import Endpoint
 from reme_core.models.openai import OpenAIEmbedder
@@ -66,5 +66,5 @@ async def test_a_failure_reaches_all_who_wait_and_is_not_kept(loopback: Loopback
     loopback.latency = 0.02
     loopback.fail(400)
     results = await asyncio.gather(*(cached.embed(["tea"], "query") for _ in range(2)), return_exceptions=True)
-    assert [type(result) for result in results] == [ModelError, ModelError]
+    assert [type(result) for result in results] == [ModelRefusedError, ModelRefusedError]
     assert (await cached.embed(["tea"], "query")).shape == (1, 64)

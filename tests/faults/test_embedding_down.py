@@ -1,0 +1,195 @@
+"""Embedding endpoints that fail: words answer meanwhile, vectors are made up for, and rubbish is never stored."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from reme_core.engine import Engine
+from reme_core.errors import ModelAnswerError, ReMeError
+from reme_core.settings import EmbeddingSettings, Settings
+from reme_core.types import Message
+from tests.loopback import Answer, Body, Loopback
+
+SAID = [Message(content=f"Ann drank tea number {n}.", message_id=str(n), session_id="s") for n in range(10)]
+
+
+@pytest.fixture
+def loopback() -> Iterator[Loopback]:
+    """A server for each test: a request that hangs in it takes no answer that another test has scripted."""
+    with Loopback() as server:
+        yield server
+
+
+@pytest.fixture
+def at_loopback(settings: Settings, loopback: Loopback) -> Settings:
+    model = EmbeddingSettings(model_name="loop-embed", base_url=loopback.url, max_retries=0)
+    settings.worker.embedded = False
+    return settings.model_copy(update={"embedding_model": {"default": model}})
+
+
+@pytest.fixture
+async def reme(at_loopback: Settings) -> AsyncIterator[Engine]:
+    async with Engine(at_loopback) as opened:
+        yield opened
+
+
+async def vectors(reme: Engine, workspace: str = "w") -> int:
+    rows = await reme.database.fetch(workspace, "select count(*) from reme.embedding", {})
+    return int(rows[0][0])
+
+
+async def waiting(reme: Engine, workspace: str = "w") -> int:
+    rows = await reme.database.fetch(workspace, "select count(*) from reme.message where embedded_at is null", {})
+    return int(rows[0][0])
+
+
+async def until_embedded(reme: Engine, count: int, seconds: float) -> None:
+    async with asyncio.timeout(seconds):
+        while await vectors(reme) < count:
+            await asyncio.sleep(0.1)
+
+
+class Refusing(Loopback):
+    """Answers 400 to each request with a text in which a word stands."""
+
+    word = "poison"
+
+    def _embeddings(self, body: Body) -> Answer:
+        if any(self.word in text for text in body["input"]):
+            return Answer(400, {"error": {"message": "the input is refused", "type": "invalid"}})
+        return super()._embeddings(body)
+
+
+async def test_a_text_that_is_refused_costs_no_other_its_vector(settings: Settings) -> None:
+    with Refusing() as server:
+        model = EmbeddingSettings(model_name="loop-embed", base_url=server.url, max_retries=0)
+        async with Engine(settings.model_copy(update={"embedding_model": {"default": model}})) as reme:
+            bad = Message(content="Bob keeps poison in the shed.", message_id="bad", session_id="s")
+            await reme.record("w", [*SAID[:5], bad, *SAID[5:]], wait=True)
+            assert (await vectors(reme), await waiting(reme)) == (10, 0)
+            [marked] = [m for m in await reme.messages("w", "s") if "not_embedded" in m.metadata]
+            assert marked.message_id == "bad"
+            assert "the input is refused" in marked.metadata["not_embedded"]
+            found = await reme.recall("w", "What does Bob keep in the shed?", kind="conversation")
+            assert "bad" in [hit.memory.memory_id for hit in found.hits]
+            server.word = "nothing"  # edited, it is embedded as any other, and no longer marked
+            await reme.record("w", [bad.model_copy(update={"content": "Bob keeps apples."})], wait=True)
+            assert await vectors(reme) == 11
+            assert all("not_embedded" not in m.metadata for m in await reme.messages("w", "s"))
+
+
+async def test_an_endpoint_that_refuses_everything_marks_nothing(reme: Engine, loopback: Loopback) -> None:
+    loopback.api_key = "another"
+    with pytest.raises(ReMeError):
+        await reme.record("w", SAID, wait=True)
+    assert (await vectors(reme), await waiting(reme)) == (0, 10)
+
+
+async def test_what_waits_is_embedded_when_the_endpoint_is_back(reme: Engine, loopback: Loopback) -> None:
+    loopback.fail(503, times=2)
+    with pytest.raises(ReMeError):
+        await reme.record("w", SAID, wait=True)
+    await until_embedded(reme, 10, 25)
+
+
+async def test_a_worker_embeds_what_others_left(reme: Engine, at_loopback: Settings, loopback: Loopback) -> None:
+    loopback.fail(503, times=2)
+    with pytest.raises(ReMeError):
+        await reme.record("w", SAID, wait=True)
+    await reme.aclose()
+    async with Engine(at_loopback) as worker:
+        worker.background.start()
+        await until_embedded(worker, 10, 40)
+
+
+def hang(loopback: Loopback) -> None:
+    loopback.latency = 60.0
+
+
+def fail(loopback: Loopback) -> None:
+    loopback.fail(500, times=100)
+
+
+def refuse(loopback: Loopback) -> None:
+    loopback.fail(400, times=100)
+
+
+def answer_in_prose(loopback: Loopback) -> None:
+    for _ in range(100):
+        loopback.garble("<html>It works!</html>", content_type="text/html")
+
+
+@pytest.mark.parametrize("fault", [hang, fail, refuse, answer_in_prose], ids=lambda fault: fault.__name__)
+async def test_a_recall_answers_by_words_and_says_so(
+    reme: Engine, loopback: Loopback, fault: Callable[[Loopback], None]
+) -> None:
+    await reme.record("w", SAID, wait=True)
+    await reme.memories.add("w", ["Ann likes green tea.", "Bob has a red car."], kind="task")
+    fault(loopback)
+    begun = time.monotonic()
+    for kind, expected in (("conversation", "Ann drank tea number 7."), ("task", "Bob has a red car.")):
+        found = await reme.recall("w", expected, kind=kind, limit=3)
+        assert found.hits[0].content == expected
+        assert "loop-embed" in found.degraded
+        assert found.hits[0].parts.similarity is None or found.hits[0].parts.vector == 0
+    assert time.monotonic() - begun < 12
+    response = await reme.execute("retrieve_task_memory", workspace_id="w", query="Whose car is red?")
+    assert [memory["content"] for memory in response.metadata["memory_list"]] == ["Bob has a red car."]
+    assert response.metadata["degraded"][0].startswith("recall: ")
+
+
+async def test_a_recall_that_lacks_nothing_says_nothing(reme: Engine) -> None:
+    await reme.record("w", SAID, wait=True)
+    assert (await reme.recall("w", "tea", kind="conversation")).degraded == ""
+
+
+def change_rows(change: Callable[[list[Any]], list[Any]]) -> Callable[[Body], Body]:
+    return lambda body: {**body, "data": change(body["data"])} if "data" in body else body
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda rows: [{**row, "embedding": [float("nan")] * 64} for row in rows],
+        lambda rows: [{**row, "embedding": [0.0] * 64} for row in rows],
+        lambda rows: [{**row, "embedding": [1.0] * (63 + row["index"])} for row in rows],
+        lambda rows: [{**row, "embedding": "rubbish"} for row in rows],
+        lambda rows: [{**row, "embedding": [[1.0], "x"]} for row in rows],
+        lambda rows: rows[1:],
+        lambda rows: [*rows, rows[0]],
+        lambda rows: [{**row, "index": 0} for row in rows],
+        lambda rows: [{**row, "index": row["index"] + 1} for row in rows],
+        lambda rows: [{**row, "index": "first"} for row in rows],
+        lambda rows: "rubbish",
+        lambda rows: [7 for _ in rows],
+    ],
+)
+async def test_vectors_that_are_rubbish_are_refused_and_never_stored(
+    reme: Engine, loopback: Loopback, change: Callable[[list[Any]], Any]
+) -> None:
+    for _ in range(50):
+        loopback.replace(change_rows(change))
+    with pytest.raises(ModelAnswerError):
+        await reme.memories.add("w", ["one", "two", "three"])
+    assert await vectors(reme) == 0
+    assert await reme.memories.list("w") == []
+
+
+async def test_vectors_of_another_width_than_the_stored_ones_are_refused(
+    reme: Engine, at_loopback: Settings, loopback: Loopback
+) -> None:
+    await reme.memories.add("w", ["Ann likes green tea.", "Bob has a red car."])
+    await reme.aclose()
+    loopback.width = 32  # the server serves another model under the same name
+    async with Engine(at_loopback) as later:
+        with pytest.raises(ReMeError, match="64"):
+            await later.memories.add("w", "Carol has a boat.")
+        assert await vectors(later) == 2
+        found = await later.recall("w", "Whose car is red?")
+        assert found.hits[0].content == "Bob has a red car."
+        assert "64" in found.degraded
