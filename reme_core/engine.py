@@ -47,7 +47,7 @@ _LAST_SECONDS = 30.0  # for what is to be finished then
 def settings_with(settings: Settings | None, overrides: Mapping[str, Any]) -> Settings:
     """The settings given, else those of the environment, with single ones set otherwise."""
     base = settings if settings is not None else Settings.load()
-    return base.model_copy(update=Settings(**overrides).model_dump(include=set(overrides)))
+    return base.model_copy(update=Settings.of(overrides).model_dump(include=set(overrides)))
 
 
 class Engine:

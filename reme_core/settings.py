@@ -243,8 +243,17 @@ class Settings(Section):
         for key, value in pairs:
             if key != "config":
                 _merge(tree, _nest(key.split("."), value))
+        return cls.of(tree)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Settings:
+        """Settings of these values, and nothing else.
+
+        Raises:
+            ConfigurationError: A setting is unknown (the nearest name is given), or its value does not fit.
+        """
         try:
-            return cls.model_validate(tree)
+            return cls.model_validate(values)
         except ValidationError as error:
             raise ConfigurationError(_explain(error, cls)) from None
 

@@ -41,6 +41,8 @@ def check_workspace(workspace_id: str) -> str:
     Raises:
         InputError: It is empty, `*`, longer than 200 characters, or holds a NUL.
     """
+    if not isinstance(workspace_id, str):
+        raise InputError(f"a workspace is named by a text, such as 'alice', not by {workspace_id!r:.60}")
     if not 0 < len(workspace_id) <= _WORKSPACE_LENGTH or workspace_id == ALL_WORKSPACES or "\0" in workspace_id:
         raise InputError(
             f"{workspace_id[:60]!r} cannot name a workspace: give 1 to {_WORKSPACE_LENGTH} characters, no NUL, not '*'"

@@ -80,7 +80,7 @@ class Guard:
             self._metrics.in_progress.dec()
             # Whatever a caller can make up must not become a label: each value would be a time series of its own.
             method = scope["method"] if scope["method"] in _METHODS else "other"
-            route = getattr(scope.get("route"), "path", "unknown")
+            route = getattr(scope.get("route"), "path_format", "unknown")
             # 499 is nginx's status for a caller that hung up before the answer.
             self._metrics.count(route, method, status or 499, time.perf_counter() - started)
 

@@ -152,6 +152,7 @@ class Curve(BaseModel):
     points: list[CurvePoint]
 
 
+# A name with a slash comes as %2F and is decoded before it is routed, so it is matched as a path of several parts.
 # Every path is written out in full, without nested routers: metrics are labelled by the pattern of the innermost one.
 router = APIRouter(
     prefix="/v1/workspaces", route_class=JsonRoute, tags=["v1"], responses=openapi_errors(*COMMON_STATUSES)
@@ -165,7 +166,7 @@ async def list_workspaces(service: TheService, access: TheAccess) -> Workspaces:
     return Workspaces(workspaces=[n for n in names if access.workspaces is None or n in access.workspaces])
 
 
-@router.get("/{workspace_id}/memories")
+@router.get("/{workspace_id:path}/memories")
 async def list_memories(
     workspace_id: PathWorkspace,
     service: TheService,
@@ -182,7 +183,7 @@ async def list_memories(
     return Memories(memories=await service.reme.memories.list(workspace_id, filters, limit=limit, offset=offset))
 
 
-@router.get("/{workspace_id}/memories/{memory_id}", responses=openapi_errors(404))
+@router.get("/{workspace_id:path}/memories/{memory_id}", responses=openapi_errors(404))
 async def get_memory(
     workspace_id: PathWorkspace,
     memory_id: MemoryId,
@@ -198,7 +199,7 @@ async def get_memory(
     return memory
 
 
-@router.get("/{workspace_id}/memories/{memory_id}/history", responses=openapi_errors(404))
+@router.get("/{workspace_id:path}/memories/{memory_id}/history", responses=openapi_errors(404))
 async def history(
     workspace_id: PathWorkspace, memory_id: MemoryId, service: TheService, access: TheAccess
 ) -> list[HistoryEntry]:
@@ -207,7 +208,7 @@ async def history(
     return await service.reme.memories.history(workspace_id, memory_id)
 
 
-@router.get("/{workspace_id}/curve")
+@router.get("/{workspace_id:path}/curve")
 async def curve(
     workspace_id: PathWorkspace,
     service: TheService,
@@ -219,7 +220,7 @@ async def curve(
     return Curve(points=await service.reme.episodes.curve(workspace_id, task_id))
 
 
-@router.get("/{workspace_id}/jobs")
+@router.get("/{workspace_id:path}/jobs")
 async def list_jobs(workspace_id: PathWorkspace, service: TheService, access: TheAccess, limit: Limit = 100) -> Jobs:
     """What waits, runs and ran in the background for this workspace."""
     access.check(workspace_id)
@@ -227,7 +228,7 @@ async def list_jobs(workspace_id: PathWorkspace, service: TheService, access: Th
     return Jobs(jobs=[JobOut.model_validate(job, from_attributes=True) for job in jobs])
 
 
-@router.post("/{workspace_id}/recall", responses=openapi_errors(409))
+@router.post("/{workspace_id:path}/recall", responses=openapi_errors(409))
 async def recall(workspace_id: PathWorkspace, body: RecallIn, service: TheService, access: TheAccess) -> Recollection:
     """Find what is remembered about a query, with the reasons of each hit's rank."""
     access.check(workspace_id)
@@ -243,7 +244,7 @@ async def recall(workspace_id: PathWorkspace, body: RecallIn, service: TheServic
     )
 
 
-@router.post("/{workspace_id}/memories", status_code=201, responses=openapi_errors(409))
+@router.post("/{workspace_id:path}/memories", status_code=201, responses=openapi_errors(409))
 async def add_memories(
     workspace_id: PathWorkspace, body: MemoriesIn, service: TheService, access: TheAccess
 ) -> Memories:
@@ -253,7 +254,7 @@ async def add_memories(
     return Memories(memories=await service.reme.memories.add(workspace_id, memories, actor=_ACTOR))
 
 
-@router.patch("/{workspace_id}/memories/{memory_id}", responses=openapi_errors(404, 409))
+@router.patch("/{workspace_id:path}/memories/{memory_id}", responses=openapi_errors(404, 409))
 async def change_memory(
     workspace_id: PathWorkspace, memory_id: MemoryId, body: MemoryChange, service: TheService, access: TheAccess
 ) -> Memory:
@@ -263,7 +264,7 @@ async def change_memory(
     return await service.reme.memories.update(workspace_id, memory_id, actor=_ACTOR, **values)
 
 
-@router.delete("/{workspace_id}/memories/{memory_id}", responses=openapi_errors(404, 409))
+@router.delete("/{workspace_id:path}/memories/{memory_id}", responses=openapi_errors(404, 409))
 async def delete_memory(
     workspace_id: PathWorkspace,
     memory_id: MemoryId,
@@ -278,7 +279,7 @@ async def delete_memory(
     return Deleted(deleted_count=count)
 
 
-@router.post("/{workspace_id}/records", responses=openapi_errors(409))
+@router.post("/{workspace_id:path}/records", responses=openapi_errors(409))
 async def record(workspace_id: PathWorkspace, body: RecordIn, service: TheService, access: TheAccess) -> Recorded:
     """Take in what was said, durably."""
     access.check(workspace_id)

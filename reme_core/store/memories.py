@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
+from pydantic import ValidationError
 
 from reme_core.errors import EmbeddingModelError, InputError, NotFoundError
 from reme_core.models import Embedder
@@ -39,6 +40,15 @@ CHANGEABLE = frozenset(
      "valid_until", "author", "metadata"}
 )  # fmt: skip
 _INDEXED = frozenset({"kind", "subject", "when_to_use", "content", "keywords"})
+
+
+def _memory_of(values: Mapping[str, Any]) -> Memory:
+    try:
+        return Memory.model_validate(values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"]))
+        raise InputError(f"{where}: {problem['msg']}, not {problem['input']!r:.60}") from None
 
 
 class Memories:
@@ -81,7 +91,11 @@ class Memories:
             ConflictError: A `memory_id` exists already in the workspace.
         """
         given = [memories] if isinstance(memories, str | Memory) else memories
-        full = [Memory(kind=Kind(kind), content=m) if isinstance(m, str) else m for m in given]
+        if isinstance(given, Mapping) or not isinstance(given, Iterable):
+            raise InputError(f"memories are texts or Memory objects, one or a list of them, not {given!r:.80}")
+        full = [_memory_of({"kind": kind, "content": m}) if isinstance(m, str) else m for m in given]
+        if wrong := [m for m in full if not isinstance(m, Memory)]:
+            raise InputError(f"a memory is a text or a Memory, not {wrong[0]!r:.80}")
         await self.apply(workspace, Change(add=full), embeddings=embeddings, actor=actor, reason=reason)
         return [m.model_copy(update={"workspace_id": workspace}) for m in full]
 
@@ -139,7 +153,13 @@ class Memories:
     async def list(
         self, workspace: str, filters: Filters | None = None, *, limit: int = 100, offset: int = 0
     ) -> builtins.list[Memory]:
-        """Memories that pass the filters, newest first, with their sources."""
+        """Memories that pass the filters, newest first, with their sources.
+
+        Raises:
+            InputError: `limit` or `offset` is negative.
+        """
+        if limit < 0 or offset < 0:
+            raise InputError(f"limit and offset are 0 or more, not {limit} and {offset}")
         filters = filters or Filters()
         statement = (
             f"select {rows.select(rows.COLUMNS, 'm')} from reme.memory m where "
@@ -198,7 +218,7 @@ class Memories:
         async def change(embedder: Embedder) -> Memory:
             while True:
                 before = await self.get(workspace, memory_id)
-                after = Memory.model_validate(before.model_dump() | values | {"updated_at": present()})
+                after = _memory_of(before.model_dump() | values | {"updated_at": present()})
                 changes.check([after])
                 reindex = any(getattr(before, name) != getattr(after, name) for name in _INDEXED)
                 vector = await embedder.embed([changes.searched_text(after)], "passage") if reindex else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -33,6 +34,21 @@ async def test_the_life_of_a_memory(client: Client) -> None:
     assert (await ok(client, "GET", path, params={"deleted": True}))["status"] == "deleted"
     await ok(client, "DELETE", path, params={"erase": True})
     await ok(client, "GET", path, 404, params={"deleted": True})
+
+
+async def test_a_workspace_may_have_slashes_in_its_name(client: Client) -> None:
+    for name in ("team/alice", "team/alice/memories"):
+        root = f"/v1/workspaces/{quote(name, safe='')}"
+        added = await client.post(f"{root}/memories", json={"memories": [{"content": f"Said in {name}."}]})
+        assert added.status_code == 201, added.text
+        (memory,) = added.json()["memories"]
+        assert memory["workspace_id"] == name
+        (listed,) = (await client.get(f"{root}/memories")).json()["memories"]
+        path = f"{root}/memories/{memory['memory_id']}"
+        assert listed["content"] == (await client.get(path)).json()["content"] == f"Said in {name}."
+        assert len((await client.get(f"{path}/history")).json()) == 1
+        (hit,) = (await client.post(f"{root}/recall", json={"query": "What was said?"})).json()["hits"]
+        assert hit["memory"]["memory_id"] == memory["memory_id"]
 
 
 async def test_recall_says_why_and_keeps_to_the_kinds(client: Client) -> None:

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -35,6 +35,32 @@ INTERNAL = {"open", "aclose", "apply", "same_text", "version"}
 def reme(settings: Settings) -> Iterator[ReMe]:
     with ReMe(settings) as opened:
         yield opened
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        (lambda reme: reme.memories.add("w", "Tea.", kind="x"), "kind: Input should be 'observation'"),
+        (lambda reme: reme.memories.add("w", {"content": "Tea."}), "not {'content': 'Tea.'}"),
+        (lambda reme: reme.memories.add("w", ["Tea.", 7]), "not 7"),
+        (lambda reme: reme.memories.add("w", None), "not None"),
+        (
+            lambda reme: reme.memories.update("w", reme.memories.add("w", "Tea.")[0].memory_id, importance=7),
+            "importance",
+        ),
+        (lambda reme: reme.memories.list("w", limit=-1), "not -1 and 0"),
+        (lambda reme: reme.recall(None, "Tea"), "named by a text"),
+        (lambda reme: ReMe(databse_url="postgresql://"), "did you mean 'database_url'"),
+        (lambda reme: ReMe(pool_size="x"), "pool_size: Input should be a valid integer"),
+    ],
+)
+def test_a_mistake_of_the_caller_is_an_error_of_ours_that_names_it(
+    reme: ReMe, mistake: Callable[[ReMe], object], told: str
+) -> None:
+    with pytest.raises(ReMeError) as refused:
+        mistake(reme)
+    assert told in str(refused.value)
+    assert [m.content for m in reme.memories.list("w")] in ([], ["Tea."])
 
 
 def coroutines(cls: type) -> set[str]:
