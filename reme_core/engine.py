@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
@@ -20,7 +21,7 @@ from reme_core.flows.execute import Flows, Response
 from reme_core.jobs.queue import Background
 from reme_core.models import ChatModel, Reranker
 from reme_core.models.agent_chat import AgentChat
-from reme_core.models.registry import chat_models, embedder, reranker
+from reme_core.models.registry import chat_models, embedder, reranker, unused_models
 from reme_core.personal.profile import Profile, get_profile
 from reme_core.postgres.database import Database
 from reme_core.settings import Settings
@@ -39,6 +40,8 @@ from reme_core.store.workspaces import Workspaces
 from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.tools.api import Tools
 from reme_core.types import Message, Recollection, TimeRange
+
+log = logging.getLogger(__name__)
 
 _ANSWER_SECONDS = 2.0  # within which a database that is there answers, when all is to be closed
 _LAST_SECONDS = 30.0  # for what is to be finished then
@@ -115,6 +118,8 @@ class Engine:
                 self._agent_chat.on_call = noted
                 self._chats["default"] = self._agent_chat
             self.chat = self._chats.get("default")
+            for problem in unused_models(self.settings):
+                log.warning("%s", problem)
             self.reranker = reranker(self.settings, on_call=noted)
             self._indexing = Indexing(database, self._workspace_models, self.settings.recall)
             self._recall = Recall(

