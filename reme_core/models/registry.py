@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -67,7 +68,11 @@ def offline_reason(settings: Settings, name: str = "default") -> str:
 
 def unused_models(settings: Settings) -> list[str]:
     """What is to be told of each model that the settings name and that cannot be asked, in a sentence."""
-    families = {"llm": settings.llm, "embedding_model": settings.embedding_model, "rerank_model": settings.rerank_model}
+    families: dict[str, Mapping[str, ModelSettings]] = {
+        "llm": settings.llm,
+        "embedding_model": settings.embedding_model,
+        "rerank_model": settings.rerank_model,
+    }
     return [
         f"{family}.{name} names {section.model_name}, which is not used: neither a URL nor a key is set. "
         f"Set {family}.{name}.base_url or .api_key{'' if family == 'rerank_model' else ', or OPENAI_API_KEY'}."
