@@ -14,7 +14,19 @@ from collections.abc import Sequence
 import typer
 
 import reme_core
-from reme_core.cli import chat, database, demo, episodes, evaluation, flows, jobs, libraries, memories, serve
+from reme_core.cli import (
+    chat,
+    conversations,
+    database,
+    demo,
+    episodes,
+    evaluation,
+    flows,
+    jobs,
+    libraries,
+    memories,
+    serve,
+)
 from reme_core.cli.session import Session, keep_options, with_session
 
 _REME_0_1 = "reme_core.compat.command_line"
@@ -31,6 +43,7 @@ app = typer.Typer(
 )
 app.callback()(keep_options)
 app.add_typer(memories.app)
+app.add_typer(conversations.app)
 app.add_typer(libraries.app)
 app.add_typer(database.app, name="db")
 app.add_typer(demo.app)

@@ -1,8 +1,9 @@
-"""Single memories: `reme recall`, `add`, `show`, `delete`."""
+"""Single memories: `reme recall`, `add`, `list`, `show`, `update`, `history`, `delete`."""
 
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,7 +93,10 @@ def recall(
 @with_session
 def add(
     session: Session,
-    text: Annotated[list[str], typer.Argument(help="What to remember; several texts make several memories.")],
+    text: Annotated[
+        list[str],
+        typer.Argument(help="What to remember; several texts make several memories, and - each line that is piped in."),
+    ],
     workspace: Workspace,
     kind: Annotated[str, typer.Option("--kind", "-k", help="What sort of statement it is.")] = "custom",
     subject: Annotated[str, typer.Option(help="Whom or what it is about.")] = "",
@@ -106,13 +110,68 @@ def add(
 
     values = {"kind": kind, "subject": subject, "when_to_use": when_to_use, "metadata": _parse_metadata(metadata)}
     try:
-        memories = [Memory.model_validate(values | {"content": content}) for content in text]
+        memories = [Memory.model_validate(values | {"content": content}) for content in _expand(text)]
     except ValidationError as error:
         problem = error.errors()[0]
         raise InputError(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
     with session.open() as reme:
         added = reme.memories.add(workspace, memories, actor="command line")
     session.show(added, *(Text.assemble(("remembered ", "green"), (memory.memory_id, "bold")) for memory in added))
+
+
+def _expand(texts: list[str]) -> list[str]:
+    """The texts, with the lines of the standard input that are not empty in place of a `-`."""
+    read = [line.strip() for line in sys.stdin if line.strip()] if "-" in texts else []
+    return [line for text in texts for line in (read if text == "-" else [text])]
+
+
+@app.command("list")
+@with_session
+def list_memories(
+    session: Session,
+    workspace: Workspace,
+    kind: Annotated[list[str] | None, typer.Option("--kind", "-k", help="Only these kinds; may be repeated.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, at the most.")] = 50,
+    closed: Annotated[bool, typer.Option("--closed", help="Superseded, expired and deleted ones as well.")] = False,
+) -> None:
+    """List what is remembered, newest first."""
+    from reme_core.store.filters import Filters
+
+    with session.open() as reme:
+        found = reme.memories.list(
+            workspace, Filters.of(kind=kind or None, status=None if closed else "active"), limit=limit
+        )
+    shown = output.table("id", "kind", "status", "recorded", "content", wide="content")
+    for memory in found:
+        status = Text(str(memory.status), output.STATUS_STYLES[memory.status])
+        shown.add_row(
+            memory.memory_id, str(memory.kind), status, output.day(memory.recorded_at), output.memory_text(memory)
+        )
+    session.show(found, shown if found else Text(f"Nothing is remembered in workspace '{workspace}'.", "dim"))
+
+
+@app.command()
+@with_session
+def update(
+    session: Session,
+    memory_id: Annotated[str, typer.Argument(metavar="ID")],
+    text: Annotated[str, typer.Argument(help="What it says from now on.")],
+    workspace: Workspace,
+    reason: Annotated[str, typer.Option(help="Why, for the history.")] = "",
+) -> None:
+    """Change the words of a memory; the earlier ones stay in its history."""
+    with session.open() as reme:
+        changed = reme.memories.update(workspace, memory_id, content=text, actor="command line", reason=reason)
+    session.show(changed, Text.assemble(("changed ", "green"), (changed.memory_id, "bold")))
+
+
+@app.command()
+@with_session
+def history(session: Session, memory_id: Annotated[str, typer.Argument(metavar="ID")], workspace: Workspace) -> None:
+    """Show every change of one memory, oldest first."""
+    with session.open() as reme:
+        entries = reme.memories.history(workspace, memory_id)
+    session.show(entries, _history_table(entries))
 
 
 @app.command()

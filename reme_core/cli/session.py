@@ -84,6 +84,17 @@ Config = Annotated[
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", rich_help_panel=_SHARED)]
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(reme_core.__version__)
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and end.")
+]
+
+
 class Session:
     """What a command works with: its settings, the memory to open, and the form of its answer."""
 
@@ -139,6 +150,7 @@ def keep_options(
     assignments: Assignments = [],  # noqa: B006 - typer wants a plain default, and copies it
     config: Config = None,
     debug: Debug = False,
+    version: Version = False,
 ) -> None:
     """Keep the options before the command's name, for `with_session`."""
     ctx.obj = Options(as_json, tuple(assignments), config, debug)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -118,6 +119,41 @@ def test_recall_narrows_by_time_and_session(configured: str, settings: Settings,
     reme("recall", "walk", "-w", "alice", "--during", "the blue one", code=2)
     assert "does not name one stretch of time" in reme.err
     reme("recall", "walk", "-w", "alice", "--as-of", "soon", code=2)
+
+
+@pytest.mark.usefixtures("configured")
+def test_memories_are_piped_in_listed_changed_and_their_history_is_shown(
+    reme: Reme, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("She likes tea.\n\nShe lives in Porto.\n"))
+    assert len(reme.json("add", "-", "He has a dog.", "-w", "alice")) == 3
+    listed = {m["content"]: m["memory_id"] for m in reme.json("list", "-w", "alice")}
+    assert listed.keys() == {"She likes tea.", "She lives in Porto.", "He has a dog."}
+    assert reme.json("list", "-w", "alice", "-k", "task") == []
+    porto = listed["She lives in Porto."]
+    reme("update", porto, "She lives in Faro.", "-w", "alice", "--reason", "she moved")
+    assert "She lives in Faro." in reme("list", "-w", "alice")
+    entries = reme.json("history", porto, "-w", "alice")
+    assert [(e["operation"], e["reason"]) for e in entries] == [("insert", ""), ("update", "she moved")]
+    reme("update", "none", "Nothing.", "-w", "alice", code=3)
+
+
+@pytest.mark.usefixtures("configured")
+def test_what_was_said_is_recorded_and_summarised(reme: Reme, monkeypatch: pytest.MonkeyPatch) -> None:
+    reme("record", "I moved to Porto with my son Tim in May.", "-w", "alice", "--session", "monday")
+    said = [{"role": "user", "content": "My sister lives in Faro."}, {"role": "assistant", "content": "Nice."}]
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(said)))
+    assert [m["role"] for m in reme.json("record", "-", "-w", "alice")] == ["user", "assistant"]
+    assert reme.json("summarise", "-w", "alice") == {"left": []}
+    assert any("Porto" in m["content"] for m in reme.json("list", "-w", "alice"))
+    for wrong in ("no JSON", "{}", "[7]"):
+        monkeypatch.setattr("sys.stdin", io.StringIO(wrong))
+        reme("record", "-", "-w", "alice", code=2)
+        assert '"role": "user"' in reme.err
+
+
+def test_the_version_is_printed_without_a_command(reme: Reme) -> None:
+    assert reme("--version") == reme("version")
 
 
 @pytest.mark.usefixtures("configured")

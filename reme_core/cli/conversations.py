@@ -1,0 +1,65 @@
+"""What was said: `reme record` takes it in, `reme summarise` makes memories of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from reme_core.cli.session import Session, with_session
+from reme_core.errors import InputError
+
+app = typer.Typer()
+
+Workspace = Annotated[
+    str, typer.Option("--workspace", "-w", envvar="REME_WORKSPACE", show_envvar=True, help="Whose memory it is.")
+]
+
+
+@app.command()
+@with_session
+def record(
+    session: Session,
+    text: Annotated[
+        list[str], typer.Argument(help="What was said; - reads a conversation as JSON from the standard input.")
+    ],
+    workspace: Workspace,
+    role: Annotated[str, typer.Option(help="Who said it: user, assistant, system or tool.")] = "user",
+    conversation: Annotated[str, typer.Option("--session", help="The conversation that it belongs to.")] = "",
+) -> None:
+    """Take in what was said, durably. JSON is a list of {"role": …, "content": …}, as chat APIs take it."""
+    said = _read_conversation() if text == ["-"] else [{"role": role, "content": content} for content in text]
+    with session.open() as reme:
+        fresh = reme.record(workspace, said, session_id=conversation, wait=True)
+    session.show(fresh, Text(f"recorded {len(fresh)} messages in '{workspace}'", "green"))
+
+
+@app.command()
+@with_session
+def summarise(session: Session, workspace: Workspace) -> None:
+    """Make memories, now, of what was said and waits for it."""
+    with session.open() as reme:
+        reme.summarise(workspace)
+        left = reme.background.jobs(workspace, statuses=["todo", "failed"])
+    lines = [Text("done; nothing waits", "green")] if not left else []
+    for job in left:
+        lines.append(Text(f"waits: job {job.id}, session '{job.session_id}': {job.error or job.needs}", "yellow"))
+    session.show({"left": left}, *lines)
+
+
+_FORM = 'give [{"role": "user", "content": "…"}]'
+
+
+def _read_conversation() -> list[dict[str, object]]:
+    try:
+        said = json.load(sys.stdin)
+    except ValueError as error:
+        raise InputError(
+            f'the standard input is no JSON ({error}); give [{{"role": "user", "content": "…"}}]'
+        ) from None
+    if not isinstance(said, list):
+        raise InputError(f"the standard input is no list; {_FORM}")
+    return said
