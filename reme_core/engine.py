@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reme_core.episodes.api import Episodes
-from reme_core.errors import ReMeError
+from reme_core.errors import NotFoundError, ReMeError
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.deps import Deps
 from reme_core.flows.execute import Flows, Response
@@ -317,11 +317,20 @@ class Engine:
         The messages stay as empty rows, so that recording them again adds nothing.
 
         Returns:
-            How many messages were erased.
+            How many of the messages were erased: those that were stored, and those that waited to be.
+
+        Raises:
+            NotFoundError: None of them is there, or all were erased before.
         """
         ids = [message_ids] if isinstance(message_ids, str) else message_ids
         waiting = await self._erase_waiting(workspace, ids)
-        return len(waiting | await erase_messages(self.database, workspace, ids))
+        gone = waiting | await erase_messages(self.database, workspace, ids)
+        if ids and not gone:
+            told = ", ".join(map(repr, ids))
+            raise NotFoundError(
+                f"nothing was erased: workspace '{workspace}' has no message {told} that says something"
+            )
+        return len(gone)
 
     async def _erase_waiting(self, workspace: str, message_ids: Collection[str] | None = None) -> set[str]:
         """Erase what turns wait to record, of a workspace or of these ids; returns the ids of the messages gone."""

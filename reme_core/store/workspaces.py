@@ -76,7 +76,7 @@ class Workspaces:
     """The workspaces of one database."""
 
     def __init__(
-        self, database: Database, workspace_models: WorkspaceModels, *, on_clear: Callable[[str], Awaitable[Any]]
+        self, database: Database, workspace_models: WorkspaceModels, *, on_clear: Callable[[str], Awaitable[set[str]]]
     ) -> None:
         self._database = database
         self._workspace_models = workspace_models
@@ -191,9 +191,19 @@ class Workspaces:
         return copied
 
     async def clear(self, workspace: str) -> int:
-        """Remove a workspace with all that belongs to it, also logs and history; returns how many memories it had."""
-        await self._on_clear(workspace)
+        """Remove a workspace with all that belongs to it, also logs, history, and turns that wait to be recorded.
+
+        Returns:
+            How many memories are gone with it, closed ones included.
+
+        Raises:
+            NotFoundError: There is no such workspace, and nothing waits for it.
+        """
+        check_workspace(workspace)
+        is_waited_for = await self._on_clear(workspace)
         async with self._database.write_transaction(workspace) as conn:
+            if not is_waited_for:
+                await _require_workspace(conn, workspace)
             removed = await _clear(conn, workspace)
         self._workspace_models.forget(workspace)
         return removed

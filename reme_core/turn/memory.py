@@ -16,6 +16,7 @@ async with TurnMemory("postgresql://…", "alice") as turn:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import logging
 from collections import OrderedDict
@@ -27,7 +28,7 @@ from opentelemetry import trace
 
 from reme_core._portal import callers_portal
 from reme_core.client import AsyncReMe
-from reme_core.errors import SpoolError
+from reme_core.errors import NotFoundError, SpoolError
 from reme_core.models import ModelCall
 from reme_core.models.agent_chat import AgentChat
 from reme_core.postgres.database import check_workspace
@@ -340,7 +341,8 @@ class TurnMemory:
     async def _clear(self) -> None:
         await self._outbox.drop(self.workspace_id)
         self._notes.clear()
-        await (await self._connection.engine()).workspaces.clear(self.workspace_id)
+        with contextlib.suppress(NotFoundError):  # nothing was recorded yet
+            await (await self._connection.engine()).workspaces.clear(self.workspace_id)
 
     def take_usage(self) -> Usage:
         """What chat models used for this memory since the last call of this, for the framework's own report."""

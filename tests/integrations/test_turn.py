@@ -599,6 +599,7 @@ async def test_clearing_forgets_the_workspace_and_no_other(reme: AsyncReMe) -> N
         assert await turn.begin(ASKED, "t1")
         await turn.clear()
         assert not await turn.begin(ASKED, "t1")
+        await turn.clear()  # for an adapter there is nothing wrong with clearing what is empty
     assert await stored(reme) == []
     assert await stored(reme, "bob") == [TOLD]
 

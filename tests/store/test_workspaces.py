@@ -248,7 +248,9 @@ async def test_a_cleared_workspace_leaves_no_row(words: Engine) -> None:
     left = {table: rows for table, rows in (await everything(words, "w")).items() if rows}
     assert set(left) <= {"model_call"} and all(row["raw"] == "" for row in left.get("model_call", []))
     assert await words.workspaces.list() == ["other"]
-    assert await words.workspaces.clear("w") == 0
+    for name in ("w", "never was"):
+        with pytest.raises(NotFoundError, match=f"there is no workspace '{name}'"):
+            await words.workspaces.clear(name)
     await words.memories.add("w", "begins anew")
     assert await contents(words, "w") == {"begins anew"}
     assert await consistent(words.database, "w")

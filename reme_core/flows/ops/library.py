@@ -41,7 +41,7 @@ async def vector_store_action(state: WorkspaceState, deps: Deps) -> None:
     Raises:
         InputError: The action is unknown, or lacks what it needs.
         LibraryError: A line of the library cannot be read; nothing was loaded.
-        NotFoundError: There is no workspace to copy or dump.
+        NotFoundError: There is no workspace to copy, delete or dump.
         ConflictError: The workspace to copy into is not empty.
     """
     state.report["action_result"] = await _act(state, deps)
