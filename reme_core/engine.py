@@ -18,7 +18,7 @@ from reme_core.errors import NotFoundError, ReMeError
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.deps import Deps
 from reme_core.flows.execute import Flows, Response
-from reme_core.jobs.queue import Background
+from reme_core.jobs.queue import Background, Summary
 from reme_core.models import ChatModel, Reranker
 from reme_core.models.agent_chat import AgentChat
 from reme_core.models.registry import chat_models, embedder, reranker, unused_models
@@ -360,9 +360,16 @@ class Engine:
         """The standing wishes and stable facts of a workspace, which every note begins with."""
         return await get_profile(self.memories, workspace, subject=subject)
 
-    async def summarise(self, workspace: str) -> None:
-        """Make memories, now, of every conversation that waits for it, and return when that is done."""
-        await self.background.drain(workspace)
+    async def summarise(self, workspace: str) -> Summary:
+        """Make memories, now, of every conversation that waits for it, and return when that is done.
+
+        Returns:
+            Which of them went well, which failed and why, and which wait for a process with a chat model.
+
+        Raises:
+            ReMeError: All of them failed. Nothing is lost: they are tried again later.
+        """
+        return await self.background.summarise(workspace)
 
     async def _summarise(self, workspace: str, session_id: str | None) -> Mapping[str, int]:
         made = await self.execute("summary_personal_memory", workspace_id=workspace, session_id=session_id)

@@ -106,6 +106,7 @@ class BlockingBackground(Facade):
     job = blocking(Background.job)
     retry = blocking(Background.retry)
     drain = blocking(Background.drain)
+    summarise = blocking(Background.summarise)
 
 
 class ReMe(Facade):

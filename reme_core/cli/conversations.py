@@ -42,12 +42,11 @@ def record(
 def summarise(session: Session, workspace: Workspace) -> None:
     """Make memories, now, of what was said and waits for it."""
     with session.open() as reme:
-        reme.summarise(workspace)
-        left = reme.background.jobs(workspace, statuses=["todo", "failed"])
-    lines = [Text("done; nothing waits", "green")] if not left else []
-    for job in left:
-        lines.append(Text(f"waits: job {job.id}, session '{job.session_id}': {job.error or job.needs}", "yellow"))
-    session.show({"left": left}, *lines)
+        told = reme.summarise(workspace)
+    lines = [Text(f"summarised {len(told.done)} conversations of '{workspace}'", "green")]
+    lines += [Text(f"failed: session '{job.session_id}': {job.error}", "yellow") for job in told.failed]
+    lines += [Text(f"waits: session '{job.session_id}', for {job.needs}", "yellow") for job in told.waiting]
+    session.show(told, *lines)
 
 
 _FORM = 'give [{"role": "user", "content": "…"}]'

@@ -25,7 +25,7 @@ from typing import Any
 from procrastinate import App, JobContext, PsycopgConnector, RetryStrategy
 from psycopg import AsyncConnection
 
-from reme_core.errors import DatabaseError, FlowError, NotFoundError
+from reme_core.errors import DatabaseError, FlowError, NotFoundError, ReMeError
 from reme_core.jobs.worker import CHAT_QUEUE, QUEUE, Worker, translating_queue_errors
 from reme_core.postgres.database import Database
 from reme_core.settings import WorkerSettings
@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 _SQL = load("queue.sql")
 _WAIT_SECONDS = 0.05  # between looks at what another worker has taken on
+_MOST = 100_000  # jobs that are looked at when one workspace is summarised
 _KEPT_DAYS = 7  # how long jobs that went well are shown
 
 
@@ -57,6 +58,18 @@ class Job:
     """Why it failed the last time; of one that succeeded, what a reading refused."""
     needs: str
     """What a process must have to take it: `chat model`, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What became of the conversations that waited to be made memories of."""
+
+    done: list[Job]
+    """Those that went well; `error` says what a reading refused, if it did."""
+    failed: list[Job]
+    """Those that failed; `error` says why. They are tried again later, or given up (`status` is `failed`)."""
+    waiting: list[Job]
+    """Those that nobody took on; `needs` says what they wait for."""
 
 
 class Background:
@@ -212,6 +225,25 @@ class Background:
         while await self._database.execute_anywhere(_SQL["at_work"], values):
             await asyncio.sleep(_WAIT_SECONDS)
             await self._worker.work_off()
+
+    async def summarise(self, workspace: str) -> Summary:
+        """Do now what waits of one workspace, and tell what became of it.
+
+        Raises:
+            ReMeError: All of it failed; the message says why.
+        """
+        tried = {job.id: job.attempts for job in await self.jobs(workspace, statuses=["todo", "doing"], limit=_MOST)}
+        await self.drain(workspace)
+        jobs = [job for job in await self.jobs(workspace, limit=_MOST) if job.id in tried]
+        done = [job for job in jobs if job.status == "succeeded"]
+        failed = [job for job in jobs if job.status != "succeeded" and job.attempts > tried[job.id]]
+        if failed and not done:
+            why = "; ".join(sorted({job.error or "no reason was kept" for job in failed}))
+            raise ReMeError(
+                f"no memories were made in workspace '{workspace}': {why}. What was said waits, and is tried again; "
+                "`reme jobs list` shows it"
+            )
+        return Summary(done, failed, [job for job in jobs if job not in done and job not in failed])
 
     async def aclose(self, patience: float) -> None:
         """Stop working.

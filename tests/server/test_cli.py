@@ -144,7 +144,8 @@ def test_what_was_said_is_recorded_and_summarised(reme: Reme, monkeypatch: pytes
     said = [{"role": "user", "content": "My sister lives in Faro."}, {"role": "assistant", "content": "Nice."}]
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(said)))
     assert [m["role"] for m in reme.json("record", "-", "-w", "alice")] == ["user", "assistant"]
-    assert reme.json("summarise", "-w", "alice") == {"left": []}
+    told = reme.json("summarise", "-w", "alice")
+    assert {job["session_id"] for job in told["done"]} == {"", "monday"} and not told["failed"] + told["waiting"]
     assert any("Porto" in m["content"] for m in reme.json("list", "-w", "alice"))
     for wrong in ("no JSON", "{}", "[7]"):
         monkeypatch.setattr("sys.stdin", io.StringIO(wrong))

@@ -18,7 +18,7 @@ import pytest
 
 from reme_core import Message, Settings
 from reme_core.engine import Engine
-from reme_core.errors import InputError, ModelUnavailableError, NotFoundError
+from reme_core.errors import InputError, ModelUnavailableError, NotFoundError, ReMeError
 from reme_core.store.messages import unsummarised_messages
 
 
@@ -167,6 +167,29 @@ async def test_draining_waits_for_what_another_worker_took_on(settings: Settings
         await reme.summarise("w")
         assert len(summaries.seen) == 5
         assert {job.status for job in await reme.background.jobs("w")} == {"succeeded"}
+
+
+async def test_summarise_tells_what_failed_and_raises_where_all_did(reme: Engine, summaries: Summaries) -> None:
+    down = {"a", "b"}
+
+    async def summarise(workspace: str, session_id: str) -> None:
+        if session_id in down:
+            raise ModelUnavailableError(f"the model is down for {session_id}")
+        await summaries(workspace, session_id)
+
+    tried: Any = summarise
+    reme.background._summarise = tried
+    for session in ("a", "b"):
+        await reme.record("w", turns(f"said in {session}", session=session))
+    with pytest.raises(ReMeError, match=r"no memories .* 'w': the model is down for a; the model is down for b\. What"):
+        await reme.summarise("w")
+    down.remove("b")
+    told = await reme.summarise("w")
+    assert [job.session_id for job in told.done] == ["b"] and told.waiting == []
+    assert [(job.session_id, job.error) for job in told.failed] == [("a", "the model is down for a")]
+    down.clear()
+    assert [job.session_id for job in (await reme.summarise("w")).done] == ["a"]
+    assert (await reme.summarise("w")).done == []
 
 
 KILLED = textwrap.dedent(
