@@ -26,12 +26,38 @@ CONNECT_SECONDS: Final = 10.0
 """Seconds that connecting may take."""
 # Less than an answer may take: a model may think for a minute, but a server that runs accepts a connection at once.
 
-# In the middle of a stream, version 2 of the SDK raises the errors of its transport, httpx; version 3 wraps them.
+_MOST_BYTES, _MOST_EMBEDDING_BYTES = 8 * 2**20, 64 * 2**20  # of one answer: a model may repeat itself without end
+
+_IS_VERSION_2 = openai.__version__.startswith("2.")
+_transport: Any = importlib.import_module("httpx" if _IS_VERSION_2 else "httpx2")
+# In the middle of a stream, version 2 of the SDK raises the errors of its transport; version 3 wraps them.
 _CONNECTION_ERRORS: Final[tuple[type[Exception], ...]] = (
-    (openai.APIConnectionError, importlib.import_module("httpx").HTTPError)
-    if openai.__version__.startswith("2.")
-    else (openai.APIConnectionError,)
+    (openai.APIConnectionError, _transport.HTTPError) if _IS_VERSION_2 else (openai.APIConnectionError,)
 )
+
+
+class _LimitedStream(_transport.AsyncByteStream):  # type: ignore[misc]  # which of two packages it is from is open
+    """The body of an answer, which ends in an error where it goes on for too long."""
+
+    def __init__(self, body: Any, most: int) -> None:
+        self._body = body
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        read = 0
+        async for part in self._body:
+            read += len(part)
+            if read > self._most:
+                raise ModelAnswerError(f"the answer is longer than {self._most:,} bytes; set max_tokens for the model")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+async def _limit(response: Any) -> None:
+    is_embedding = response.request.url.path.endswith("/embeddings")
+    response.stream = _LimitedStream(response.stream, _MOST_EMBEDDING_BYTES if is_embedding else _MOST_BYTES)
 
 
 @dataclass(slots=True)
@@ -108,6 +134,8 @@ class Endpoint:
                     "timeout_seconds, or see whether the server is overloaded"
                 ) from None
             except _CONNECTION_ERRORS as error:
+                if isinstance(error.__cause__, ModelAnswerError):
+                    raise ModelAnswerError(f"{model} at {self.address}: {error.__cause__}") from None
                 cause = self._redact(str(error.__cause__ or error))
                 raise ModelUnavailableError(
                     f"{model} at {self.address} could not be reached ({cause}); check base_url, and that it is running"
@@ -160,7 +188,9 @@ class Endpoint:
             if (pooled := pool.get(self._pool_key)) is None:
                 # Without a key the SDK would take one from the environment and send it to this server.
                 key = self._key.get_secret_value() or "unset"
-                pooled = pool[self._pool_key] = _PooledClient(openai.AsyncOpenAI(base_url=self.base_url, api_key=key))
+                http = openai.DefaultAsyncHttpxClient(event_hooks={"response": [_limit]})
+                client = openai.AsyncOpenAI(base_url=self.base_url, api_key=key, http_client=http)
+                pooled = pool[self._pool_key] = _PooledClient(client)
             pooled.holders += 1
             client = pooled.client.with_options(timeout=self._timeout, max_retries=self._max_retries)
             lease = self._leases[loop] = _Lease(client, asyncio.Semaphore(self._max_concurrency))

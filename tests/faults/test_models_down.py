@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from reme_core.engine import Engine
+from reme_core.errors import ModelAnswerError
 from reme_core.flows.catalog import Catalog
+from reme_core.models.endpoint import Endpoint
+from reme_core.models.openai_chat import OpenAIChat
 from reme_core.settings import ChatSettings, RerankSettings, Settings
 from reme_core.store.change import Change
 from reme_core.types import Kind, Memory
@@ -144,3 +147,25 @@ async def test_nothing_is_called_degraded_that_is_not(reme: Engine, loopback: Lo
     response, _ = await retrieve(reme, "retrieve_task_memory", query="Which tea did Ann drink a while ago?")
     assert "degraded" not in response.metadata
     assert "Serve it hot." in response.answer
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_an_answer_without_end_is_read_up_to_a_limit(loopback: Loopback, is_streamed: bool) -> None:
+    chat = OpenAIChat("loop-chat", Endpoint(loopback.url, max_retries=0))
+    loopback.stream_pieces = lambda text: [text[at : at + 100_000] for at in range(0, len(text), 100_000)]
+    question = [{"role": "user", "content": "Say something."}]
+    loopback.chat("word " * 2_000_000, "short")
+    with pytest.raises(ModelAnswerError, match="longer than 8,388,608 bytes"):
+        if is_streamed:
+            _ = [piece async for piece in chat.stream(question)]
+        else:
+            await chat.complete(question)
+    assert (await chat.complete(question)).text == "short"
+    await chat.aclose()
+
+
+async def test_a_retrieval_outlives_an_answer_without_end(reme: Engine, loopback: Loopback) -> None:
+    loopback.chat("word " * 2_000_000)
+    response = await reme.execute("retrieve_task_memory", workspace_id="w", query="Which tea did Ann drink?")
+    assert "tea number" in response.answer
+    assert "longer than" in response.metadata["degraded"][0]
