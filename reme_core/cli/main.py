@@ -16,6 +16,7 @@ import typer
 import reme_core
 from reme_core.cli import (
     chat,
+    configuration,
     conversations,
     database,
     demo,
@@ -46,6 +47,7 @@ app.add_typer(memories.app)
 app.add_typer(conversations.app)
 app.add_typer(libraries.app)
 app.add_typer(database.app, name="db")
+app.add_typer(configuration.app, name="config")
 app.add_typer(demo.app)
 app.add_typer(serve.app)
 app.add_typer(serve.keys_app, name="keys")

@@ -153,6 +153,16 @@ def test_what_was_said_is_recorded_and_summarised(reme: Reme, monkeypatch: pytes
         assert '"role": "user"' in reme.err
 
 
+def test_the_settings_are_shown_without_what_is_secret(reme: Reme, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://ann:hidden1@db/reme")
+    monkeypatch.setenv("OPENAI_API_KEY", "hidden2")
+    given = ("--set", "llm.default.model_name=gpt", "--set", "llm.other.base_url=http://u:hidden3@127.0.0.1/v1")
+    values = reme.json("config", "show", *given)
+    assert (values["llm.default.model_name"], values["pool_size"]) == ("gpt", 8)
+    assert values["llm.other.base_url"] == "http://***@127.0.0.1/v1" and values["llm.default.api_key"]
+    assert "hidden" not in str(values) + reme("config", "show", *given)
+
+
 def test_the_version_is_printed_without_a_command(reme: Reme) -> None:
     assert reme("--version") == reme("version")
 

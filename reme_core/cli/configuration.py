@@ -1,0 +1,42 @@
+"""`reme config`: the settings that commands and services would work with here."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import typer
+
+from reme_core.cli.output import table
+from reme_core.cli.session import Session, with_session
+
+app = typer.Typer(help="The settings: what holds here.", no_args_is_help=True)
+
+_PASSWORD = re.compile(r"//[^/@]*@")
+
+
+@app.callback()
+def configuration() -> None:
+    """Keep `show` a command of its own while it is the only one."""
+
+
+@app.command()
+@with_session
+def show(session: Session) -> None:
+    """Show every setting, from the environment, `.env`, --config and --set together. Keys and passwords are hidden."""
+    values = _flatten(session.settings.model_dump(mode="json"))
+    shown = table("setting", "value", wide="value")
+    for name, value in values.items():
+        shown.add_row(name, "–" if value is None else str(value))
+    session.show(values, shown)
+
+
+def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The settings as `--set` names them."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = _PASSWORD.sub("//***@", value) if isinstance(value, str) else value
+    return flat
