@@ -122,9 +122,9 @@ def hits_table(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table
     # A bonus that is 0 for all of them explains nothing, nor does a factor that is 1.
     nothing = {"session": 0, "speaker": 0, "time": 1, "type": 1}
     legs |= {name: name for name, n in nothing.items() if any(getattr(hit.parts, name) != n for hit in found)}
-    width = 5 if len(legs) < 4 else 0  # many parts leave no room for bars in a terminal of 80 columns
+    width = 5 if len(legs) < 3 else 0  # many parts leave no room for bars in a terminal of 80 columns
     shown = legs if explain else {}
-    made = table("#", "remembered", "when", *shown, "score", "chance", title=title, right=("#",), wide="remembered")
+    made = table("#", "remembered", "when", *shown, "score", "fits", title=title, right=("#",), wide="remembered")
     top = max((hit.parts.final for hit in found), default=1.0)
     for hit in found:
         memory = hit.memory
@@ -132,7 +132,9 @@ def hits_table(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table
         text.append(f"\n{'' if talk else memory.kind + ' '}{memory.memory_id}", "dim")
         parts = [score_part(getattr(hit.parts, leg), name, width) for name, leg in shown.items()]
         since = memory.observed_at or memory.valid_from or memory.created_at
-        made.add_row(str(hit.rank), text, day(since), *parts, bar(hit.parts.final, of=top), f"{hit.relevance:.2f}")
+        made.add_row(
+            str(hit.rank), text, day(since), *parts, bar(hit.parts.final, of=top, width=width), f"{hit.relevance:.2f}"
+        )
     return made
 
 

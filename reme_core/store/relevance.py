@@ -98,7 +98,8 @@ class Found:
 def judge(question: Question, found: Found) -> tuple[float, list[float]]:
     """The chance that anything found is about the question, and for each match the chance that it answers it.
 
-    A match's chance is never above that of the whole.
+    A match's chance is never above that of the whole. Where a match has no vector (yet), nothing tells what it means:
+    then the share of the query's words that it has, by their idf, stands in for its chance, and bears the whole.
     """
     if not found.matches:
         return 0.0, []
@@ -108,7 +109,12 @@ def judge(question: Question, found: Found) -> tuple[float, list[float]]:
     if of_query["vector"] is not None and question.vector is not None:
         logit += float(question.vector @ of_query["vector"])
     whole = _chance(logit)
-    of_hits = [_chance(_logit(weights["hit"], signs)) for signs in hit_signs(found, logit)]
+    of_hits = [
+        match.covered / found.whole_idf if match.parts["similarity"] is None else _chance(_logit(weights["hit"], signs))
+        for match, signs in zip(found.matches, hit_signs(found, logit), strict=True)
+    ]
+    unread = [own for match, own in zip(found.matches, of_hits, strict=True) if match.parts["similarity"] is None]
+    whole = max([whole, *unread])
     return whole, [min(whole, own) for own in of_hits]
 
 

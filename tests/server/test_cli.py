@@ -82,7 +82,7 @@ def test_people_get_tables_with_reasons(reme: Reme) -> None:
     out = reme("recall", "What does she drink?", "-w", "alice", "--explain")
     assert "She drinks her tea green." in out and "meaning" in out and "█████ 1.00" in out
     assert "[bold]not markup[/bold]" in out and "\x1b" not in out
-    assert "chance" in out
+    assert "fits" in out
     held_back = reme("recall", "thanks!", "-w", "alice", "--min-relevance", "0.15")
     assert "Nothing in workspace 'alice' answers that." in held_back
     assert "Nothing in workspace 'bob' answers that." in reme("recall", "tea", "-w", "bob")

