@@ -59,7 +59,7 @@ class Engine:
             for part in _portions(list(same), max(1, TOKENS_AT_ONCE // length)):
                 owners, ids = zip(*part, strict=True)
                 np.add.at(vectors, list(owners), self._means(np.array(ids)) * (length - 2))
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
     def _means(self, ids: NDArray[np.int64]) -> Floats:
         texts, length = ids.shape

@@ -24,7 +24,7 @@ class Tokenizer:
         self._ids = {piece: number for number, piece in enumerate(weights.pieces)}
         self._longest = max(map(len, self._ids))
         del self._ids[weights.pieces[weights.unknown]]
-        self._scores = memoryview(weights.scores)
+        self._scores = weights.scores.data
         self._unknown = weights.unknown
         self._unknown_score = min(self._scores) - 10  # below every piece
         self._divide_often = lru_cache(WORDS_KEPT)(self._divide)
