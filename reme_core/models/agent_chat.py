@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
-from reme_core.errors import ModelAnswerError, ModelError, ModelUnavailableError
+from reme_core.errors import ModelError, ModelUnavailableError
 from reme_core.models.base import Answer, Completion, OnCall, Tool, Usage, report_call
-from reme_core.models.json_in_words import MAX_ECHO, Wire, instruction, read_answer, with_instruction
+from reme_core.models.json_in_words import Wire, correct_once, read_answer, with_instruction
 from reme_core.text.answers import strip_thinking
 from reme_core.types import Message
 
@@ -72,12 +73,7 @@ class AgentChat:
     ) -> Answer:
         """Answer in JSON that fits `schema`; see `ChatModel.complete_as`. It is asked in words, and corrected once."""
         wire = with_instruction(_to_wire(messages), schema)
-        try:
-            return await self._answer_once(wire, schema, purpose)
-        except ModelAnswerError as unusable:
-            request = f"That answer cannot be used: {unusable}\n\n{instruction(schema)}"
-            echo = {"role": "assistant", "content": unusable.raw[:MAX_ECHO] or "(no answer)"}
-            return await self._answer_once([*wire, echo, {"role": "user", "content": request}], schema, purpose)
+        return await correct_once(lambda asked: self._answer_once(asked, schema, purpose), wire, schema)
 
     async def stream(
         self,
@@ -114,7 +110,7 @@ class AgentChat:
         except Exception as error:  # each framework has its own
             raise ModelUnavailableError(f"{self._name}, the model of the agent, failed: {error!r}") from error
         usage.prompt_tokens, usage.completion_tokens = answer.prompt_tokens, answer.completion_tokens
-        return Completion(strip_thinking(answer.text), answer.reasoning)
+        return replace(answer, text=strip_thinking(answer.text))
 
     async def _collect(self, messages: list[Message]) -> Completion:
         return await self._answer(messages)

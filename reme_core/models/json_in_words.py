@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
@@ -11,8 +12,7 @@ from reme_core.errors import ModelAnswerError
 from reme_core.models.base import Answer
 from reme_core.text.answers import parse_json
 
-MAX_ECHO: Final = 4_000
-"""How much of an unusable answer the model is shown when it is asked to correct it, in characters."""
+_MAX_ECHO: Final = 4_000  # characters of an unusable answer that the model is shown to correct it
 
 Wire = dict[str, Any]
 
@@ -29,6 +29,22 @@ def with_instruction(wire: list[Wire], schema: type[BaseModel]) -> list[Wire]:
     if wire and wire[-1].get("role") == "user" and isinstance(wire[-1].get("content"), str):
         return [*wire[:-1], {**wire[-1], "content": f"{wire[-1]['content']}\n\n{instruction(schema)}"}]
     return [*wire, {"role": "user", "content": instruction(schema)}]
+
+
+async def correct_once(
+    answer: Callable[[list[Wire]], Awaitable[Answer]], wire: list[Wire], schema: type[BaseModel]
+) -> Answer:
+    """The answer to a conversation; one that cannot be used is shown to the model once, to be corrected.
+
+    Raises:
+        ModelAnswerError: The correction cannot be used either.
+    """
+    try:
+        return await answer(wire)
+    except ModelAnswerError as unusable:
+        echo = {"role": "assistant", "content": unusable.raw[:_MAX_ECHO] or "(no answer)"}
+        request = f"That answer cannot be used: {unusable}\n\n{instruction(schema)}"
+        return await answer([*wire, echo, {"role": "user", "content": request}])
 
 
 def read_answer(text: str, schema: type[Answer]) -> Answer:

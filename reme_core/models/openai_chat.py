@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from reme_core.errors import ModelAnswerError
 from reme_core.models.base import Answer, Completion, OnCall, Tool, Usage, report_call
 from reme_core.models.endpoint import Endpoint
-from reme_core.models.json_in_words import MAX_ECHO, instruction, read_answer, with_instruction
+from reme_core.models.json_in_words import correct_once, read_answer, with_instruction
 from reme_core.models.thinking import ThinkingFilter
 from reme_core.text.answers import strip_thinking
 from reme_core.types import Message, ToolCall
@@ -111,14 +111,7 @@ class OpenAIChat:
         wire = _to_wire(messages)
         bound = not max_tokens or self._params.keys() & {"max_tokens", "max_completion_tokens"}
         options = self._options(temperature, {} if bound else {"max_tokens": max_tokens})
-        try:
-            return await self._answer_once(wire, schema, options, purpose)
-        except ModelAnswerError as unusable:
-            echo: Wire = {"role": "assistant", "content": unusable.raw[:MAX_ECHO] or "(no answer)"}
-            request = f"That answer cannot be used: {unusable}\n\n{instruction(schema)}"
-            return await self._answer_once(
-                [*wire, echo, {"role": "user", "content": request}], schema, options, purpose
-            )
+        return await correct_once(lambda asked: self._answer_once(asked, schema, options, purpose), wire, schema)
 
     async def stream(
         self,
