@@ -234,7 +234,7 @@ class Background:
         """
         tried = {job.id: job.attempts for job in await self.jobs(workspace, statuses=["todo", "doing"], limit=_MOST)}
         await self.drain(workspace)
-        jobs = [job for job in await self.jobs(workspace, limit=_MOST) if job.id in tried]
+        jobs = await self.jobs(workspace, ids=list(tried), limit=_MOST)
         done = [job for job in jobs if job.status == "succeeded"]
         failed = [job for job in jobs if job.status != "succeeded" and job.attempts > tried[job.id]]
         if failed and not done:
@@ -286,10 +286,15 @@ class Background:
         return [row[0] for row in found]
 
     async def jobs(
-        self, workspace: str | None = None, *, statuses: Sequence[str] | None = None, limit: int = 100
+        self,
+        workspace: str | None = None,
+        *,
+        statuses: Sequence[str] | None = None,
+        ids: Sequence[int] | None = None,
+        limit: int = 100,
     ) -> list[Job]:
-        """Jobs, newest first; `statuses=["failed"]` is the list of those that were given up."""
-        values = {"workspace": workspace, "statuses": statuses and list(statuses), "id": None, "limit": limit}
+        """Jobs, newest first; `statuses=["failed"]` is the list of those that were given up, `ids` names some."""
+        values = {"workspace": workspace, "statuses": statuses and list(statuses), "ids": ids, "limit": limit}
         return [Job(*_job_fields(row)) for row in await self._database.execute_anywhere(_SQL["jobs"], values)]
 
     async def job(self, job_id: int) -> tuple[Job, list[tuple[str, datetime]]]:
@@ -298,7 +303,7 @@ class Background:
         Raises:
             NotFoundError: There is no such job.
         """
-        values = {"workspace": None, "statuses": None, "id": job_id, "limit": 1}
+        values = {"workspace": None, "statuses": None, "ids": [job_id], "limit": 1}
         found = await self._database.execute_anywhere(_SQL["jobs"], values)
         if not found:
             raise NotFoundError(f"there is no job {job_id}; `reme jobs list` shows those there are")

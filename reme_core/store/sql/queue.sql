@@ -47,7 +47,7 @@ select j.id, j.task_name, j.status::text, j.args ->> 'workspace', j.args ->> 'se
 from procrastinate_jobs j
 where (%(workspace)s::text is null or j.args ->> 'workspace' = %(workspace)s)
   and (%(statuses)s::text[] is null or j.status::text = any(%(statuses)s))
-  and (%(id)s::bigint is null or j.id = %(id)s)
+  and (%(ids)s::bigint[] is null or j.id = any(%(ids)s))
 order by j.id desc
 limit %(limit)s
 
