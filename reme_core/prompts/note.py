@@ -101,15 +101,15 @@ def render(
     instructions = [memory for memory in standing if memory.kind == Kind.INSTRUCTION]
     facts = [memory for memory in standing if memory.kind != Kind.INSTRUCTION]
     share = min(left, int(budget * STANDING_SHARE))
-    always, spent = _fitting(instructions, share, titles[0], line)
-    known_facts, facts_spent = _fitting(facts, share - spent, titles[1], line)
+    always, spent = _fit_lines(instructions, share, titles[0], line)
+    known_facts, facts_spent = _fit_lines(facts, share - spent, titles[1], line)
     left -= spent + facts_spent
     known = {m.memory_id for m in (*always, *known_facts)}
     recalled = [hit for hit in hits if hit.memory.memory_id not in known]
     memories = [hit for hit in recalled if hit.memory.kind != Kind.CONVERSATION]
     messages = [hit for hit in recalled if hit.memory.kind == Kind.CONVERSATION]
-    kept, spent = _fitting(memories, left, titles[1], lambda hit: line(hit.memory))
-    quoted, _ = _fitting(messages, left - spent, titles[2], lambda hit: quote(hit.memory))
+    kept, spent = _fit_lines(memories, left, titles[1], lambda hit: line(hit.memory))
+    quoted, _ = _fit_lines(messages, left - spent, titles[2], lambda hit: quote(hit.memory))
     statements = sorted([*known_facts, *(hit.memory for hit in kept)], key=_time_of, reverse=True)
     lines = [
         [line(memory) for memory in always],
@@ -122,7 +122,9 @@ def render(
     return Rendered(text, (*always, *known_facts), (*kept, *quoted), count_tokens(text))
 
 
-def _fitting(items: Sequence[Item], budget: int, title: str, text_of: Callable[[Item], str]) -> tuple[list[Item], int]:
+def _fit_lines(
+    items: Sequence[Item], budget: int, title: str, text_of: Callable[[Item], str]
+) -> tuple[list[Item], int]:
     """The items whose lines fit below their title, and the tokens that all of it takes."""
     left = budget - count_tokens(title) - 1
     kept = fit(items, left, text_of=text_of) if left > 0 else []

@@ -147,8 +147,8 @@ async def _add(
 
 
 async def _edit(conn: AsyncConnection[Any], workspace: str, edited: Sequence[Message]) -> None:
-    someedited = [message.model_dump(mode="json", include={"message_id", "tool_calls"}) for message in edited]
-    await conn.execute(_SQL["keep_former_words"], {"workspace": workspace, "edited": Jsonb(someedited)})
+    rows = [message.model_dump(mode="json", include={"message_id", "tool_calls"}) for message in edited]
+    await conn.execute(_SQL["keep_former_words"], {"workspace": workspace, "edited": Jsonb(rows)})
     await rewrite(conn, workspace, {message.message_id: message.content for message in edited})
 
 

@@ -2,7 +2,7 @@
 
 Recall ranks whatever there is, also for a query about nothing ("thanks!", "is 7919 prime?"). So a logistic regression
 judges first the query: how far its nearest candidate stands out, how much of its words is known, and, among what people
-said, what it is by itself (`asking`, and its vector). A second one judges each hit, in the light of the first.
+said, what it is by itself (`query_traits`, and its vector). A second one judges each hit, in the light of the first.
 `python -m benchmarks.fit_relevance` fits the coefficients (relevance.json) and measures them.
 
 They are fitted for each embedding model, since cosines of one mean nothing for another. For a model that they were not
@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from reme_core.text.asking import asking
+from reme_core.text.query_traits import query_traits
 from reme_core.types import TASK_KINDS, TOOL_KINDS
 
 # Of few candidates the nearest stands out by chance; so many typical ones are counted in, from which it stands out by
@@ -109,12 +109,13 @@ def judge(question: Question, found: Found) -> tuple[float, list[float]]:
     if of_query["vector"] is not None and question.vector is not None:
         logit += float(question.vector @ of_query["vector"])
     whole = _chance(logit)
-    of_hits = [
-        match.covered / found.whole_idf if match.parts["similarity"] is None else _chance(_logit(weights["hit"], signs))
-        for match, signs in zip(found.matches, hit_signs(found, logit), strict=True)
-    ]
-    unread = [own for match, own in zip(found.matches, of_hits, strict=True) if match.parts["similarity"] is None]
-    whole = max([whole, *unread])
+    of_hits: list[float] = []
+    for match, signs in zip(found.matches, hit_signs(found, logit), strict=True):
+        if match.parts["similarity"] is None:
+            of_hits.append(match.covered / found.whole_idf)
+            whole = max(whole, of_hits[-1])
+        else:
+            of_hits.append(_chance(_logit(weights["hit"], signs)))
     return whole, [min(whole, own) for own in of_hits]
 
 
@@ -136,7 +137,7 @@ def query_signs(query: str, found: Found) -> dict[str, float]:
         return signs
     said = found.matches[0].memory["kind"] == "conversation"
     short = float(found.terms <= 2)
-    return signs | asking(query) | {"memory": float(not said), "speaker": b.speaker, "short": short}
+    return signs | query_traits(query) | {"memory": float(not said), "speaker": b.speaker, "short": short}
 
 
 def hit_signs(found: Found, logit: float) -> list[dict[str, float]]:

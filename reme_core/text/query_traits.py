@@ -29,14 +29,11 @@ _OTHERS: Final = re.compile(
     re.I,
 )
 
-ASKING: Final = tuple(_PATTERNS)
-"""The names of what `asking` tells."""
 
-
-def asking(query: str) -> dict[str, float]:
+def query_traits(query: str) -> dict[str, float]:
     """Whether a query names the first, second or third person, asks, and has a name in it: each 1 or 0.
 
-    >>> asking("What does my sister Ann eat?")
+    >>> query_traits("What does my sister Ann eat?")
     {'first': 1.0, 'second': 0.0, 'third': 0.0, 'asks': 1.0, 'name': 1.0}
     """
     plain = query.replace("’", "'")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reme_core.text.asking import ASKING, asking
+from reme_core.text.query_traits import query_traits
 
 
 @pytest.mark.parametrize(
@@ -24,5 +24,5 @@ from reme_core.text.asking import ASKING, asking
     ],
 )
 def test_persons_questions_and_names_are_seen(query: str, told: set[str]) -> None:
-    assert {name for name, value in asking(query).items() if value} == told
-    assert tuple(asking(query)) == ASKING
+    assert {name for name, value in query_traits(query).items() if value} == told
+    assert tuple(query_traits(query)) == ("first", "second", "third", "asks", "name")
