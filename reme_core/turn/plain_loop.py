@@ -31,7 +31,8 @@ class Turn:
 
     Attributes:
         note: What is recalled for this turn; its `text` is empty where nothing is known.
-        prompt: What to send to the model: the messages, with the note in a system message behind those that lead.
+        prompt: What to send to the model: the messages, with the note before the words of the user's last one, or
+            in a system message behind those that lead (`position`).
     """
 
     def __init__(
@@ -70,9 +71,7 @@ class Turn:
         said = self._read()
         self._begin = max((n for n, message in enumerate(said) if message.role == "user"), default=0)
         self.note = await self._memory.begin(said)
-        leading = next((n for n, message in enumerate(said) if message.role != "system"), len(said))
-        note = [{"role": "system", "content": self.note.text}] if self.note.text else []
-        self.prompt = [*self._messages[:leading], *note, *self._messages[leading:]]
+        self.prompt = self._prompt(said) if self.note.text else list(self._messages)
         return self
 
     async def __aexit__(
@@ -90,6 +89,18 @@ class Turn:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._memory.call(self.__aexit__, kind, error, trace)
+
+    def _prompt(self, said: list[Message]) -> list[Any]:
+        note, prompt = self.note.text, list(self._messages)
+        asked = prompt[self._begin] if any(message.role == "user" for message in said) else None
+        if self._memory.position == "user" and isinstance(asked, dict):
+            words = asked["content"]
+            shown = f"{note}\n\n{words}" if isinstance(words, str) else [{"type": "text", "text": note}, *words]
+            prompt[self._begin] = {**asked, "content": shown}
+        else:
+            leading = next((n for n, message in enumerate(said) if message.role != "system"), len(said))
+            prompt.insert(leading, {"role": "system", "content": note})
+        return prompt
 
     def _read(self) -> list[Message]:
         said = read_messages(self._messages)

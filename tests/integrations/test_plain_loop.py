@@ -33,7 +33,8 @@ def test_each_turn_is_recorded_once_and_the_note_never(settings: Settings, loopb
         say(reme, client, [TOLD])
         messages: list[Any] = [system, ASKED]
         turn = say(reme, client, messages, session_id="second")
-        assert turn.prompt == [system, {"role": "system", "content": turn.note.text}, ASKED]
+        asked = {"role": "user", "content": f"{turn.note.text}\n\n{ASKED['content']}"}
+        assert turn.prompt == [system, asked]
         assert "My dog Rex lives in Lisbon." in turn.note.text
         messages.append({"role": "user", "content": "Fine."})
         say(reme, client, messages, session_id="second")
@@ -46,6 +47,22 @@ def test_each_turn_is_recorded_once_and_the_note_never(settings: Settings, loopb
             "Fine.",
             "Good.",
         ]
+
+
+def test_the_note_stands_where_it_is_wished_and_changes_nothing_of_the_conversation(settings: Settings) -> None:
+    system, parts = {"role": "system", "content": "Be brief."}, [{"type": "text", "text": ASKED["content"]}]
+    asked = {"role": "user", "content": parts}
+    with ReMe(settings) as reme:
+        reme.memories.add("alice", "Rex the dog lives in Lisbon.")
+        with Turn(reme, "alice", [system, asked], write="off") as turn:
+            assert turn.note.text
+            shown = {"role": "user", "content": [{"type": "text", "text": turn.note.text}, *parts]}
+            assert turn.prompt == [system, shown]
+        with Turn(reme, "alice", [system, asked], position="system", write="off") as turn:
+            assert turn.prompt == [system, {"role": "system", "content": turn.note.text}, asked]
+        with Turn(reme, "alice", [system, asked], kinds=[], write="off") as turn:
+            assert turn.prompt == [system, asked]
+        assert asked == {"role": "user", "content": parts}
 
 
 async def test_an_asynchronous_loop_records_its_calls_of_tools_too(settings: Settings, loopback: Loopback) -> None:
