@@ -13,6 +13,7 @@ from reme_core.postgres.errors import without_password
 from reme_core.prompts.note_text import as_text
 from reme_core.text.chat_format import MessageLike
 from reme_core.text.plain import decode_json, encode_json, plain_json
+from reme_core.turn.accounts import Counts, Usage
 from reme_core.turn.connections import ReMeLike, TurnConnection
 from reme_core.turn.memory import NOTE_METADATA, Note, TurnMemory
 from reme_core.turn.memory_tools import (
@@ -34,7 +35,6 @@ from reme_core.turn.options import (
     name_workspace,
     refuse_unknown,
 )
-from reme_core.turn.outbox import Counts, Usage
 from reme_core.turn.plain_loop import Turn
 from reme_core.turn.recall import interleave
 from reme_core.turn.tool_calls import OWN_TOOLS, ToolCallSink, ToolRun, calls_in, observe_call, tool_call_result

@@ -19,17 +19,15 @@ import asyncio
 import contextlib
 import copy
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, Never, ParamSpec, Self, TypeVar
+from typing import Any, Never, ParamSpec, Self, TypeVar
 
 from opentelemetry import trace
 
 from reme_core._portal import callers_portal
 from reme_core.client import AsyncReMe
 from reme_core.errors import NotFoundError, SpoolError
-from reme_core.models import ModelCall
 from reme_core.models.agent_chat import AgentChat
 from reme_core.postgres.database import check_workspace
 from reme_core.prompts.fence import NOTE_METADATA, is_note
@@ -39,8 +37,10 @@ from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, sanitise, spool_path
 from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.tools.types import ToolCallResult
+from reme_core.turn.accounts import Counts, Usage, UsageByWorkspace
 from reme_core.turn.connections import TurnConnection, explain_timeout
 from reme_core.turn.failures import report_failure
+from reme_core.turn.notes import NotesByTurn
 from reme_core.turn.options import (
     Client,
     OnError,
@@ -52,9 +52,9 @@ from reme_core.turn.options import (
     name_workspace,
     refuse_unknown,
 )
-from reme_core.turn.outbox import Counts, Deduplicator, Outbox, Usage
+from reme_core.turn.outbox import Deduplicator, Outbox
 from reme_core.turn.recall import TurnRecall, spell_out
-from reme_core.types import Hit, Kind, Message, new_id
+from reme_core.types import Hit, Kind, Message
 
 __all__ = ["NOTE_METADATA", "Note", "TurnMemory"]
 
@@ -63,8 +63,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 tracer = trace.get_tracer("reme_core")
-
-_TURNS_REMEMBERED: Final = 256  # notes kept for turns that ask again
 
 
 class TurnMemory:
@@ -128,7 +126,8 @@ class TurnMemory:
             ConfigurationError: The settings want a workspace, and none was given.
         """
         refuse_unknown(unknown)
-        self._connection = TurnConnection(database_url, client, chat=chat, on_call=self._add_usage)
+        self._usage = UsageByWorkspace()
+        self._connection = TurnConnection(database_url, client, chat=chat, on_call=self._usage.add)
         self._chat = chat
         self.workspace_id = check_workspace(name_workspace(workspace_id, self.settings))
         self.kinds = spell_out(kinds)
@@ -143,13 +142,12 @@ class TurnMemory:
         self.write = write
         self.patience = patience
         self.counts = Counts()
-        self._spent = {self.workspace_id: Usage()}
+        self._usage.begin(self.workspace_id)
         self._recall = TurnRecall(
             self.kinds, filters or {}, top_k=top_k, token_budget=token_budget, min_relevance=min_relevance
         )
         self._outbox = Outbox(self._connection, Spool(spool_path(spool, self.settings)), self.counts)
-        self._notes: OrderedDict[str, Note] = OrderedDict()
-        self._recalling: dict[str, asyncio.Task[Note]] = {}
+        self._notes = NotesByTurn()
         self._deduplicator = Deduplicator()
 
     async def __aenter__(self) -> Self:
@@ -194,8 +192,8 @@ class TurnMemory:
         """
         other = copy.copy(self)
         other.workspace_id = check_workspace(workspace_id)
-        other._notes, other._recalling, other._deduplicator = OrderedDict(), {}, Deduplicator()
-        self._spent.setdefault(workspace_id, Usage())
+        other._notes, other._deduplicator = NotesByTurn(), Deduplicator()
+        self._usage.begin(workspace_id)
         return other
 
     @property
@@ -226,9 +224,10 @@ class TurnMemory:
         question = said[-1] if said else None
         if not turn_id and question is not None and "message_id" in question.model_fields_set:
             turn_id = question.message_id
-        if turn_id in self._notes:
+        note = self._notes.get(turn_id)
+        if note is not None:
             self.counts.reused += 1
-            return self._note_or_raise(self._notes[turn_id])
+            return self._note_or_raise(note)
         return self._note_or_raise(await self._connection.portal.run(self._note_once(question, messages, turn_id)))
 
     async def record(self, messages: Sequence[MessageLike], turn_id: str = "", *, session_id: str = "") -> int:
@@ -346,15 +345,7 @@ class TurnMemory:
 
     def take_usage(self) -> Usage:
         """What chat models used for this memory since the last call of this, for the framework's own report."""
-        spent, self._spent[self.workspace_id] = self._spent[self.workspace_id], Usage()
-        return spent
-
-    def _add_usage(self, workspace: str, call: ModelCall) -> None:
-        spent = self._spent.get(workspace)
-        if spent is not None and not call.purpose.startswith(("embed", "rerank")):
-            spent.prompt_tokens += call.prompt_tokens
-            spent.completion_tokens += call.completion_tokens
-            spent.calls += 1
+        return self._usage.take(self.workspace_id)
 
     def _note_or_raise(self, note: Note) -> Note:
         if note.error is not None and self.on_error == "raise":
@@ -382,14 +373,8 @@ class TurnMemory:
         return taken
 
     async def _note_once(self, question: Message | None, present: Sequence[Message], turn_id: str) -> Note:
-        key = turn_id or new_id()
-        task = self._recalling.get(key)
-        if task is None:
-            task = self._recalling[key] = asyncio.get_running_loop().create_task(self._note(question, present, turn_id))
-            task.add_done_callback(lambda _: self._recalling.pop(key, None))
-        else:
-            self.counts.reused += 1
-        return await asyncio.shield(task)
+        self.counts.reused += self._notes.is_making(turn_id)
+        return await self._notes.make(turn_id, lambda: self._note(question, present, turn_id))
 
     async def _note(self, question: Message | None, present: Sequence[Message], turn_id: str) -> Note:
         with tracer.start_as_current_span("reme.recall", attributes=self._attributes(turn_id)) as span:
@@ -407,10 +392,6 @@ class TurnMemory:
                 note = Note(turn_id=turn_id, error=problem)
             self.counts.note_tokens += note.tokens
             span.set_attributes({"reme.hits": len(note.hits), "reme.note_tokens": note.tokens})
-        if turn_id:
-            self._notes[turn_id] = note
-            if len(self._notes) > _TURNS_REMEMBERED:
-                self._notes.popitem(last=False)
         return note
 
     def _attributes(self, turn_id: str) -> dict[str, str]:

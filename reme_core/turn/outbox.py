@@ -7,7 +7,6 @@ import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import Collection, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from reme_core.errors import DatabaseError, InputError, SpoolError
@@ -16,6 +15,7 @@ from reme_core.prompts.fence import is_note
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool
 from reme_core.tools.types import ToolCallResult
+from reme_core.turn.accounts import Counts
 from reme_core.turn.connections import TurnConnection
 from reme_core.turn.options import Write
 from reme_core.turn.tool_calls import OWN_TOOLS
@@ -25,39 +25,6 @@ log = logging.getLogger(__name__)
 
 _IDS_REMEMBERED: Final = 20_000  # that were handed over; what is forgotten here the database still knows
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between tries to write to a disk that is full
-
-
-@dataclass(slots=True)
-class Counts:
-    """What a `TurnMemory` did since it was made."""
-
-    recalls: int = 0
-    """Turns for which the database was searched."""
-    reused: int = 0
-    """Times a turn asked again and got the note it had."""
-    records: int = 0
-    """Turns whose messages the database took."""
-    messages: int = 0
-    """Messages among them that were new to it."""
-    tool_calls: int = 0
-    """Calls of tools that the database took."""
-    failures: int = 0
-    """Recalls and deliveries that failed; what was not delivered waits and is tried again."""
-    refused: int = 0
-    """Turns that were not taken, since too many wait already."""
-    at_risk: int = 0
-    """Turns that wait in memory alone now, since their file cannot be written: a crash would lose them."""
-    note_tokens: int = 0
-    """Tokens of all notes together."""
-
-
-@dataclass(slots=True)
-class Usage:
-    """What chat models did for memory: rewriting queries, making summaries."""
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    calls: int = 0
 
 
 class Deduplicator:

@@ -20,3 +20,8 @@ async def engine_of(reme: AsyncReMe) -> Engine:
 async def fetch(reme: AsyncReMe, workspace: str, sql: str) -> list[Any]:
     """Rows of a workspace."""
     return await reme.connection.run(lambda engine: engine.database.fetch(workspace, sql))
+
+
+async def stored(reme: AsyncReMe, workspace: str = "alice") -> list[str]:
+    """What the messages of a workspace say, in order."""
+    return [row[0] for row in await fetch(reme, workspace, "select content from reme.message order by document_id")]

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from reme_agentscope import ReMeMiddleware
 from reme_core import AsyncReMe
 from reme_core.errors import InputError
 from reme_core.prompts.budget import count_tokens
-from reme_core.settings import Settings
 from reme_core.testing import ScriptedModel, clock, validate
 from reme_core.turn import TOOLS_HINT
 from tests.integrations.agentscope_driver import AgentScopeDriver, FakeModel
@@ -35,12 +33,6 @@ from tests.second_environment import CHECKOUT, python_with_version_1  # noqa: F4
 TOLD = "My dog Rex lives in Lisbon with my mother."
 ASKED = "Where does my dog Rex live?"
 HERE = Path(__file__).parent
-
-
-@pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
-    async with AsyncReMe(settings) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import copy
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +38,6 @@ from tests.integrations.inside import fetch
 
 TOLD = "My dog Rex lives in Lisbon with my mother."
 ASKED = "Where does my dog Rex live?"
-
-
-@pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
-    async with AsyncReMe(settings) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -48,12 +47,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:is_running called from within a step:DeprecationWarning"),  # of its ReActAgent
 ]
 KINDS = ("conversation", "tool")
-
-
-@pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
-    async with AsyncReMe(settings) as opened:
-        yield opened
 
 
 @pytest.fixture

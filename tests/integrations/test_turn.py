@@ -4,57 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from reme_core import AsyncReMe, ReMe
-from reme_core.errors import DatabaseUnavailableError, InputError, ReMeError, SpoolError
-from reme_core.models import ModelCall
+from reme_core.errors import InputError
 from reme_core.settings import Settings
-from reme_core.spool.waiting import spool_path
-from reme_core.testing import Gate
-from reme_core.turn import NOTE_METADATA, MemoryTools, TurnMemory
+from reme_core.turn import NOTE_METADATA, TurnMemory
 from reme_core.types import Kind, Message, ToolCall
-from tests.integrations.inside import engine_of, fetch
+from tests.integrations.inside import stored
 
 TOLD = "My dog Rex lives in Lisbon with my mother."
 ASKED = "Where does my dog Rex live?"
-
-
-@pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
-    async with AsyncReMe(settings) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def turn(reme: AsyncReMe) -> AsyncIterator[TurnMemory]:
-    async with TurnMemory(reme, "alice", write="awaited") as memory:
-        yield memory
-
-
-@pytest.fixture
-def gate(database_url: str) -> Iterator[Gate]:
-    with Gate(database_url) as opened:
-        yield opened
-
-
-async def stored(reme: AsyncReMe, workspace: str = "alice") -> list[str]:
-    rows = await fetch(reme, workspace, "select content from reme.message order by document_id")
-    return [row[0] for row in rows]
 
 
 # --- recalling --------------------------------------------------------------------------------------------------------
@@ -161,6 +126,16 @@ async def test_the_note_speaks_the_language_of_the_question(turn: TurnMemory) ->
     assert "以前说过" in note.text
 
 
+async def test_small_talk_brings_no_memories_into_the_prompt(settings: Settings) -> None:
+    async with TurnMemory(settings, "alice") as turn:
+        await turn.reme.memories.add("alice", ["Alice lives in Lisbon.", "Alice plays the cello.", "她对花生过敏。"])
+        for small in ("hi", "thanks!", "asdfghjkl", "谢谢", "ok cool"):
+            assert not (await turn.begin(small)).hits, small
+        assert "Lisbon" in (await turn.begin("Which city do I live in?")).text
+    async with TurnMemory(settings, "alice", min_relevance=0) as turn:
+        assert (await turn.begin("hi")).hits
+
+
 # --- recording --------------------------------------------------------------------------------------------------------
 
 
@@ -254,206 +229,6 @@ async def test_hundred_turns_cost_a_recall_and_a_record_each(reme: AsyncReMe) ->
         assert (turn.counts.recalls, turn.counts.records, turn.counts.messages) == (100, 100, 100)
 
 
-# --- when the database is away ----------------------------------------------------------------------------------------
-
-
-async def test_a_dead_database_costs_the_note_and_not_the_turn(gate: Gate, tmp_path: Path) -> None:
-    settings = Settings(database_url=gate.url, data_dir=tmp_path)
-    async with TurnMemory(settings, "alice", write="awaited", patience=0.5) as turn:
-        await turn.begin("Hello?")
-        gate.close()
-        note = await turn.begin(ASKED, "t1")
-        assert not note
-        assert isinstance(note.error, DatabaseUnavailableError)
-        assert await turn.record([Message(content=TOLD)], "t1") == 1
-        assert turn.counts.failures >= 2
-        gate.open()
-        turn.patience = 20.0
-        assert "Lisbon" in (await turn.begin(ASKED, "t2")).text
-        assert turn.counts.messages == 1
-
-
-async def test_a_dead_database_is_an_error_where_asked(gate: Gate, tmp_path: Path) -> None:
-    settings = Settings(database_url=gate.url, data_dir=tmp_path)
-    async with TurnMemory(settings, "alice", write="awaited", on_error="raise", patience=0.5) as turn:
-        await turn.begin("Hello?")
-        gate.close()
-        with pytest.raises(ReMeError):
-            await turn.begin(ASKED)
-        with pytest.raises(ReMeError):
-            await turn.record([Message(content=TOLD)])
-        gate.open()
-        turn.patience = 20.0  # the pool takes its time to notice
-        assert "Lisbon" in (await turn.begin(ASKED)).text
-
-
-KILLED = """
-import asyncio, os, sys
-from pathlib import Path
-from reme_core.types import Message
-from reme_core.turn import TurnMemory
-from reme_core.settings import Settings
-
-async def main(url, folder):
-    spool = Path({spool!r}) if {spool!r} else "file"
-    turn = TurnMemory(Settings(database_url=url, data_dir=Path(folder)), "alice", patience=0.5, spool=spool)
-    await turn.record([Message(content={told!r})])
-    os._exit(9)
-
-asyncio.run(main(*sys.argv[1:]))
-"""
-
-
-async def test_a_killed_process_loses_nothing_that_it_was_asked_to_keep(gate: Gate, tmp_path: Path) -> None:
-    gate.close()
-    command = [sys.executable, "-c", KILLED.format(told=TOLD, spool=""), gate.url, str(tmp_path)]
-    process = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
-    assert process.returncode == 9, process.stderr
-    gate.open()
-    async with TurnMemory(Settings(database_url=gate.url, data_dir=tmp_path), "alice") as turn:
-        assert "Lisbon" in (await turn.begin(ASKED)).text
-
-
-async def test_what_waits_is_delivered_when_the_memory_is_closed(gate: Gate, tmp_path: Path, reme: AsyncReMe) -> None:
-    settings = Settings(database_url=gate.url, data_dir=tmp_path)
-    turn = TurnMemory(settings, "alice", write="awaited", patience=0.5, spool="memory")
-    await turn.begin("Hello?")
-    gate.close()
-    await turn.record([Message(content=TOLD)])
-    gate.open()
-    turn.patience = 20.0  # the pool takes its time to notice
-    await turn.aclose()
-    assert await stored(reme) == [TOLD]
-
-
-async def test_a_message_that_is_refused_does_not_hold_up_others(
-    reme: AsyncReMe, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with TurnMemory(reme, "alice", write="awaited") as turn:
-        engine = await engine_of(reme)
-        take = engine.record
-
-        async def refuse_bad(workspace: str, messages: Any, **options: Any) -> Any:
-            if messages[0].content == "bad":
-                raise InputError("this one is bad")
-            return await take(workspace, messages, **options)
-
-        monkeypatch.setattr(engine, "record", refuse_bad)
-        with caplog.at_level(logging.ERROR):
-            await turn.record([Message(content="bad")])
-        assert "cannot be recorded: this one is bad" in caplog.text
-        await turn.record([Message(content="good")])
-    assert await stored(reme) == ["good"]
-
-
-@pytest.mark.parametrize("write", ["background", "awaited"])
-async def test_who_records_is_told_where_neither_file_nor_database_take_a_turn(
-    gate: Gate, tmp_path: Path, write: Any, reme: AsyncReMe
-) -> None:
-    (tmp_path / "file").write_text("in the way")
-    options: dict[str, Any] = {"write": write, "patience": 0.5, "spool": tmp_path / "file" / "x.sqlite3"}
-    async with TurnMemory(Settings(database_url=gate.url, data_dir=tmp_path), "alice", **options) as turn:
-        await turn.begin("Hello?")
-        gate.close()
-        assert await turn.record([Message(content="one")], "t1") == 1
-        assert turn.counts.at_risk == 1
-        turn.on_error = "raise"
-        with pytest.raises(SpoolError, match="in memory only"):
-            await turn.record([Message(content="two")], "t2")
-        assert turn.counts.at_risk == 2
-        (tmp_path / "file").unlink()  # the disk takes something again: it is tried without anybody asking
-        async with asyncio.timeout(10):
-            while turn.counts.at_risk:
-                await asyncio.sleep(0.05)
-        gate.open()
-        turn.patience = 20.0
-        await turn.begin(ASKED)
-        assert await stored(reme) == ["one", "two"]
-
-
-async def test_without_its_file_a_turn_waits_for_the_database(settings: Settings, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    async with TurnMemory(settings, "alice", spool=tmp_path / "file" / "x.sqlite3", on_error="raise") as turn:
-        await turn.record([Message(content=TOLD)])
-        assert (turn.counts.records, turn.counts.at_risk) == (1, 0)
-
-
-async def test_a_broken_spool_costs_no_turn(gate: Gate, tmp_path: Path, reme: AsyncReMe) -> None:
-    settings = Settings(database_url=gate.url, data_dir=tmp_path)
-    spool = tmp_path / "x.sqlite3"
-    spool.write_bytes(b"garbage" * 1000)
-    gate.close()
-    for number in range(5):
-        command = [
-            sys.executable,
-            "-c",
-            KILLED.format(told=f"turn {number}", spool=str(spool)),
-            gate.url,
-            str(tmp_path),
-        ]
-        process = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
-        assert process.returncode == 9, process.stderr
-    gate.open()
-    async with TurnMemory(settings, "alice", spool=spool) as turn:
-        await turn.begin(ASKED)
-    assert await stored(reme) == [f"turn {number}" for number in range(5)]
-
-
-async def test_a_turn_too_many_is_refused_and_can_be_handed_over_again(
-    gate: Gate, tmp_path: Path, reme: AsyncReMe, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("reme_core.spool.waiting.Spool.__init__.__kwdefaults__", {"most": 2})
-    async with TurnMemory(Settings(database_url=gate.url, data_dir=tmp_path), "alice", patience=0.5) as turn:
-        await turn.begin("Hello?")
-        gate.close()
-        said = [Message(content=text, message_id=text) for text in ("one", "two", "three")]
-        assert [await turn.record([message]) for message in said] == [1, 1, 0]
-        assert turn.counts.refused == 1
-        assert "2 turns wait for the database already" in caplog.text
-        turn.on_error = "raise"
-        with pytest.raises(SpoolError):
-            await turn.record(said)
-        with pytest.raises(SpoolError):
-            turn.record_soon(said)
-        gate.open()
-        turn.patience = 20.0
-        await turn.begin(ASKED)
-        assert await turn.record(said) == 1
-    assert await stored(reme) == ["one", "two", "three"]
-
-
-async def test_erasing_reaches_what_waits_in_the_file(gate: Gate, settings: Settings, reme: AsyncReMe) -> None:
-    spool = spool_path("file", settings)
-    assert spool is not None
-    names = ("alice", "bob", "carol")
-    gate.close()
-    away = Settings(database_url=gate.url, data_dir=settings.data_dir)
-    async with TurnMemory(away, "alice", spool=spool, patience=0.5) as turn:
-        for name in names:
-            said = [Message(content=text, message_id=text) for text in ("keep", "drop")]
-            await turn.for_workspace(name).record(said, "t1")
-        assert await reme.erase_messages("alice", ["drop", "unknown"]) == 1
-        await reme.workspaces.clear("bob")
-        gate.open()
-        turn.patience = 20.0
-    assert [await stored(reme, name) for name in names] == [["keep"], [], ["keep", "drop"]]
-
-
-async def test_erasing_reaches_what_waits_in_memory(settings: Settings, gate: Gate) -> None:
-    async with AsyncReMe(Settings(database_url=gate.url, data_dir=settings.data_dir)) as reme:
-        turn = TurnMemory(client=reme, workspace_id="alice", spool="memory")
-        await turn.record([Message(content="first")], "t0")
-        await turn.messages("")
-        gate.close()
-        turn.patience = 0.5
-        await turn.record([Message(content=text, message_id=text) for text in ("keep", "drop")], "t1")
-        gate.open()
-        assert await reme.erase_messages("alice", ["drop"]) == 1
-        turn.patience = 20.0
-        await turn.aclose()
-        assert [text for text in await stored(reme) if text] == ["first", "keep"]
-
-
 # --- loops, threads, ownership ----------------------------------------------------------------------------------------
 
 
@@ -541,105 +316,3 @@ async def test_closing_twice_and_using_it_again_is_fine(settings: Settings) -> N
 def test_what_does_not_fit_is_said_at_once(settings: Settings, values: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         TurnMemory(settings, **values)
-
-
-# --- tools, forgetting, accounts --------------------------------------------------------------------------------------
-
-
-async def test_the_tools_store_find_change_and_forget(turn: TurnMemory, reme: AsyncReMe) -> None:
-    search, add, update, forget = MemoryTools(turn).all()
-    assert await search("dogs") == "Nothing is remembered about this."
-    told = await add("Rex is a dachshund.")
-    memory_id = told.partition("[")[2].partition("]")[0]
-    assert memory_id in await add("Rex is a dachshund.")
-    assert f"[{memory_id}] Rex is a dachshund." in await search("What is Rex?")
-    assert memory_id in await update(f"[{memory_id}]", "Rex is a poodle.")
-    assert "poodle" in await search("What is Rex?")
-    assert memory_id in await forget(memory_id)
-    assert "poodle" not in await search("What is Rex?")
-    assert "no memory" in await forget(memory_id)
-    assert "That did not work" in await update("nonsense", "x")
-    assert "That did not work" in await search(" ")
-    history = await reme.memories.history("alice", memory_id)
-    assert {entry.changed_by for entry in history} == {"agent"}
-
-
-async def test_what_a_tool_found_is_not_remembered_as_said(turn: TurnMemory, reme: AsyncReMe) -> None:
-    tools = MemoryTools(turn)
-    await tools.add_memory("Rex is a dachshund.")
-    found = await tools.search_memory("What is Rex?")
-    assert "dachshund" in found
-    assert await turn.record([Message(role="tool", author="search_memory", content=found)]) == 0
-    assert await stored(reme) == []
-
-
-async def test_a_lesson_is_stored_as_experience(reme: AsyncReMe) -> None:
-    async with TurnMemory(reme, "alice", kinds=["task", "personal"]) as turn:
-        await MemoryTools(turn).add_memory("Search the logs first.", "A job fails at night.")
-        note = await turn.begin("My job fails at night, what now?")
-    assert [hit.memory.kind for hit in note.hits] == [Kind.TASK]
-    assert "Search the logs first." in note.text
-
-
-async def test_a_tool_tells_the_model_that_memory_is_away(gate: Gate, tmp_path: Path) -> None:
-    settings = Settings(database_url=gate.url, data_dir=tmp_path)
-    gate.close()
-    assert "cannot be reached" in await MemoryTools(TurnMemory(settings, "alice")).search_memory("Rex")
-    with pytest.raises(ReMeError):
-        await MemoryTools(TurnMemory(settings, "alice", on_error="raise")).search_memory("Rex")
-    gate.open()
-
-
-async def test_clearing_forgets_the_workspace_and_no_other(reme: AsyncReMe) -> None:
-    for workspace in ("alice", "bob"):
-        async with TurnMemory(reme, workspace, write="awaited") as turn:
-            await turn.record([Message(content=TOLD)])
-            await reme.memories.add(workspace, "Rex is a dachshund.")
-    async with TurnMemory(reme, "alice") as turn:
-        assert await turn.begin(ASKED, "t1")
-        await turn.clear()
-        assert not await turn.begin(ASKED, "t1")
-        await turn.clear()  # for an adapter there is nothing wrong with clearing what is empty
-    assert await stored(reme) == []
-    assert await stored(reme, "bob") == [TOLD]
-
-
-async def test_what_models_cost_is_told_once(turn: TurnMemory, reme: AsyncReMe) -> None:
-    await turn.begin(ASKED)
-    for purpose, workspace in (("summary", "alice"), ("embed_query", "alice"), ("summary", "bob")):
-        for listener in (await engine_of(reme)).log_writer.listeners:
-            listener(workspace, ModelCall("p", "m", purpose, 10, 4))
-    spent = turn.take_usage()
-    assert (spent.prompt_tokens, spent.completion_tokens, spent.calls) == (10, 4, 1)
-    assert turn.take_usage().calls == 0
-    await turn.aclose()
-    assert (await engine_of(reme)).log_writer.listeners == []
-
-
-async def test_spans_stand_under_the_callers(turn: TurnMemory, monkeypatch: pytest.MonkeyPatch) -> None:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr("reme_core.turn.memory.tracer", provider.get_tracer("test"))
-    with provider.get_tracer("framework").start_as_current_span("agent") as agent:
-        await turn.record([Message(content=TOLD)], "t1")
-        await turn.begin(ASKED, "t2")
-        assert trace.get_current_span() is agent
-    spans = {span.name: span for span in exporter.get_finished_spans()}
-    for name in ("reme.recall", "reme.record"):
-        parent = spans[name].parent
-        assert parent is not None
-        assert parent.span_id == agent.get_span_context().span_id
-    attributes = spans["reme.recall"].attributes or {}
-    assert attributes["reme.workspace"] == "alice"
-    assert attributes["reme.hits"] == 1
-
-
-async def test_small_talk_brings_no_memories_into_the_prompt(settings: Settings) -> None:
-    async with TurnMemory(settings, "alice") as turn:
-        await turn.reme.memories.add("alice", ["Alice lives in Lisbon.", "Alice plays the cello.", "她对花生过敏。"])
-        for small in ("hi", "thanks!", "asdfghjkl", "谢谢", "ok cool"):
-            assert not (await turn.begin(small)).hits, small
-        assert "Lisbon" in (await turn.begin("Which city do I live in?")).text
-    async with TurnMemory(settings, "alice", min_relevance=0) as turn:
-        assert (await turn.begin("hi")).hits

@@ -1,0 +1,221 @@
+"""`TurnMemory` while the database, or the disk, is away: no turn fails, and nothing that was said is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reme_core import AsyncReMe
+from reme_core.errors import DatabaseUnavailableError, InputError, ReMeError, SpoolError
+from reme_core.settings import Settings
+from reme_core.spool.waiting import spool_path
+from reme_core.testing import Gate
+from reme_core.turn import TurnMemory
+from reme_core.types import Message
+from tests.integrations.inside import engine_of, stored
+
+TOLD = "My dog Rex lives in Lisbon with my mother."
+ASKED = "Where does my dog Rex live?"
+
+
+async def test_a_dead_database_costs_the_note_and_not_the_turn(gate: Gate, tmp_path: Path) -> None:
+    settings = Settings(database_url=gate.url, data_dir=tmp_path)
+    async with TurnMemory(settings, "alice", write="awaited", patience=0.5) as turn:
+        await turn.begin("Hello?")
+        gate.close()
+        note = await turn.begin(ASKED, "t1")
+        assert not note
+        assert isinstance(note.error, DatabaseUnavailableError)
+        assert await turn.record([Message(content=TOLD)], "t1") == 1
+        assert turn.counts.failures >= 2
+        gate.open()
+        turn.patience = 20.0
+        assert "Lisbon" in (await turn.begin(ASKED, "t2")).text
+        assert turn.counts.messages == 1
+
+
+async def test_a_dead_database_is_an_error_where_asked(gate: Gate, tmp_path: Path) -> None:
+    settings = Settings(database_url=gate.url, data_dir=tmp_path)
+    async with TurnMemory(settings, "alice", write="awaited", on_error="raise", patience=0.5) as turn:
+        await turn.begin("Hello?")
+        gate.close()
+        with pytest.raises(ReMeError):
+            await turn.begin(ASKED)
+        with pytest.raises(ReMeError):
+            await turn.record([Message(content=TOLD)])
+        gate.open()
+        turn.patience = 20.0  # the pool takes its time to notice
+        assert "Lisbon" in (await turn.begin(ASKED)).text
+
+
+KILLED = """
+import asyncio, os, sys
+from pathlib import Path
+from reme_core.types import Message
+from reme_core.turn import TurnMemory
+from reme_core.settings import Settings
+
+async def main(url, folder):
+    spool = Path({spool!r}) if {spool!r} else "file"
+    turn = TurnMemory(Settings(database_url=url, data_dir=Path(folder)), "alice", patience=0.5, spool=spool)
+    await turn.record([Message(content={told!r})])
+    os._exit(9)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+async def test_a_killed_process_loses_nothing_that_it_was_asked_to_keep(gate: Gate, tmp_path: Path) -> None:
+    gate.close()
+    command = [sys.executable, "-c", KILLED.format(told=TOLD, spool=""), gate.url, str(tmp_path)]
+    process = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
+    assert process.returncode == 9, process.stderr
+    gate.open()
+    async with TurnMemory(Settings(database_url=gate.url, data_dir=tmp_path), "alice") as turn:
+        assert "Lisbon" in (await turn.begin(ASKED)).text
+
+
+async def test_what_waits_is_delivered_when_the_memory_is_closed(gate: Gate, tmp_path: Path, reme: AsyncReMe) -> None:
+    settings = Settings(database_url=gate.url, data_dir=tmp_path)
+    turn = TurnMemory(settings, "alice", write="awaited", patience=0.5, spool="memory")
+    await turn.begin("Hello?")
+    gate.close()
+    await turn.record([Message(content=TOLD)])
+    gate.open()
+    turn.patience = 20.0  # the pool takes its time to notice
+    await turn.aclose()
+    assert await stored(reme) == [TOLD]
+
+
+async def test_a_message_that_is_refused_does_not_hold_up_others(
+    reme: AsyncReMe, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with TurnMemory(reme, "alice", write="awaited") as turn:
+        engine = await engine_of(reme)
+        take = engine.record
+
+        async def refuse_bad(workspace: str, messages: Any, **options: Any) -> Any:
+            if messages[0].content == "bad":
+                raise InputError("this one is bad")
+            return await take(workspace, messages, **options)
+
+        monkeypatch.setattr(engine, "record", refuse_bad)
+        with caplog.at_level(logging.ERROR):
+            await turn.record([Message(content="bad")])
+        assert "cannot be recorded: this one is bad" in caplog.text
+        await turn.record([Message(content="good")])
+    assert await stored(reme) == ["good"]
+
+
+@pytest.mark.parametrize("write", ["background", "awaited"])
+async def test_who_records_is_told_where_neither_file_nor_database_take_a_turn(
+    gate: Gate, tmp_path: Path, write: Any, reme: AsyncReMe
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    options: dict[str, Any] = {"write": write, "patience": 0.5, "spool": tmp_path / "file" / "x.sqlite3"}
+    async with TurnMemory(Settings(database_url=gate.url, data_dir=tmp_path), "alice", **options) as turn:
+        await turn.begin("Hello?")
+        gate.close()
+        assert await turn.record([Message(content="one")], "t1") == 1
+        assert turn.counts.at_risk == 1
+        turn.on_error = "raise"
+        with pytest.raises(SpoolError, match="in memory only"):
+            await turn.record([Message(content="two")], "t2")
+        assert turn.counts.at_risk == 2
+        (tmp_path / "file").unlink()  # the disk takes something again: it is tried without anybody asking
+        async with asyncio.timeout(10):
+            while turn.counts.at_risk:
+                await asyncio.sleep(0.05)
+        gate.open()
+        turn.patience = 20.0
+        await turn.begin(ASKED)
+        assert await stored(reme) == ["one", "two"]
+
+
+async def test_without_its_file_a_turn_waits_for_the_database(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    async with TurnMemory(settings, "alice", spool=tmp_path / "file" / "x.sqlite3", on_error="raise") as turn:
+        await turn.record([Message(content=TOLD)])
+        assert (turn.counts.records, turn.counts.at_risk) == (1, 0)
+
+
+async def test_a_broken_spool_costs_no_turn(gate: Gate, tmp_path: Path, reme: AsyncReMe) -> None:
+    settings = Settings(database_url=gate.url, data_dir=tmp_path)
+    spool = tmp_path / "x.sqlite3"
+    spool.write_bytes(b"garbage" * 1000)
+    gate.close()
+    for number in range(5):
+        command = [
+            sys.executable,
+            "-c",
+            KILLED.format(told=f"turn {number}", spool=str(spool)),
+            gate.url,
+            str(tmp_path),
+        ]
+        process = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
+        assert process.returncode == 9, process.stderr
+    gate.open()
+    async with TurnMemory(settings, "alice", spool=spool) as turn:
+        await turn.begin(ASKED)
+    assert await stored(reme) == [f"turn {number}" for number in range(5)]
+
+
+async def test_a_turn_too_many_is_refused_and_can_be_handed_over_again(
+    gate: Gate, tmp_path: Path, reme: AsyncReMe, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reme_core.spool.waiting.Spool.__init__.__kwdefaults__", {"most": 2})
+    async with TurnMemory(Settings(database_url=gate.url, data_dir=tmp_path), "alice", patience=0.5) as turn:
+        await turn.begin("Hello?")
+        gate.close()
+        said = [Message(content=text, message_id=text) for text in ("one", "two", "three")]
+        assert [await turn.record([message]) for message in said] == [1, 1, 0]
+        assert turn.counts.refused == 1
+        assert "2 turns wait for the database already" in caplog.text
+        turn.on_error = "raise"
+        with pytest.raises(SpoolError):
+            await turn.record(said)
+        with pytest.raises(SpoolError):
+            turn.record_soon(said)
+        gate.open()
+        turn.patience = 20.0
+        await turn.begin(ASKED)
+        assert await turn.record(said) == 1
+    assert await stored(reme) == ["one", "two", "three"]
+
+
+async def test_erasing_reaches_what_waits_in_the_file(gate: Gate, settings: Settings, reme: AsyncReMe) -> None:
+    spool = spool_path("file", settings)
+    assert spool is not None
+    names = ("alice", "bob", "carol")
+    gate.close()
+    away = Settings(database_url=gate.url, data_dir=settings.data_dir)
+    async with TurnMemory(away, "alice", spool=spool, patience=0.5) as turn:
+        for name in names:
+            said = [Message(content=text, message_id=text) for text in ("keep", "drop")]
+            await turn.for_workspace(name).record(said, "t1")
+        assert await reme.erase_messages("alice", ["drop", "unknown"]) == 1
+        await reme.workspaces.clear("bob")
+        gate.open()
+        turn.patience = 20.0
+    assert [await stored(reme, name) for name in names] == [["keep"], [], ["keep", "drop"]]
+
+
+async def test_erasing_reaches_what_waits_in_memory(settings: Settings, gate: Gate) -> None:
+    async with AsyncReMe(Settings(database_url=gate.url, data_dir=settings.data_dir)) as reme:
+        turn = TurnMemory(client=reme, workspace_id="alice", spool="memory")
+        await turn.record([Message(content="first")], "t0")
+        await turn.messages("")
+        gate.close()
+        turn.patience = 0.5
+        await turn.record([Message(content=text, message_id=text) for text in ("keep", "drop")], "t1")
+        gate.open()
+        assert await reme.erase_messages("alice", ["drop"]) == 1
+        turn.patience = 20.0
+        await turn.aclose()
+        assert [text for text in await stored(reme) if text] == ["first", "keep"]

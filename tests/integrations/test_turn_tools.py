@@ -1,0 +1,112 @@
+"""What stands around `TurnMemory`: the agent's memory tools, forgetting, and what it cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from reme_core import AsyncReMe
+from reme_core.errors import ReMeError
+from reme_core.models import ModelCall
+from reme_core.settings import Settings
+from reme_core.testing import Gate
+from reme_core.turn import MemoryTools, TurnMemory
+from reme_core.types import Kind, Message
+from tests.integrations.inside import engine_of, stored
+
+TOLD = "My dog Rex lives in Lisbon with my mother."
+ASKED = "Where does my dog Rex live?"
+
+
+async def test_the_tools_store_find_change_and_forget(turn: TurnMemory, reme: AsyncReMe) -> None:
+    search, add, update, forget = MemoryTools(turn).all()
+    assert await search("dogs") == "Nothing is remembered about this."
+    told = await add("Rex is a dachshund.")
+    memory_id = told.partition("[")[2].partition("]")[0]
+    assert memory_id in await add("Rex is a dachshund.")
+    assert f"[{memory_id}] Rex is a dachshund." in await search("What is Rex?")
+    assert memory_id in await update(f"[{memory_id}]", "Rex is a poodle.")
+    assert "poodle" in await search("What is Rex?")
+    assert memory_id in await forget(memory_id)
+    assert "poodle" not in await search("What is Rex?")
+    assert "no memory" in await forget(memory_id)
+    assert "That did not work" in await update("nonsense", "x")
+    assert "That did not work" in await search(" ")
+    history = await reme.memories.history("alice", memory_id)
+    assert {entry.changed_by for entry in history} == {"agent"}
+
+
+async def test_what_a_tool_found_is_not_remembered_as_said(turn: TurnMemory, reme: AsyncReMe) -> None:
+    tools = MemoryTools(turn)
+    await tools.add_memory("Rex is a dachshund.")
+    found = await tools.search_memory("What is Rex?")
+    assert "dachshund" in found
+    assert await turn.record([Message(role="tool", author="search_memory", content=found)]) == 0
+    assert await stored(reme) == []
+
+
+async def test_a_lesson_is_stored_as_experience(reme: AsyncReMe) -> None:
+    async with TurnMemory(reme, "alice", kinds=["task", "personal"]) as turn:
+        await MemoryTools(turn).add_memory("Search the logs first.", "A job fails at night.")
+        note = await turn.begin("My job fails at night, what now?")
+    assert [hit.memory.kind for hit in note.hits] == [Kind.TASK]
+    assert "Search the logs first." in note.text
+
+
+async def test_a_tool_tells_the_model_that_memory_is_away(gate: Gate, tmp_path: Path) -> None:
+    settings = Settings(database_url=gate.url, data_dir=tmp_path)
+    gate.close()
+    assert "cannot be reached" in await MemoryTools(TurnMemory(settings, "alice")).search_memory("Rex")
+    with pytest.raises(ReMeError):
+        await MemoryTools(TurnMemory(settings, "alice", on_error="raise")).search_memory("Rex")
+    gate.open()
+
+
+async def test_clearing_forgets_the_workspace_and_no_other(reme: AsyncReMe) -> None:
+    for workspace in ("alice", "bob"):
+        async with TurnMemory(reme, workspace, write="awaited") as turn:
+            await turn.record([Message(content=TOLD)])
+            await reme.memories.add(workspace, "Rex is a dachshund.")
+    async with TurnMemory(reme, "alice") as turn:
+        assert await turn.begin(ASKED, "t1")
+        await turn.clear()
+        assert not await turn.begin(ASKED, "t1")
+        await turn.clear()  # for an adapter there is nothing wrong with clearing what is empty
+    assert await stored(reme) == []
+    assert await stored(reme, "bob") == [TOLD]
+
+
+async def test_what_models_cost_is_told_once(turn: TurnMemory, reme: AsyncReMe) -> None:
+    await turn.begin(ASKED)
+    for purpose, workspace in (("summary", "alice"), ("embed_query", "alice"), ("summary", "bob")):
+        for listener in (await engine_of(reme)).log_writer.listeners:
+            listener(workspace, ModelCall("p", "m", purpose, 10, 4))
+    spent = turn.take_usage()
+    assert (spent.prompt_tokens, spent.completion_tokens, spent.calls) == (10, 4, 1)
+    assert turn.take_usage().calls == 0
+    await turn.aclose()
+    assert (await engine_of(reme)).log_writer.listeners == []
+
+
+async def test_spans_stand_under_the_callers(turn: TurnMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr("reme_core.turn.memory.tracer", provider.get_tracer("test"))
+    with provider.get_tracer("framework").start_as_current_span("agent") as agent:
+        await turn.record([Message(content=TOLD)], "t1")
+        await turn.begin(ASKED, "t2")
+        assert trace.get_current_span() is agent
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    for name in ("reme.recall", "reme.record"):
+        parent = spans[name].parent
+        assert parent is not None
+        assert parent.span_id == agent.get_span_context().span_id
+    attributes = spans["reme.recall"].attributes or {}
+    assert attributes["reme.workspace"] == "alice"
+    assert attributes["reme.hits"] == 1
