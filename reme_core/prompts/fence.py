@@ -1,8 +1,7 @@
-"""Fences around remembered text: inside a prompt it is data, and it can be taken out again.
+"""Fences around remembered text: inside a prompt it is data.
 
 What was remembered may say anything, "ignore your instructions" included. It goes into a prompt only between two tags,
-which it cannot close from within. The note that a retrieval gives to an agent is fenced in the same way, so that a
-conversation that holds it can be summarised without remembering what was merely recalled.
+which it cannot close from within. The note that a retrieval gives to an agent is fenced in the same way.
 """
 
 from __future__ import annotations
@@ -32,15 +31,3 @@ def fence(text: str, tag: str) -> str:
     """
     defused = re.sub(rf"<(?=\s*(?:/\s*)?{re.escape(tag)}\b)", "‹", text, flags=re.IGNORECASE)
     return f"<{tag}>\n{defused.strip()}\n</{tag}>"
-
-
-def without_notes(text: str) -> str:
-    r"""Take recalled notes out of what was said; one that was cut off before its end goes to the end.
-
-    >>> without_notes("Hi! <memory_note>\n1. likes tea\n</memory_note> What now?")
-    'Hi!  What now?'
-    """
-    return _NOTES.sub("", text).strip() if f"<{NOTE}" in text else text
-
-
-_NOTES: Final = re.compile(rf"<{NOTE}\b[^>]*>.*?(?:</{NOTE}\s*>|\Z)", re.DOTALL)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Sequence
+from typing import get_args
 
 from reme_core.prompts import Language, phrase
 from reme_core.prompts.fence import NOTE, fence
@@ -24,3 +27,21 @@ def numbered_list(memories: Sequence[Memory], language: Language) -> str:
 def note(text: str, language: Language) -> str:
     """A note for an agent's prompt, said to be data; empty where there is nothing to say."""
     return fence(f"{phrase('note_head', language)}\n{text}", NOTE) if text.strip() else ""
+
+
+def without_notes(text: str) -> str:
+    r"""What was said, without the notes in it: clients of the services put one before the words of their user.
+
+    Only what `note` writes is one, head and tags; whatever else looks like a note somebody may have typed, and is kept.
+
+    >>> without_notes(note("1. likes tea", "en") + "\nWhat does <memory_note> mean?")
+    'What does <memory_note> mean?'
+    """
+    return _notes().sub("", text).strip() if f"<{NOTE}>" in text else text
+
+
+@functools.cache
+def _notes() -> re.Pattern[str]:
+    heads = "|".join(re.escape(phrase("note_head", language)) for language in get_args(Language))
+    within = rf"[^<]*(?:<(?!/?{NOTE}\b)[^<]*)*"  # no fence holds its own tag, so that each search ends at the next one
+    return re.compile(rf"<{NOTE}>\n(?:{heads})\n{within}</{NOTE}>")

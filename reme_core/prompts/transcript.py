@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from reme_core.prompts import Language, phrase
 from reme_core.prompts.budget import count_tokens
-from reme_core.prompts.fence import is_note, without_notes
+from reme_core.prompts.fence import is_note
+from reme_core.prompts.note_text import without_notes
 from reme_core.text.answers import strip_thinking
 from reme_core.text.terms import language_of
 from reme_core.types import Message
@@ -23,8 +24,9 @@ def speech_in(messages: Sequence[Message]) -> list[Message]:
     """The messages that memories may be made from.
 
     System prompts are instructions, and recalled notes are known already: extracting them again is how a memory fills
-    with copies of itself. A note is known by its fence, or by `metadata["reme_note"]`. What a model thought before it
-    answered was never said.
+    with copies of itself. A note is known by its mark, `metadata["reme_note"]`; one that stands whole within a message is
+    left out, while words that merely look like one are somebody's. What a model thought before it answered was never
+    said.
     """
     kept = []
     for message in messages:

@@ -12,6 +12,7 @@ from reme_core.engine import Engine
 from reme_core.errors import ConflictError
 from reme_core.flows.build import build
 from reme_core.flows.run import run
+from reme_core.prompts import note_text
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
 from reme_core.types import Kind, Memory, Message, Source, Status
@@ -138,10 +139,16 @@ async def test_only_people_are_heard_and_never_what_memory_itself_said(reme: Eng
         reme,
         turn("I live in Munich with my wife Eva.", role="assistant"),
         turn("My name is Bot and I live in Turin.", role="system"),
-        turn("<memory_note>\n- I live in Rome.\n</memory_note> I live in Hull with my wife Eva."),
+        turn(note_text.note("- I live in Rome with my dog Ada.", "en") + " I live in Hull with my wife Eva."),
         turn("I live in Oslo with my wife Eva.", metadata={"reme_note": True}),
     )
     assert await active(reme) == ["I live in Hull with my wife Eva."]
+
+
+async def test_words_that_look_like_a_note_are_heard(reme: Engine) -> None:
+    said = "I wrote <memory_note> into my prompt. I live in Hull with my wife Eva."
+    await summarise(reme, turn(said))
+    assert await active(reme) == [said]
 
 
 async def test_a_joke_owned_up_to_in_the_next_job_closes_what_was_made_of_it(reme: Engine) -> None:

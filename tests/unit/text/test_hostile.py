@@ -13,7 +13,8 @@ import pytest
 from reme_core.errors import ModelAnswerError
 from reme_core.flows.tool_output import error_in, is_output
 from reme_core.personal.worth import traits_of
-from reme_core.prompts.fence import fence, without_notes
+from reme_core.prompts.fence import fence
+from reme_core.prompts.note_text import note, without_notes
 from reme_core.text.answers import parse_json, strip_thinking
 from reme_core.text.commands import command_of
 from reme_core.text.fiction import asks, sentences, unreal
@@ -25,7 +26,7 @@ LENGTH: Final = 100_000
 NOW: Final = datetime(2025, 1, 1, tzinfo=UTC)
 PATTERNS: Final = (
     "< ", "a", " ", "\n", "\t ", "1", "(", "-", "'", "我", "把", "。 ", "```\n", '{"a":', "[", "\",'", "1-", "1/2/",
-    "a.", "a@", "<think>", "</think>", "<memory_note ", "</memory_note ", "forget what ", "what I told you ",
+    "a.", "a@", "<think>", "</think>", "<memory_note ", "</memory_note ", note("x", "en"), note("x", "en")[:-1], "forget what ", "what I told you ",
     "on monday at 5 ",    "from May to ", "3 days ago ", "上个月", "\nError: ", "Traceback (most recent call last)\n",
 )  # fmt: skip
 TEXTS: Final = [(pattern * LENGTH)[:LENGTH] for pattern in PATTERNS] + ["<" + " " * LENGTH, " " * LENGTH + "x"]
