@@ -172,6 +172,19 @@ class WorkerSettings(Section):
     """Time between reflections on the memories of a workspace, which may have a setting of its own; 0 is never."""
 
 
+class LimitSettings(Section):
+    """How long Postgres may take, in seconds; what takes longer is broken off, and nothing of it is stored."""
+
+    lock_seconds: float = Field(20.0, gt=0)
+    """To wait for whoever else writes to the workspace. A process that is frozen is made to give way after ten."""
+    read_seconds: float = Field(60.0, gt=0)
+    """For a statement that reads, such as a recall."""
+    write_seconds: float = Field(600.0, gt=0)
+    """For a statement that writes; the longest are the erasure and the loading of large workspaces."""
+    upkeep_seconds: float = Field(600.0, gt=0)
+    """For a statement of the queue, of the logs, and of what else concerns all workspaces."""
+
+
 class EpisodeSettings(Section):
     """Memory of episodes: which scores lead to rules, and after how many episodes rules for all tasks are made."""
 
@@ -202,6 +215,9 @@ class Settings(Section):
     allow_default_workspace: bool = True
     """Whether an adapter that is given no workspace uses `default`, which all share; otherwise that is an error."""
     pool_size: int = Field(8, ge=1)
+    """Connections of one process at the most. One workspace gets half of them for its reads and a quarter for its
+    writes, so that others are served while its locks are held."""
+    limits: LimitSettings = Field(default_factory=LimitSettings)
     http: HttpSettings = Field(default_factory=HttpSettings)
     mcp: McpSettings = Field(default_factory=McpSettings)
     recall: RecallSettings = Field(default_factory=RecallSettings)

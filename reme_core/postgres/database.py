@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Self
 
@@ -16,14 +16,27 @@ import anyio
 import anyio.to_thread
 import psycopg
 from psycopg import AsyncConnection
+from psycopg import errors as pg
 from psycopg.pq import PipelineStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from reme_core.errors import DatabaseError, InputError
+from reme_core.errors import ConflictError, DatabaseError, InputError
 from reme_core.postgres.connect import RESTART_SECONDS
 from reme_core.postgres.embedded.server import EmbeddedServer
 from reme_core.postgres.errors import mask_password, normalise_url, translating_errors
-from reme_core.postgres.session import Connection, Params, Row, Session, begin, check_if_idle, configure, prepare, run
+from reme_core.postgres.session import (
+    Connection,
+    Params,
+    Row,
+    Session,
+    begin,
+    check_if_idle,
+    configure,
+    milliseconds,
+    prepare,
+    run,
+)
+from reme_core.postgres.shares import Shares
 from reme_core.settings import Settings
 
 ALL_WORKSPACES = "*"
@@ -63,6 +76,7 @@ class Database:
         """The connection string with its password: for programs; people get `repr`."""
         self._server = server
         self._session: Session
+        self._shares = Shares(settings.pool_size)
         self._pool: AsyncConnectionPool[Connection] | None = None
 
     @classmethod
@@ -123,16 +137,18 @@ class Database:
             InputError: `workspace_id` is no valid name of a workspace.
             DatabaseUnavailableError: There is no connection, and none could be made.
         """
-        settings = {"reme.workspace": check_workspace(workspace_id), **(settings or {})}
+        limit = milliseconds(self.settings.limits.read_seconds)
+        settings = {"reme.workspace": check_workspace(workspace_id), "statement_timeout": limit, **(settings or {})}
+        share = self._shares.of_read(workspace_id)
         with translating_errors(self.url):
-            async with self._connection() as connection:
+            async with self._connection(share) as connection:
                 try:
                     return await run(connection, settings, sql, params)
                 except psycopg.OperationalError:
                     if not connection.closed:
                         raise
             await self._replace_dead_connections()
-            async with self._connection() as connection:
+            async with self._connection(share) as connection:
                 return await run(connection, settings, sql, params)
 
     async def execute(
@@ -152,9 +168,9 @@ class Database:
             DatabaseUnavailableError: There is no connection. If it broke off after the statement was sent, nobody knows
                 whether the statement was carried out.
         """
-        settings = {"reme.workspace": check_workspace(workspace_id), "reme.actor": actor, "reme.reason": reason}
+        settings = self._of_write(workspace_id, actor, reason)
         with translating_errors(self.url):
-            async with self._connection() as connection:
+            async with self._connection(self._shares.of_write(workspace_id)) as connection:
                 return await run(connection, settings, sql, params)
 
     @asynccontextmanager
@@ -173,8 +189,8 @@ class Database:
             DatabaseUnavailableError: There is no connection, or it broke off. Then nothing was written, unless it broke
                 off in the commit itself.
         """
-        settings = {"reme.workspace": check_workspace(workspace_id), "reme.actor": actor, "reme.reason": reason}
-        async with self._transaction(settings) as connection:
+        settings = self._of_write(workspace_id, actor, reason)
+        async with self._transaction(settings, self._shares.of_write(workspace_id)) as connection:
             yield connection
 
     @asynccontextmanager
@@ -185,15 +201,21 @@ class Database:
 
         Of the transactions with the write lock of one workspace, one runs at a time. So each sees what the ones before
         it wrote, and no two of them wait for each other's rows.
+
+        Raises:
+            ConflictError: Others held the lock for all of `limits.lock_seconds`.
         """
-        settings = {"reme.workspace": check_workspace(workspace_id), "reme.actor": actor, "reme.reason": reason}
-        async with self._transaction(settings, write_lock=True) as connection:
+        settings, share = self._of_write(workspace_id, actor, reason), self._shares.of_write(workspace_id)
+        async with (
+            self._turn_to_lock(workspace_id),
+            self._transaction(settings, share, write_lock=True) as connection,
+        ):
             yield connection
 
     @asynccontextmanager
     async def maintenance(self) -> AsyncIterator[AsyncConnection[Row]]:
         """A transaction that sees and writes all workspaces: for upkeep, and for what belongs to none."""
-        async with self._transaction({"reme.workspace": ALL_WORKSPACES}) as connection:
+        async with self._transaction({"reme.workspace": ALL_WORKSPACES}, ()) as connection:
             yield connection
 
     async def execute_anywhere(self, sql: str, params: Params = None) -> list[Row]:
@@ -230,7 +252,7 @@ class Database:
             connection = await AsyncConnection.connect(self.url, **self._session.arguments)
             try:
                 # An index that is built concurrently waits for all transactions before it, however long they take.
-                await configure(connection, self._session.search_path, role=None, limits=False)
+                await configure(connection, self._session.search_path, role=None)
                 yield connection
             finally:
                 with anyio.CancelScope(shield=True):
@@ -265,58 +287,98 @@ class Database:
             await anyio.to_thread.run_sync(self._server.ensure_running)
 
     async def _configure(self, connection: Connection) -> None:
-        await configure(connection, self._session.search_path, self._session.role)
+        await configure(connection, self._session.search_path, self._session.role, self.settings.limits)
+
+    def _of_write(self, workspace_id: str, actor: str, reason: str) -> dict[str, str]:
+        return {
+            "reme.workspace": check_workspace(workspace_id),
+            "reme.actor": actor,
+            "reme.reason": reason,
+            "lock_timeout": milliseconds(self.settings.limits.lock_seconds),
+            "statement_timeout": milliseconds(self.settings.limits.write_seconds),
+        }
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Connection]:
+    async def _connection(self, share: Collection[asyncio.Semaphore] = ()) -> AsyncIterator[Connection]:
         pool = self.pool
-        try:
-            connection = await pool.getconn()
-        except PoolTimeout:
-            await self._ping()  # raises the reason why there is no connection; if it can connect, all were busy
-            raise
-        try:
-            yield connection
-        finally:
-            connection.last_used = time.monotonic()
-            with anyio.CancelScope(shield=True):
-                # Whoever was cancelled within a pipeline may leave the connection in it; nobody else is to get it then.
-                if connection.info.pipeline_status != PipelineStatus.OFF:
-                    await connection.close()
-                await pool.putconn(connection)
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(_POOL_SECONDS):
+                    for place in share:
+                        await stack.enter_async_context(place)
+                connection = await pool.getconn()
+            except (PoolTimeout, TimeoutError) as error:
+                await self._ping()  # raises the reason why there is no connection; if it can connect, all were busy
+                raise PoolTimeout(f"none became free within {_POOL_SECONDS:g} s") from error
+            try:
+                yield connection
+            finally:
+                connection.last_used = time.monotonic()
+                with anyio.CancelScope(shield=True):
+                    # Whoever was cancelled within a pipeline may leave the connection in it; nobody else is to get it.
+                    if connection.info.pipeline_status != PipelineStatus.OFF:
+                        await connection.close()
+                    await pool.putconn(connection)
+
+    @asynccontextmanager
+    async def _turn_to_lock(self, workspace_id: str) -> AsyncIterator[None]:
+        """Wait for the writers of this process that came before."""
+        patience = self.settings.limits.lock_seconds
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(patience):
+                    await stack.enter_async_context(self._shares.of_lock(workspace_id))
+            except TimeoutError:
+                with translating_errors(self.url):
+                    await self._ping()
+                raise ConflictError(
+                    f"others wrote to workspace '{workspace_id}' for all of {patience:g} s; try again"
+                ) from None
+            yield
 
     @asynccontextmanager
     async def _transaction(
-        self, settings: Mapping[str, str], *, write_lock: bool = False
+        self, settings: Mapping[str, str], share: Collection[asyncio.Semaphore], *, write_lock: bool = False
     ) -> AsyncIterator[AsyncConnection[Row]]:
+        deadline = time.monotonic() + self.settings.limits.lock_seconds
         with translating_errors(self.url):
-            async with self._begin(settings, write_lock) as connection:
-                try:
-                    yield connection
-                except BaseException:
-                    with (
-                        anyio.CancelScope(shield=True),
-                        suppress(psycopg.OperationalError),
-                    ):  # dead: the server rolls back
-                        await connection.rollback()
-                    raise
-                await connection.commit()
+            while True:
+                async with AsyncExitStack() as stack:
+                    try:
+                        connection = await self._begin(stack, settings, share, write_lock)
+                    except pg.LockNotAvailable:  # the connection is given back meanwhile: others may need none
+                        if time.monotonic() > deadline:
+                            raise
+                        continue
+                    try:
+                        yield connection
+                    except BaseException:
+                        with anyio.CancelScope(shield=True):
+                            await _roll_back(connection)
+                        raise
+                    await connection.commit()
+                    return
 
-    @asynccontextmanager
-    async def _begin(self, settings: Mapping[str, str], write_lock: bool) -> AsyncIterator[Connection]:
+    async def _begin(
+        self,
+        stack: AsyncExitStack,
+        settings: Mapping[str, str],
+        share: Collection[asyncio.Semaphore],
+        write_lock: bool,
+    ) -> Connection:
         """Begin a transaction; where the connection is dead, on a new one, since nothing was sent yet."""
-        async with AsyncExitStack() as stack:
-            connection = await stack.enter_async_context(self._connection())
-            try:
-                await begin(connection, settings, write_lock=write_lock)
-            except psycopg.OperationalError:
-                if not connection.closed:
-                    raise
-                await stack.aclose()
-                await self._replace_dead_connections()
-                connection = await stack.enter_async_context(self._connection())
-                await begin(connection, settings, write_lock=write_lock)
-            yield connection
+        connection = await stack.enter_async_context(self._connection(share))
+        try:
+            await begin(connection, settings, write_lock=write_lock)
+        except psycopg.OperationalError:
+            if not connection.closed:
+                await _roll_back(connection)
+                raise
+            await stack.aclose()
+            await self._replace_dead_connections()
+            connection = await stack.enter_async_context(self._connection(share))
+            await begin(connection, settings, write_lock=write_lock)
+        return connection
 
     async def _ping(self) -> None:
         await self._ensure_server()
@@ -327,3 +389,8 @@ class Database:
         """Have the pool check all connections: where one is dead, a restart of the server may have ended them all."""
         if self._pool is not None:
             await self._pool.check()
+
+
+async def _roll_back(connection: Connection) -> None:
+    with suppress(psycopg.OperationalError):  # dead: the server rolls back
+        await connection.rollback()

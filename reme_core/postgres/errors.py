@@ -48,7 +48,9 @@ _BY_CLASS: dict[tuple[type[psycopg.Error], ...], _Reply] = {
         DatabaseUnavailableError, "{where} takes no writes", "connect to the primary server"
     ),
     (pg.QueryCanceled,): _Reply(
-        DatabaseError, "{where} cancelled a statement", "raise statement_timeout if it needs longer"
+        DatabaseError,
+        "{where} cancelled a statement",
+        "if it needs longer, raise limits.read_seconds or limits.write_seconds",
     ),
     (pg.DiskFull,): _Reply(DatabaseError, "the disk of {where} is full", "make room and try again"),
     (pg.OutOfMemory,): _Reply(

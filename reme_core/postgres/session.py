@@ -17,6 +17,7 @@ from reme_core.errors import SchemaError
 from reme_core.postgres import migrate
 from reme_core.postgres.connect import connect
 from reme_core.postgres.errors import mask_password
+from reme_core.settings import LimitSettings
 
 Row = tuple[Any, ...]
 Params = Sequence[Any] | Mapping[str, Any] | None
@@ -86,17 +87,14 @@ select (select rolname from pg_roles where rolname = %(role)s and pg_has_role(se
 """
 
 
-_LIMITS = {
-    # A last resort against a process that is frozen in the middle of a transaction: its locks are released after this
-    # time. Our own transactions idle only while their next batch is put together, for a second at most.
-    "idle_in_transaction_session_timeout": "10s",
-    # Nobody waits longer for a lock; whoever has one keeps it for tenths of a second.
-    "lock_timeout": "20s",
-}
+# A last resort against a process that is frozen in the middle of a transaction: its locks are released after this time.
+# Our own transactions idle only while their next batch is put together, for a second at most.
+_IDLE_SECONDS = 10.0
+_TRY_LOCK_SECONDS = 0.5  # for which a connection waits for a write lock, before another workspace may have it
 
 
 async def configure(
-    connection: AsyncConnection[Row], search_path: str, role: str | None, *, limits: bool = True
+    connection: AsyncConnection[Row], search_path: str, role: str | None, limits: LimitSettings | None = None
 ) -> None:
     """Give a new connection its settings.
 
@@ -104,14 +102,18 @@ async def configure(
         connection: The new connection.
         search_path: The schemas in which names are looked up.
         role: The role that it acts as; None is its login role.
-        limits: Whether its transactions are ended when they idle or wait for a lock for too long.
+        limits: When its transactions are ended that take, idle or wait for a lock for too long; None is never.
     """
     await connection.set_autocommit(True)  # not in the arguments: a library that connects with them passes its own
     settings = {"search_path": search_path, "timezone": "UTC", "jit": "off"}
     if role is not None:
         settings["role"] = role
-    if limits:
-        settings |= _LIMITS
+    if limits is not None:
+        settings |= {
+            "idle_in_transaction_session_timeout": milliseconds(_IDLE_SECONDS),
+            "lock_timeout": milliseconds(limits.lock_seconds),
+            "statement_timeout": milliseconds(limits.upkeep_seconds),
+        }
     calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
     await connection.execute(f"select {calls}", _flat(settings), prepare=False)
 
@@ -123,12 +125,17 @@ async def check_if_idle(connection: Connection) -> None:
 
 
 async def begin(connection: Connection, settings: Mapping[str, str], *, write_lock: bool) -> None:
-    """Begin a transaction with these settings, in one round trip; with `write_lock`, wait for the workspace's lock."""
-    statement, values = "begin; " + _set_local(len(settings)), _flat(settings)
+    """Begin a transaction with these settings, in one round trip; with `write_lock`, with the workspace's lock.
+
+    Raises:
+        LockNotAvailable: Somebody else holds that lock, and did not release it within half a second.
+    """
+    statement, values = _set_local(len(settings)), _flat(settings)
     if write_lock:
-        statement, values = f"{statement}; {WRITE_LOCK}", [*values, settings["reme.workspace"]]
+        limit = f"set local lock_timeout = '{milliseconds(_TRY_LOCK_SECONDS)}'"
+        statement, values = f"{limit}; {WRITE_LOCK}; {statement}", [settings["reme.workspace"], *values]
     # One message with several statements can have no parameters, so the client puts the values into its text.
-    await AsyncClientCursor(connection).execute(statement, values)
+    await AsyncClientCursor(connection).execute(f"begin; {statement}", values)
 
 
 async def run(connection: Connection, settings: Mapping[str, str], sql: str, params: Params) -> list[Row]:
@@ -140,6 +147,11 @@ async def run(connection: Connection, settings: Mapping[str, str], sql: str, par
     # `cursor.description` would say the same, but builds an object for each column.
     has_rows = cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
     return await cursor.fetchall() if has_rows else []
+
+
+def milliseconds(seconds: float) -> str:
+    """A length of time as a setting of Postgres."""
+    return f"{round(seconds * 1000)}ms"
 
 
 def _flat(settings: Mapping[str, str]) -> list[str]:

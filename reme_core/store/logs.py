@@ -16,7 +16,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from reme_core.errors import DatabaseError
+from reme_core.errors import ConflictError, DatabaseError
 from reme_core.models import ModelCall
 from reme_core.postgres.database import Database
 from reme_core.store.sql import load
@@ -91,28 +91,32 @@ class LogWriter:
             self._writer = asyncio.get_running_loop().create_task(self._write_soon())
 
     async def _write_soon(self) -> None:
-        await asyncio.sleep(_PAUSE_SECONDS)
-        try:
-            await self.flush()
-        except DatabaseError as error:
-            log.warning("log entries wait for the database: %s", error)
+        while self._waiting:
+            await asyncio.sleep(_PAUSE_SECONDS)
+            try:
+                await self.flush()
+            except (DatabaseError, ConflictError) as error:
+                log.warning("log entries wait for the database: %s", error)
+                return
 
     async def flush(self) -> None:
-        """Write what waits. When the database is away it goes on waiting.
+        """Write what waits, but for workspaces that somebody has locked. When the database is away it goes on waiting.
 
         Raises:
             DatabaseError: The database did not take it.
         """
         async with self._lock:
-            while self._waiting:
+            locked: set[str] = set()
+            while free := [entry for entry in self._waiting if entry[0] not in locked]:
                 # A statement takes a batch of all workspaces together: one transaction each would be the whole cost.
-                statement = self._waiting[0][1]
-                batch = [entry for entry in self._waiting if entry[1] == statement][:_BATCH]
+                statement = free[0][1]
+                batch = [entry for entry in free if entry[1] == statement][:_BATCH]
                 workspaces = sorted({workspace for workspace, _, _ in batch})
-                rows = [row() for _, _, row in batch]
                 async with self._database.maintenance() as conn:
-                    await conn.execute(_SQL["lock_log"], {"workspaces": workspaces})
-                    await conn.execute(_SQL[statement], {"rows": Jsonb(rows)})
+                    cursor = await conn.execute(_SQL["lock_log"], {"workspaces": workspaces})
+                    locked.update(workspace for (workspace,) in await cursor.fetchall())
+                    batch = [entry for entry in batch if entry[0] not in locked]
+                    await conn.execute(_SQL[statement], {"rows": Jsonb([row() for _, _, row in batch])})
                 written = set(map(id, batch))
                 self._waiting = [entry for entry in self._waiting if id(entry) not in written]
 

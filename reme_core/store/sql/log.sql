@@ -1,7 +1,11 @@
 -- name: lock_log
--- Erasure holds this alone: an entry is written before it looks for what to erase, or after all of that is gone.
-select pg_advisory_xact_lock_shared(hashtextextended('reme.log ' || workspace, 0))
+-- Lock the logs of workspaces, and name those that have to wait, since somebody holds their log or their row. Erasure
+-- holds the log alone: an entry is written before it looks for what to erase, or after all of that is gone.
+select workspace
 from unnest(%(workspaces)s::text[]) as workspace
+where not pg_try_advisory_xact_lock_shared(hashtextextended('reme.log ' || workspace, 0))
+   or exists (select from reme.workspace w where w.workspace_id = workspace)
+      and not exists (select from reme.workspace w where w.workspace_id = workspace for key share skip locked)
 
 -- name: insert_retrievals
 -- A workspace that was never written to, or was cleared meanwhile, keeps no log; nor is one kept of what was asked or

@@ -1,0 +1,113 @@
+"""A workspace whose locks somebody holds: what writes to it waits, and nobody else does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from reme_core.engine import Engine
+from reme_core.errors import ConflictError, DatabaseError
+from reme_core.postgres.database import Database
+from reme_core.postgres.session import WRITE_LOCK
+from reme_core.settings import LimitSettings, Settings
+from reme_core.tools.types import ToolCallResult
+
+OTHERS_SECONDS = 1.0  # within which others are served
+ROW_LOCK = "select from reme.workspace where workspace_id = %s for update"
+
+
+@contextlib.contextmanager
+def holding(url: str, lock: str, *workspaces: str) -> Iterator[None]:
+    """A transaction, as somebody may leave one open in psql, that holds a lock of each workspace."""
+    with psycopg.connect(url) as connection:
+        for workspace in workspaces:
+            connection.execute(lock, [workspace])
+        yield
+
+
+async def write_in_every_way(engine: Engine, workspace: str, number: int) -> None:
+    """Write once in each of the ways that take a lock of the workspace."""
+    call = ToolCallResult(tool_name="search", input={"n": number}, output="found", success=True)
+    await asyncio.gather(
+        engine.memories.add(workspace, f"She counts to {number}."),
+        engine.record(workspace, {"role": "user", "content": f"I count to {number}."}, session_id="s"),
+        engine.tools.record(workspace, [call]),
+        engine.recall(workspace, "What does she drink?"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("lock", "count"), [(WRITE_LOCK, 1), (WRITE_LOCK, 12), (ROW_LOCK, 1)], ids=["one", "twelve", "row"]
+)
+async def test_others_are_served_while_somebody_holds_locks(settings: Settings, lock: str, count: int) -> None:
+    busy = [f"busy{number}" for number in range(count)]
+    async with Engine(settings) as engine:
+        for workspace in ("calm", *busy):
+            await engine.memories.add(workspace, "She drinks tea.")
+        with holding(engine.database.url, lock, *busy):
+            writers = [
+                asyncio.create_task(write_in_every_way(engine, workspace, number))
+                for number in range(20)
+                for workspace in busy
+            ]
+            await asyncio.sleep(0.5)
+            for _ in range(3):
+                begun = time.monotonic()
+                await engine.memories.add("calm", "She drinks coffee.")
+                assert time.monotonic() - begun < OTHERS_SECONDS
+                for workspace in ("calm", busy[0]):
+                    begun = time.monotonic()
+                    assert (await engine.recall(workspace, "What does she drink?")).hits
+                    assert time.monotonic() - begun < OTHERS_SECONDS
+        await asyncio.gather(*writers)  # what waited is done when the locks are free
+        for workspace in busy:
+            assert await engine.database.fetch(workspace, "select count(*) from reme.tool_call_result") == [(20,)]
+            assert await engine.database.fetch(workspace, "select count(*) from reme.message") == [(20,)]
+            assert len(await engine.memories.list(workspace, limit=100)) == 21
+
+
+async def test_recalls_are_logged_while_somebody_holds_another_workspace(settings: Settings) -> None:
+    asked = "select count(*) from reme.retrieval"
+    async with Engine(settings) as engine:
+        for workspace in ("calm", "busy"):
+            await engine.memories.add(workspace, "She drinks tea.")
+        with holding(engine.database.url, ROW_LOCK, "busy"):
+            for workspace in ("calm", "busy"):
+                await engine.recall(workspace, "What does she drink?")
+            await engine.log_writer.flush()
+            assert await engine.database.fetch("calm", asked) == [(1,)]
+            assert await engine.database.fetch("busy", asked) == [(0,)]
+        await engine.log_writer.flush()
+        assert await engine.database.fetch("busy", asked) == [(1,)]
+
+
+async def test_a_writer_waits_no_longer_than_is_set(settings: Settings) -> None:
+    limits = LimitSettings(lock_seconds=0.6)
+    async with Engine(settings.model_copy(update={"limits": limits})) as engine:
+        await engine.memories.add("busy", "She drinks tea.")
+        with holding(engine.database.url, WRITE_LOCK, "busy"):
+            begun = time.monotonic()
+            writes = [engine.memories.add("busy", f"She counts to {number}.") for number in range(10)]
+            refused = await asyncio.gather(*writes, return_exceptions=True)
+            assert time.monotonic() - begun < 5
+        assert {type(error) for error in refused} == {ConflictError}
+        assert len(await engine.memories.list("busy")) == 1
+
+
+async def test_a_statement_takes_no_longer_than_is_set(settings: Settings) -> None:
+    limits = LimitSettings(read_seconds=0.1, write_seconds=0.3, upkeep_seconds=0.5)
+    async with await Database.open(settings.model_copy(update={"limits": limits})) as database:
+        asked = "select current_setting('statement_timeout')"
+        assert await database.fetch("w", asked) == [("100ms",)]
+        assert await database.execute("w", asked) == [("300ms",)]
+        assert await database.execute_anywhere(asked) == [("500ms",)]
+        with pytest.raises(DatabaseError, match=r"limits\.read_seconds"):
+            await database.fetch("w", "select pg_sleep(1)")
+        async with database.write_transaction("w") as connection:
+            assert await (await connection.execute(asked)).fetchone() == ("300ms",)
+            assert await (await connection.execute("show lock_timeout")).fetchone() == ("20s",)
