@@ -148,8 +148,7 @@ class LlamaIndexDriver(Driver):
     def __init__(self, **options: Any) -> None:
         self.options = options
         away = {Capability.BESIDE} if options.get("insert_method") == InsertMethod.SYSTEM else set()
-        # Its agents stream what they give their model (`AgentInput`).
-        self.capabilities = frozenset(Capability) - {Capability.QUIET} - away  # type: ignore[misc]
+        self.capabilities = frozenset(Capability) - away  # type: ignore[misc]
 
     async def start(self, model: ScriptedModel, options: dict[str, Any]) -> LlamaIndexConversation:
         return LlamaIndexConversation(model, ReMeMemory(**options, **self.options))

@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 import pytest
-from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
+from llama_index.core.agent.workflow import AgentInput, AgentWorkflow, CodeActAgent, FunctionAgent, ReActAgent
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms import ChatMessage
 from llama_index.core.memory import InsertMethod, Memory
@@ -27,6 +27,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from reme_core import AsyncReMe, Settings
 from reme_core.errors import DatabaseUnavailableError, InputError
 from reme_core.testing import Gate, ScriptedModel, clock
+from reme_core.turn import Position
 from tests.integrations.inside import fetch
 from tests.integrations.llamaindex_driver import LlamaIndexConversation, ScriptedLLM
 
@@ -42,6 +43,13 @@ ASKED = "Where does my dog Rex live?"
 async def told(settings: Settings, workspace: str = "alice") -> None:
     async with ReMeMemory(settings, workspace, write="awaited") as memory:
         await LlamaIndexConversation(ScriptedModel(), memory).say(TOLD)
+
+
+async def prompt_of(memory: ReMeMemory, asked: str | None = None) -> list[str]:
+    """What a model is shown of a memory."""
+    model = ScriptedModel()
+    await ScriptedLLM(model).achat(await memory.aget(input=asked))
+    return [message.text for message in model.prompts[-1]]
 
 
 async def test_known_in_another_process_and_to_nobody_else(settings: Settings, database_url: str) -> None:
@@ -79,7 +87,7 @@ async def test_connects_again_wherever_it_is_made_again(settings: Settings) -> N
         assert (again.session_id, again.turn.top_k, again.insert_method) == ("s", 3, InsertMethod.SYSTEM)
         async with again:
             await again.aput(ChatMessage(role="user", content=ASKED))
-            assert "Lisbon" in str((await again.aget())[0].content)
+            assert "Lisbon" in (await prompt_of(again))[0]
     assert [m.content for m in await memory.aget_all()] == ["Hello!"]
     await memory.aclose()
 
@@ -209,6 +217,38 @@ def test_no_option_is_swallowed(kind: Any, database_url: str) -> None:
             kind(database_url, "alice", session_id="")
 
 
+@pytest.mark.parametrize("position", ["user", "system"])
+@pytest.mark.parametrize("kind", ["function", "react", "code", "workflow", "engine"])
+async def test_the_model_alone_sees_the_note(settings: Settings, kind: str, position: Position) -> None:
+    await told(settings)
+    model = ScriptedModel()
+    if kind == "function":
+        model.call("clock", city="Lisbon")
+    model.say("Thought: I can answer.\nAnswer: In Lisbon.")
+    llm, tools = ScriptedLLM(model), [FunctionTool.from_defaults(clock)]
+    seen: list[Any] = []
+    async with ReMeMemory(settings, "alice", position=position) as memory:
+        if kind == "engine":
+            await SimpleChatEngine.from_defaults(llm=llm, memory=memory).achat(ASKED)
+        else:
+            agent: Any = {
+                "function": lambda: FunctionAgent(llm=llm, tools=tools),
+                "react": lambda: ReActAgent(llm=llm, tools=tools),
+                "code": lambda: CodeActAgent(llm=llm, code_execute_fn=lambda code: code),
+                "workflow": lambda: AgentWorkflow(agents=[FunctionAgent(llm=llm, tools=tools)]),
+            }[kind]()
+            handler = agent.run(user_msg=ASKED, memory=memory)
+            seen += [event async for event in handler.stream_events(expose_internal=True)]
+            assert [event for event in seen if isinstance(event, AgentInput)]
+            await handler
+        seen += await memory.aget()
+    assert "<memory_note" not in repr(seen)
+    for number, prompt in enumerate(model.prompts):
+        [(place, note)] = model.notes(number)
+        assert note.role == position
+        assert place == 0 if position == "system" else note.text.endswith(f"\n{ASKED}"), prompt
+
+
 async def test_an_engine_asks_once_a_turn_awaited_or_not(settings: Settings) -> None:
     await told(settings)
     async with ReMeMemory(settings, "alice", write="awaited") as memory:
@@ -226,9 +266,9 @@ async def test_asked_before_anything_was_put_is_the_same_turn(settings: Settings
     await told(settings)
     async with ReMeMemory(settings, "alice", write="awaited") as memory:
         assert await memory.aget() == []
-        assert "Lisbon" in str((await memory.aget(input=ASKED))[0].content)
+        assert "Lisbon" in (await prompt_of(memory, ASKED))[0]
         await memory.aput(ChatMessage(role="user", content=ASKED))
-        assert "Lisbon" in str((await memory.aget())[0].content)
+        assert "Lisbon" in (await prompt_of(memory))[0]
         assert memory.turn.counts.recalls == 1
         await memory.aput(ChatMessage(role="assistant", content="In Lisbon."))
         await memory.areset()
@@ -240,8 +280,8 @@ async def test_a_hundred_turns_cost_a_recall_and_a_record_each_and_a_bounded_not
         for turn in range(100):
             await memory.aput(ChatMessage(role="user", content=f"Rex chased {turn} cats in street number {turn}."))
             for _ in range(2):
-                bare, shown = await memory.aget_all(), await memory.aget()
-                assert sum(len(m.content or "") for m in shown) - sum(len(m.content or "") for m in bare) < 200 * 6
+                bare, shown = await memory.aget_all(), await prompt_of(memory)
+                assert sum(map(len, shown)) - sum(len(m.content or "") for m in bare) < 200 * 6
             await memory.aput_messages([ChatMessage(role="assistant", content=f"Noted, number {turn}.")])
             await memory.aget()
             if turn % 10 == 9:

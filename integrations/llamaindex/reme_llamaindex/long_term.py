@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, PrivateAttr, SecretStr
 from reme_core.settings import Settings
 from reme_core.turn import Client, ReMeLike, TurnMemory, TurnOptions, refuse_unknown, without_password
 from reme_llamaindex.convert import as_chat
-from reme_llamaindex.tool_events import listen_to_tools
+from reme_llamaindex.run_events import listen_to_runs
 from reme_llamaindex.tools import memory_tools
 
 _NAMES: Final = frozenset(TurnOptions.__annotations__)
@@ -74,7 +74,7 @@ class LongTermMemory(BaseModel):
             **options,
         )
         self._turn = turn
-        listen_to_tools()
+        listen_to_runs()
 
     @property
     def turn(self) -> TurnMemory:

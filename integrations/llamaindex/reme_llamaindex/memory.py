@@ -11,19 +11,20 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Self, Unpack
 
-from llama_index.core.llms import LLM, ChatMessage, TextBlock
+from llama_index.core.llms import LLM, ChatMessage
 from llama_index.core.memory import BaseMemoryBlock, InsertMethod, Memory
 from llama_index.core.prompts import RichPromptTemplate
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 from pydantic import BaseModel, Field, PrivateAttr
 
 from reme_core.errors import ReMeError
-from reme_core.turn import Client, Note, ReMeLike, TurnOptions, check_session, with_recorded_ids
+from reme_core.turn import Client, Note, Position, ReMeLike, TurnOptions, check_session, with_recorded_ids
 from reme_core.types import Message, new_id
 from reme_llamaindex.convert import from_llamaindex
 from reme_llamaindex.long_term import LongTermMemory
+from reme_llamaindex.noted_message import NotedMessage
+from reme_llamaindex.run_events import running_agent
 from reme_llamaindex.short_term import ConversationStore, StoredMessage
-from reme_llamaindex.tool_events import running_agent
 from reme_llamaindex.usage import report_usage
 
 log = logging.getLogger(__name__)
@@ -158,7 +159,11 @@ class ReMeMemory(LongTermMemory, Memory):
         return self.session_id, self._turn_id
 
     async def aget(self, input: str | ChatMessage | None = None, **block_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
-        """What the model is to see: the conversation, with a note of what is known about the last user message."""
+        """The conversation, which brings a note of what is known about the last user message to the model.
+
+        LlamaIndex's models are shown the note when they are called with these messages; nobody else is. For another
+        model, put it in with `show_notes`.
+        """
         seen = await super().aget(input=input, **block_kwargs)
         note = await self._note(seen, input)
         return self._with_note(seen, note.text) if note else seen
@@ -228,14 +233,11 @@ class ReMeMemory(LongTermMemory, Memory):
         return await self.turn.begin(present, self._turn_id)
 
     def _with_note(self, seen: Sequence[ChatMessage], note: str) -> list[ChatMessage]:
-        system = self.insert_method == InsertMethod.SYSTEM or self.turn.position == "system"
-        places = [place for place, message in enumerate(seen) if message.role == ("system" if system else "user")]
-        if not places:
-            return [ChatMessage(role="system" if system else "user", content=note), *seen]
-        place = places[0] if system else places[-1]
-        message = seen[place]
-        noted = message.model_copy(update={"blocks": [TextBlock(text=note), *message.blocks]})
-        return [*seen[:place], noted, *seen[place + 1 :]]
+        position: Position = "system" if self.insert_method == InsertMethod.SYSTEM else self.turn.position
+        place = max((place for place, message in enumerate(seen) if message.role == "user"), default=None)
+        if place is None:
+            return [NotedMessage.of(ChatMessage(role=position, blocks=[]), note, position), *seen]
+        return [*seen[:place], NotedMessage.of(seen[place], note, position), *seen[place + 1 :]]
 
     async def _take_in(self, messages: Sequence[ChatMessage]) -> None:
         ours = from_llamaindex(messages, self.session_id, running_agent())

@@ -1,7 +1,7 @@
-"""Calls of tools: taken from LlamaIndex's instrumentation, and recorded in the memory of the run.
+"""What LlamaIndex's instrumentation tells of runs: calls of tools, which are recorded, and of models, which get the note.
 
-Agents do not put all of their tool calls into their memory, and never how long a call took or whether it failed. The
-instrumentation sees all of that, for every kind of agent.
+Agents do not put all of their tool calls into their memory, and never how long a call took or whether it failed; and what
+they give their model they also stream to front ends. The instrumentation sees each call itself, for every kind of agent.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from typing import Any, Protocol, runtime_checkable
 from llama_index.core.agent.workflow import BaseWorkflowAgent, ToolCallResult
 from llama_index.core.instrumentation.span import BaseSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
+from llama_index.core.llms import LLM
 from llama_index.core.memory import Memory
 from llama_index.core.workflow import Context
 from llama_index_instrumentation import get_dispatcher
 from pydantic import PrivateAttr
 
 from reme_core.turn import TurnMemory, tool_call_result
+from reme_llamaindex.noted_message import show_notes
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +45,8 @@ class ToolListener(Protocol):
         """The conversation and the turn."""
 
 
-class ToolSpans(BaseSpanHandler[BaseSpan]):
-    """Observes the step in which an agent calls a tool; it stores no spans."""
+class RunSpans(BaseSpanHandler[BaseSpan]):
+    """Observes the steps in which agents call tools and models; it stores no spans."""
 
     _begun: dict[str, float] = PrivateAttr(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = PrivateAttr(default_factory=set)
@@ -52,7 +54,9 @@ class ToolSpans(BaseSpanHandler[BaseSpan]):
     def span_enter(
         self, id_: str, bound_args: inspect.BoundArguments, instance: Any = None, *args: Any, **kwargs: Any
     ) -> None:
-        """Remember when a call began, and which agent takes a step."""
+        """Show a model the note; remember when a tool's call began, and which agent takes a step."""
+        if isinstance(instance, LLM) and isinstance(prompt := bound_args.arguments.get("messages"), list):
+            show_notes(prompt)
         if ".call_tool-" in id_:
             self._begun[id_] = time.perf_counter()
         agent = getattr(bound_args.arguments.get("ev"), "current_agent_name", None)
@@ -91,9 +95,9 @@ def running_agent() -> str:
 
 
 @cache
-def listen_to_tools() -> None:
-    """Begin to observe the tools of all agents in this process; a run says which memory its calls belong to."""
-    get_dispatcher().add_span_handler(ToolSpans())
+def listen_to_runs() -> None:
+    """Begin to observe all agents in this process; a run says which memory its calls belong to."""
+    get_dispatcher().add_span_handler(RunSpans())
 
 
 async def _report(context: Context, result: ToolCallResult, seconds: float) -> None:

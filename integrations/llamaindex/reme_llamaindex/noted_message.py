@@ -1,0 +1,50 @@
+"""A note that a model is shown, and nobody else.
+
+What a memory gives to an agent goes to front ends as well: agents stream it (`AgentInput`) before they call their model.
+So the note stands beside the messages, and is put in where the model is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from llama_index.core.base.llms.types import ContentBlock
+from llama_index.core.llms import ChatMessage, MessageRole, TextBlock
+from pydantic import PrivateAttr
+
+from reme_core.turn import Position
+
+
+class NotedMessage(ChatMessage):
+    """A message that brings a note to the model; for everybody else it is the message alone."""
+
+    _note: str = PrivateAttr(default="")
+    _position: Position = PrivateAttr(default="user")
+
+    @classmethod
+    def of(cls, message: ChatMessage, note: str, position: Position) -> Self:
+        """A message with a note, and where in the prompt that is to stand: in this message, or in the system's."""
+        noted = cls.model_construct(**dict(message))
+        noted._note, noted._position = note, position
+        return noted
+
+
+def show_notes(prompt: list[ChatMessage]) -> None:
+    """Put the notes that messages of a prompt bring into it, in place; nothing else is changed."""
+    for noted in [message for message in prompt if isinstance(message, NotedMessage)]:
+        place = next(place for place, message in enumerate(prompt) if message is noted)
+        part = TextBlock(text=noted._note)
+        if noted._position == "user":
+            prompt[place] = _with_blocks(noted, [part, *noted.blocks])
+            continue
+        prompt[place : place + 1] = [_with_blocks(noted, noted.blocks)] if noted.blocks else []
+        head = next((message for message in prompt if message.role == MessageRole.SYSTEM), None)
+        if head is None:
+            prompt.insert(0, ChatMessage(role=MessageRole.SYSTEM, blocks=[part]))
+        else:
+            prompt[prompt.index(head)] = _with_blocks(head, [*head.blocks, part])
+
+
+def _with_blocks(message: ChatMessage, blocks: Sequence[ContentBlock]) -> ChatMessage:
+    return ChatMessage.model_construct(**dict(message) | {"blocks": list(blocks)})
