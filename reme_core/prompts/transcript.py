@@ -24,8 +24,8 @@ def speech_in(messages: Sequence[Message]) -> list[Message]:
     """The messages that memories may be made from.
 
     System prompts are instructions, and recalled notes are known already: extracting them again is how a memory fills
-    with copies of itself. A note is known by its mark, `metadata["reme_note"]`; one that stands whole within a message is
-    left out, while words that merely look like one are somebody's. What a model thought before it answered was never
+    with copies of itself. A note is known by its mark, `metadata["reme_note"]`; one that stands whole within a message
+    is left out, while words that merely look like one are somebody's. What a model thought before it answered was never
     said.
     """
     kept = []

@@ -1,7 +1,7 @@
 """ReMe core as the long-term memory of LlamaIndex agents.
 
 `ReMeMemory` recalls before each turn and records after it; `ReMeMemoryBlock` gives a stock `Memory` what is known, and
-`ConversationStore` a place for its messages that needs no closing. `show_notes` is for models that are not LlamaIndex's.
+`ConversationStore` a place for its messages that needs no closing. `show_notes` is for models of other kinds.
 """
 
 from reme_llamaindex.block import ReMeMemoryBlock

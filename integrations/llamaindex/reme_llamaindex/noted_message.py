@@ -1,7 +1,7 @@
 """A note that a model is shown, and nobody else.
 
-What a memory gives to an agent goes to front ends as well: agents stream it (`AgentInput`) before they call their model.
-So the note stands beside the messages, and is put in where the model is called.
+What a memory gives to an agent goes to front ends as well: agents stream it (`AgentInput`) before they call a model. So
+the note stands beside the messages, and is put in where the model is called.
 """
 
 from __future__ import annotations

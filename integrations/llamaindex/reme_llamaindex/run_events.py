@@ -1,7 +1,7 @@
-"""What LlamaIndex's instrumentation tells of runs: calls of tools, which are recorded, and of models, which get the note.
+"""What LlamaIndex's instrumentation tells of runs: calls of tools, which are recorded, and of models, which get notes.
 
-Agents do not put all of their tool calls into their memory, and never how long a call took or whether it failed; and what
-they give their model they also stream to front ends. The instrumentation sees each call itself, for every kind of agent.
+Agents do not put all of their tool calls into their memory, and never how long a call took or whether it failed; and
+what they give their model they also stream to front ends. The instrumentation sees each call, for every kind of agent.
 """
 
 from __future__ import annotations

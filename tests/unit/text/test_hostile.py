@@ -26,7 +26,9 @@ LENGTH: Final = 100_000
 NOW: Final = datetime(2025, 1, 1, tzinfo=UTC)
 PATTERNS: Final = (
     "< ", "a", " ", "\n", "\t ", "1", "(", "-", "'", "我", "把", "。 ", "```\n", '{"a":', "[", "\",'", "1-", "1/2/",
-    "a.", "a@", "<think>", "</think>", "<memory_note ", "</memory_note ", note("x", "en"), note("x", "en")[:-1], "forget what ", "what I told you ",
+    "a.", "a@", "<think>", "</think>", "<memory_note ", "</memory_note ",
+    note("x", "en"), note("x", "en")[:-1],
+    "forget what ", "what I told you ",
     "on monday at 5 ",    "from May to ", "3 days ago ", "上个月", "\nError: ", "Traceback (most recent call last)\n",
 )  # fmt: skip
 TEXTS: Final = [(pattern * LENGTH)[:LENGTH] for pattern in PATTERNS] + ["<" + " " * LENGTH, " " * LENGTH + "x"]
