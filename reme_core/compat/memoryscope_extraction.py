@@ -1,6 +1,6 @@
-"""MemoryScope's way from messages to memories, by a chat model, an op a step; without a model they do nothing.
+"""MemoryScope's way from messages to memories, by a chat model, an op a step.
 
-    take_in >> info_filter >> get_observation >> contra_repeat          (and `long_contra_repeat` in `reflect`)
+    info_filter >> (get_observation | get_observation_with_time) >> contra_repeat    (and `long_contra_repeat`)
 
 `read_conversation` does all of it in one reading; these are for flows that are written in MemoryScope's ops.
 """
@@ -14,21 +14,23 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from reme_core.compat.memoryscope_forgetting import MOST, is_about, tell, time_said
+from reme_core.errors import InputError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.flows.state import Internal
 from reme_core.ids import stable_id
 from reme_core.models import ChatModel
-from reme_core.personal.filter import statements
+from reme_core.personal.filter import statements, take_in
 from reme_core.personal.grounding import NO_EVIDENCE, VALUE, inventions
 from reme_core.personal.nearby import READ, STATED, embed, nearest, person_of, subject_of
+from reme_core.personal.quotes import keep_quotes
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import phrase, prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
-from reme_core.text.timex import validity, with_dates
+from reme_core.text.timex import has_time, validity, with_dates
 from reme_core.types import Kind, Memory, Message, Source
 
 _BATCH: Final = 30
@@ -47,6 +49,8 @@ class ExtractionState(PersonalState):
     """Of the messages that wait, those in which people may have said something about themselves."""
     drafts: Internal[list[Memory]] = Field(default_factory=list)
     """Observations that are not stored yet."""
+    dated_drafts: Internal[list[Memory]] = Field(default_factory=list)
+    """The same, from messages that name a time."""
 
 
 class _Score(BaseModel):
@@ -78,23 +82,37 @@ class _Judgements(BaseModel):
     relations: list[_Judgement]
 
 
-@op(reads={"waiting"}, uses={"context"}, writes={"heard"})
+@op(
+    uses={"waiting", "context", "messages", "trajectories", "session_id", "user_name"},
+    writes={"waiting", "context", "heard"},
+)
 async def info_filter(
-    state: ExtractionState, deps: Deps, *, preserved_scores: tuple[int, ...] = (2, 3), keep_characters: int = 100
+    state: ExtractionState,
+    deps: Deps,
+    *,
+    preserved_scores: tuple[int, ...] | str = (2, 3),
+    most_characters: int = 200,
 ) -> None:
     """Keep the messages in which people say something about themselves, as the model scores them.
 
     Args:
-        state: Reads `waiting` and `context`.
+        state: Reads `waiting` and `context`; where `take_in` did not run before, takes the conversation in.
         deps: Uses `chat`.
-        preserved_scores: 0 nothing about the person, 1 fiction or guess, 2 general or to be inferred, 3 explicit.
-        keep_characters: How much of the beginning and of the end of a message is shown.
+        preserved_scores: 0 nothing about the person, 1 fiction or guess, 2 general or to be inferred, 3 explicit; as
+            numbers or as ReMe 0.1 wrote them, `2,3`.
+        most_characters: Of a longer message, its beginning and its end are shown.
+
+    Raises:
+        InputError: `preserved_scores` holds something else than numbers.
     """
+    preserved = _scores_of(preserved_scores)
+    if not state.waiting:
+        await take_in(state, deps)
     told, _ = statements(state.context, state.waiting)
     state.heard = []
     for at in range(0, len(told) if deps.chat is not None else 0, _BATCH):
         batch = told[at : at + _BATCH]
-        lines = [f"[{number}] {_shorten(m.content, keep_characters)}" for number, m in enumerate(batch, 1)]
+        lines = [f"[{number}] {_shorten(m.content, most_characters // 2)}" for number, m in enumerate(batch, 1)]
         request = prompt(
             "personal/info_filter",
             language(deps.language, batch),
@@ -105,40 +123,51 @@ async def info_filter(
         answer = await deps.chat.complete_as(request, _Scores, purpose="info_filter", max_tokens=_ANSWER_TOKENS)
         scores = {scored.number: scored.score for scored in answer.scores}
         # A message that the model forgot is looked at: extraction decides.
-        state.heard += [m for number, m in enumerate(batch, 1) if scores.get(number, 2) in preserved_scores]
+        state.heard += [m for number, m in enumerate(batch, 1) if scores.get(number, 2) in preserved]
     state.report["heard"] = len(state.heard)
 
 
-@op(reads={"heard"}, uses={"user_name"}, writes={"drafts"}, aliases=("get_observation_with_time",))
+@op(reads={"heard"}, uses={"user_name"}, writes={"drafts"})
 async def get_observation(state: ExtractionState, deps: Deps) -> None:
-    """Draw observations from what was heard; times are reckoned from when each message was sent."""
-    refused: list[dict[str, str]] = state.report.setdefault("refused", [])
-    by_subject: dict[str, list[Message]] = {}
-    for message in state.heard:
-        by_subject.setdefault(subject_of(message, state.user_name), []).append(message)
-    for subject, own in by_subject.items():
-        for at in range(0, len(own) if deps.chat is not None else 0, _BATCH):
-            assert deps.chat is not None
-            state.drafts += await _observations(own[at : at + _BATCH], subject, deps, deps.chat, refused)
+    """Draw observations from the messages that name no time."""
+    state.drafts = await _draw([m for m in state.heard if not has_time(m.content)], state, deps)
 
 
-@op(reads={"waiting", "drafts"}, writes={"memories", "closing", "update_result"})
-async def contra_repeat(state: ExtractionState, deps: Deps, *, neighbours: int = 5) -> None:
+@op(reads={"heard"}, uses={"user_name"}, writes={"dated_drafts"})
+async def get_observation_with_time(state: ExtractionState, deps: Deps) -> None:
+    """Draw observations from the messages that name a time, which is reckoned from when each message was sent."""
+    state.dated_drafts = await _draw([m for m in state.heard if has_time(m.content)], state, deps)
+
+
+@op(
+    reads={"waiting"},
+    uses={"context", "user_name", "drafts", "dated_drafts"},
+    writes={"memories", "closing", "update_result"},
+)
+async def contra_repeat(
+    state: ExtractionState, deps: Deps, *, enable_contra_repeat: bool = True, neighbours: int = 5
+) -> None:
     """Store observations; the model says which stored ones they repeat or contradict.
 
+    Without a model there are no observations, and what was said is kept word for word.
+
     Args:
-        state: Reads `drafts`, and `waiting`, whose messages count as summarised.
+        state: Reads `drafts`, `dated_drafts`, and `waiting`, whose messages count as summarised.
         deps: Uses `chat` and `memories`.
+        enable_contra_repeat: Ask the model at all; off, everything is stored.
         neighbours: Stored statements that one observation is compared with.
     """
     if deps.chat is None:
+        await keep_quotes(state, deps)
         return
     version = await deps.memories.version(state.workspace_id)
-    drafts = list({draft.memory_id: draft for draft in state.drafts}.values())
+    drafts = list({draft.memory_id: draft for draft in (*state.drafts, *state.dated_drafts)}.values())
     contents = [draft.content for draft in drafts]
     vectors = await embed(state.workspace_id, contents, deps)
     hits = await nearest(state.workspace_id, contents, vectors, deps, limit=neighbours)
     pairs = {draft.memory_id: [hit.memory for hit in found] for draft, found in zip(drafts, hits, strict=True)}
+    if not enable_contra_repeat:
+        pairs = {memory_id: [] for memory_id in pairs}
     judged = await _judge(pairs, {draft.memory_id: draft for draft in drafts}, deps, deps.chat)
     change = Change(summarised=[m.message_id for m in state.waiting], expected_version=version)
     _lay_beside(drafts, pairs, judged, change)
@@ -148,19 +177,29 @@ async def contra_repeat(state: ExtractionState, deps: Deps, *, neighbours: int =
 
 
 @op(uses={"user_name"}, writes={"memories", "closing", "update_result"})
-async def long_contra_repeat(state: PersonalState, deps: Deps, *, similarity: float = 0.5, neighbours: int = 3) -> None:
+async def long_contra_repeat(
+    state: PersonalState,
+    deps: Deps,
+    *,
+    enable_long_contra_repeat: bool = True,
+    similarity: float = 0.5,
+    neighbours: int = 3,
+    most: int = MOST,
+) -> None:
     """Close what was contradicted or repeated over months, as the model says of each statement's nearest older ones.
 
     Args:
         state: Reads `user_name`.
         deps: Uses `memories` and `chat`.
         similarity: The least cosine similarity at which the model is asked about a pair (MemoryScope's 0.5).
+        enable_long_contra_repeat: Do anything at all.
         neighbours: Older statements that one statement is compared with.
+        most: How many statements are looked at, the newest.
     """
-    if deps.chat is None:
+    if deps.chat is None or not enable_long_contra_repeat:
         return
     version = await deps.memories.version(state.workspace_id)
-    stored = await deps.memories.list(state.workspace_id, Filters(kinds=STATED), limit=MOST)
+    stored = await deps.memories.list(state.workspace_id, Filters(kinds=STATED), limit=most)
     ordered = sorted((m for m in stored if is_about(m, state)), key=time_said)
     vectors = await embed(state.workspace_id, [m.content for m in ordered], deps)
     likeness = np.tril(vectors @ vectors.T, -1)
@@ -179,6 +218,18 @@ async def long_contra_repeat(state: PersonalState, deps: Deps, *, similarity: fl
     if change.close or change.annotate:
         await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="contradicted or repeated")
     tell(state, change)
+
+
+async def _draw(heard: Sequence[Message], state: ExtractionState, deps: Deps) -> list[Memory]:
+    """The observations that the model draws from messages; the report has those that were refused."""
+    if deps.chat is None:
+        return []
+    refused: list[dict[str, str]] = state.report.setdefault("refused", [])
+    by_subject: dict[str, list[Message]] = {}
+    for message in heard:
+        by_subject.setdefault(subject_of(message, state.user_name), []).append(message)
+    batches = [(own[at : at + _BATCH], who) for who, own in by_subject.items() for at in range(0, len(own), _BATCH)]
+    return [memory for batch in batches for memory in await _observations(*batch, deps, deps.chat, refused)]
 
 
 async def _observations(
@@ -283,6 +334,13 @@ def _is_compared(memory: Memory) -> bool:
 def _line_with_day(memory: Memory, title: str) -> str:
     day = f" ({memory.observed_at:%Y-%m-%d})" if memory.observed_at else ""
     return f"{title}{day}: {memory.content}"
+
+
+def _scores_of(told: tuple[int, ...] | str) -> set[int]:
+    try:
+        return {int(score) for score in (told.split(",") if isinstance(told, str) else told)}
+    except ValueError:
+        raise InputError(f"preserved_scores: {told!r} is not a list of numbers; write 2,3") from None
 
 
 def _shorten(text: str, keep: int) -> str:

@@ -72,7 +72,7 @@ def tell(state: PersonalState, change: Change) -> None:
     """Add a change that was made to what the flow tells."""
     state.memories = [*state.memories, *(m.model_copy(update={"workspace_id": state.workspace_id}) for m in change.add)]
     state.closing = [*state.closing, *change.close]
-    before = state.update_result
+    before = state.update_result or UpdateResult()
     state.update_result = UpdateResult(
         before.deleted_count + len(change.close),
         before.inserted_count + len(change.add),

@@ -71,7 +71,7 @@ async def get_reflection_subject(
 
 
 @op(reads={"subjects"}, uses={"user_name"}, writes={"memories", "closing", "update_result"})
-async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5) -> None:
+async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, most: int = MOST) -> None:
     """Form an insight for each new subject, and bring the others up to date with what has been observed since.
 
     An insight is made of the observations nearest to it, to which it links. A new wording supersedes the old one.
@@ -80,6 +80,7 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5) 
         state: Reads `subjects`.
         deps: Uses `recall`, `memories` and `chat`.
         nearest: Observations that an insight is made from (MemoryScope's 5).
+        most: How many stored insights are brought up to date, the newest.
     """
     if deps.chat is None:
         return
@@ -87,7 +88,7 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5) 
     observed = {m.memory_id: m for m in await _observations(state, deps)}
     fresh = {memory_id for memory_id, m in observed.items() if not m.metadata.get(_REFLECTED)}
     topics: list[tuple[str, Memory | None]] = [(subject, None) for subject in state.subjects]
-    topics += [(str(i.metadata.get("attribute", "")), i) for i in await _insights(state, deps)]
+    topics += [(str(i.metadata.get("attribute", "")), i) for i in (await _insights(state, deps))[:most]]
     change = Change(add=[], close=[], expected_version=version)
     add, close = [], []
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from reme_core import reme01
 from reme_core.errors import ConfigurationError, FlowError, InputError, did_you_mean
 from reme_core.flows import registry
 from reme_core.flows.grammar import Call, Serial, Tree, fault, leaves, parse, replace_leaves
 from reme_core.flows.registry import REQUIRED, Op
 from reme_core.flows.state import State
 from reme_core.settings import OpSettings
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -110,22 +114,31 @@ def check_settings(settings: Mapping[str, OpSettings]) -> None:
         ConfigurationError: There is no such op, or it has no such parameter; the nearest name is given.
     """
     for title, override in settings.items():
+        name = override.backend or title
         try:
-            _set_parameters(registry.find(override.backend or title), override, title)
+            _set_parameters(registry.find(name), override, title)
         except FlowError as error:
             raise ConfigurationError(f"op.{title}: {error}") from None
+        for parameter in override.params:
+            if idle := reme01.op(name).parameters.get(parameter, reme01.Successor()).instead:
+                log.warning("op.%s.params.%s has no effect: %s", title, parameter, idle)
 
 
 def _bind(call: Call, text: str, settings: Mapping[str, OpSettings]) -> Step:
     own = settings.get(call.name)
+    name = own.backend if own and own.backend else call.name
     try:
-        op = registry.find(own.backend if own and own.backend else call.name)
+        op = registry.find(name)
     except FlowError as error:
         raise fault(text, call.position, str(error)) from None
+    successor = reme01.op(name)
+    if successor.instead:
+        log.warning("the op '%s' has no effect in a flow: %s", call.name, successor.instead)
     # Settings under the name that the text uses win over those under the op's own name and its aliases.
-    override = next((settings[title] for title in _titles(call.name, op) if title in settings), OpSettings())
+    title = next((title for title in _titles(call.name, op) if title in settings), call.name)
+    override = settings.get(title, OpSettings())
     parameters = {p.name: p.default for p in op.parameters.values() if p.default is not REQUIRED}
-    parameters.update(_set_parameters(op, override, call.name))
+    parameters |= {**successor.given, **_set_parameters(op, override, title)}
     try:
         parameters.update(check_arguments(op, call.arguments))
     except FlowError as error:
@@ -137,12 +150,13 @@ def _bind(call: Call, text: str, settings: Mapping[str, OpSettings]) -> Step:
 
 
 def _titles(name: str, op: Op) -> tuple[str, ...]:
-    return (name, op.name, *op.aliases, *(f"{title}_op" for title in (op.name, *op.aliases)))
+    names = dict.fromkeys((name.removesuffix("_op"), op.name, *op.aliases))
+    return (name, *names, *(f"{title}_op" for title in names))
 
 
 def _set_parameters(op: Op, override: OpSettings, title: str) -> dict[str, Any]:
     try:
-        return check_arguments(op, override.params)
+        return check_arguments(op, reme01.rename_parameters(override.backend or title, override.params))
     except FlowError as error:
         raise ConfigurationError(f"op.{title}.params: {error}") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Mapping
 from importlib.resources import files
 
@@ -10,8 +11,11 @@ import yaml
 
 from reme_core.errors import ConfigurationError, FlowError, did_you_mean
 from reme_core.flows.build import Flow, build, check_settings
-from reme_core.flows.registry import load_ops
+from reme_core.flows.grammar import leaves
+from reme_core.flows.registry import load_modules, load_ops
 from reme_core.settings import FlowSettings, Settings
+
+log = logging.getLogger(__name__)
 
 
 class Catalog:
@@ -25,12 +29,13 @@ class Catalog:
             parameters and models of ops in all flows.
 
     Raises:
-        FlowError: An op of another distribution cannot be imported.
+        FlowError: An op of another distribution, or a module that `settings.ops` names, cannot be imported.
         ConfigurationError: `settings.op` names an op or a parameter that does not exist, or a model that is not set.
     """
 
     def __init__(self, settings: Settings) -> None:
         load_ops()
+        load_modules(settings.ops)
         check_settings(settings.op)
         _check_models(settings)
         self._settings = settings
@@ -72,11 +77,14 @@ class Catalog:
     def check(self) -> None:
         """Build every flow, so that a mistake in one of them shows now and not at its first call.
 
+        Settings of an op that is in none of them are told in the log.
+
         Raises:
             FlowError: One cannot be built.
         """
-        for name in self.names():
-            self.get(name)
+        used = {title for name in self.names() for step in leaves(self.get(name).plan) for title in step.titles}
+        for title in self._settings.op.keys() - used:
+            log.warning("op.%s has no effect: it is in no flow; flow.<name>.flow_content says what is", title)
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.grammar import leaves
 from reme_core.flows.overrides import Overrides
 from reme_core.flows.run import run
-from reme_core.flows.state import RetrievalState, State, SummaryState
+from reme_core.flows.state import RetrievalState, State, SummaryState, UpdateResult
 from reme_core.store.libraries.format import to_wire
 
 
@@ -101,5 +101,5 @@ def respond(flow: Flow, state: State) -> Response:
     if "closing" in written:
         metadata["deleted_memory_ids"] = [close.memory_id for close in state.closing]
     if "update_result" in written:
-        metadata["update_result"] = dataclasses.asdict(state.update_result)
+        metadata["update_result"] = dataclasses.asdict(state.update_result or UpdateResult())
     return Response(answer=answer, metadata=metadata | state.report)

@@ -7,25 +7,30 @@ reads and writes; its annotation says which states it works on, and it works on 
     async def recall(state: RetrievalState, deps: Deps, *, threshold_score: float = 0.0) -> None: ...
 
 Ours live in `HOMES`; those of others are found through the entry-point group
-`reme_core.ops`, each entry naming a module (or a function in one) that uses the decorator.
+`reme_core.ops`, each entry naming a module (or a function in one) that
+uses the decorator, or through the setting `ops`.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
+import importlib.util
 import inspect
 import pkgutil
+import sys
 import types
 import typing
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
+from reme_core import reme01
 from reme_core.errors import FlowError, did_you_mean
 from reme_core.flows.state import State
 
@@ -40,6 +45,7 @@ HOMES = (
     "reme_core.compat.memoryscope_extraction",
     "reme_core.compat.memoryscope_forgetting",
     "reme_core.compat.memoryscope_insights",
+    "reme_core.compat.reme01_ops",
 )
 REQUIRED = inspect.Parameter.empty
 
@@ -121,14 +127,16 @@ def op(
         writes: Fields that it sets. Two ops side by side may not write the same.
         uses: Fields that it looks at where they are set, and does without otherwise.
         name: What flows call it; the function's name unless said otherwise.
-        aliases: Other names, such as those that the seed systems used.
+        aliases: Other names.
 
     Raises:
         FlowError: The function is no op, a field is unknown, or the name is taken.
     """
 
     def register(function: Function) -> Function:
-        made = _describe(function, name or function.__name__, tuple(aliases), reads=reads, uses=uses, writes=writes)
+        title = name or function.__name__
+        names = (*aliases, *reme01.old_names(title))
+        made = _describe(function, title, names, reads=reads, uses=uses, writes=writes)
         for title in (made.name, *made.aliases):
             holder = _ops.get(_aliases.get(title, title))
             # A module that is imported anew may register its own op again; another one may not.
@@ -145,13 +153,13 @@ def op(
 
 
 def find(name: str) -> Op:
-    """The op of this name or alias; a trailing `_op`, as ReMe wrote it, is left out.
+    """The op of this name, or that which an earlier system called so; a trailing `_op`, as ReMe wrote it, is left out.
 
     Raises:
         FlowError: There is none; the nearest name is given.
     """
     load_ops()
-    for title in (name, name.removesuffix("_op")):
+    for title in (name, name.removesuffix("_op"), reme01.op(name).name):
         found = _ops.get(_aliases.get(title, title))
         if found is not None:
             return found
@@ -227,3 +235,29 @@ def load_ops() -> None:
             entry.load()
         except (ImportError, AttributeError) as error:
             raise FlowError(f"the entry point '{entry.name}' ({entry.value}) cannot be loaded: {error}") from error
+
+
+def load_modules(names: Iterable[str]) -> None:
+    """Import modules, or files (`*.py`), that register ops. Like `python -m`, modules are looked for here as well.
+
+    Raises:
+        FlowError: One cannot be imported; the message says why.
+    """
+    for name in names:
+        try:
+            if name.endswith(".py"):
+                _load_file(Path(name).expanduser().resolve())
+            else:
+                if (here := str(Path.cwd())) not in sys.path:
+                    sys.path.append(here)
+                importlib.import_module(name)
+        except Exception as error:
+            raise FlowError(f"ops: {name} cannot be loaded: {type(error).__name__}: {error}") from error
+
+
+def _load_file(path: Path) -> None:
+    name = f"reme_core_ops_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None  # the name ends in .py
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)

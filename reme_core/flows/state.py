@@ -152,4 +152,5 @@ class SummaryState(State):
     """The similarity from which two memories count as the same; None if nobody compared them."""
     expected_version: Internal[int | None] = None
     """The version of the workspace's memories on which this was decided."""
-    update_result: Internal[UpdateResult] = Field(default_factory=UpdateResult)
+    update_result: Internal[UpdateResult | None] = None
+    """What was stored; None as long as no op has stored anything."""

@@ -253,7 +253,7 @@ class _Reader:
         state.memories += [m.model_copy(update={"workspace_id": state.workspace_id}) for m in change.add]
         state.closing += change.close
         state.report["refused"] += refused
-        done = state.update_result
+        done = state.update_result or UpdateResult()
         state.update_result = UpdateResult(
             done.deleted_count + len(change.close) + len(outcome.erased),
             done.inserted_count + len(change.add),

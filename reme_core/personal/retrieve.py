@@ -32,7 +32,6 @@ _OVER: Final = 0.5
     reads={"search_query", "top_k"},
     uses={"time_ranges", "user_name", "as_of", "held_at", "now", "min_relevance"},
     writes={"hits", "retrieval_id"},
-    aliases=("retrieve_memory", "recall_personal_memory"),
 )
 async def recall_personal(
     state: RetrievalState,
@@ -87,7 +86,6 @@ async def recall_personal(
     reads={"hits", "search_query", "token_budget"},
     uses={"user_name", "as_of", "held_at"},
     writes={"answer"},
-    aliases=("fuse_rerank",),
 )
 async def write_note(state: RetrievalState, deps: Deps) -> None:
     """Render what was recalled as a fenced, dated note within the budget; standing instructions come first."""

@@ -31,22 +31,34 @@ async def comparative_extraction(
     deps: Deps,
     *,
     max_lessons: int = 2,
+    enable_soft_comparison: bool = True,
+    enable_similarity_comparison: bool = True,
     similarity_threshold: float = 0.3,
     max_similarity_sequences: int = 5,
-    max_pairs: int = 3,
+    max_similarity_pairs: int = 3,
 ) -> None:
     """Compare the best with the worst attempt at each task, and similar segments of a success and of a failure.
 
-    `max_pairs=0` leaves out the second comparison.
+    Args:
+        state: Reads `successes`, `failures` and `segments`.
+        deps: Uses `chat` and the embedding model.
+        max_lessons: Lessons of one comparison.
+        enable_soft_comparison: Compare the best with the worst attempt.
+        enable_similarity_comparison: Compare similar segments.
+        similarity_threshold: The least likeness of two segments that are compared.
+        max_similarity_sequences: So many segments of successes, and of failures, are looked at.
+        max_similarity_pairs: So many pairs of segments are compared, the most similar.
     """
     # The thresholds are those of ReMe 0.1.
     best_and_worst = [
         (_whole_attempt(better), _whole_attempt(worse))
         for better, worse in best_and_worst_of([*state.successes, *state.failures])
+        if enable_soft_comparison
     ]
+    looked_at = max_similarity_sequences if enable_similarity_comparison else 0
     similar = await _similar_pairs(
-        segments_of(state.successes, state.segments)[:max_similarity_sequences],
-        segments_of(state.failures, state.segments)[:max_similarity_sequences],
+        segments_of(state.successes, state.segments)[:looked_at],
+        segments_of(state.failures, state.segments)[:looked_at],
         state.workspace_id,
         deps,
         least=similarity_threshold,
@@ -57,7 +69,7 @@ async def comparative_extraction(
         similar = [pair for pair in similar if (id(pair[0].trajectory), id(pair[1].trajectory)) not in compared]
     pairs: list[tuple[Literal["comparison_soft", "comparison_hard"], Pair]] = [
         *(("comparison_soft", pair) for pair in best_and_worst),
-        *(("comparison_hard", pair) for pair in similar[:max_pairs]),
+        *(("comparison_hard", pair) for pair in similar[:max_similarity_pairs]),
     ]
     if deps.chat is None:
         lessons = [contrast(*pair, language(deps.language, pair[0].messages)) for _, pair in pairs]

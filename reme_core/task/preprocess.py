@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
@@ -37,10 +38,21 @@ class _Parts(BaseModel):
     segments: list[_Part] = Field(description="The sub-tasks in order")
 
 
-@op(reads={"successes", "failures"}, writes={"segments"}, aliases=("trajectory_segmentation",))
-async def segmentation(state: TaskState, deps: Deps) -> None:
-    """Divide each attempt into segments, one for each sub-task: by the model, or at each new request of the user."""
-    trajectories = [*state.successes, *state.failures]
+@op(reads={"successes", "failures"}, writes={"segments"})
+async def segmentation(
+    state: TaskState, deps: Deps, *, segment_target: Literal["all", "success", "failure"] = "all"
+) -> None:
+    """Divide each attempt into segments, one for each sub-task: by the model, or at each new request of the user.
+
+    Args:
+        state: Reads `successes` and `failures`.
+        deps: Uses `chat`.
+        segment_target: Which attempts are divided.
+    """
+    trajectories = [
+        *(state.successes if segment_target != "failure" else []),
+        *(state.failures if segment_target != "success" else []),
+    ]
     if deps.chat is None:
         divided = [_split_at_requests(trajectory) for trajectory in trajectories]
     else:

@@ -35,7 +35,7 @@ async def simple_summary(state: TaskState, deps: Deps, *, success_threshold: flo
     state.memories = [memory for drafts in lessons for memory in drafts]
 
 
-@op(reads={"trajectories"}, writes={"memories"}, aliases=("simple_comparative_summary",))
+@op(reads={"trajectories"}, writes={"memories"})
 async def simple_comparative(state: TaskState, deps: Deps, *, max_lessons: int = 2) -> None:
     """Draw lessons from all attempts at a task together, by one request for each task."""
     groups = [attempts for attempts in group_by_task(state.trajectories) if len(attempts) > 1]

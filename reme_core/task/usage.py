@@ -15,7 +15,6 @@ from reme_core.types import TASK_KINDS
 @op(
     reads={"memory_dicts", "update_utility", "metadata"},
     writes={"memories", "update_result"},
-    aliases=("update_memory_freq", "update_memory_utility"),
 )
 async def record_use(state: TaskState, deps: Deps) -> None:
     """Count that memories were given to an agent (freq), and that it then succeeded (utility, with `update_utility`).
@@ -54,7 +53,6 @@ async def record_use(state: TaskState, deps: Deps) -> None:
 @op(
     reads={"freq_threshold", "utility_threshold"},
     writes={"update_result"},
-    aliases=("delete_memory",),
 )
 async def delete_unhelpful(state: TaskState, deps: Deps) -> None:
     """Delete lessons that were used `freq_threshold` times or more and helped in too small a share (utility / freq)."""

@@ -46,7 +46,6 @@ class _Verdicts(BaseModel):
 @op(
     uses={"success_drafts", "failure_drafts", "comparative_drafts"},
     writes={"memories"},
-    aliases=("memory_validation", "experience_validation"),
 )
 async def validation(state: TaskState, deps: Deps, *, validation_threshold: float = 0.5) -> None:
     """Score drafts by actionability, accuracy, relevance, clarity and uniqueness; keep those at the threshold or above.

@@ -20,7 +20,7 @@ from reme_core.tools.types import ToolCallResult
 _SHOWN = 10  # problems that the answer spells out
 
 
-@op(reads={"tool_call_results"}, writes={"answer"}, aliases=("parse_tool_call_result", "add_tool_call"))
+@op(reads={"tool_call_results"}, writes={"answer"})
 async def add_tool_calls(state: ToolState, deps: Deps) -> None:
     """Store finished tool calls, each once; the report says which were invalid and how many were new.
 

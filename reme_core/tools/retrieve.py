@@ -5,6 +5,7 @@ from __future__ import annotations
 from reme_core.errors import InputError
 from reme_core.flows.degraded import report_degraded
 from reme_core.flows.deps import Deps
+from reme_core.flows.ops.rewrite import merge
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
 from reme_core.store.filters import Filters
@@ -12,7 +13,7 @@ from reme_core.tools.store import guidance_ids
 from reme_core.types import Hit, Parts
 
 
-@op(reads={"tool_names", "query", "top_k"}, writes={"hits", "retrieval_id"})
+@op(reads={"tool_names", "query", "top_k"}, uses={"messages"}, writes={"hits", "retrieval_id", "answer"})
 async def retrieve_tools(state: RetrievalState, deps: Deps) -> None:
     """Find the guidance for tools: for those that are named, in that order, or for those that fit the query.
 
@@ -37,3 +38,4 @@ async def retrieve_tools(state: RetrievalState, deps: Deps) -> None:
         report_degraded(state, "recall", recalled.degraded)
     else:
         raise InputError("tool_names: names no tool; name some (comma-separated), or give a query to find them by")
+    await merge(state, deps)

@@ -34,7 +34,7 @@ class _Guidance(BaseModel):
     guidance: str = Field(description="How to call it, what to avoid, what to expect; at most eight short points")
 
 
-@op(reads={"tool_names"}, writes={"memories", "update_result"}, aliases=("summary_tool_memory", "summarize_tool"))
+@op(reads={"tool_names"}, writes={"memories", "update_result"})
 async def summarise_tools(state: ToolState, deps: Deps, *, max_calls: int = 30) -> None:
     """Make guidance for tools from their statistics and newest calls; it replaces earlier guidance.
 

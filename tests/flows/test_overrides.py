@@ -156,7 +156,7 @@ def test_no_parameter_takes_free_text_from_a_request(own_ops: None) -> None:
         for p in op.parameters.values()
         if not _has_no_free_text(p.annotation)
     }
-    assert free == {("recall", "kind"), ("fetch", "url"), ("fetch", "headers")}
+    assert free == {("recall", "kind"), ("info_filter", "preserved_scores"), ("fetch", "url"), ("fetch", "headers")}
 
 
 async def test_a_request_sets_how_many_come_back_for_itself_alone(reme: Engine) -> None:

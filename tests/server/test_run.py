@@ -31,3 +31,21 @@ async def test_what_an_earlier_service_left_is_done_although_nobody_records(
             assert time.monotonic() < until, process.said
             await asyncio.sleep(0.2)
     assert any("Hamburg" in memory["content"] for memory in kept)
+
+
+async def test_own_ops_in_a_file_beside_the_configuration_are_served(
+    start: Callable[..., Process], tmp_path: Path, free_port: int
+) -> None:
+    (tmp_path / "my_module.py").write_text(
+        "from reme_core.flows.registry import op\n"
+        "from reme_core.flows.state import RetrievalState\n"
+        "@op(reads={'query'}, writes={'answer'})\n"
+        "async def shout(state: RetrievalState, deps: object) -> None:\n"
+        "    'Shout.'\n"
+        "    state.answer = state.query.upper()\n"
+    )
+    (tmp_path / "mine.yaml").write_text("ops: [my_module]\nflow: {shout: {flow_content: shout}}\n")
+    process = start("backend=http", "config=mine.yaml", f"http.port={free_port}")
+    await asyncio.to_thread(process.wait_until_healthy)
+    async with httpx.AsyncClient(base_url=process.url) as client:
+        assert (await client.post("/shout", json={"query": "hello"})).json()["answer"] == "HELLO"

@@ -1,4 +1,4 @@
-"""docs/architecture.md names every module that there is."""
+"""Pages that tell of the code say what there is: docs/architecture.md, and the table of ReMe 0.1's names."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import importlib.util
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
-SCRIPT = Path(__file__).parents[2] / "docs" / "make_map.py"
 
 
-def test_the_map_names_every_module() -> None:
-    spec = importlib.util.spec_from_file_location("make_map", SCRIPT)
+@pytest.mark.parametrize("script", ["make_map", "make_names"])
+def test_what_is_made_of_the_code_is_up_to_date(script: str) -> None:
+    spec = importlib.util.spec_from_file_location(script, ROOT / "docs" / f"{script}.py")
     assert spec is not None and spec.loader is not None
-    make_map = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(make_map)
-    assert make_map.PAGE.read_text(encoding="utf-8") == make_map.page(), "run `python docs/make_map.py`"
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    assert made.PAGE.read_text(encoding="utf-8") == made.page(), f"run `python docs/{script}.py`"
 
 
 def functions_of(module: Path) -> set[str]:

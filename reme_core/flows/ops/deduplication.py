@@ -45,7 +45,6 @@ class Separation:
 @op(
     reads={"memories"},
     writes={"memories", "confirmed", "vectors", "same_from", "expected_version"},
-    aliases=("memory_deduplication", "experience_deduplication", "dedup"),
 )
 async def deduplication(state: SummaryState, deps: Deps, *, similarity_threshold: float = SAME) -> None:
     """Leave out what a stored memory or an earlier draft says already; the stored memory gets the evidence."""

@@ -31,7 +31,7 @@ class WorkspaceState(State):
     """The memories to delete."""
 
 
-@op(reads={"action", "src_workspace_id", "memory_ids", "path"}, aliases=("vector_store",))
+@op(reads={"action", "src_workspace_id", "memory_ids", "path"})
 async def vector_store_action(state: WorkspaceState, deps: Deps) -> None:
     """Do `copy`, `delete`, `delete_ids`, `dump`, `load` or `list`; the report has an `action_result`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date, datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, Field
@@ -17,7 +17,7 @@ from reme_core.flows.state import RetrievalState
 from reme_core.models import ChatModel
 from reme_core.prompts import prompt
 from reme_core.prompts.fence import fence
-from reme_core.prompts.transcript import language
+from reme_core.prompts.transcript import language as language_for
 from reme_core.store.filters import Filters
 from reme_core.text.terms import language_of, terms
 from reme_core.text.timex import TimeMention, find_times, has_time, render_date, resolve
@@ -33,7 +33,9 @@ class _Days(BaseModel):
 
 
 @op(reads={"search_query"}, uses={"now", "timezone"}, writes={"time_ranges"})
-async def extract_time(state: RetrievalState, deps: Deps, *, enable_llm_time: bool = True) -> None:
+async def extract_time(
+    state: RetrievalState, deps: Deps, *, enable_llm_time: bool = True, language: Literal["auto", "en", "zh", ""] = ""
+) -> None:
     """Find the times that the query asks about, relative to `now` in the asker's time zone.
 
     The rules answer in microseconds. Only where a query looks as if it named a time that they cannot place is the
@@ -43,6 +45,7 @@ async def extract_time(state: RetrievalState, deps: Deps, *, enable_llm_time: bo
         state: Reads `search_query`, `now` and `timezone`.
         deps: Uses `recall` and `chat`.
         enable_llm_time: Ask the model at all.
+        language: In which language to ask it; default is that of the op's settings.
 
     Raises:
         InputError: The time zone is unknown.
@@ -57,7 +60,7 @@ async def extract_time(state: RetrievalState, deps: Deps, *, enable_llm_time: bo
         if mention.anchor and (anchored := await _from_memory(mention, now, zone, state, deps)):
             ranges.append(anchored)
     if not (ranges or mentions) and deps.chat is not None and enable_llm_time:
-        ask = partial(_ask_model, state.search_query, now, zone, deps, deps.chat)
+        ask = partial(_ask_model, state.search_query, now, zone, language or deps.language, deps.chat)
         ranges = await ask_model(ask, "extract_time", state, deps) or []
     state.time_ranges = ranges
     state.report["time_ranges"] = [r.model_dump(mode="json") for r in ranges]
@@ -112,8 +115,8 @@ def _day_of(memory: Memory, anchor: str, now: datetime, zone: str) -> datetime |
 _YEARLY: Final = re.compile(r"birthday|anniversary|name day|生日|纪念日", re.IGNORECASE)
 
 
-async def _ask_model(query: str, now: datetime, zone: str, deps: Deps, chat: ChatModel) -> list[TimeRange]:
-    speech = language(deps.language, [Message(content=query)])
+async def _ask_model(query: str, now: datetime, zone: str, setting: str, chat: ChatModel) -> list[TimeRange]:
+    speech = language_for(setting, [Message(content=query)])
     local = now.astimezone(ZoneInfo(zone))
     request = prompt(
         "personal/extract_time", speech, now=render_date(local, language_of(query)), query=fence(query, "query")

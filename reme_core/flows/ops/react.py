@@ -36,7 +36,7 @@ _SAVE = Tool(
 )
 
 
-@op(reads={"query", "messages", "top_k"}, writes={"answer", "transcript"}, aliases=("simple_react", "react_v1"))
+@op(reads={"query", "messages", "top_k"}, writes={"answer", "transcript"})
 async def react(state: RetrievalState, deps: Deps, *, max_steps: int = 8) -> None:
     """Answer the query in a loop of thinking, searching the memory and saving to it.
 

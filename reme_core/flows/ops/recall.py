@@ -22,7 +22,6 @@ from reme_core.types import Hit, Kind, Message
     reads={"search_query", "top_k"},
     uses={"min_relevance"},
     writes={"hits", "retrieval_id"},
-    aliases=("recall_vector_store", "recall_experience"),
 )
 async def recall(
     state: RetrievalState,
@@ -62,7 +61,7 @@ async def recall(
     report_degraded(state, "recall", found.degraded)
 
 
-@op(reads={"search_query", "hits", "top_k"}, writes={"hits"}, aliases=("rerank_memory", "rerank_experience"))
+@op(reads={"search_query", "hits", "top_k"}, writes={"hits"})
 async def rerank(
     state: RetrievalState,
     deps: Deps,
@@ -97,17 +96,20 @@ async def rerank(
 
 
 @op(reads={"search_query", "hits", "top_k"}, writes={"hits"})
-async def semantic_rank(state: RetrievalState, deps: Deps, *, least_candidates: int = 20) -> None:
+async def semantic_rank(
+    state: RetrievalState, deps: Deps, *, enable_ranker: bool = True, least_candidates: int = 20
+) -> None:
     """Let the rank model order what was recalled, where one is set and there is much to choose from.
 
     Args:
         state: Reads `search_query`, `hits` and `top_k`.
         deps: Uses `reranker`.
+        enable_ranker: Ask the rank model at all.
         least_candidates: With no more than this, recall's own order stands (MemoryScope's 20).
     """
     hits = [hit for hit in state.hits if hit.memory.kind != Kind.CONVERSATION]
     messages = [hit for hit in state.hits if hit.memory.kind == Kind.CONVERSATION]
-    if deps.reranker is not None and len(hits) > least_candidates:
+    if deps.reranker is not None and enable_ranker and len(hits) > least_candidates:
         work = partial(deps.reranker.rank, state.search_query, [hit.content for hit in hits])
         order = [index for index, _ in await ask_model(work, "rerank", state, deps) or []]
         hits = [hits[index] for index in dict.fromkeys([*order, *range(len(hits))])]

@@ -21,14 +21,14 @@ from reme_core.types import Message
 _LAST_MESSAGES, _CHARACTERS = 3, 300  # as in ReMe 0.1
 
 
-@op(reads={"hits", "query", "messages"}, writes={"answer"}, aliases=("merge_memory", "merge_experience"))
+@op(reads={"hits", "query", "messages"}, writes={"answer"})
 async def merge(state: RetrievalState, deps: Deps) -> None:
     """Write the recalled memories into a note, as a numbered list."""
     speech = _language(state, deps)
     state.answer = note(numbered_list(state.memories, speech), speech)
 
 
-@op(reads={"hits", "query", "messages"}, writes={"answer"}, aliases=("rewrite_memory", "rewrite_experience"))
+@op(reads={"hits", "query", "messages"}, writes={"answer"})
 async def rewrite(state: RetrievalState, deps: Deps, *, enable_llm_rewrite: bool = True) -> None:
     """Let the model write one briefing for the task from the recalled memories; without a model, list them.
 

@@ -20,7 +20,6 @@ from reme_core.types import Memory, Source, Status
     reads={"memories"},
     uses={"confirmed", "closing", "vectors", "same_from", "expected_version"},
     writes={"memories", "confirmed", "expected_version", "update_result"},
-    aliases=("update_vector_store", "update_memory", "experience_storage"),
 )
 async def store(state: SummaryState, deps: Deps) -> None:
     """Store the new memories, close those that they replace, and add evidence to those that were said again.

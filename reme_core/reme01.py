@@ -1,0 +1,97 @@
+"""What ReMe 0.1 and ExperienceMaker called settings, ops and parameters, and what does their work (`reme01.yaml`)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, reduce
+from importlib.resources import files
+from operator import getitem
+from typing import Any
+
+import yaml
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Successor:
+    """What took the place of a setting, an op or a parameter.
+
+    Attributes:
+        name: What it is called here; empty for a setting or parameter that has no effect.
+        instead: What does its work here, as a sentence; empty where it does it itself.
+        given: Parameters that an op is given besides.
+        parameters: What took the place of an op's parameters, by their old names.
+    """
+
+    name: str = ""
+    instead: str = ""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Successor] = field(default_factory=dict)
+
+
+@cache
+def settings() -> Mapping[tuple[str, ...], Successor]:
+    """What took the place of settings, by their paths, in which `*` stands for any name."""
+    return {tuple(path.split(".")): _successor(entry) for path, entry in _table()["settings"].items()}
+
+
+@cache
+def ops() -> Mapping[str, Successor]:
+    """What took the place of ops, by their old names without `_op` at the end."""
+    return {name: _successor(entry) for name, entry in _table()["ops"].items()}
+
+
+def op(name: str) -> Successor:
+    """What took the place of an op, which is the op itself where it kept its name and its parameters."""
+    name = name.removesuffix("_op")
+    return ops().get(name, Successor(name))
+
+
+@cache
+def old_names(name: str) -> tuple[str, ...]:
+    """The names that an op had. Those that mean it with certain parameters, or without effect, are none of its own."""
+    return tuple(old for old, s in ops().items() if s.name == name != old and not (s.given or s.instead))
+
+
+def rename_parameters(op_name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of an op by the names that they have here, without those that have no effect here."""
+    successors = op(op_name).parameters
+    renamed = {successors.get(name, Successor(name)).name: value for name, value in parameters.items()}
+    return {name: value for name, value in renamed.items() if name}
+
+
+def rename_settings(tree: dict[str, Any]) -> dict[str, Any]:
+    """Settings under the names that they have here; one without effect is left out, with a warning that says why."""
+    for pattern, successor in settings().items():
+        for path in list(_matches(tree, pattern)):
+            section = reduce(getitem, path[:-1], tree)
+            value = section.pop(path[-1])
+            if successor.name:
+                section[successor.name] = {**value, **section.get(successor.name, {})}
+            else:
+                log.warning("%s has no effect: %s", ".".join(path), successor.instead)
+    return tree
+
+
+def _matches(tree: Any, pattern: tuple[str, ...], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths in the tree that a pattern means."""
+    if not pattern:
+        yield above
+    elif isinstance(tree, dict):
+        for key in tree if pattern[0] == "*" else tree.keys() & {pattern[0]}:
+            yield from _matches(tree[key], pattern[1:], (*above, key))
+
+
+def _successor(entry: str | Mapping[str, Any]) -> Successor:
+    if isinstance(entry, str):
+        return Successor(entry)
+    parameters = {name: _successor(inner) for name, inner in entry.get("params", {}).items()}
+    return Successor(entry.get("is", ""), entry.get("instead", ""), entry.get("with", {}), parameters)
+
+
+@cache
+def _table() -> Any:
+    return yaml.safe_load(files("reme_core").joinpath("reme01.yaml").read_text(encoding="utf-8"))
