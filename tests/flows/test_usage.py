@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,3 +90,22 @@ async def test_what_names_no_memory_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=problem):
         await flow(reme, "record_task_memory", workspace_id="w", **request_)
+
+
+async def test_counters_of_a_library_decide_which_lessons_go(reme: Engine, flow: Flow, tmp_path: Path) -> None:
+    rows = [
+        {"memory_id": name, "memory_type": "task", "when_to_use": name, "content": name, "metadata": counters}
+        for name, counters in {
+            "seldom": {"freq": 9, "utility": 1},
+            "often": {"freq": 9, "utility": 8},
+            "new": {},
+        }.items()
+    ]
+    (tmp_path / "w.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    await reme.workspaces.load("w", str(tmp_path))
+    await flow(reme, "record_task_memory", workspace_id="w", memory_dicts=[{"memory_id": "often"}], update_utility=True)
+    state = await flow(reme, "delete_task_memory", workspace_id="w", freq_threshold=5, utility_threshold=0.5)
+    assert state.update_result.deleted_count == 1
+    listed = (await reme.execute("vector_store", workspace_id="w", action="list")).metadata["action_result"]
+    told = {m["memory_id"]: (m["metadata"].get("freq"), m["metadata"].get("utility")) for m in listed}
+    assert told == {"often": (10, 9), "new": (None, None)}

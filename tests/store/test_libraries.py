@@ -54,6 +54,19 @@ def test_what_comes_in_goes_out_as_it_was(row: dict[str, Any]) -> None:
     assert from_wire(to_wire(memory)) == memory
 
 
+@pytest.mark.parametrize(
+    ("metadata", "freq", "utility"),
+    [({"freq": 7, "utility": 2}, 7, 2), ({"freq": 7}, 7, 0), ({"freq": 0, "utility": 0}, 0, 0), ({"freq": "x"}, 0, 0)],
+)
+def test_counters_are_columns_and_stand_where_they_stood(metadata: dict[str, Any], freq: int, utility: int) -> None:
+    row = {**PLAIN, "metadata": metadata}
+    memory = from_wire(row)
+    assert (memory.freq, memory.utility) == (freq, utility)
+    assert to_wire(memory) == row
+    counted = memory.model_copy(update={"freq": 8, "utility": 3})
+    assert to_wire(counted)["metadata"] == {"freq": 8, "utility": 3}
+
+
 def test_the_experience_maker_is_understood() -> None:
     memory = from_wire(
         {

@@ -30,6 +30,9 @@ EXTRAS_KEY: Final = "reme_core"
 WIRE_KEY: Final = "reme_wire"
 """Key of a memory's own metadata that holds what a `Memory` has no field for."""
 
+COUNTERS: Final = ("freq", "utility")
+"""Attributes that the wire has in its `metadata`, as ReMe 0.1 had them: from 1, or where a 0 was given."""
+
 _TIME_FORMAT: Final = "%Y-%m-%d %H:%M:%S"
 
 _ATTRIBUTES: Final = {
@@ -51,7 +54,7 @@ _PARTLY_GIVEN: Final = ("kind", "subject", "status", "expired_at", "created_at",
 _NOT_GIVEN: Final[dict[str, Any]] = {
     name: Memory.model_fields[name].get_default(call_default_factory=True)
     for name in ("keywords", "importance", "superseded_by", "observed_at", "valid_from", "valid_until", "seen_count",
-                 "freq", "utility", "sources")
+                 "sources")
 }  # fmt: skip
 
 
@@ -65,6 +68,9 @@ def to_wire(memory: Memory) -> dict[str, Any]:
     """
     metadata = {**memory.metadata}
     kept = metadata.pop(WIRE_KEY, {})
+    for name in COUNTERS:
+        if (count := getattr(memory, name)) or metadata.get(name) == 0:
+            metadata[name] = count
     wire: dict[str, Any] = {
         "workspace_id": memory.workspace_id,
         "memory_id": memory.memory_id,
@@ -109,7 +115,8 @@ def from_wire(row: Mapping[str, Any]) -> Memory:
         raise InputError(f"metadata.{EXTRAS_KEY} must be an object, not {excerpt(extras)}")
     if unknown := sorted(extras.keys() - Memory.model_fields.keys()):
         raise InputError(f"metadata.{EXTRAS_KEY} holds '{unknown[0]}', which is no field of a memory")
-    values = wire_row.memory_values() | {"metadata": metadata} | extras
+    counters = {name: metadata.pop(name) for name in COUNTERS if _is_count(metadata.get(name))}
+    values = wire_row.memory_values() | {"metadata": metadata} | counters | extras
     try:
         memory = Memory.model_validate(values)
     except ValidationError as error:
@@ -188,6 +195,10 @@ def _fields_to_keep(row: Mapping[str, Any], wire: Mapping[str, Any]) -> dict[str
         and name not in aliases
         and (name not in wire or wire[name] != value or type(wire[name]) is not type(value))
     }
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**31
 
 
 def _time_text(moment: datetime) -> str:
