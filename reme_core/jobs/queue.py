@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from procrastinate import App, JobContext, PsycopgConnector, RetryStrategy
+from procrastinate import App, JobContext, RetryStrategy
 from psycopg import AsyncConnection
 
 from reme_core.errors import DatabaseError, FlowError, NotFoundError, ReMeError
+from reme_core.jobs.connector import QueueConnector
 from reme_core.jobs.worker import CHAT_QUEUE, QUEUE, Worker, translating_queue_errors
 from reme_core.postgres.database import Database
 from reme_core.settings import WorkerSettings
@@ -100,7 +101,7 @@ class Background:
         self._summarise = summarise
         self._reflect = reflect
         self._embed = embed
-        self._app = App(connector=PsycopgConnector())
+        self._app = App(connector=QueueConnector(database))
         self._queues = [QUEUE, CHAT_QUEUE] if has_chat else [QUEUE]
         self._left_alone = False
         self._worker = Worker(database, self._app, settings, queues=self._queues, now_and_then=self._keep_up)
