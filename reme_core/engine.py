@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakSet
 
 import numpy as np
@@ -42,6 +42,7 @@ from reme_core.tools.api import Tools
 from reme_core.types import Message, Recollection, TimeRange
 
 log = logging.getLogger(__name__)
+R = TypeVar("R")
 
 _ANSWER_SECONDS = 2.0  # within which a database that is there answers, when all is to be closed
 _LAST_SECONDS = 30.0  # for what is to be finished then
@@ -125,7 +126,12 @@ class Engine:
             self._recall = Recall(
                 database, self._workspace_models, self._indexing, self.log_writer, self.settings.recall
             )
-            self.memories = Memories(database, self._workspace_models, on_growth=self._indexing.schedule_upkeep)
+            self.memories = Memories(
+                database,
+                self._workspace_models,
+                on_growth=self._indexing.schedule_upkeep,
+                on_erase=self._erase_waiting_words,
+            )
             self.workspaces = Workspaces(database, self._workspace_models, on_clear=self._erase_waiting)
             self.flows = Flows(catalog, self._surroundings(database))
             self.background = Background(
@@ -334,12 +340,17 @@ class Engine:
 
     async def _erase_waiting(self, workspace: str, message_ids: Collection[str] | None = None) -> set[str]:
         """Erase what turns wait to record, of a workspace or of these ids; returns the ids of the messages gone."""
+        return set().union(*await self._in_spools(lambda spool: spool.erase(workspace, message_ids)))
+
+    async def _erase_waiting_words(self, workspace: str, words: Collection[str], cut: Callable[[str], str]) -> None:
+        await self._in_spools(lambda spool: spool.erase_words(workspace, words, cut))
+
+    async def _in_spools(self, work: Callable[[Spool], R]) -> list[R]:
         of_data_dir = Spool(spool_path("file", self.settings))
-        gone: set[str] = set()
-        for spool in (of_data_dir, *self.spools):  # the file first: who shares it looks there for what is gone
-            gone |= await asyncio.to_thread(spool.erase, workspace, message_ids)
-        await asyncio.to_thread(of_data_dir.close)
-        return gone
+        try:  # the file first: who shares it looks there for what is gone
+            return [await asyncio.to_thread(work, spool) for spool in (of_data_dir, *self.spools)]
+        finally:
+            await asyncio.to_thread(of_data_dir.close)
 
     async def retrieve(
         self, /, workspace: str, query: str, *, kind: str = "personal", top_k: int = 5, **more: Any

@@ -27,6 +27,7 @@ from reme_core.cli import (
     libraries,
     memories,
     serve,
+    spool,
 )
 from reme_core.cli.session import Session, keep_options, with_session
 
@@ -54,6 +55,7 @@ app.add_typer(serve.keys_app, name="keys")
 app.add_typer(jobs.worker_app)
 app.add_typer(chat.app)
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(spool.app, name="spool")
 app.add_typer(flows.app, name="flows")
 app.add_typer(evaluation.app, name="eval")
 app.add_typer(episodes.app, name="episodes")

@@ -233,9 +233,15 @@ class Background:
         Raises:
             ReMeError: All of it failed; the message says why.
         """
-        tried = {job.id: job.attempts for job in await self.jobs(workspace, statuses=["todo", "doing"], limit=_MOST)}
+        waiting = await self.jobs(workspace, statuses=["todo", "doing"], limit=_MOST)
+        tried = {job.id: job.attempts for job in waiting}
         await self.drain(workspace)
         jobs = await self.jobs(workspace, ids=list(tried), limit=_MOST)
+        # What failed in a try that had begun before is tried now, as all that waits is.
+        begun_before = {job.id for job in waiting if job.status == "doing"}
+        if any(job.id in begun_before and job.status == "todo" for job in jobs):
+            await self.drain(workspace)
+            jobs = await self.jobs(workspace, ids=list(tried), limit=_MOST)
         done = [job for job in jobs if job.status == "succeeded"]
         failed = [job for job in jobs if job.status != "succeeded" and job.attempts > tried[job.id]]
         if failed and not done:

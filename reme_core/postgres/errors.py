@@ -16,6 +16,7 @@ from reme_core.errors import (
     ConflictError,
     DatabaseError,
     DatabaseUnavailableError,
+    InputError,
     ReMeError,
     SchemaError,
 )
@@ -63,7 +64,7 @@ _BY_CLASS: dict[tuple[type[psycopg.Error], ...], _Reply] = {
         DatabaseError, "a limit set for {where} was reached", "raise that limit, such as temp_file_limit"
     ),
     (pg.ProgramLimitExceeded, pg.StatementTooComplex, pg.TooManyColumns, pg.TooManyArguments): _Reply(
-        DatabaseError, "this is more than {where} can do at once", "give shorter values, or fewer at a time"
+        InputError, "this is more than {where} can do at once", "give shorter values, or fewer at a time"
     ),
     (pg.UndefinedFile,): _Reply(
         DatabaseError, "the server of {where} misses a file", "install what it belongs to over there"

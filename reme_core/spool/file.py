@@ -33,6 +33,9 @@ _BROKEN: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlit
 """Codes of a damaged file, of one that is no SQLite, and (as our statements never change) of one with other tables."""
 _MOST_UNREADABLE: Final = 10_000  # rows in succession, after which a broken file has no more to give
 _COLUMNS: Final = "entry_id, workspace, messages, calls"
+_SELECT: Final = (
+    f"select turn.rowid, {_COLUMNS}, coalesce(reason, '') from turn left join refusal using (entry_id) order by 1"
+)
 _INSERT: Final = f"insert or ignore into turn ({_COLUMNS}) values (?, ?, ?, ?)"
 
 _of_parents: list[sqlite3.Connection] = []
@@ -46,12 +49,26 @@ class Entry:
     messages: Sequence[Message] = ()
     calls: Sequence[ToolCallResult] = ()
     entry_id: str = field(default_factory=new_id)
+    refusal: str = ""
+    """Why the database refuses it for good; empty while it waits."""
+
+    def parts(self) -> list[Entry]:
+        """An entry for each of its messages, and one for its calls."""
+        whole = [Entry(self.workspace, [message]) for message in self.messages]
+        whole += [Entry(self.workspace, calls=self.calls)] if self.calls else []
+        return [replace(part, entry_id=f"{self.entry_id}/{number}") for number, part in enumerate(whole)]
 
     def without(self, message_ids: Collection[str] | None) -> Entry:
         """This entry without the messages of these ids; with None, without anything."""
         if message_ids is None:
             return replace(self, messages=(), calls=())
         return replace(self, messages=[m for m in self.messages if m.message_id not in message_ids])
+
+    def without_words(self, cut: Callable[[str], str]) -> Entry:
+        """This entry without the words that `cut` takes out of a text; calls that hold some are left out."""
+        messages = [m.model_copy(update={"content": cut(m.content)}) for m in self.messages]
+        calls = [c for c in self.calls if (told := c.model_dump_json()) == cut(told)]
+        return replace(self, messages=[m for m in messages if m.content.strip() or m.tool_calls], calls=calls)
 
 
 class SpoolFile:
@@ -73,14 +90,20 @@ class SpoolFile:
 
     def write(self, entries: Iterable[Entry]) -> None:
         """Add entries, and return when they are on the disk; those that are there already are passed over."""
-        rows = [_row(entry) for entry in entries]
-        self._run(lambda connection: connection.executemany(_INSERT, rows))
+        new = list(entries)
+
+        def insert(file: sqlite3.Connection) -> None:
+            file.executemany(_INSERT, [_row(entry) for entry in new])
+            refused = [(entry.entry_id, entry.refusal) for entry in new if entry.refusal]
+            file.executemany("insert or replace into refusal values (?, ?)", refused)
+
+        self._run(insert)
 
     def read(self) -> dict[str, Entry]:
         """All entries by their ids, oldest first. Rows that cannot be read are kept apart, and logged."""
         if not self.path.exists():
             return {}
-        rows = self._run(lambda file: file.execute(f"select rowid, {_COLUMNS} from turn order by rowid").fetchall())
+        rows = self._run(lambda file: file.execute(_SELECT).fetchall())
         found: dict[str, Entry] = {}
         unreadable: list[tuple[int]] = []
         for number, *row in rows:
@@ -97,20 +120,36 @@ class SpoolFile:
     def remove(self, entry_ids: Iterable[str]) -> None:
         """Remove entries."""
         rows = [(entry_id,) for entry_id in entry_ids]
-        self._run(lambda file: file.executemany("delete from turn where entry_id = ?", rows))
 
-    def erase(self, workspace: str, message_ids: Collection[str] | None) -> None:
-        """Take what was said out of the file, leaving no trace of it: messages of these ids, or all of a workspace."""
+        def delete(file: sqlite3.Connection) -> None:
+            for table in ("turn", "refusal"):
+                file.executemany(f"delete from {table} where entry_id = ?", rows)
+
+        self._run(delete)
+
+    def accept(self) -> None:
+        """Let the entries that are refused wait again."""
+        if self.path.exists():
+            self._run(lambda file: file.execute("delete from refusal"))
+
+    def erase(self, workspace: str, change: Callable[[Entry], Entry], marks: Collection[str]) -> None:
+        """Take what was said out of the entries of a workspace, leaving no trace of it.
+
+        Args:
+            workspace: The workspace.
+            change: Makes of an entry what is left of it.
+            marks: Texts by which rows that cannot be read are known to hold what is to go; the empty one is in all.
+        """
         if not self.path.exists():
             return
-        rows = [_row(e.without(message_ids)) for e in self.read().values() if e.workspace == workspace]
+        rows = [_row(change(entry)) for entry in self.read().values() if entry.workspace == workspace]
 
         def rewrite(file: sqlite3.Connection) -> None:
             values = [(messages, calls, entry_id) for entry_id, _, messages, calls in rows]
             file.executemany("update turn set messages = ?, calls = ? where entry_id = ?", values)
             file.execute("delete from turn where messages = '[]' and calls = '[]'")
-            wanted = [""] if message_ids is None else message_ids  # every text contains the empty one
-            named = [(workspace, message_id) for message_id in wanted]
+            file.execute("delete from refusal where entry_id not in (select entry_id from turn)")
+            named = [(workspace, mark) for mark in marks]
             file.executemany("delete from unreadable where workspace = ? and instr(messages, ?) > 0", named)
 
         self._run(rewrite)
@@ -201,6 +240,7 @@ class _Connection:
             self.connection.execute(
                 f"create table if not exists {table} (entry_id {key}, workspace text, messages text, calls text)"
             )
+        self.connection.execute("create table if not exists refusal (entry_id text primary key, reason text)")
 
 
 def _place(path: Path) -> tuple[int, int]:
@@ -265,10 +305,11 @@ def _dump(values: Sequence[BaseModel]) -> str:
     return json.dumps([value.model_dump(mode="json") for value in values], ensure_ascii=False)
 
 
-def _entry(entry_id: bytes, workspace: bytes, messages: bytes, calls: bytes) -> Entry:
+def _entry(entry_id: bytes, workspace: bytes, messages: bytes, calls: bytes, refusal: bytes) -> Entry:
     return Entry(
         workspace.decode(),
         [Message.model_validate(message) for message in json.loads(messages)],
         [ToolCallResult.model_validate(call) for call in json.loads(calls)],
         entry_id.decode(),
+        refusal.decode(),
     )

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -62,7 +63,7 @@ class Spool:
     @property
     def has_entries(self) -> bool:
         """Whether entries may be waiting; True until the file was read for the first time."""
-        return bool(self._entries) or not self._looked
+        return any(not entry.refusal for entry in self._entries.copy().values()) or not self._looked
 
     @property
     def at_risk(self) -> int:
@@ -95,6 +96,42 @@ class Spool:
 
     def entries(self) -> list[Entry]:
         """What waits, oldest first, also what other processes left in the file; what they delivered is left out."""
+        return [entry for entry in self._all() if not entry.refusal]
+
+    def refusals(self) -> list[Entry]:
+        """What the database refuses for good, with the reason, oldest first."""
+        return [entry for entry in self._all() if entry.refusal]
+
+    def set_aside(self, entry: Entry, reason: str) -> None:
+        """Keep an entry that the database refuses: it does not wait any more, and `refusals` has it.
+
+        Raises:
+            SpoolError: The file cannot be written; it is in memory alone.
+        """
+        kept = replace(entry, refusal=reason)
+        with self._file:
+            with self._memory:
+                self._entries[entry.entry_id] = kept
+            if self._disk is not None:
+                self._disk.write([kept])
+                with self._memory:
+                    self._on_disk.add(entry.entry_id)
+
+    def accept(self) -> int:
+        """Let what was refused wait again, and say how many entries that are.
+
+        Raises:
+            SpoolError: The file cannot be written.
+        """
+        again = self.refusals()
+        with self._file:
+            if self._disk is not None:
+                self._disk.accept()
+            with self._memory:
+                self._entries.update({entry.entry_id: replace(entry, refusal="") for entry in again})
+        return len(again)
+
+    def _all(self) -> list[Entry]:
         with self._file:
             if self._disk is not None:
                 try:
@@ -130,14 +167,26 @@ class Spool:
         Raises:
             SpoolError: The file cannot be written, so that they are still in it.
         """
+        marks = [""] if message_ids is None else message_ids
+        return self._erase(workspace, lambda entry: entry.without(message_ids), marks)
+
+    def erase_words(self, workspace: str, words: Collection[str], cut: Callable[[str], str]) -> None:
+        """Take words for good out of all that waits for a workspace; `cut` takes them out of a text.
+
+        Raises:
+            SpoolError: The file cannot be written, so that they are still in it.
+        """
+        self._erase(workspace, lambda entry: entry.without_words(cut), words)
+
+    def _erase(self, workspace: str, change: Callable[[Entry], Entry], marks: Collection[str]) -> set[str]:
         with self._file:
             if self._disk is not None:
                 self._take_in(self._disk.read(), self._disk)
-                self._disk.erase(workspace, message_ids)
+                self._disk.erase(workspace, change, marks)
             gone = set()
             with self._memory:
                 for entry in [entry for entry in self._entries.values() if entry.workspace == workspace]:
-                    left = entry.without(message_ids)
+                    left = change(entry)
                     gone |= {m.message_id for m in entry.messages} - {m.message_id for m in left.messages}
                     if left.messages or left.calls:
                         self._entries[entry.entry_id] = left

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from psycopg import AsyncConnection, sql
@@ -37,7 +38,13 @@ _DISTINCTIVE_TERMS, _DISTINCTIVE_CJK_TERMS = 3, 5  # a name in Chinese is three 
 _SECRET_LENGTH = 6  # characters of a single word with a digit in it: a number, a password
 
 
-async def erase_memories(database: Database, workspace: str, memory_ids: Sequence[str]) -> int:
+EraseWaiting = Callable[[str, Collection[str], Callable[[str], str]], Awaitable[None]]
+"""Takes words out of what waits to be recorded in a workspace; it is given a function that takes them out of a text."""
+
+
+async def erase_memories(
+    database: Database, workspace: str, memory_ids: Sequence[str], erase_waiting: EraseWaiting
+) -> int:
     """Erase memories and every trace of their text; returns how many they are.
 
     Raises:
@@ -51,7 +58,9 @@ async def erase_memories(database: Database, workspace: str, memory_ids: Sequenc
             raise NotFoundError(f"nothing was erased: workspace '{workspace}' has no memory {', '.join(missing)}")
         for message_id, content in await _rows(conn, "evidence", workspace, roots=list(plan.roots)):
             plan.messages[message_id] = content
+        words = plan.statements | plan.situations | set(plan.messages.values())
         await _carry_out(conn, workspace, plan)
+        await erase_waiting(workspace, [*filter(_is_distinctive, words)], partial(_remove_wordings, wordings=words))
     return len(set(memory_ids))
 
 

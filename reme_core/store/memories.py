@@ -19,7 +19,7 @@ from reme_core.postgres.database import Database
 from reme_core.store import change as changes
 from reme_core.store import rows
 from reme_core.store.change import Change, Close
-from reme_core.store.erasure import erase_memories
+from reme_core.store.erasure import EraseWaiting, erase_memories
 from reme_core.store.filters import Filters
 from reme_core.store.index import postings, writer
 from reme_core.store.index.embedders import WorkspaceModels
@@ -55,12 +55,18 @@ class Memories:
     """The memories of all workspaces; every method names the one it works in."""
 
     def __init__(
-        self, database: Database, workspace_models: WorkspaceModels, *, on_growth: Callable[[str], None] | None = None
+        self,
+        database: Database,
+        workspace_models: WorkspaceModels,
+        *,
+        on_growth: Callable[[str], None],
+        on_erase: EraseWaiting,
     ) -> None:
         """Make it; `on_growth` is called with a workspace whose index should be updated after it has grown."""
         self._database = database
         self._workspace_models = workspace_models
         self._on_growth = on_growth
+        self._on_erase = on_erase
 
     async def add(
         self,
@@ -132,7 +138,7 @@ class Memories:
                 return await changes.apply(conn, workspace, change, vectors, model=embedder.name)
 
         found = await self._workspace_models.with_embedder(workspace, carry_out)
-        if change.add and self._on_growth is not None and self._wants_upkeep(found, len(change.add)):
+        if change.add and self._wants_upkeep(found, len(change.add)):
             self._on_growth(workspace)
 
     def _wants_upkeep(self, found: writer.IndexState, added: int) -> bool:
@@ -267,7 +273,7 @@ class Memories:
         """
         ids = [memory_ids] if isinstance(memory_ids, str) else memory_ids
         if erase:
-            return await erase_memories(self._database, workspace, ids)
+            return await erase_memories(self._database, workspace, ids, self._on_erase)
         async with self._database.write_transaction(workspace, actor=actor, reason=reason) as conn:
             closing = [Close(memory_id, "deleted") for memory_id in dict.fromkeys(ids)]
             return len(await changes.close(conn, workspace, closing))

@@ -25,6 +25,8 @@ class Counts:
     """Recalls and deliveries that failed; what was not delivered waits and is tried again."""
     refused: int = 0
     """Turns that were not taken, since too many wait already."""
+    set_aside: int = 0
+    """Turns, or single messages of them, that the database refuses for good; `reme spool list` shows them."""
     at_risk: int = 0
     """Turns that wait in memory alone now, since their file cannot be written: a crash would lose them."""
     note_tokens: int = 0

@@ -7,7 +7,10 @@ import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import Collection, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, Final
+
+import psycopg
 
 from reme_core.errors import DatabaseError, InputError, SpoolError
 from reme_core.ids import stable_id, with_ids
@@ -24,6 +27,7 @@ from reme_core.types import Message
 log = logging.getLogger(__name__)
 
 _IDS_REMEMBERED: Final = 20_000  # that were handed over; what is forgotten here the database still knows
+_REFUSALS: Final = (InputError, psycopg.DataError, psycopg.IntegrityError)  # of what would be refused for ever
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between tries to write to a disk that is full
 
 
@@ -198,29 +202,42 @@ class Outbox:
             log.warning("what was said waits for the database: %s", error)
 
     async def _deliver(self) -> None:
-        delivered: list[str] = []
+        done: list[str] = []
         errors: list[Exception] = []
         try:
             for entry_id in [entry.entry_id for entry in await asyncio.to_thread(self._spool.entries)]:
                 if (entry := self._spool.get(entry_id)) is None:
                     continue  # it was erased meanwhile
                 try:
-                    await self._record(entry)
-                except InputError as error:  # it would be refused for ever
-                    log.error("a turn of workspace '%s' cannot be recorded: %s", entry.workspace, error)
-                    errors.append(error)
+                    errors += await self._record_or_set_aside(entry)
+                    done.append(entry_id)
                 except Exception as error:  # others may be taken, unless the database is away
                     errors.append(error)
                     if isinstance(error, DatabaseError):
                         break
-                    continue
-                delivered.append(entry_id)
         finally:
-            await asyncio.to_thread(self._spool.remove, delivered)
+            await asyncio.to_thread(self._spool.remove, done)
             with contextlib.suppress(SpoolError):  # whoever handed it over is told by `make_safe`
                 await self._keep()  # what was not delivered, or not in time
         if errors:
             raise errors[0]
+
+    async def _record_or_set_aside(self, entry: Entry) -> list[Exception]:
+        """Record an entry; what of it would be refused for ever is set aside. Returns why."""
+        try:
+            await self._record(entry)
+        except _REFUSALS as error:
+            if len(parts := entry.parts()) > 1:
+                return [reason for part in parts for reason in await self._record_or_set_aside(part)]
+            refused = replace(entry, entry_id=f"{entry.entry_id}/refused")
+            await asyncio.to_thread(self._spool.set_aside, refused, str(error))
+            self._counts.set_aside += 1
+            log.error(
+                "a turn of workspace '%s' cannot be recorded, and is set aside in %s: %s",
+                entry.workspace, self._spool, error,
+            )  # fmt: skip
+            return [error]
+        return []
 
     async def _record(self, entry: Entry) -> None:
         engine = await self._connection.engine()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import random
+import string
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +13,15 @@ from typing import Any
 import pytest
 
 from reme_core import AsyncReMe
-from reme_core.errors import DatabaseUnavailableError, InputError, ReMeError, SpoolError
+from reme_core.errors import DatabaseUnavailableError, ReMeError, SpoolError
 from reme_core.settings import Settings
-from reme_core.spool.waiting import spool_path
+from reme_core.spool.file import Entry
+from reme_core.spool.waiting import Spool, spool_path
 from reme_core.testing import Gate
+from reme_core.tools.types import ToolCallResult
 from reme_core.turn import TurnMemory
 from reme_core.types import Message
-from tests.integrations.inside import engine_of, stored
+from tests.integrations.inside import stored
 
 TOLD = "My dog Rex lives in Lisbon with my mother."
 ASKED = "Where does my dog Rex live?"
@@ -58,6 +61,7 @@ KILLED = """
 import asyncio, os, sys
 from pathlib import Path
 from reme_core.types import Message
+from reme_core.tools.types import ToolCallResult
 from reme_core.turn import TurnMemory
 from reme_core.settings import Settings
 
@@ -93,24 +97,42 @@ async def test_what_waits_is_delivered_when_the_memory_is_closed(gate: Gate, tmp
     assert await stored(reme) == [TOLD]
 
 
-async def test_a_message_that_is_refused_does_not_hold_up_others(
-    reme: AsyncReMe, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("spool", ["file", "memory"])
+async def test_a_message_that_is_refused_is_set_aside_and_holds_up_no_others(
+    settings: Settings, reme: AsyncReMe, spool: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with TurnMemory(reme, "alice", write="awaited") as turn:
-        engine = await engine_of(reme)
-        take = engine.record
+    endless = "".join(random.choices(string.printable, k=20_000))  # too long for an index of Postgres
+    async with TurnMemory(settings, "alice", write="awaited", spool=spool) as turn:
+        await turn.record([Message(content="one"), Message(content="bad", message_id=endless), Message(content="two")])
+        assert "cannot be recorded" in caplog.text
+        assert endless not in caplog.text
+        await turn.record([Message(content="three")])
+        assert turn.counts.set_aside == 1
+        assert sorted(await stored(reme)) == ["one", "three", "two"]
+        kept = turn._outbox._spool
+        [refused] = kept.refusals()
+        assert [message.content for message in refused.messages] == ["bad"]
+        assert "at once" in refused.refusal
+        assert kept.entries() == []
+        kept.accept()
+        await turn.record([Message(content="four")])
+        assert [message.content for entry in kept.refusals() for message in entry.messages] == ["bad"]
+        await turn.clear()
+        assert kept.refusals() == []
 
-        async def refuse_bad(workspace: str, messages: Any, **options: Any) -> Any:
-            if messages[0].content == "bad":
-                raise InputError("this one is bad")
-            return await take(workspace, messages, **options)
 
-        monkeypatch.setattr(engine, "record", refuse_bad)
-        with caplog.at_level(logging.ERROR):
-            await turn.record([Message(content="bad")])
-        assert "cannot be recorded: this one is bad" in caplog.text
-        await turn.record([Message(content="good")])
-    assert await stored(reme) == ["good"]
+async def test_erasing_a_memory_reaches_what_waits_with_its_words(settings: Settings, reme: AsyncReMe) -> None:
+    secret = "Her passport is number 4711-0815."
+    memory = (await reme.memories.add("alice", secret))[0]
+    left = Spool(spool_path("file", settings))
+    left.put(Entry("alice", [Message(content=f"You know that. {secret} Really."), Message(content="Hello")]))
+    left.put(Entry("alice", calls=[ToolCallResult(tool_name="look_up", output=secret)]))
+    left.put(Entry("bob", [Message(content=secret)]))
+    left.keep()
+    await reme.memories.delete("alice", memory.memory_id, erase=True)
+    found = [(entry.workspace, message.content) for entry in left.entries() for message in entry.messages]
+    assert found == [("alice", "You know that.  Really."), ("alice", "Hello"), ("bob", secret)]
+    assert [entry.calls for entry in left.entries() if entry.calls] == []
 
 
 @pytest.mark.parametrize("write", ["background", "awaited"])

@@ -17,6 +17,8 @@ from reme_core import ReMe
 from reme_core.cli import main
 from reme_core.cli.main import _is_assignment
 from reme_core.settings import Settings
+from reme_core.spool.file import Entry
+from reme_core.spool.waiting import Spool, spool_path
 from reme_core.types import Memory, Message, Source
 
 UNREACHABLE_MODEL = [
@@ -151,6 +153,21 @@ def test_what_was_said_is_recorded_and_summarised(reme: Reme, monkeypatch: pytes
         monkeypatch.setattr("sys.stdin", io.StringIO(wrong))
         reme("record", "-", "-w", "alice", code=2)
         assert '"role": "user"' in reme.err
+
+
+def test_turns_that_wait_and_that_were_refused_are_listed(reme: Reme, tmp_path: Path) -> None:
+    place = ["--set", f"data_dir={tmp_path}"]
+    assert "Nothing waits" in reme("spool", "list", *place)
+    spool = Spool(spool_path("file", Settings(data_dir=tmp_path)))
+    spool.put(Entry("alice", [Message(content="one")]))
+    spool.keep()
+    spool.set_aside(Entry("bob", [Message(content="two")]), "it is too long")
+    told = reme("spool", "list", *place)
+    assert "alice" in told and "it is too long" in told and "two" not in told
+    assert [entry["refusal"] for entry in reme.json("spool", "list", *place)["refused"]] == ["it is too long"]
+    assert reme.json("spool", "retry", *place) == {"again": 1}
+    found = reme.json("spool", "list", *place)
+    assert ([entry["workspace"] for entry in found["waiting"]], found["refused"]) == (["alice", "bob"], [])
 
 
 def test_the_settings_are_shown_without_what_is_secret(reme: Reme, monkeypatch: pytest.MonkeyPatch) -> None:

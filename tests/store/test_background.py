@@ -169,6 +169,31 @@ async def test_draining_waits_for_what_another_worker_took_on(settings: Settings
         assert {job.status for job in await reme.background.jobs("w")} == {"succeeded"}
 
 
+async def test_a_try_that_fails_while_summarise_waits_for_it_is_made_again(settings: Settings) -> None:
+    settings.worker.after_turns = 1
+    async with Engine(settings) as reme:
+        summaries: Any = Summaries(reme)
+        begun, may_fail = asyncio.Event(), asyncio.Event()
+
+        async def fail_first(workspace: str, session_id: str) -> None:
+            if not begun.is_set():
+                begun.set()
+                await may_fail.wait()
+                raise ModelUnavailableError("the model is down")
+            await summaries(workspace, session_id)
+
+        tried: Any = fail_first
+        reme.background._summarise = tried
+        await reme.record("w", turns("hi"))
+        await begun.wait()  # in the embedded worker
+        telling = asyncio.create_task(reme.summarise("w"))
+        await asyncio.sleep(0.3)
+        may_fail.set()
+        told = await telling
+        assert ([job.status for job in told.done], told.failed, told.waiting) == (["succeeded"], [], [])
+        assert summaries.seen == [["hi"]]
+
+
 async def test_summarise_tells_what_failed_and_raises_where_all_did(reme: Engine, summaries: Summaries) -> None:
     down = {"a", "b"}
 

@@ -21,7 +21,7 @@ ATTEMPTS = [
     "select * from reme.procrastinate_jobs where lock like '%%victim%%'",
     "select * from reme.procrastinate_events where job_id = {job}",
     "update reme.procrastinate_jobs set status = 'cancelled' returning *",
-    "update reme.procrastinate_jobs set args = args || '{{\"workspace\": \"spy\"}}' where id = {job} returning *",
+    'update reme.procrastinate_jobs set args = args || \'{{"workspace": "spy"}}\' where id = {job} returning *',
     "update reme.procrastinate_events set at = now() where job_id = {job} returning *",
     "update reme.procrastinate_workers set last_heartbeat = '-infinity' returning *",
     "select * from reme.procrastinate_fetch_job_v2(null, null) where id is not null",
@@ -32,7 +32,7 @@ ATTEMPTS = [
     "select reme.procrastinate_update_heartbeat_v1(1) from reme.procrastinate_workers",
     "insert into reme.procrastinate_events (job_id, type) values ({job}, 'succeeded') returning *",
     "insert into reme.procrastinate_jobs (queue_name, task_name, args)"
-    " values ('reme', 'reme.summarise', '{{\"workspace\": \"victim\", \"session_id\": \"s\"}}') returning *",
+    ' values (\'reme\', \'reme.summarise\', \'{{"workspace": "victim", "session_id": "s"}}\') returning *',
     "select j.args from reme.job_error e right join reme.procrastinate_jobs j on j.id = e.job_id",
 ]
 

@@ -7,7 +7,7 @@ import pytest
 from psycopg import errors as pg
 from psycopg_pool import PoolClosed, PoolTimeout
 
-from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, ReMeError
+from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, InputError, ReMeError
 from reme_core.postgres.errors import translating_errors
 
 URL = "postgresql://ada:secret@db.example:5433/memory"
@@ -35,7 +35,7 @@ def operational(kind: type[psycopg.Error] = psycopg.OperationalError) -> list[ty
         (pg.OutOfMemory("out of shared memory"), DatabaseError, "ran out of memory", "give it more"),
         (pg.TooManyConnections("too many"), DatabaseUnavailableError, "no connection left", "max_connections"),
         (pg.ConfigurationLimitExceeded("temporary file size"), DatabaseError, "a limit set for", "temp_file_limit"),
-        (pg.ProgramLimitExceeded("index row size 2712"), DatabaseError, "can do at once", "shorter values"),
+        (pg.ProgramLimitExceeded("index row size 2712"), InputError, "can do at once", "shorter values"),
         (pg.IoError("could not read block 3"), DatabaseError, "trouble with its files", "log"),
         (pg.ObjectInUse("is being accessed"), ConflictError, "another transaction", "try again"),
         (pg.DeadlockDetected("deadlock detected"), ConflictError, "another transaction", "try again"),

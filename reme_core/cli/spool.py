@@ -1,0 +1,50 @@
+"""`reme spool`: turns that wait for the database on this machine, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from reme_core.cli import output
+from reme_core.cli.session import Session, with_session
+
+if TYPE_CHECKING:
+    from reme_core.spool.waiting import Spool
+
+app = typer.Typer(help="Turns of agents that the database has not taken, on this machine.", no_args_is_help=True)
+
+File = Annotated[
+    Path | None, typer.Option("--file", metavar="FILE", help="A spool of your own; default: the one in `data_dir`.")
+]
+
+
+@app.command("list")
+@with_session
+def list_turns(session: Session, file: File = None) -> None:
+    """List what waits, and what the database refuses and why. Refused turns are kept until they are erased."""
+    spool = _spool(session, file)
+    waiting, refused = spool.entries(), spool.refusals()
+    table = output.table("STATUS", "WORKSPACE", "WHAT", "WHY", wide="WHY")
+    for entry in (*refused, *waiting):
+        what = f"{len(entry.messages)} messages" if entry.messages else f"{len(entry.calls)} calls of tools"
+        status = Text("refused", "bold red") if entry.refusal else Text("waits", "cyan")
+        table.add_row(status, entry.workspace, what, entry.refusal)
+    nothing = f"Nothing waits in {spool}, and nothing was refused."
+    session.show({"waiting": waiting, "refused": refused}, table if waiting or refused else nothing)
+
+
+@app.command()
+@with_session
+def retry(session: Session, file: File = None) -> None:
+    """Let what was refused wait again: the next turn that is recorded on this machine delivers it."""
+    again = _spool(session, file).accept()
+    session.show({"again": again}, f"{again} turns wait again." if again else "Nothing was refused.")
+
+
+def _spool(session: Session, file: Path | None) -> Spool:
+    from reme_core.spool.waiting import Spool, spool_path
+
+    return Spool(spool_path(file or "file", session.settings))
