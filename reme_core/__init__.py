@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from reme_core.tools.types import ToolCallResult
     from reme_core.turn.plain_loop import Turn
     from reme_core.types import Hit, Kind, Memory, Message, Recollection, Status, TimeRange, Trajectory
+    from reme_core.working.window import check_context
 
 _HOMES = {
     "AsyncReMe": "reme_core.client",
@@ -42,6 +43,7 @@ _HOMES = {
     "ToolCallResult": "reme_core.tools.types",
     "Trajectory": "reme_core.types",
     "Turn": "reme_core.turn.plain_loop",
+    "check_context": "reme_core.working.window",
 }
 
 __all__ = [
@@ -66,6 +68,7 @@ __all__ = [
     "Trajectory",
     "Turn",
     "__version__",
+    "check_context",
 ]
 
 

@@ -26,6 +26,7 @@ from reme_core.store.items import Items
 from reme_core.store.memories import Memories
 from reme_core.store.workspaces import Workspaces
 from reme_core.tools.api import Tools
+from reme_core.working.api import Working
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -201,6 +202,7 @@ class AsyncReMe(Facade):
         episodes: Scored attempts, and what they taught.
         tools: Calls of tools, and guidance for the next ones.
         items: JSON values that programs put and get under a key of their own.
+        working: What keeps a long task within its model's window, and gives back what left it.
         background: The queue of background work.
         settings: What it was opened with.
     """
@@ -240,6 +242,7 @@ class AsyncReMe(Facade):
         self.episodes = awaitable_part(Episodes, connection, lambda engine: engine.episodes)
         self.tools = awaitable_part(Tools, connection, lambda engine: engine.tools)
         self.items = awaitable_part(Items, connection, lambda engine: engine.items)
+        self.working = awaitable_part(Working, connection, lambda engine: engine.working)
         self.background = awaitable_part(Background, connection, lambda engine: engine.background)
 
     recall = awaitable(Engine.recall)

@@ -40,6 +40,7 @@ from reme_core.store.workspaces import Workspaces
 from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.tools.api import Tools
 from reme_core.types import Message, Recollection, TimeRange
+from reme_core.working.api import Working
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -67,6 +68,7 @@ class Engine:
         episodes: Scored attempts, and what they taught.
         tools: Calls of tools, and guidance for the next ones.
         items: JSON values that programs put and get under a key of their own.
+        working: What keeps a long task within its model's window, and gives back what left it.
         settings: What it was opened with.
         flows: The flows there are; `execute` runs one.
         chat: The chat model, or None where the offline rules serve.
@@ -89,6 +91,7 @@ class Engine:
         self.episodes: Episodes
         self.tools: Tools
         self.items: Items
+        self.working: Working
         self.flows: Flows
         self.chat: ChatModel | None = None
         self.reranker: Reranker | None = None
@@ -144,6 +147,7 @@ class Engine:
             )
             self.tools = Tools(database, self.execute)
             self.items = Items(database)
+            self.working = Working(database, self.settings, self.chat)
             self.episodes = Episodes(database, self.settings, self.chat, self._indexing.embed_soon, self.execute)
             self._database = database
         return self

@@ -196,6 +196,25 @@ class EpisodeSettings(Section):
     consolidate_every: int = Field(20, ge=1)
 
 
+class WorkingSettings(Section):
+    """Working memory: what leaves the window of a long task, and when. Tokens are of the window it is told of."""
+
+    offload_from: int = Field(2_000, ge=1)
+    """Tokens above which the output of a tool is offloaded, as in ReMe 0.2; in a small window an eighth of it."""
+    head_tokens: int = Field(200, ge=0)
+    """Tokens of the beginning of what is offloaded that stay in the window."""
+    tail_tokens: int = Field(100, ge=0)
+    """The same of its end."""
+    compact_from: float = Field(0.7, gt=0, lt=1)
+    """Share of the window from which old turns give way to a summary."""
+    compact_to: float = Field(0.35, gt=0, lt=1)
+    """Share of the window that is left then."""
+    patience: float = Field(30.0, gt=0)
+    """Seconds that a compaction waits for the chat model; then rules choose what stays."""
+    keep_days: float = Field(30.0, ge=0)
+    """How long what was offloaded is kept after a conversation last referred to it; 0 is for ever."""
+
+
 def default_data_dir() -> Path:
     """The folder of the embedded Postgres and of dumps: `$REME_HOME`, or the user's data directory."""
     return Path(os.environ.get("REME_HOME") or platformdirs.user_data_dir("reme-core", appauthor=False))
@@ -224,6 +243,7 @@ class Settings(Section):
     recall: RecallSettings = Field(default_factory=RecallSettings)
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
     episodes: EpisodeSettings = Field(default_factory=EpisodeSettings)
+    working: WorkingSettings = Field(default_factory=WorkingSettings)
     ops: list[str] = Field(default_factory=list)
     """Modules, or files (`my_ops.py`), with ops of one's own; they are imported when flows are built."""
     flow: dict[str, FlowSettings] = Field(default_factory=dict)

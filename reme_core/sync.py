@@ -19,6 +19,7 @@ from reme_core.store.items import Items
 from reme_core.store.memories import Memories
 from reme_core.store.workspaces import Workspaces
 from reme_core.tools.api import Tools
+from reme_core.working.api import Working
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -99,6 +100,17 @@ class BlockingItems(Facade):
     sweep = blocking(Items.sweep)
 
 
+class BlockingWorking(Facade):
+    """The working memory of all workspaces; every method names the one it works in."""
+
+    fit = blocking(Working.fit)
+    check_context = blocking(Working.check_context)
+    grep = blocking(Working.grep)
+    read = blocking(Working.read)
+    artifacts = blocking(Working.artifacts)
+    erase = blocking(Working.erase)
+
+
 class BlockingBackground(Facade):
     """The queue of background work."""
 
@@ -127,6 +139,7 @@ class ReMe(Facade):
         episodes: Scored attempts, and what they taught.
         tools: Calls of tools, and guidance for the next ones.
         items: JSON values that programs put and get under a key of their own.
+        working: What keeps a long task within its model's window, and gives back what left it.
         background: The queue of background work.
         settings: What it was opened with.
     """
@@ -145,6 +158,7 @@ class ReMe(Facade):
         self.episodes = BlockingEpisodes(self.connection, lambda engine: engine.episodes)
         self.tools = BlockingTools(self.connection, lambda engine: engine.tools)
         self.items = BlockingItems(self.connection, lambda engine: engine.items)
+        self.working = BlockingWorking(self.connection, lambda engine: engine.working)
         self.background = BlockingBackground(self.connection, lambda engine: engine.background)
 
     recall = blocking(Engine.recall)

@@ -28,6 +28,27 @@ def count_tokens(text: str) -> int:
     return wide + -(-other // 2) + -(-(len(text) - wide - other) // 4)
 
 
+_PIECES: Final = re.compile(
+    r"[A-Z]?[a-z]{1,7}|[A-Z]{1,2}|[0-9]{1,3}"
+    rf"|{_WIDE.pattern}|[^\W\d_A-Za-z]{{1,2}}|[^\w\s]{{1,2}}|_|\n+|[^\S\n]{{2,16}}"
+)
+_ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
+
+
+def most_tokens(text: str) -> int:
+    """About the most tokens that a text costs a model, for text of machines too, whose signs `count_tokens` underrates.
+
+    Counted is what the large byte-pair vocabularies divide a text into: short words, up to three digits, signs. Against
+    cl100k and o200k it came out between .9 (base64, Arabic) and 2.2 (capitals) times the larger count, 1.0 to 1.4 for
+    prose, code, JSON and logs.
+
+    >>> most_tokens("2026-11-23T10:15:00Z ERROR took 512ms"), count_tokens("2026-11-23T10:15:00Z ERROR took 512ms")
+    (22, 10)
+    """
+    pieces = sum(1 for _ in _PIECES.finditer(text)) + 2 * len(_ASTRAL.findall(text))
+    return -(-pieces * 9 // 8)
+
+
 def fit(items: Sequence[Item], budget: int, *, text_of: Callable[[Item], str] = str) -> list[Item]:
     """Keep the items, best first, that fit into a budget of tokens.
 

@@ -101,12 +101,12 @@ def language(setting: str, messages: Sequence[Message]) -> Language:
 
 def _line(message: Message) -> str:
     speaker = f"{message.role} ({message.author})" if message.author else message.role
-    calls = "".join(f"\n  call {call.name}({_assignments(call.arguments)})" for call in message.tool_calls)
+    calls = "".join(f"\n  call {call.name}({assignments(call.arguments)})" for call in message.tool_calls)
     text = f"{speaker}: {message.content.strip()}{calls}"
     return text if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE * 2 // 3]} … {text[-MAX_MESSAGE // 3 :]}"
 
 
-def _assignments(arguments: str) -> str:
+def assignments(arguments: str) -> str:
     """Arguments as `name='value'`: small models that quote JSON within their own JSON forget to escape it."""
     try:
         values = json.loads(arguments or "{}")

@@ -153,6 +153,8 @@ async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePl
     }
     for statement in ("drop_history", "drop_retrievals", "drop_memories", "forget_answers", "forget_quotes"):
         await conn.execute(_SQL[statement], values)
+    said_longest_first = sorted(filter(_is_distinctive, wordings | said), key=len, reverse=True)
+    await conn.execute(_SQL["forget_in_artifacts"], {"workspace": workspace, "said": said_longest_first})
     await _sweep(conn, workspace, [w for w in wordings if _is_distinctive(w)])
     await conn.execute(_SQL["mark_erased"], values)
 

@@ -89,6 +89,12 @@ where workspace_id = %(workspace)s and (raw <> '' or error <> '')
 update reme.memory_source set quote = ''
 where workspace_id = %(workspace)s and source_kind = 'message' and source_id = any(%(messages)s) and quote <> ''
 
+-- name: forget_in_artifacts
+-- What left the window of a conversation holds what was said in it; a summary may say the same in other words.
+update reme.artifact a set content = reme.remove_wordings(a.content, %(said)s), summary = ''
+where a.workspace_id = %(workspace)s
+  and exists (select from unnest(%(said)s::text[]) as w (wording) where strpos(lower(a.content), lower(w.wording)) > 0)
+
 -- name: text_columns
 -- Every column that holds text of a workspace and is no key. Read from the catalog, so that later tables are included.
 select c.relname, a.attname

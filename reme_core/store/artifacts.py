@@ -1,0 +1,179 @@
+"""Artifacts in Postgres: what left the window of a conversation, word for word, by handles."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from reme_core.errors import DatabaseError, InputError, NotFoundError
+from reme_core.postgres.database import Database
+from reme_core.store.sql import load
+from reme_core.text.plain import decode_json, encode_json
+
+_SQL = load("artifact.sql")
+
+LINE: Final = 300
+"""Characters that are shown of a line that matches, and before the match in it."""
+_GREP: Final = {"statement_timeout": "5000"}  # a pattern that a model wrote may take for ever
+_SWEEP_SECONDS: Final = 3_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """What left the window.
+
+    Attributes:
+        artifact_id: Its handle.
+        kind: `output` of a tool, or of another long message; or `turns`, in whose place a summary stands.
+        source: The call of the tool, or who spoke.
+        content: The text, in full.
+        summary: What stands in the place of turns.
+        author: Who wrote the summary: a model, or `rules`.
+    """
+
+    artifact_id: str
+    kind: Literal["output", "turns"]
+    source: str
+    content: str
+    summary: str = ""
+    author: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredArtifact:
+    """What there is of an artifact: its handle, kind, source, length in characters, and when it left the window."""
+
+    artifact_id: str
+    kind: str
+    source: str
+    length: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of an artifact, from the character `offset` (from 0) on, and the length of the whole."""
+
+    artifact_id: str
+    source: str
+    offset: int
+    text: str
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A line in which a pattern was found, and where it begins in its artifact."""
+
+    artifact_id: str
+    source: str
+    offset: int
+    line: str
+
+
+class Artifacts:
+    """The artifacts of all workspaces; every method names the one it works in."""
+
+    def __init__(self, database: Database, keep_days: float) -> None:
+        self._database = database
+        self._keep_days = keep_days
+        self._swept = float("-inf")
+
+    async def put(self, workspace: str, session_id: str, artifacts: Sequence[Artifact]) -> None:
+        """Store artifacts, all or none; one that is there already stays. Now and then what expired is deleted."""
+        values = {
+            "workspace": workspace,
+            "session": session_id,
+            "rows": Jsonb([encode_json(asdict(artifact)) for artifact in artifacts]),
+        }
+        async with self._database.transaction(workspace) as connection, connection.pipeline():
+            await connection.execute(_SQL["ensure_workspace"], values)
+            await connection.execute(_SQL["put"], values)
+        if self._keep_days and time.monotonic() - self._swept > _SWEEP_SECONDS:
+            self._swept = time.monotonic()
+            await self._database.execute_anywhere(_SQL["sweep"], {"days": self._keep_days})
+
+    async def use(self, workspace: str, handles: Sequence[str]) -> dict[str, str]:
+        """Those of the artifacts that are there, each with its summary; they are kept longer for it."""
+        values = {"workspace": workspace, "handles": list(handles)}
+        return {row[0]: decode_json(row[1]) for row in await self._database.execute(workspace, _SQL["use"], values)}
+
+    async def of_session(self, workspace: str, session_id: str) -> list[StoredArtifact]:
+        """What left the window of a conversation, oldest first."""
+        found = await self._database.fetch(workspace, _SQL["list"], {"workspace": workspace, "session": session_id})
+        return [StoredArtifact(*row) for row in found]
+
+    async def read(self, workspace: str, handle: str, *, offset: int, size: int) -> Piece:
+        """A stretch of an artifact.
+
+        Raises:
+            NotFoundError: There is none of that handle.
+            InputError: It does not begin within the artifact.
+        """
+        values = {"workspace": workspace, "handle": handle, "offset": max(offset, 0), "size": size}
+        found = await self._database.fetch(workspace, _SQL["read"], values)
+        if not found:
+            raise _no_artifact(handle)
+        source, text, length = found[0]
+        if not 0 <= offset < max(length, 1):
+            raise InputError(f"offset is a character of {handle!r}, 0 to {length - 1}; not {offset}")
+        return Piece(handle, source, offset, decode_json(text), length)
+
+    async def grep(
+        self, workspace: str, pattern: str, *, session_id: str = "", handle: str = "", limit: int = 20
+    ) -> list[Match]:
+        """Lines that match a regular expression of Postgres, whatever the case; newest artifact first, in their order.
+
+        Args:
+            workspace: Where to look.
+            pattern: The regular expression.
+            session_id: The conversation, all of whose artifacts are searched.
+            handle: One artifact, in place of a conversation.
+            limit: How many at the most.
+
+        Raises:
+            InputError: The pattern is empty, is no regular expression, or takes too long.
+            NotFoundError: There is no artifact of that handle.
+        """
+        if not pattern:
+            raise InputError("the pattern is empty; give words of the line, or a regular expression")
+        values = {"workspace": workspace, "session": session_id, "handle": handle, "pattern": pattern, "limit": limit}
+        try:
+            rows = await self._database.fetch(
+                workspace, _SQL["grep"], values | {"before": LINE, "after": LINE}, settings=_GREP
+            )
+        except (psycopg.DataError, psycopg.InternalError) as error:  # the latter: it would take gigabytes
+            raise InputError(f"{pattern!r} is no regular expression to use: {error.diag.message_primary}") from error
+        except DatabaseError as error:
+            if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
+                raise InputError(f"searching for {pattern!r} takes too long; give a simpler pattern") from error
+            raise
+        if not rows and handle and not await self._exists(workspace, handle):
+            raise _no_artifact(handle)
+        return [_match(*row) for row in rows]
+
+    async def erase(self, workspace: str, session_id: str) -> int:
+        """Erase what left the window of a conversation; returns how many artifacts that were."""
+        values = {"workspace": workspace, "session": session_id}
+        return int((await self._database.execute(workspace, _SQL["erase"], values))[0][0])
+
+    async def _exists(self, workspace: str, handle: str) -> bool:
+        found = await self._database.fetch(workspace, _SQL["exists"], {"workspace": workspace, "handle": handle})
+        return bool(found[0][0])
+
+
+def _match(handle: str, source: str, at: int, before: str, after: str) -> Match:
+    start = before.rpartition("\n")[2]
+    line = start + after.partition("\n")[0]
+    return Match(handle, source, at - 1 - len(start), decode_json(line))
+
+
+def _no_artifact(handle: str) -> Exception:
+    hint = "a handle is the name in a shortened output or a summary; it may be kept no longer, or was erased"
+    return NotFoundError(f"there is no artifact {handle!r}; {hint}")

@@ -1,0 +1,73 @@
+-- Artifacts: what left the window of a conversation.
+
+-- name: ensure_workspace
+insert into reme.workspace (workspace_id) values (%(workspace)s) on conflict do nothing
+
+-- name: put
+-- In the order of their handles, so that two writers cannot deadlock. One that was erased in part stays as it is.
+insert into reme.artifact (workspace_id, artifact_id, session_id, kind, source, content, summary, author)
+select %(workspace)s, artifact_id, %(session)s, kind, source, content, summary, author
+from jsonb_to_recordset(%(rows)s)
+    as given (artifact_id text, kind text, source text, content text, summary text, author text)
+order by artifact_id
+on conflict (workspace_id, artifact_id) do update
+set summary = excluded.summary, author = excluded.author
+where artifact.kind = 'turns'
+
+-- name: use
+-- Which of these there are. What a conversation refers to does not expire; a day is near enough, and writes seldom.
+with used as (
+    update reme.artifact set used_at = now()
+    where workspace_id = %(workspace)s and artifact_id = any(%(handles)s) and used_at < now() - interval '1 day'
+)
+select artifact_id, summary from reme.artifact
+where workspace_id = %(workspace)s and artifact_id = any(%(handles)s)
+
+-- name: list
+select artifact_id, kind, source, length(content), created_at
+from reme.artifact
+where workspace_id = %(workspace)s and session_id = %(session)s
+order by number
+
+-- name: read
+select source, substr(content, %(offset)s + 1, %(size)s), length(content)
+from reme.artifact
+where workspace_id = %(workspace)s and artifact_id = %(handle)s
+
+-- name: exists
+select exists (select from reme.artifact where workspace_id = %(workspace)s and artifact_id = %(handle)s)
+
+-- name: grep
+-- One match a line: after each, the search goes on behind the line, or behind the part of a long line that is shown.
+with recursive searched as (
+    select artifact_id, source, content, number
+    from reme.artifact
+    where workspace_id = %(workspace)s
+      and case when %(handle)s <> '' then artifact_id = %(handle)s else session_id = %(session)s end
+), found as (
+    select s.*, 1 as nth, regexp_instr(s.content, %(pattern)s, 1, 1, 0, 'in') as at
+    from searched s
+    union all
+    select f.artifact_id, f.source, f.content, f.number, f.nth + 1,
+           regexp_instr(f.content, %(pattern)s, f.at + shown.length, 1, 0, 'in')
+    from found f
+    cross join lateral (
+        select coalesce(nullif(strpos(substr(f.content, f.at, %(after)s), E'\n'), 0), %(after)s)
+    ) shown (length)
+    where f.at > 0 and f.nth < %(limit)s and f.at + shown.length <= length(f.content)
+)
+select artifact_id, source, at, substr(content, greatest(at - %(before)s, 1), at - greatest(at - %(before)s, 1)),
+       substr(content, at, %(after)s)
+from found
+where at > 0
+order by number desc, at
+limit %(limit)s
+
+-- name: erase
+with erased as (
+    delete from reme.artifact where workspace_id = %(workspace)s and session_id = %(session)s returning 1
+)
+select count(*) from erased
+
+-- name: sweep
+delete from reme.artifact where used_at < now() - %(days)s * interval '1 day'

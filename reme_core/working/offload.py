@@ -1,0 +1,112 @@
+"""Long outputs of tools give way to their beginning, their end, and a handle by which all of it can be read."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from reme_core.ids import stable_id
+from reme_core.prompts import Language, phrase
+from reme_core.prompts.budget import most_tokens
+from reme_core.prompts.fence import fence
+from reme_core.prompts.transcript import assignments, condense
+from reme_core.store.artifacts import Artifact
+from reme_core.types import Message, ToolCall
+from reme_core.working.window import CountTokens, exceeds
+
+GREP: Final = "grep_working_memory"
+READ: Final = "read_working_memory"
+READING_TOOLS: Final = frozenset((GREP, READ))
+"""The tools that read what left the window. Their answers are short, and never offloaded again."""
+
+_HANDLE = re.compile(rf'{READ}\("([0-9a-f]{{12}})"\)')
+_SOURCE: Final = 80  # characters of a call that tell what an output is of
+
+
+@dataclass(slots=True)
+class Offloading:
+    """Messages of which the long ones are shortened, and what was taken out of them."""
+
+    messages: list[Message]
+    artifacts: list[Artifact] = field(default_factory=list)
+
+
+def handle_of(*parts: object) -> str:
+    """A handle: short, since the model has to read and write it, and the same for the same parts."""
+    return stable_id(*parts)[:12]
+
+
+def calls_by_id(messages: Sequence[Message]) -> dict[str, ToolCall]:
+    """The calls of tools in messages, by their ids."""
+    return {call.id: call for message in messages for call in message.tool_calls}
+
+
+def source_of(message: Message, calls: Mapping[str, ToolCall]) -> str:
+    """What a message is: the call whose output it is, or who says it."""
+    call = calls.get(message.tool_call_id) if message.role == "tool" else None
+    if call is None:
+        return message.author or message.role
+    return condense(f"{call.name}({assignments(call.arguments)})", _SOURCE)
+
+
+def offload(
+    messages: Sequence[Message],
+    session_id: str,
+    limit: int,
+    *,
+    count: CountTokens = most_tokens,
+    head_tokens: int = 200,
+    tail_tokens: int = 100,
+    language: Language = "en",
+    roles: Collection[str] = ("tool",),
+    passed_over: Collection[int] = (),
+) -> Offloading:
+    """Shorten the messages of some roles that have more than `limit` tokens, but for those at places to pass over.
+
+    The same message of the same conversation always gets the same handle and looks the same.
+    """
+    calls = calls_by_id(messages)
+    done = Offloading([])
+    for place, message in enumerate(messages):
+        call = calls.get(message.tool_call_id)
+        is_reading = message.role == "tool" and (call.name if call else message.author) in READING_TOOLS
+        is_open = message.role in roles and place not in passed_over and not is_reading
+        if not is_open or not exceeds(message.content, limit, count):
+            done.messages.append(message)
+            continue
+        text = message.content
+        artifact = Artifact(handle_of(session_id, text), "output", source_of(message, calls), text)
+        head, tail = head_of(text, min(head_tokens, limit // 4)), tail_of(text, min(tail_tokens, limit // 8))
+        shown = phrase(
+            "artifact", language,
+            source=artifact.source, handle=artifact.artifact_id, length=f"{len(text):,}", left=len(text) - len(tail),
+            grep=GREP, read=READ, head=fence(head, "beginning"), tail=fence(tail, "end"),
+        )  # fmt: skip
+        done.messages.append(message.model_copy(update={"content": shown}))
+        done.artifacts.append(artifact)
+    return done
+
+
+def handle_in(text: str) -> str:
+    """The handle that a shortened message, or a summary, names; empty for any other text."""
+    found = _HANDLE.search(text)
+    return found[1] if found else ""
+
+
+def head_of(text: str, tokens: int) -> str:
+    """The beginning of a text that takes no more than that many tokens; whole lines where they are not long."""
+    piece = text[: 8 * tokens]
+    size = bisect_right(range(len(piece)), tokens, key=lambda n: most_tokens(piece[: n + 1]))
+    cut = piece.rfind("\n", size // 2, size)
+    return piece[: cut + 1 if cut >= 0 and size < len(text) else size]
+
+
+def tail_of(text: str, tokens: int) -> str:
+    """The end of a text that takes no more than that many tokens; whole lines where they are not long."""
+    piece = text[max(len(text) - 8 * tokens, 0) :]
+    size = bisect_right(range(len(piece)), tokens, key=lambda n: most_tokens(piece[len(piece) - n - 1 :]))
+    cut = piece.find("\n", len(piece) - size, len(piece) - size // 2)
+    return piece[cut + 1 if cut >= 0 and size < len(text) else len(piece) - size :]

@@ -1,0 +1,92 @@
+"""How full a window is, and where a conversation may be cut: decided on its messages alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pydantic import BaseModel
+
+from reme_core.errors import InputError
+from reme_core.prompts.budget import most_tokens
+from reme_core.types import Message
+
+CountTokens = Callable[[str], int]
+"""Counts the tokens of a text: the model's own tokenizer, such as `lambda text: len(encoding.encode(text))`."""
+
+_MESSAGE: Final = 4  # tokens around a message, as OpenAI's documentation counts them
+_CALL: Final = 8  # and around a call
+
+
+class WindowUse(BaseModel):
+    """How much of a model's window messages take."""
+
+    tokens: int
+    """Tokens that the messages take, with what was reserved."""
+    window: int
+    """Tokens that the model takes."""
+    tool_tokens: int
+    """Tokens of them that outputs of tools take."""
+
+    @property
+    def share(self) -> float:
+        """The share of the window that is taken; above 1 they do not fit."""
+        return self.tokens / self.window
+
+
+def tokens_of(message: Message, count: CountTokens = most_tokens) -> int:
+    """Tokens of one message, its calls of tools included."""
+    calls = sum(_CALL + count(call.name) + count(call.arguments) for call in message.tool_calls)
+    return _MESSAGE + count(message.content) + calls
+
+
+def check_context(
+    messages: Sequence[Message], window: int, *, count_tokens: CountTokens | None = None, reserve: int = 0
+) -> WindowUse:
+    """Say how full a window is.
+
+    Args:
+        messages: What the model is to see.
+        window: Tokens that it takes.
+        count_tokens: The model's own tokenizer; without it `most_tokens` estimates, which errs on the safe side.
+        reserve: Tokens that something else takes: schemas of tools, the answer.
+
+    Raises:
+        InputError: The window is none.
+
+    Example:
+        >>> check_context([Message(content="four letters a token")], 100).share
+        0.09
+    """
+    if window <= reserve or reserve < 0:
+        raise InputError(f"window is how many tokens the model takes, more than the {reserve} reserved; not {window}")
+    sizes = [(message.role, tokens_of(message, count_tokens or most_tokens)) for message in messages]
+    of_tools = sum(size for role, size in sizes if role == "tool")
+    return WindowUse(tokens=reserve + sum(size for _, size in sizes), window=window, tool_tokens=of_tools)
+
+
+def exceeds(text: str, limit: int, count: CountTokens) -> bool:
+    """Whether a text has more tokens than that. Of one that is much longer only the beginning is counted."""
+    if len(text.encode("utf-8", "replace")) <= limit:  # no vocabulary has less than a byte a token
+        return False
+    return count(text[: 8 * limit]) > limit or (len(text) > 8 * limit and count(text) > limit)
+
+
+def cuts(messages: Sequence[Message]) -> list[int]:
+    """The places before which a conversation may be cut: none that would part a call of a tool from its result.
+
+    >>> call = {"role": "assistant", "tool_calls": [{"id": "c", "name": "f"}]}
+    >>> said = [{"content": "Hi"}, call, {"role": "tool", "tool_call_id": "c", "content": "1"}, {"content": "Thanks"}]
+    >>> cuts([Message.model_validate(message) for message in said])
+    [1, 3]
+    """
+    within: set[int] = set()
+    results: dict[str, int] = {}  # by the id of the call, the nearest result behind
+    for place in reversed(range(len(messages))):
+        message = messages[place]
+        if message.role == "tool":
+            results[message.tool_call_id] = place
+            within.add(place)
+        for call in message.tool_calls:
+            within.update(range(place + 1, results.get(call.id, place) + 1))
+    return [place for place in range(1, len(messages)) if place not in within]

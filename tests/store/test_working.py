@@ -1,0 +1,300 @@
+"""Working memory: long tasks stay within the window, what leaves it is read back, and models are asked once."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from reme_core import ReMe
+from reme_core.engine import Engine
+from reme_core.errors import DatabaseUnavailableError, InputError, NotFoundError
+from reme_core.settings import ChatSettings, Settings, WorkingSettings
+from reme_core.store import artifacts
+from reme_core.testing import Gate
+from reme_core.types import Message, ToolCall
+from reme_core.working.offload import handle_in
+from reme_core.working.window import cuts
+from tests.loopback import Loopback
+
+
+@pytest.fixture
+async def reme(settings: Settings) -> AsyncIterator[Engine]:
+    async with Engine(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def reme_with_chat(settings: Settings, loopback: Loopback) -> AsyncIterator[Engine]:
+    chat = ChatSettings(model_name="loop-chat", base_url=loopback.url, max_retries=0)
+    async with Engine(settings.model_copy(update={"llm": {"default": chat}})) as opened:
+        yield opened
+
+
+def log_of(number: int, lines: int = 400) -> str:
+    return "\n".join(
+        f"2026-11-23T10:{n % 60:02d}:00Z INFO run {number} step {n} code {number * 7919 + n}" for n in range(lines)
+    )
+
+
+def step(number: int, output: str = "ok") -> list[Message]:
+    call = ToolCall(id=f"c{number}", name="run", arguments=json.dumps({"job": number}))
+    return [
+        Message(role="assistant", content=f"Running job {number} now.", tool_calls=[call]),
+        Message(role="tool", tool_call_id=f"c{number}", content=output),
+    ]
+
+
+def talk(turns: int) -> list[Message]:
+    said = [
+        Message(role="system", content="You deploy services."),
+        Message(content="Please migrate src/billing.py to the new API by 2026-12-01."),
+        Message(
+            role="assistant", content="We will use port 8443 instead of 8080. I still need to update deploy/prod.yaml."
+        ),
+    ]
+    for number in range(turns):
+        filler = "It went as it always does and nothing about it was in any way remarkable. " * 8
+        said += [*step(number), Message(role="assistant", content=filler), Message(content="Go on, then.")]
+    return said
+
+
+async def fit(reme: Engine, messages: list[Message], *, window: int = 4_000, session: str = "s", **more: Any) -> Any:
+    return await reme.working.fit("acme", messages, session_id=session, window=window, **more)
+
+
+async def test_a_short_conversation_stays_as_it_is_and_nothing_is_stored(reme: Engine) -> None:
+    said = talk(1)
+    fitted = await fit(reme, said, window=16_000)
+    assert fitted.messages == said and fitted.places == list(range(len(said)))
+    assert (fitted.offloaded, fitted.compacted, fitted.made) == ([], "", "")
+    assert await reme.working.artifacts("acme", "s") == [] and await reme.workspaces.list() == []
+
+
+async def test_a_long_output_is_read_back_in_full_and_found_by_its_words(reme: Engine) -> None:
+    text = log_of(1) + "\x00 the end \ud83d"
+    fitted = await fit(reme, [Message(content="Run it."), *step(1, text)], window=16_000)
+    [handle] = fitted.offloaded
+    assert handle_in(fitted.messages[-1].content) == handle and fitted.use.tokens < 700 < 10_000 < fitted.before.tokens
+    read = ""
+    while len(read) < len(text):
+        piece = await reme.working.read("acme", handle, offset=len(read))
+        read += piece.text
+        if piece.offset + 6_000 >= piece.length:
+            break
+    assert read == text
+    [found] = await reme.working.grep("acme", "STEP 217 code", session_id="s")
+    assert found.line == "2026-11-23T10:37:00Z INFO run 1 step 217 code 8136" and found.source == "run(job=1)"
+    assert (await reme.working.read("acme", handle, offset=found.offset, size=20)).text == found.line[:20]
+    again = await fit(reme, [Message(content="Run it."), *step(1, text)], window=16_000)
+    assert again.offloaded == [handle] and len(await reme.working.artifacts("acme", "s")) == 1
+
+
+async def test_a_pattern_finds_every_place_in_one_long_line(reme: Engine) -> None:
+    text = json.dumps([{"id": n, "name": f"item-{n}"} for n in range(3_000)])
+    [handle] = (await fit(reme, step(1, text), window=16_000)).offloaded
+    found = await reme.working.grep("acme", r'"item-(17|1800|2999)"', handle=handle)
+    assert [text[one.offset :].startswith(one.line[:20]) for one in found] == [True] * 3
+    assert [name in one.line for name, one in zip(("item-17", "item-1800", "item-2999"), found, strict=True)] == [
+        True
+    ] * 3
+    assert len(await reme.working.grep("acme", "item", handle=handle, limit=7)) == 7
+
+
+async def test_a_bad_pattern_is_explained(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(artifacts._GREP, "statement_timeout", "300")
+    await fit(reme, step(1, "".join(random.Random(1).choices("abd", k=40_000))), window=16_000)
+    for pattern, why in (
+        ("", "is empty"), ("(", "no regular expression"), ("(a{1,200}){1,200}x", "no regular expression"),
+        (r"(.+)\1\1\1", "takes too long"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=why):
+            await reme.working.grep("acme", pattern, session_id="s")
+
+
+async def test_what_is_not_there_is_told(reme: Engine) -> None:
+    [handle] = (await fit(reme, step(1, log_of(1)), window=16_000)).offloaded
+    with pytest.raises(NotFoundError, match="no artifact 'beef'"):
+        await reme.working.read("acme", "beef")
+    with pytest.raises(NotFoundError, match="no artifact 'beef'"):
+        await reme.working.grep("acme", "x", handle="beef")
+    with pytest.raises(InputError, match="offset is a character"):
+        await reme.working.read("acme", handle, offset=10**7)
+    assert await reme.working.grep("acme", "nowhere", handle=handle) == []
+
+
+async def test_old_turns_give_way_to_sentences_of_theirs_word_for_word(reme: Engine) -> None:
+    said = talk(20)
+    fitted = await fit(reme, said)
+    assert fitted.before.share > 1 and fitted.use.share < 0.5 and fitted.made == "rules"
+    assert fitted.messages[0] == said[0] and fitted.messages[-1] == said[-1]
+    summary = fitted.messages[fitted.places.index(-1)]
+    assert summary.metadata == {"reme_note": True} and summary.content.startswith("<memory_note>")
+    for kept in (
+        "- Please migrate src/billing.py to the new API by 2026-12-01.",
+        "- We will use port 8443 instead of 8080.",
+        "- I still need to update deploy/prod.yaml.",
+        "since no chat model is set",
+    ):
+        assert kept in summary.content
+    whole = (await reme.working.read("acme", fitted.compacted, size=10**6)).text
+    gone = [message for place, message in enumerate(said) if place not in fitted.places]
+    assert gone and all(message.content in whole for message in gone)
+    assert all(call.arguments in whole for message in gone for call in message.tool_calls)
+
+
+async def test_the_same_conversation_is_summarised_once_and_again_when_it_has_grown(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    def choose(body: dict[str, Any]) -> dict[str, Any]:
+        record = body["messages"][-1]["content"]
+        task, decision = (
+            [int(number) for number in re.findall(rf"\[(\d+)\] \w+: {words}", record)]
+            for words in ("I still need", "We will use")
+        )
+        return {"tasks": task, "decisions": [*decision, 999], "story": "It went on. It broke 99 times in x.py."}
+
+    loopback.chat(choose)
+    said = talk(15)
+    first = await fit(reme_with_chat, said)
+    assert first.made == "loop-chat" and len(loopback.bodies("/chat/completions")) == 1
+    summary = first.messages[first.places.index(-1)].content
+    assert "Open tasks:\n- I still need to update deploy/prod.yaml." in summary
+    assert "Decisions:\n- We will use port 8443 instead of 8080." in summary
+    assert "What happened: It went on.\n" in summary and "99" not in summary  # nobody named it
+    assert "chosen and written by loop-chat" in summary
+    more = [*said, *step(90), Message(content="And now?")]
+    again = await fit(reme_with_chat, more)
+    assert again.made == "" and again.compacted == first.compacted and len(loopback.bodies("/chat/completions")) == 1
+    assert again.messages[:2] == [*first.messages[:1], again.messages[1]] and again.messages[-1] == more[-1]
+    grown = await fit(reme_with_chat, [*said, *talk(20)[3:]])
+    assert grown.compacted != first.compacted and len(loopback.bodies("/chat/completions")) == 2
+    assert "deploy/prod.yaml" in str(loopback.bodies("/chat/completions")[1]["messages"])  # of the first summary
+
+
+async def test_what_was_fitted_may_be_given_back(reme: Engine) -> None:
+    said: list[Message] = talk(0)
+    for number in range(40):
+        said += [Message(content=f"Turn {number}: " + "and so on " * 40), *step(number, log_of(number, 100))]
+        fitted = await fit(reme, said)
+        assert fitted.use.share <= 0.7
+        said = [message.model_copy(update={"metadata": {}}) for message in fitted.messages]  # as frameworks lose it
+        calls = [call.id for message in said for call in message.tool_calls]
+        assert calls == [message.tool_call_id for message in said if message.role == "tool"]
+    assert "src/billing.py" in str(said) and "8443" in str(said)
+    assert len(await reme.working.grep("acme", r"run 3 step 42 code", session_id="s")) == 1
+    turns = [one for one in await reme.working.artifacts("acme", "s") if one.kind == "turns"]
+    whole = "".join([(await reme.working.read("acme", one.artifact_id, size=10**6)).text for one in turns])
+    assert all(f"Turn {number}: and so on" in whole or f"Turn {number}:" in str(said) for number in range(40))
+
+
+@pytest.mark.parametrize("fault", ["refuses", "rubbish", "late"])
+async def test_rules_choose_where_the_model_fails(settings: Settings, loopback: Loopback, fault: str) -> None:
+    chat = ChatSettings(model_name="loop-chat", base_url=loopback.url, max_retries=0)
+    working = WorkingSettings(patience=0.3 if fault == "late" else 30)
+    if fault == "refuses":
+        loopback.fail(500, times=9)
+    elif fault == "late":
+        loopback.latency = 1.0
+    loopback.chat("I would rather not." if fault == "rubbish" else {"story": "Fine."})
+    async with Engine(settings.model_copy(update={"llm": {"default": chat}, "working": working})) as reme:
+        fitted = await fit(reme, talk(20))
+    summary = fitted.messages[fitted.places.index(-1)].content
+    assert fitted.made == "rules" and "since the chat model failed" in summary and "8443" in summary
+    assert len(loopback.bodies("/chat/completions")) == 1
+
+
+async def test_modes_and_what_is_kept(reme: Engine) -> None:
+    said = talk(20)
+    only = await fit(reme, [*said, *step(99, log_of(9))], mode="compact")
+    assert only.compacted == "" and len(only.messages) == len(said) + 2 and len(only.offloaded) == 1
+    always = await fit(reme, said, window=100_000, session="t", mode="compress", keep_recent=30)
+    assert always.compacted and len(always.messages) == 32  # the system prompt, the summary, and those
+    with pytest.raises(InputError, match="mode is"):
+        await fit(reme, said, mode="both")  # type: ignore[arg-type]
+
+
+async def test_one_turn_that_is_too_much_is_shortened_and_stays_whole_in_store(reme: Engine) -> None:
+    pasted = "Look at this. " + "The value of the parameter is not what it should be. " * 2_000
+    many = [Message(role="assistant", tool_calls=[ToolCall(id=f"m{n}", name="f", arguments="{}") for n in range(12)])]
+    many += [Message(role="tool", tool_call_id=f"m{n}", content=log_of(n, 12)) for n in range(12)]
+    fitted = await fit(reme, [Message(content=pasted), *many])
+    assert fitted.use.share <= 0.7 and len(fitted.messages) == 14
+    handle = handle_in(fitted.messages[0].content)
+    assert (await reme.working.read("acme", handle, size=10**6)).text == pasted
+
+
+async def test_erasing_a_conversation_or_a_workspace_erases_what_left_its_window(reme: Engine) -> None:
+    for session in ("s", "t"):
+        await fit(reme, step(1, log_of(1)), session=session, window=16_000)
+    assert await reme.working.erase("acme", "s") == 1
+    assert await reme.working.artifacts("acme", "s") == [] and len(await reme.working.artifacts("acme", "t")) == 1
+    await reme.workspaces.clear("acme")
+    assert await reme.working.artifacts("acme", "t") == []
+
+
+async def test_a_neighbour_sees_nothing(reme: Engine) -> None:
+    [handle] = (await fit(reme, step(1, log_of(1)), window=16_000)).offloaded
+    with pytest.raises(NotFoundError):
+        await reme.working.read("neighbour", handle)
+    assert await reme.working.grep("neighbour", "step", session_id="s") == []
+    rows = await reme.database.fetch("neighbour", "select count(*) from reme.artifact")
+    assert rows == [(0,)]
+
+
+async def test_an_erased_message_is_gone_from_what_left_the_window_too(reme: Engine) -> None:
+    secret = "My neighbour at number twelve keeps a tiger in the cellar."
+    said = talk(20)
+    said.insert(3, Message(message_id="m", content=secret))
+    fitted = await fit(reme, said)
+    await reme.record("acme", said, session_id="s", wait=True)
+    assert secret in (await reme.working.read("acme", fitted.compacted, size=10**6)).text
+    await reme.erase_messages("acme", "m")
+    rows = await reme.database.fetch("acme", "select content, summary from reme.artifact")
+    assert rows and "tiger" not in str(rows) and "src/billing.py" in str(rows)
+
+
+async def test_what_no_conversation_refers_to_expires(reme: Engine) -> None:
+    old, used = [
+        (await fit(reme, step(n, log_of(n)), session=session, window=16_000)).offloaded[0]
+        for n, session in enumerate(("old", "used"))
+    ]
+    await reme.database.execute("acme", "update reme.artifact set used_at = now() - interval '31 days'")
+    await fit(reme, step(1, log_of(1)), session="used", window=16_000)
+    reme.working._artifacts._swept = float("-inf")
+    await fit(reme, step(3, log_of(3)), session="new", window=16_000)
+    with pytest.raises(NotFoundError, match="kept no longer"):
+        await reme.working.read("acme", old)
+    assert (await reme.working.read("acme", used)).length > 10_000
+
+
+async def test_nothing_leaves_the_window_that_was_not_stored(settings: Settings, database_url: str) -> None:
+    with Gate(database_url) as gate:
+        through = settings.model_copy(update={"database_url": SecretStr(gate.url)})
+        async with Engine(through) as reme:
+            await reme.workspaces.list()
+            gate.close()
+            with pytest.raises(DatabaseUnavailableError):
+                await fit(reme, step(1, log_of(1)), window=16_000)
+            gate.open()
+            assert (await fit(reme, step(1, log_of(1)), window=16_000)).offloaded
+
+
+def test_code_that_does_not_await_has_the_same(settings: Settings) -> None:
+    with ReMe(settings) as reme:
+        fitted = reme.working.fit("acme", step(1, log_of(1)), session_id="s", window=16_000)
+        [handle] = fitted.offloaded
+        assert reme.working.grep("acme", "step 7 ", session_id="s")[0].artifact_id == handle
+        assert reme.working.read("acme", handle, size=4).text == "2026"
+        assert reme.working.check_context(fitted.messages, window=16_000).tokens == fitted.use.tokens
+        assert len(reme.working.artifacts("acme", "s")) == reme.working.erase("acme", "s") == 1
+
+
+def test_every_cut_of_the_conversations_here_is_between_turns() -> None:
+    said = talk(3)
+    assert all(said[place].role != "tool" for place in cuts(said))
