@@ -234,7 +234,7 @@ async def test_every_table_of_a_tenant_is_copied_or_known_not_to_be(words: Engin
     copied = {
         "embedding", "episode", "episode_finding", "episode_progress", "episode_rule", "episode_score", "item",
         "item_embedding", "memory", "memory_history", "memory_source", "message", "mistake_card", "posting",
-        "corpus_statistic", "tool_call_result",
+        "corpus_statistic", "tool_call_result", "artifact",
     }  # fmt: skip
     assert tables - copied == set(_NOT_COPIED), "say in workspaces.py whether the new table is copied, and here"
 
