@@ -250,8 +250,8 @@ class Engine:
         Args:
             workspace: Where to look.
             query: What to look for, in any language.
-            kind: A kind, a family of kinds (`personal`, `task`, `tool`) or several; `conversation` looks at the raw
-                messages instead of memories. Default: all memories.
+            kind: A kind, a family of kinds (`personal`, `task`, `tool`) or several; `conversation` are the raw
+                messages. Default: all memories. Memories and messages together are ordered by `Hit.relevance`.
             limit: How many hits, at the most 1,000. Fewer come only where fewer pass the filters.
             min_relevance: No hits where the chance that anything fits, the recollection's `relevance`, is below this.
                 docs/retrieval.md says what a threshold keeps and what it loses.

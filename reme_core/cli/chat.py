@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,12 +84,12 @@ class Terminal:
             from prompt_toolkit.completion import WordCompleter
             from prompt_toolkit.history import FileHistory
 
-        folder = self.reme.settings.data_dir
-        folder.mkdir(parents=True, exist_ok=True)
+        typed_before = self.reme.settings.data_dir / "chat_history"
+        typed_before.parent.mkdir(parents=True, exist_ok=True)
+        typed_before.touch()
+        typed_before.chmod(0o600)  # what somebody types to a memory is nobody else's
         completer = WordCompleter([f"/{name}" for name in COMMANDS], sentence=True)
-        prompt: PromptSession[str] = PromptSession(
-            history=FileHistory(str(folder / "chat_history")), completer=completer
-        )
+        prompt: PromptSession[str] = PromptSession(history=FileHistory(str(typed_before)), completer=completer)
         model = self.reme.chat.name if self.reme.chat else "no chat model; what is remembered is shown"
         self.console.print(f"Talking in workspace {self.chat.workspace} ({model}). /help, /exit", style="dim")
         while True:
@@ -156,7 +157,8 @@ class Terminal:
     async def add(self, arguments: Arguments) -> None:
         """Remembers a statement: /add "I am allergic to peanuts"."""
         (memory,) = await self.reme.memories.add(self.chat.workspace, arguments.get("content", ""), actor="chat")
-        self.console.print(f"Remembered as {memory.memory_id}.")
+        again = " already" if memory.seen_count > 1 else ""
+        self.console.print(f"Remembered{again} as {memory.memory_id}.")
 
     async def delete(self, arguments: Arguments) -> None:
         """Takes a memory out of use, by its id as /memory shows it, or by its exact text: /delete "I like tea"."""
@@ -166,12 +168,20 @@ class Terminal:
         """Erases a memory and every trace of its text: /forget ID."""
         self.console.print(f"{await self._remove(arguments, erase=True)} erased.")
 
-    async def delete_all(self, _: Arguments) -> None:
-        """Deletes everything that is remembered in this workspace; the history keeps it."""
-        count = 0
-        while found := await self.reme.memories.list(self.chat.workspace, limit=500):
-            count += await self.reme.memories.delete(self.chat.workspace, [m.memory_id for m in found], actor="chat")
+    async def delete_all(self, arguments: Arguments) -> None:
+        """Deletes everything that is remembered in this workspace, when you say yes; /delete_all yes does not ask."""
+        found = await self.reme.memories.list(self.chat.workspace, limit=_ALL)
+        if arguments.get("content") != "yes" and not await self._agrees(f"Delete all {len(found)} memories?"):
+            self.console.print("Nothing was deleted.")
+            return
+        ids = [memory.memory_id for memory in found]
+        count = await self.reme.memories.delete(self.chat.workspace, ids, actor="chat", reason="all were deleted")
         self.console.print(f"{count} deleted; the history keeps them.")
+
+    async def _agrees(self, question: str) -> bool:
+        if not sys.stdin.isatty():
+            raise InputError("there is nobody to ask; write /delete_all yes")
+        return (await asyncio.to_thread(input, f"{question} [y/N] ")).strip().lower() in ("y", "yes")
 
     async def read_message(self, _: Arguments) -> None:
         """Shows what was said in this conversation."""
@@ -271,6 +281,7 @@ async def _leave(terminal: Terminal, _: Arguments) -> None:
 
 
 _SHOWN_ID = 8  # characters: enough to tell the memories of one person apart
+_ALL = 2**31 - 1
 _ARGUMENT = re.compile(r"""(?:(content|query|memory_id|limit)=)?(?:"([^"]*)"(?!\S)|'([^']*)'(?!\S)|(\S+))""")
 _SHORT: dict[str, Command] = {
     "help": Terminal.help,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,8 +10,8 @@ import typer
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import Session, with_session
-from reme_core.errors import InputError, NotFoundError
+from reme_core.cli.session import Session, confirm, with_session
+from reme_core.errors import NotFoundError
 
 app = typer.Typer()
 
@@ -52,7 +51,7 @@ def load(
 
     with session.open() as reme:
         if replace and not yes and reme.memories.list(workspace, Filters(status=None), limit=1):
-            _confirm(f"Remove the memories of workspace '{workspace}', and put these in their place?")
+            confirm(f"Remove the memories of workspace '{workspace}', and put these in their place?")
         with session.progress("Embedding") as advance:
             loaded = reme.workspaces.load(workspace, path, replace=replace, on_progress=advance)
     session.show({"workspace": workspace, "loaded": loaded}, _success(f"loaded {loaded:,} memories into '{workspace}'"))
@@ -97,7 +96,7 @@ def clear(
         if workspace not in reme.workspaces.list():
             raise NotFoundError(f"there is no workspace '{workspace}'; `reme workspaces` lists them")
         if not yes:
-            _confirm(f"Remove all of workspace '{workspace}' for good?")
+            confirm(f"Remove all of workspace '{workspace}' for good?")
         removed = reme.workspaces.clear(workspace)
     session.show({"workspace": workspace, "removed": removed}, _success(f"removed '{workspace}', {removed:,} memories"))
 
@@ -125,10 +124,3 @@ def reembed(
 
 def _success(what: str) -> Text:
     return Text(what, "green")
-
-
-def _confirm(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise InputError("there is nobody to ask; say --yes")
-    if not typer.confirm(question, err=True):
-        raise typer.Exit(1)

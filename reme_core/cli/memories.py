@@ -116,7 +116,13 @@ def add(
         raise InputError(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
     with session.open() as reme:
         added = reme.memories.add(workspace, memories, actor="command line")
-    session.show(added, *(Text.assemble(("remembered ", "green"), (memory.memory_id, "bold")) for memory in added))
+    session.show(added, *map(_added_line, added))
+
+
+def _added_line(memory: Memory) -> Text:
+    """That it was remembered, or that it was there already."""
+    times = f" (there already; seen {memory.seen_count} times)" if memory.seen_count > 1 else ""
+    return Text.assemble(("remembered ", "green"), (memory.memory_id, "bold"), times)
 
 
 def _expand(texts: list[str]) -> list[str]:

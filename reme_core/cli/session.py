@@ -7,6 +7,7 @@ the common options (`--json`, `--set`, `--config`, `--debug`) to those it declar
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -163,6 +164,18 @@ _SHARED_OPTIONS = {
     for name, parameter in inspect.signature(keep_options).parameters.items()
     if name in {field.name for field in fields(Options)}
 }
+
+
+def confirm(question: str) -> None:
+    """Ask whether to go on, and end the program unless the answer is yes.
+
+    Raises:
+        InputError: The input is no terminal, so that nobody could answer.
+    """
+    if not sys.stdin.isatty():
+        raise InputError("there is nobody to ask; say --yes")
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(1)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from typing import Final
 from reme_core.flows.degraded import report_degraded
 from reme_core.flows.deps import Deps
 from reme_core.flows.ops.query_time import narrowest
-from reme_core.flows.ops.recall import number_ranks
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
 from reme_core.personal.forget import forgotten_messages
@@ -18,7 +17,7 @@ from reme_core.personal.profile import get_profile
 from reme_core.prompts.note import render
 from reme_core.prompts.transcript import language
 from reme_core.store.filters import Filters
-from reme_core.store.recall import MAX_HITS
+from reme_core.store.recall import MAX_HITS, number_ranks
 from reme_core.store.recall_sql import Plan
 from reme_core.types import Hit, Kind, Memory, Message, Status, TimeRange
 

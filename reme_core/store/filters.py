@@ -7,7 +7,7 @@ the text of a statement depends only on *which* filters are set, and is prepared
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
@@ -83,7 +83,7 @@ class Filters:
         """Filters from what a caller says; `kind` is a kind, a family of kinds, or several.
 
         Raises:
-            InputError: There is no such kind or status, or memories and messages are asked for together.
+            InputError: There is no such kind, status or filter.
         """
         unknown = options.keys() - FilterOptions.__annotations__
         if unknown:
@@ -95,10 +95,6 @@ class Filters:
         except ValueError:
             known_kinds = ", ".join(["personal", *Kind])
             raise InputError(f"there is no kind {kind!r}; known are {known_kinds}") from None
-        if Kind.CONVERSATION in kinds and len(kinds) > 1:
-            raise InputError(
-                "kind 'conversation' looks at messages, other kinds at memories; recall them one at a time"
-            )
         status = options.get("status", Status.ACTIVE)
         try:
             held_status = Status(status) if status else None
@@ -111,6 +107,14 @@ class Filters:
     def of_messages(self) -> bool:
         """Whether raw messages are looked at instead of memories."""
         return Kind.CONVERSATION in self.kinds
+
+    @property
+    def apart(self) -> Sequence[Filters]:
+        """These filters; where they look at memories and at messages, one for either, as each has its own table."""
+        if not self.of_messages or len(self.kinds) == 1:
+            return [self]
+        of_memories = [kind for kind in self.kinds if kind != Kind.CONVERSATION]
+        return [replace(self, kinds=of_memories), replace(self, kinds=[Kind.CONVERSATION])]
 
     @property
     def beyond_kind(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from reme_core.store.erasure import EraseWaiting, erase_memories
 from reme_core.store.filters import Filters
 from reme_core.store.index import postings, writer
 from reme_core.store.index.embedders import WorkspaceModels
+from reme_core.store.seen_again import addition
 from reme_core.store.sql import load
 from reme_core.types import Evidence, HistoryEntry, Kind, Memory, Source
 from reme_core.types import now as present
@@ -49,6 +50,14 @@ def _memory_of(values: Mapping[str, Any]) -> Memory:
         problem = error.errors()[0]
         where = ".".join(map(str, problem["loc"]))
         raise InputError(f"{where}: {problem['msg']}, not {problem['input']!r:.60}") from None
+
+
+def _ids(given: str | Sequence[str]) -> Sequence[str]:
+    """One id or several, as several."""
+    ids = [given] if isinstance(given, str) else given
+    if not isinstance(ids, Sequence) or not all(isinstance(one, str) for one in ids):
+        raise InputError(f"a memory is named by its memory_id, a text, not by {given!r:.60}")
+    return ids
 
 
 class Memories:
@@ -78,11 +87,11 @@ class Memories:
         actor: str = "",
         reason: str = "",
     ) -> list[Memory]:
-        """Store memories, all or none.
+        """Store memories, all or none. What the workspace says already counts as seen again (`seen_count`).
 
         Args:
             workspace: The workspace; it is created by its first use.
-            memories: Texts, or complete `Memory` objects.
+            memories: Texts, or complete `Memory` objects. One with a `memory_id` of its own is always new.
             kind: The kind of plain texts.
             embeddings: Their vectors, shape (number of memories, width of the workspace's model); without them, the
                 memories are embedded.
@@ -90,7 +99,7 @@ class Memories:
             reason: Why, for the history.
 
         Returns:
-            The memories as they were stored.
+            The memories as they are stored; with a `seen_count` above 1 where they were there already.
 
         Raises:
             InputError: A memory has no text, or holds what Postgres cannot store.
@@ -102,8 +111,15 @@ class Memories:
         full = [_memory_of({"kind": kind, "content": m}) if isinstance(m, str) else m for m in given]
         if wrong := [m for m in full if not isinstance(m, Memory)]:
             raise InputError(f"a memory is a text or a Memory, not {wrong[0]!r:.80}")
-        await self.apply(workspace, Change(add=full), embeddings=embeddings, actor=actor, reason=reason)
-        return [m.model_copy(update={"workspace_id": workspace}) for m in full]
+        stored: builtins.list[Memory] = []
+
+        async def add_new(conn: AsyncConnection[Any], vectors: Vectors, model: str) -> writer.IndexState:
+            adding = await addition(conn, workspace, full)
+            stored[:] = adding.stored
+            return await changes.apply(conn, workspace, adding.change, vectors[adding.new], model=model)
+
+        await self._write(workspace, full, add_new, embeddings=embeddings, actor=actor, reason=reason)
+        return stored
 
     async def apply(
         self,
@@ -120,25 +136,45 @@ class Memories:
             InputError: A memory cannot be stored as it is.
             ConflictError: What is stored is not as the change expects it; nothing was changed.
         """
-        changes.check(change.add)
+        await self._write(
+            workspace,
+            change.add,
+            lambda conn, vectors, model: changes.apply(conn, workspace, change, vectors, model=model),
+            embeddings=embeddings,
+            actor=actor,
+            reason=reason,
+        )
+
+    async def _write(
+        self,
+        workspace: str,
+        added: Sequence[Memory],
+        work: Callable[[AsyncConnection[Any], Vectors, str], Awaitable[writer.IndexState]],
+        *,
+        embeddings: Sequence[Sequence[float]] | Vectors | None,
+        actor: str,
+        reason: str,
+    ) -> None:
+        """Do something in one transaction with the vectors of what it may add, and the name of their model."""
+        changes.check(added)
         expected = (await self._workspace_models.embedder(workspace)).name
 
         async def carry_out(embedder: Embedder) -> writer.IndexState:
             if embeddings is None:
-                texts = [changes.searched_text(m) for m in change.add]
+                texts = [changes.searched_text(m) for m in added]
                 vectors = await embedder.embed(texts, "passage") if texts else np.empty((0, 1), np.float32)
             elif embedder.name == expected:
-                vectors = self._workspace_models.unit_vectors(embeddings, len(change.add), embedder)
+                vectors = self._workspace_models.unit_vectors(embeddings, len(added), embedder)
             else:
                 raise EmbeddingModelError(
                     f"workspace '{workspace}' was moved from '{expected}' to '{embedder.name}' meanwhile; make the "
                     "embeddings anew"
                 )
             async with self._database.write_transaction(workspace, actor=actor, reason=reason) as conn:
-                return await changes.apply(conn, workspace, change, vectors, model=embedder.name)
+                return await work(conn, vectors, embedder.name)
 
         found = await self._workspace_models.with_embedder(workspace, carry_out)
-        if change.add and self._wants_upkeep(found, len(change.add)):
+        if added and self._wants_upkeep(found, len(added)):
             self._on_growth(workspace)
 
     def _wants_upkeep(self, found: writer.IndexState, added: int) -> bool:
@@ -151,7 +187,7 @@ class Memories:
         Raises:
             NotFoundError: There is none of that id in the workspace.
         """
-        found = await self.list(workspace, Filters(ids=[memory_id], status=None), limit=1)
+        found = await self.list(workspace, Filters(ids=_ids(memory_id), status=None), limit=1)
         if not found:
             raise NotFoundError(f"workspace '{workspace}' has no memory '{memory_id}'")
         return found[0]
@@ -166,6 +202,8 @@ class Memories:
         """
         if limit < 0 or offset < 0:
             raise InputError(f"limit and offset are 0 or more, not {limit} and {offset}")
+        if not isinstance(filters, Filters | None):
+            raise InputError(f"filters are a Filters, such as Filters.of(kind='personal'), not {filters!r:.60}")
         filters = filters or Filters()
         statement = (
             f"select {rows.select(rows.COLUMNS, 'm')} from reme.memory m where "
@@ -271,7 +309,7 @@ class Memories:
         Raises:
             NotFoundError: One to be erased is not there; nothing was erased.
         """
-        ids = [memory_ids] if isinstance(memory_ids, str) else memory_ids
+        ids = _ids(memory_ids)
         if erase:
             return await erase_memories(self._database, workspace, ids, self._on_erase)
         async with self._database.write_transaction(workspace, actor=actor, reason=reason) as conn:

@@ -24,7 +24,7 @@ from reme_core.store.index.upkeep import Indexing
 from reme_core.store.logs import LogWriter, logging_for_workspace
 from reme_core.store.recall_sql import Plan, find, hits_of, replace_names
 from reme_core.store.relevance import Found, Question, judge
-from reme_core.types import Recollection, new_id
+from reme_core.types import Hit, Recollection, new_id
 
 MAX_HITS = 1_000
 """Most hits that one recall gives."""
@@ -73,6 +73,8 @@ class Recall:
     ) -> Recollection:
         """Find what passes the filters and fits the query best, and note it in the retrieval log.
 
+        Memories and messages that are looked for together are ordered by the chance that they answer.
+
         Args:
             workspace: Where to look.
             query: What to look for.
@@ -90,17 +92,26 @@ class Recall:
         """
         if not 0 <= min_relevance <= 1:
             raise InputError(f"min_relevance is a chance, between 0 and 1, not {min_relevance}")
-        question = await self.question(workspace, query, filters, limit=limit, embedding=embedding)
+        questions = [
+            await self.question(workspace, query, part, limit=limit, embedding=embedding) for part in filters.apart
+        ]
         begun = time.perf_counter()
-        found = await self.find(question, filters, plan)
-        relevance, of_hits = judge(question, found)
+        hits: list[Hit] = []
+        relevance = 0.0
+        for question, part in zip(questions, filters.apart, strict=True):
+            found = await self.find(question, part, plan)
+            of_part, of_hits = judge(question, found)
+            relevance = max(relevance, of_part)
+            hits.extend(hits_of(found, of_hits))
+        if len(questions) > 1:  # scores of memories and of messages have nothing in common, chances have
+            hits = number_ranks(sorted(hits, key=lambda hit: hit.relevance, reverse=True)[:limit])
         recollection = Recollection.model_construct(
             retrieval_id=new_id(),
             workspace_id=workspace,
             query=query,
-            hits=hits_of(found, of_hits) if relevance >= min_relevance else [],
+            hits=hits if relevance >= min_relevance else [],
             relevance=relevance,
-            degraded=question.degraded,
+            degraded=next((q.degraded for q in questions if q.degraded), ""),
         )
         self._log_writer.log_recall(
             recollection,
@@ -115,10 +126,10 @@ class Recall:
         self, workspace: str, query: str, filters: Filters, *, limit: int, embedding: Vector | None = None
     ) -> Question:
         """The question with its vector; see `__call__` for what it takes."""
-        if not query.strip():
+        if not isinstance(query, str) or not query.strip():
             raise InputError("the query is empty; say what to look for (or list memories with memories.list)")
-        if not 1 <= limit <= MAX_HITS:
-            raise InputError(f"limit must be between 1 and {MAX_HITS}, not {limit}")
+        if not isinstance(limit, int) or not 1 <= limit <= MAX_HITS:
+            raise InputError(f"limit must be a number between 1 and {MAX_HITS}, not {limit!r:.60}")
         if filters.of_messages:
             await self._indexing.wait_for_vectors(workspace, _VECTORS_SECONDS)
         model = await self._workspace_models.of(workspace)
@@ -160,3 +171,8 @@ class Recall:
                 f" {model.dimensions} wide; is another model served under its name?"
             )
         return np.asarray(vector)
+
+
+def number_ranks(hits: Sequence[Hit]) -> list[Hit]:
+    """The hits with the ranks of their places, from 1."""
+    return [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(hits, 1)]

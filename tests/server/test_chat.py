@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+import pty
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import TextIO
 
 import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 
 from reme_core import Settings
 from reme_core.chat import Chat
@@ -134,7 +141,9 @@ async def test_every_command_of_the_terminal_does_what_it_says(
     assert "allergic" not in await typed("/list_memory")
     assert "What am I allergic to?" in await typed("/read_message")
     assert "Nothing is remembered" in await typed("/profile")
-    assert "1 deleted" in await typed("/delete_all")
+    await terminal.say("/delete_all")
+    assert "nobody to ask; write /delete_all yes" in capsys.readouterr().err
+    assert "1 deleted" in await typed("/delete_all yes")
     assert "Streaming is off" in await typed("/stream")
     await terminal.say("/add 'unfinished")
     await terminal.say("/nonsense")
@@ -185,3 +194,36 @@ async def test_why_is_readable_in_a_terminal_of_80_columns(offline: Engine, caps
     shown = capsys.readouterr().out
     assert "speaker" in shown
     assert "The heating in" in shown
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n", 1), ("", 1), ("y", 0)])
+async def test_all_is_deleted_only_when_somebody_agrees(
+    offline: Engine, monkeypatch: pytest.MonkeyPatch, answer: str, left: int
+) -> None:
+    await offline.memories.add("alice", "She drinks tea.")
+    with pty_answering(answer) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        await Terminal(offline, Chat(offline, "alice"), "", "").say("/delete_all")
+    assert len(await offline.memories.list("alice")) == left
+
+
+async def test_what_was_typed_is_readable_by_its_owner_alone(offline: Engine, settings: Settings) -> None:
+    settings.data_dir.mkdir(exist_ok=True)
+    (settings.data_dir / "chat_history").write_text("")
+    (settings.data_dir / "chat_history").chmod(0o644)
+    with create_pipe_input() as typing, create_app_session(input=typing, output=DummyOutput()):
+        typing.send_text("I live in Porto\r/exit\r")
+        await Terminal(offline, Chat(offline, "alice"), "", "").talk()
+    history = settings.data_dir / "chat_history"
+    assert "I live in Porto" in history.read_text()
+    assert history.stat().st_mode & 0o777 == 0o600
+
+
+@contextmanager
+def pty_answering(line: str) -> Iterator[TextIO]:
+    """A terminal at which somebody has typed a line."""
+    ours, theirs = pty.openpty()
+    os.write(ours, f"{line}\n".encode())
+    with os.fdopen(theirs, encoding="utf-8") as terminal:
+        yield terminal
+    os.close(ours)

@@ -46,6 +46,49 @@ async def test_many_are_added_in_order_or_not_at_all(words: Engine) -> None:
     assert await consistent(words.database, "w")
 
 
+async def test_what_is_added_again_counts_as_seen_again(words: Engine) -> None:
+    await words.record("w", [Message(message_id="m1", content="I drink tea")], wait=True)
+    tea = Memory(content="She drinks tea.", subject="Ann")
+    (first,) = await words.memories.add("w", tea.model_copy())
+    sourced = tea.model_copy(update={"sources": [Source(kind="message", id="m1")]})
+    again, new, twice = await words.memories.add("w", [sourced, "It rains.", "It rains."])
+    assert (again.memory_id, again.seen_count) == (first.memory_id, 2)
+    assert new is twice and new.seen_count == 2
+    stored = {m.content: m for m in await words.memories.list("w")}
+    assert {content: m.seen_count for content, m in stored.items()} == {"She drinks tea.": 2, "It rains.": 2}
+    assert stored["She drinks tea."].sources == [Source(kind="message", id="m1")]
+    assert await consistent(words.database, "w")
+
+
+async def test_what_says_anything_else_is_another_memory(words: Engine) -> None:
+    kept = [
+        Memory(content="tea", subject="Ann"), Memory(content="tea", subject="Bob"), Memory(content="tea", author="x"),
+        Memory(content="tea", metadata={"from": "mail"}), Memory(content="tea", kind=Kind.INSIGHT),
+        Memory(content="tea", valid_from=present()), Memory(content="tea", memory_id="mine"),
+    ]  # fmt: skip
+    await words.memories.add("w", kept)
+    await words.memories.delete("w", (await words.memories.add("w", "water"))[0].memory_id)
+    await words.memories.add("w", "water")
+    assert sorted(m.content for m in await words.memories.list("w")) == [*["tea"] * 7, "water"]
+
+
+async def test_two_that_add_the_same_at_once_make_one_memory(words: Engine) -> None:
+    await asyncio.gather(*(words.memories.add("w", "She drinks tea.") for _ in range(8)))
+    assert [m.seen_count for m in await words.memories.list("w")] == [8]
+
+
+async def test_ids_filters_limits_and_queries_of_another_type_are_named(words: Engine) -> None:
+    for work in (
+        words.memories.get("w", 5),  # type: ignore[arg-type]
+        words.memories.delete("w", 5),  # type: ignore[arg-type]
+        words.memories.list("w", "personal"),  # type: ignore[arg-type]
+        words.recall("w", "tea", limit="x"),  # type: ignore[arg-type]
+        words.recall("w", None),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InputError):
+            await work
+
+
 @pytest.mark.parametrize(
     ("memory", "reason"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from reme_core.flows.degraded import ask_model, report_degraded
@@ -15,7 +14,8 @@ from reme_core.prompts.fence import fence
 from reme_core.prompts.note_text import as_text
 from reme_core.prompts.transcript import language
 from reme_core.store.filters import Filters
-from reme_core.types import Hit, Kind, Message
+from reme_core.store.recall import number_ranks
+from reme_core.types import Kind, Message
 
 
 @op(
@@ -114,8 +114,3 @@ async def semantic_rank(
         order = [index for index, _ in await ask_model(work, "rerank", state, deps) or []]
         hits = [hits[index] for index in dict.fromkeys([*order, *range(len(hits))])]
     state.hits = number_ranks([*hits[: state.top_k], *messages])
-
-
-def number_ranks(hits: Sequence[Hit]) -> list[Hit]:
-    """The hits with the ranks of their places, from 1."""
-    return [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(hits, 1)]

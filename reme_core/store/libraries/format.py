@@ -33,6 +33,7 @@ WIRE_KEY: Final = "reme_wire"
 COUNTERS: Final = ("freq", "utility")
 """Attributes that the wire has in its `metadata`, as ReMe 0.1 had them: from 1, or where a 0 was given."""
 
+_NOT_IN_FILE_NAMES: Final = {ord(character): f"%{ord(character):02X}" for character in '%/\\:*?"<>|'}
 _TIME_FORMAT: Final = "%Y-%m-%d %H:%M:%S"
 
 _ATTRIBUTES: Final = {
@@ -166,15 +167,13 @@ def to_line(memory: Memory) -> str:
 def library_path(path: Path | str, workspace: str) -> Path:
     """The file of a workspace: `path` itself, or, where that is a folder, `<workspace>.jsonl` in it.
 
-    Raises:
-        InputError: The workspace's name cannot be that of a file.
+    A character that no name of a file may have is written as in a URL.
+
+    >>> library_path(".", "team/alice").name
+    'team%2Falice.jsonl'
     """
     path = Path(path)
-    if not path.is_dir():
-        return path
-    if workspace in (".", "..") or any(character in workspace for character in "/\\:\0"):
-        raise InputError(f"workspace '{workspace}' cannot name a file in {path}; name the file itself")
-    return path / f"{workspace}.jsonl"
+    return path / f"{workspace.translate(_NOT_IN_FILE_NAMES)}.jsonl" if path.is_dir() else path
 
 
 def _extras(memory: Memory, wire: WireRow) -> dict[str, Any]:

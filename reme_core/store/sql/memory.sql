@@ -89,9 +89,11 @@ where m.workspace_id = %(workspace)s and m.memory_id = c.memory_id and m.status 
 returning m.memory_id
 
 -- name: confirm_memories
-update reme.memory set seen_count = seen_count + 1, updated_at = now()
-where workspace_id = %(workspace)s and memory_id = any(%(ids)s)
-returning memory_id
+-- An id that is given several times was seen as often.
+update reme.memory m set seen_count = m.seen_count + c.times, updated_at = now()
+from (select id, count(*)::int as times from unnest(%(ids)s::text[]) as given (id) group by id) c
+where m.workspace_id = %(workspace)s and m.memory_id = c.id
+returning m.memory_id
 
 -- name: annotate_memories
 update reme.memory m set metadata = m.metadata || n.metadata
@@ -142,6 +144,11 @@ from reme.memory
 where workspace_id = %(workspace)s and status = 'active' and kind = any(%(kinds)s)
   and md5(content) in (select md5(wanted) from unnest(%(contents)s::text[]) as wanted) and content = any(%(contents)s)
 group by content
+
+-- name: with_same_content
+from reme.memory m
+where m.workspace_id = %(workspace)s and m.status = 'active'
+  and md5(m.content) in (select md5(wanted) from unnest(%(contents)s::text[]) as wanted)
 
 -- name: update_memory
 update reme.memory m

@@ -1,0 +1,66 @@
+"""What is added and is there already: it counts as seen again, and is not stored a second time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import AsyncConnection
+
+from reme_core.store import rows
+from reme_core.store.change import Change
+from reme_core.store.sql import load
+from reme_core.types import Memory, Source
+
+_SQL = load("memory.sql")
+_SAME_CONTENT = f"select {rows.select(rows.COLUMNS, 'm')} {_SQL['with_same_content']}"
+_STATED = {"kind", "subject", "when_to_use", "content", "keywords", "valid_from", "valid_until", "author", "metadata"}
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What becomes of memories that are to be added."""
+
+    change: Change
+    new: Sequence[int]
+    """Which of the given ones `change` adds, by their places."""
+    stored: Sequence[Memory]
+    """For each of the given ones the memory that stands for it then."""
+
+
+async def addition(conn: AsyncConnection[Any], workspace: str, given: Sequence[Memory]) -> Addition:
+    """Find out which of the given memories are there already, or several times among the given ones.
+
+    Two are the same when they say the same of the same, and both are active. One that was given an id of its own is
+    always new. Call it under the workspace's write lock, so that of two that add the same at once, one sees the other.
+    """
+    contents = [m.content for m in given if "memory_id" not in m.model_fields_set]
+    values = {"workspace": workspace, "contents": contents}
+    found = await (await conn.execute(_SAME_CONTENT, values, binary=True)).fetchall() if contents else []
+    known = {_statement(m): m for m in (rows.to_memory(workspace, row) for row in found)}
+    new: list[int] = []
+    confirm: list[str] = []
+    support: dict[str, list[Source]] = {}
+    places: list[str] = []
+    by_id = {m.memory_id: m for m in known.values()}
+    for place, memory in enumerate(given):
+        same = known.setdefault(_statement(memory), memory) if "memory_id" not in memory.model_fields_set else memory
+        places.append(same.memory_id)
+        if same is memory:
+            new.append(place)
+            # Named, so that who adds it again has given an id.
+            named = {"workspace_id": workspace, "memory_id": memory.memory_id}
+            by_id[memory.memory_id] = memory.model_copy(update=named)
+        else:
+            confirm.append(same.memory_id)
+            support.setdefault(same.memory_id, []).extend(memory.sources)
+            seen = by_id[same.memory_id]
+            by_id[same.memory_id] = seen.model_copy(update={"seen_count": seen.seen_count + 1})
+    change = Change(add=[given[place] for place in new], confirm=confirm, support=support)
+    return Addition(change, new, [by_id[memory_id] for memory_id in places])
+
+
+def _statement(memory: Memory) -> str:
+    return json.dumps(memory.model_dump(mode="json", include=_STATED), sort_keys=True)
