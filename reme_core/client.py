@@ -8,9 +8,11 @@ event loops and threads.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import inspect
 import weakref
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
@@ -36,6 +38,8 @@ Work = Callable[[Engine], Coroutine[Any, Any, R]]
 """What is to be done with an open engine, in its own event loop."""
 
 _of_parents: list[Any] = []
+_open_ones: set[weakref.finalize[..., Any]] = set()
+_closings: set[Future[None]] = set()
 
 
 class Connection:
@@ -118,12 +122,16 @@ class Connection:
         if self._opening is None or (self._opening.done() and _has_failed(self._opening)):
             self._opening = asyncio.get_running_loop().create_task(self._make(self.settings).open())
             self._finalizer = weakref.finalize(self, _close_forgotten, self._portal, self._opening)
+            self._finalizer.atexit = False  # `_close_all` calls it then, and waits
+            _open_ones.difference_update([one for one in _open_ones if not one.alive])
+            _open_ones.add(self._finalizer)
         # Whoever gives up waiting does not stop an opening that others wait for too.
         return await asyncio.shield(self._opening)
 
     async def _end(self) -> None:
         if self._finalizer is not None:
             self._finalizer.detach()
+            _open_ones.discard(self._finalizer)
         opening, self._opening = self._opening, None
         if opening is not None and self._portal is self.portal:
             await _close(opening)
@@ -145,12 +153,22 @@ async def _close(opening: asyncio.Task[Engine]) -> None:
 
 def _close_forgotten(owner: Portal, opening: asyncio.Task[Engine]) -> None:
     """Close the engine of a connection that was garbage collected, or is open when the program ends."""
-    if owner is not portal():
-        return
-    if owner.is_here:  # the garbage collector may run in any thread, and this one cannot wait for itself
-        owner.submit(_close(opening))
-    else:
-        owner.wait(_close(opening))
+    if owner is portal():
+        # The garbage collector may run in any thread, even in one that the opening needs; so nobody waits here.
+        closing = owner.submit(_close(opening))
+        _closings.add(closing)
+        closing.add_done_callback(_closings.discard)
+
+
+@atexit.register
+def _close_all() -> None:
+    """Before the program ends, close what is open, and wait for that."""
+    for finalizer in list(_open_ones):
+        if found := finalizer.detach():  # called, it may do nothing any more
+            _, close, args, _ = found
+            close(*args)
+    for closing in list(_closings):
+        closing.result()
 
 
 class Facade:

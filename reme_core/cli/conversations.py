@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from reme_core.cli.session import Session, with_session
+from reme_core.cli.session import Session, read_input, with_session
 from reme_core.errors import InputError
 
 app = typer.Typer()
@@ -53,8 +52,9 @@ _FORM = 'give [{"role": "user", "content": "…"}]'
 
 
 def _read_conversation() -> list[dict[str, object]]:
+    given = read_input()
     try:
-        said = json.load(sys.stdin)
+        said = json.loads(given)
     except ValueError as error:
         raise InputError(
             f'the standard input is no JSON ({error}); give [{{"role": "user", "content": "…"}}]'

@@ -7,6 +7,7 @@ that `reme --help` answers at once.
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from reme_core.cli import (
     jobs,
     libraries,
     memories,
+    output,
     serve,
     spool,
 )
@@ -70,11 +72,17 @@ def version(session: Session) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line: `reme recall …`, or ReMe 0.1's `reme backend=http http.port=8002`."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    output.show_what_can_be_shown()
+    given = [_as_utf8(argument) for argument in (sys.argv[1:] if arguments is None else arguments)]
     if given and _is_assignment(given[0]):
         importlib.import_module(_REME_0_1).main(given)
     else:
         app(given, prog_name="reme")
+
+
+def _as_utf8(argument: str) -> str:
+    """An argument whose bytes the locale does not know (then it has surrogates), read as UTF-8."""
+    return argument if argument.isprintable() else os.fsencode(argument).decode("utf-8", "replace")
 
 
 def _is_assignment(argument: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import Session, with_session
+from reme_core.cli.session import Session, read_input, with_session
 from reme_core.errors import InputError, NotFoundError
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def _added_line(memory: Memory) -> Text:
 
 def _expand(texts: list[str]) -> list[str]:
     """The texts, with the lines of the standard input that are not empty in place of a `-`."""
-    read = [line.strip() for line in sys.stdin if line.strip()] if "-" in texts else []
+    read = [line.strip() for line in read_input().splitlines() if line.strip()] if "-" in texts else []
     return [line for text in texts for line in (read if text == "-" else [text])]
 
 

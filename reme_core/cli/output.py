@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -25,6 +26,13 @@ PIPED_WIDTH = 160
 
 STATUS_STYLES = {"active": "green", "superseded": "yellow", "expired": "yellow", "deleted": "red"}
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def show_what_can_be_shown() -> None:
+    """Have a terminal that knows no UTF-8 show a `?` for what it cannot show, in place of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def stdout() -> Console:
@@ -43,7 +51,8 @@ def print_json(data: Any) -> None:
     """Print data as one JSON document; it may contain models, dataclasses and times."""
     from pydantic_core import to_jsonable_python
 
-    text = json.dumps(to_jsonable_python(data), ensure_ascii=False, indent=2)
+    plain = sys.stdout.encoding.lower() not in ("utf-8", "utf8")
+    text = json.dumps(to_jsonable_python(data), ensure_ascii=plain, indent=2)
     sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8") + "\n")
 
 

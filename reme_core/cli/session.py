@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import wraps
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, get_type_hints
 
@@ -19,6 +20,7 @@ import typer
 
 import reme_core
 from reme_core.cli import output
+from reme_core.cli.interrupts import end_at_once
 from reme_core.errors import (
     ConfigurationError,
     DatabaseError,
@@ -109,8 +111,11 @@ class Session:
 
     def open(self, settings: Settings | None = None) -> ReMe:
         """Open the memory; the caller closes it, by a `with` block."""
+        with end_at_once():
+            from reme_core.sync import ReMe
+
         with output.spinner("Opening the database …", quiet=self.options.as_json):
-            return reme_core.ReMe(settings or self.settings).open()
+            return ReMe(settings or self.settings).open()
 
     def show(self, data: Any, *lines: RenderableType) -> None:
         """Print the answer: `data` with `--json`, else the lines. Strings among these are not wrapped."""
@@ -164,6 +169,20 @@ _SHARED_OPTIONS = {
     for name, parameter in inspect.signature(keep_options).parameters.items()
     if name in {field.name for field in fields(Options)}
 }
+
+
+def read_input() -> str:
+    """All of the standard input, which is UTF-8 whatever the locale says.
+
+    Raises:
+        InputError: It is not.
+    """
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8")
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise InputError(f"the standard input is not UTF-8 ({error.reason}); convert it, as with iconv") from None
 
 
 def confirm(question: str) -> None:

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from reme_core.engine import Engine
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
+from reme_core.store.messages import unsummarised_messages
 from reme_core.text.timex import find_times
 from reme_core.types import Memory, Message, Recollection, TimeRange
 
@@ -75,13 +76,15 @@ class DemoResult:
 async def run_demo(reme: Engine) -> DemoResult:
     """Store the conversation, the observations and the library in the workspace `demo`, and ask the questions.
 
-    What is stored already stays as it is, so a second run gives the same result.
+    What is stored already stays as it is, and no other process makes memories of the conversation, or reflects on them.
+    So a later run gives the same result.
     """
     messages = _read_lines("conversation.jsonl", Message)
     observations = _read_lines("observations.jsonl", Memory)
     experience = _read_lines("experience.jsonl", Memory)
+    await reme.workspaces.schedule(WORKSPACE, reflect_every_hours=0)
     await reme.record(WORKSPACE, messages, wait=True)
-    await _store_memories(reme, [*observations, *experience])
+    await _store_memories(reme, messages, [*observations, *experience])
     answers = [
         Answer(
             question,
@@ -94,13 +97,18 @@ async def run_demo(reme: Engine) -> DemoResult:
     return DemoResult(messages, observations, experience, answers)
 
 
-async def _store_memories(reme: Engine, memories: Sequence[Memory]) -> None:
+async def _store_memories(reme: Engine, messages: Sequence[Message], memories: Sequence[Memory]) -> None:
     ids = [memory.memory_id for memory in memories]
     known = {m.memory_id for m in await reme.memories.list(WORKSPACE, Filters(ids=ids, status=None), limit=len(ids))}
     new = [memory for memory in memories if memory.memory_id not in known]
+    waiting = await unsummarised_messages(reme.database, WORKSPACE, ids=[message.message_id for message in messages])
     until = datetime(2024, 7, 1, tzinfo=UTC)
     replaced = [Close(SUPERSEDED, "superseded", superseded_by=SUCCESSOR, holds_until=until)]
-    change = Change(add=new, close=[] if SUPERSEDED in known else replaced)
+    change = Change(
+        add=new,
+        close=[] if SUPERSEDED in known else replaced,
+        summarised=[message.message_id for message in waiting],
+    )
     await reme.memories.apply(WORKSPACE, change, actor="demo", reason="she said so")
 
 

@@ -107,10 +107,10 @@ def check(memories: Sequence[Memory]) -> None:
         texts = (memory.memory_id, memory.content, memory.when_to_use, memory.subject, memory.author)
         if not rows.is_storable("".join(texts)):
             for name, text in zip(_TEXTS, texts, strict=True):
-                rows.check_text(f"{name} of memory '{memory.memory_id!r}'", text)
+                rows.check_text(f"{name} of memory {memory.memory_id!r}", text)
         if memory.keywords or memory.metadata or memory.sources or not math.isfinite(memory.score):
             rest = [memory.score, memory.keywords, memory.metadata, [(s.id, s.quote) for s in memory.sources]]
-            rows.check_json(f"score, keywords, metadata or a source of memory '{memory.memory_id!r}'", rest)
+            rows.check_json(f"score, keywords, metadata or a source of memory {memory.memory_id!r}", rest)
     if len({m.memory_id for m in memories}) < len(memories):
         raise InputError("two memories of one call have the same memory_id; give each its own")
 

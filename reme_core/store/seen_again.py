@@ -16,7 +16,10 @@ from reme_core.types import Memory, Source
 
 _SQL = load("memory.sql")
 _SAME_CONTENT = f"select {rows.select(rows.COLUMNS, 'm')} {_SQL['with_same_content']}"
-_STATED = {"kind", "subject", "when_to_use", "content", "keywords", "valid_from", "valid_until", "author", "metadata"}
+_STATED = {
+    "kind", "subject", "when_to_use", "content", "keywords", "observed_at", "valid_from", "valid_until", "author",
+    "metadata",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

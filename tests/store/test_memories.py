@@ -65,11 +65,12 @@ async def test_what_says_anything_else_is_another_memory(words: Engine) -> None:
         Memory(content="tea", subject="Ann"), Memory(content="tea", subject="Bob"), Memory(content="tea", author="x"),
         Memory(content="tea", metadata={"from": "mail"}), Memory(content="tea", kind=Kind.INSIGHT),
         Memory(content="tea", valid_from=present()), Memory(content="tea", memory_id="mine"),
+        Memory(content="tea", observed_at=present()),
     ]  # fmt: skip
     await words.memories.add("w", kept)
     await words.memories.delete("w", (await words.memories.add("w", "water"))[0].memory_id)
     await words.memories.add("w", "water")
-    assert sorted(m.content for m in await words.memories.list("w")) == [*["tea"] * 7, "water"]
+    assert sorted(m.content for m in await words.memories.list("w")) == [*["tea"] * 8, "water"]
 
 
 async def test_two_that_add_the_same_at_once_make_one_memory(words: Engine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -124,8 +125,10 @@ async def test_a_workspace_that_never_rests_is_seen_to_all_the_same(
     monkeypatch.setattr("reme_core.store.index.upkeep._QUIET_SECONDS", 30.0)
     monkeypatch.setattr("reme_core.store.index.upkeep._MOST_SECONDS", 0.2)
     async with asyncio.timeout(30):
-        while max(await sizes(reme.database, "w1"), default=0) < 4:
-            await reme.memories.add("w", "w1 w2 w3 w4 w5 w6")
+        for number in itertools.count():
+            await reme.memories.add("w", f"w1 w2 w3 w4 w5 w6 number{number}")
+            if max(await sizes(reme.database, "w1"), default=0) >= 4:
+                break
     assert await consistent(reme.database, "w")
 
 

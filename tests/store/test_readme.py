@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from reme_core import cli
+from reme_core import ReMe, Settings, cli
 from reme_core.postgres.embedded.files import postgres_binary
 from tests.loopback import Loopback
 
@@ -61,6 +61,21 @@ def test_each_other_piece_of_python_runs_and_prints_what_it_promises(capsys: pyt
     out = capsys.readouterr().out
     assert out.startswith("1 She drinks her tea green.") and "I ran my first marathon yesterday!" in out
     assert "update  he said so" in out
+
+
+@pytest.mark.usefixtures("configured")
+def test_the_quickstart_may_be_run_twice(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    def outcome() -> tuple[list[str], dict[str, set[str]]]:
+        for block in blocks("python")[1:]:
+            exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
+        asyncio.set_event_loop(None)
+        with ReMe(settings) as reme:
+            known = {name: [m.content for m in reme.memories.list(name)] for name in reme.workspaces.list()}
+        assert len(known["alice"]) == len(set(known["alice"])) and len(known["dora"]) == len(set(known["dora"]))
+        printed = [re.sub(r"^2.*?\+00:00", "", line) for line in capsys.readouterr().out.splitlines()]
+        return printed, {name: set(contents) for name, contents in known.items()}
+
+    assert outcome() == outcome()
 
 
 @pytest.mark.usefixtures("configured")

@@ -18,6 +18,7 @@ import pytest
 
 from reme_core import AsyncReMe, ReMe
 from reme_core._portal import portal
+from reme_core.client import Connection
 from reme_core.engine import Engine
 from reme_core.errors import DatabaseUnavailableError, InputError, NotFoundError, ReMeError
 from reme_core.settings import ChatSettings, Settings
@@ -148,6 +149,32 @@ def test_one_that_is_collected_in_the_librarys_own_thread_ends_as_well(settings:
             time.sleep(0.01)
     finally:
         gc.enable()
+
+
+def test_one_that_is_collected_by_what_opens_it_holds_nobody_up(settings: Settings) -> None:
+    begun, go_on, opened = threading.Event(), threading.Event(), threading.Event()
+
+    def collect() -> None:  # in a thread that the opening waits for, as where modules are imported
+        begun.set()
+        go_on.wait(10)
+        gc.collect()
+
+    class CollectingEngine(Engine):
+        async def open(self) -> Engine:  # type: ignore[override]
+            await asyncio.to_thread(collect)
+            await super().open()
+            opened.set()
+            return self
+
+    cycle: dict[str, object] = {}
+    connection = cycle["connection"] = Connection(settings, CollectingEngine)
+    cycle["itself"] = cycle
+    opening = connection.portal.submit(connection.open())
+    begun.wait(10)
+    opening.cancel()  # as Ctrl-C does
+    connection = cycle = opening = None  # type: ignore[assignment]
+    go_on.set()
+    assert opened.wait(10)
 
 
 async def itself(engine: Engine) -> Engine:
