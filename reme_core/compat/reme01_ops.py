@@ -9,11 +9,11 @@ from reme_core.errors import ConfigurationError
 from reme_core.flows.deps import Deps
 from reme_core.flows.ops.query import build_query
 from reme_core.flows.ops.query_time import narrowest
-from reme_core.flows.ops.recall import number_ranks
 from reme_core.flows.ops.store import store
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState, State, SummaryState
 from reme_core.personal.retrieve import TYPE_WEIGHTS, write_note
+from reme_core.store.recall import number_ranks
 from reme_core.types import Hit, Kind, Memory, TimeRange
 
 _OTHER_KINDS = 0.1
