@@ -18,6 +18,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,12 @@ async def load(reme: Engine, conversation: Conversation) -> None:
         await reme.memories.add(conversation.workspace, conversation.docs)  # type: ignore[arg-type]
 
 
+def asked_at(conversation: Conversation) -> datetime | None:
+    """When the questions are asked: a minute after the last message; None where there is none."""
+    said = [doc.sent_at for doc in conversation.docs if isinstance(doc, Message)]
+    return max(said) + timedelta(minutes=1) if said else None
+
+
 async def ask(
     reme: Engine, conversations: Sequence[Conversation], results: Results, shares: Sequence[float]
 ) -> list[float]:
@@ -159,17 +166,18 @@ async def ask(
     for conversation in track(conversations, "Asking", console=Console(stderr=True)):
         plain = PlainSearch(conversation.docs, embedder)
         kind = "conversation" if conversation.of_messages else None
+        now = asked_at(conversation)
         for asked in conversation.questions:
             await reme.recall(conversation.workspace, asked.text, kind=kind, limit=1)  # which embeds the query
             begun = time.perf_counter()
-            found = await reme.recall(conversation.workspace, asked.text, kind=kind, limit=max(DEPTHS))
+            found = await reme.recall(conversation.workspace, asked.text, kind=kind, limit=max(DEPTHS), now=now)
             seconds.append(time.perf_counter() - begun)
             results.conversation.append(conversation.workspace)
             results.category.append(asked.category)
             results.rows["recall"].append(judge([hit.memory.memory_id for hit in found.hits], asked.evidence))
             for share in shares:
                 reme.settings.recall.vector_share = VectorShares(**dict.fromkeys(VectorShares.model_fields, share))
-                found = await reme.recall(conversation.workspace, asked.text, kind=kind, limit=max(DEPTHS))
+                found = await reme.recall(conversation.workspace, asked.text, kind=kind, limit=max(DEPTHS), now=now)
                 names = [hit.memory.memory_id for hit in found.hits]
                 results.rows[f"recall, share {share:g}"].append(judge(names, asked.evidence))
             reme.settings.recall.vector_share = usual

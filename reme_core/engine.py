@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakSet
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reme_core.episodes.api import Episodes
-from reme_core.errors import NotFoundError, ReMeError
+from reme_core.errors import InputError, NotFoundError, ReMeError
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.deps import Deps
 from reme_core.flows.execute import Flows, Response
@@ -38,6 +39,7 @@ from reme_core.store.recall import Recall
 from reme_core.store.recall_sql import Plan
 from reme_core.store.workspaces import Workspaces
 from reme_core.text.chat_format import MessageLike, read_messages
+from reme_core.text.timex import AskedTime, asked_time
 from reme_core.tools.api import Tools
 from reme_core.types import Message, Recollection, TimeRange
 from reme_core.working.api import Working
@@ -241,7 +243,10 @@ class Engine:
         embedding: Sequence[float] | npt.NDArray[np.float32] | None = None,
         fusion: Literal["convex", "rrf"] | None = None,
         type_weights: Mapping[str, float] | None = None,
-        boost: TimeRange | None = None,
+        time: TimeRange | Literal["query"] | None = "query",
+        now: datetime | None = None,
+        timezone: str | None = None,
+        current_session: str = "",
         flow: str = "",
         **filters: Unpack[FilterOptions],
     ) -> Recollection:
@@ -258,20 +263,33 @@ class Engine:
             embedding: The vector of the query, if it is at hand.
             fusion: How to mix the two legs; default from the settings.
             type_weights: Factors for kinds, such as `{"insight": 2.0}`; a kind that isn't named counts once.
-            boost: A time that the query speaks of; memories that meet it count twice.
+            time: The time asked about; what meets it goes before the rest. By default it is read off the query ("What
+                did we discuss last Tuesday?", "three chats ago", 五月去了哪里); None takes no notice of it.
+            now: When it is asked; default is this moment.
+            timezone: IANA name of the zone in which the asker's days begin; default from the settings.
+            current_session: The conversation in which it is asked, which "three chats ago" does not count.
             flow: Who asks, for the retrieval log.
             filters: `subject`, `status`, `known`, `happened`, `as_of`, `held_at`, `metadata`, `min_stored_score`,
                 `author`, `session_id` and `without`, as `FilterOptions` tells of them.
 
         Raises:
-            InputError: The query is empty, or a filter does not fit.
+            InputError: The query is empty, a filter does not fit, or the time zone is unknown.
             EmbeddingModelError: The workspace's vectors are of a model that cannot be reached from here.
         """
+        if isinstance(time, TimeRange):
+            asked: AskedTime | None = AskedTime([time])
+        elif time == "query":
+            zone = timezone or self.settings.timezone
+            asked = asked_time(query, now=now or datetime.now(UTC), timezone=zone, current_session=current_session)
+        elif time is None:
+            asked = None
+        else:
+            raise InputError(f"time is 'query', a TimeRange or None, not {time!r}")
         return await self._recall(
             workspace, query,
             Filters.of(kind=kind, **filters),
-            Plan.of(fusion=fusion, type_weights=type_weights, boost=boost),
-            limit=limit, min_relevance=min_relevance, embedding=embedding, flow=flow,
+            Plan.of(fusion=fusion, type_weights=type_weights),
+            limit=limit, min_relevance=min_relevance, embedding=embedding, time=asked, flow=flow,
         )  # fmt: skip
 
     async def record(

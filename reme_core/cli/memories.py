@@ -65,6 +65,9 @@ def recall(
     min_stored_score: Annotated[float | None, typer.Option(help="Only memories of at least this stored score.")] = None,
     metadata: Annotated[str | None, typer.Option(metavar="JSON", help="Only what carries all of this.")] = None,
     closed: Annotated[bool, typer.Option("--closed", help="Superseded, expired and deleted ones as well.")] = False,
+    read_time: Annotated[
+        bool, typer.Option("--time/--no-time", help='Heed a time in the query ("in May", "two chats ago").')
+    ] = True,
 ) -> None:
     """Find what is remembered, by meaning and by words."""
     with session.open() as reme:
@@ -83,6 +86,7 @@ def recall(
             min_stored_score=min_stored_score,
             author=author,
             session_id=conversation,
+            time="query" if read_time else None,
         )
     nothing = f"Nothing in workspace '{workspace}' answers that."
     session.show(found, output.hits_table(found.hits, explain=explain) if found else Text(nothing, "dim"))

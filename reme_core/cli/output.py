@@ -128,8 +128,9 @@ def hits_table(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table
     """A table of hits, best first, with the chance of each; with `explain`, also with each part of its score."""
     talk = any(hit.memory.kind == "conversation" for hit in found)
     legs = {"meaning": "vector", "words": "lexical"}
-    # A bonus that is 0 for all of them explains nothing, nor does a factor that is 1.
-    nothing = {"session": 0, "speaker": 0, "time": 1, "type": 1}
+    # A bonus that is 0 for all of them explains nothing, nor does a factor that is 1. For messages time is a bonus.
+    factors = () if talk else ("time", "type")
+    nothing = {name: float(name in factors or name == "type") for name in ("session", "speaker", "time", "type")}
     legs |= {name: name for name, n in nothing.items() if any(getattr(hit.parts, name) != n for hit in found)}
     width = 5 if len(legs) < 3 else 0  # many parts leave no room for bars in a terminal of 80 columns
     shown = legs if explain else {}
@@ -139,7 +140,10 @@ def hits_table(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table
         memory = hit.memory
         text = Text(memory_text(memory))
         text.append(f"\n{'' if talk else memory.kind + ' '}{memory.memory_id}", "dim")
-        parts = [score_part(getattr(hit.parts, leg), name, width) for name, leg in shown.items()]
+        parts = [
+            _factor(value) if leg in factors else bar(value, width=width)
+            for leg, value in ((leg, getattr(hit.parts, leg)) for leg in shown.values())
+        ]
         since = memory.observed_at or memory.valid_from or memory.created_at
         made.add_row(
             str(hit.rank), text, day(since), *parts, bar(hit.parts.final, of=top, width=width), f"{hit.relevance:.2f}"
@@ -147,8 +151,5 @@ def hits_table(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table
     return made
 
 
-def score_part(value: float, name: str, width: int) -> Text:
-    """One part of a score: a bar for what is added, `× 2` for what is multiplied."""
-    if name in ("time", "type"):
-        return Text(f"× {value:g}", "" if value != 1 else "dim")
-    return bar(value, width=width)
+def _factor(value: float) -> Text:
+    return Text(f"× {value:g}", "" if value != 1 else "dim")

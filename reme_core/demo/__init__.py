@@ -88,9 +88,7 @@ async def run_demo(reme: Engine) -> DemoResult:
     answers = [
         Answer(
             question,
-            await reme.recall(
-                WORKSPACE, question.text, kind=question.kind, limit=HITS, boost=question.time, flow="demo"
-            ),
+            await reme.recall(WORKSPACE, question.text, kind=question.kind, limit=HITS, now=_ASKED_AT, flow="demo"),
         )
         for question in QUESTIONS
     ]

@@ -19,6 +19,7 @@ from reme_core.prompts.transcript import language
 from reme_core.store.filters import Filters
 from reme_core.store.recall import MAX_HITS, number_ranks
 from reme_core.store.recall_sql import Plan
+from reme_core.text.timex import AskedTime, asked_time
 from reme_core.types import Hit, Kind, Memory, Message, Status, TimeRange
 
 TYPE_WEIGHTS: Final = {"observation": 1.0, "custom": 1.2, "insight": 2.0}
@@ -29,7 +30,7 @@ _OVER: Final = 0.5
 
 @op(
     reads={"search_query", "top_k"},
-    uses={"time_ranges", "user_name", "as_of", "held_at", "now", "min_relevance"},
+    uses={"time_ranges", "user_name", "as_of", "held_at", "now", "timezone", "min_relevance"},
     writes={"hits", "retrieval_id"},
 )
 async def recall_personal(
@@ -53,7 +54,7 @@ async def recall_personal(
         messages: Give as many messages behind the memories; default is `top_k`, as adapters do.
     """
     past = narrowest(state.time_ranges)
-    plan = Plan.of(type_weights=type_weights or TYPE_WEIGHTS, boost=past)
+    plan = Plan.of(type_weights=type_weights or TYPE_WEIGHTS)
     limit = max(state.top_k, candidates) if deps.reranker is not None else state.top_k
     # What is over by now may have been true at the moment that is asked about.
     status = None if state.held_at is not None and state.as_of is None else Status.ACTIVE
@@ -67,6 +68,7 @@ async def recall_personal(
         plan,
         limit=limit,
         min_relevance=state.min_relevance,
+        time=AskedTime([past]) if past else None,
         flow=deps.flow,
     )
     now = state.now or deps.now()
@@ -117,6 +119,7 @@ async def _held_then(state: RetrievalState, deps: Deps, past: TimeRange, limit: 
         plan,
         limit=limit,
         min_relevance=state.min_relevance,
+        time=AskedTime([past]),
         flow=deps.flow,
     )
     # One without an end holds on in the words of its successor.
@@ -134,6 +137,9 @@ async def _quotes(state: RetrievalState, deps: Deps, hits: Sequence[Hit], limit:
         filters,
         limit=min(2 * limit, MAX_HITS),
         min_relevance=state.min_relevance,
+        time=asked_time(
+            state.search_query, now=state.now or deps.now(), timezone=state.timezone or deps.settings.timezone
+        ),
         flow=deps.flow,
     )
     quoted = [hit.content for hit in hits]

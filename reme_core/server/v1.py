@@ -97,6 +97,12 @@ class RecallIn(BaseModel):
     min_relevance: Annotated[
         Number, Field(ge=0, le=1, description="No hits where the chance that any fits is below this.")
     ] = 0.0
+    time: Range | Literal["query"] | None = Field(
+        "query", description="The time asked about, which is read off the query by default; null takes no notice of it."
+    )
+    now: Time | None = Field(None, description="When it is asked; default is this moment.")
+    timezone: str | None = Field(None, description="IANA name of the zone in which the asker's days begin.")
+    current_session: str = Field("", description='Where it is asked; "three chats ago" does not count it.')
     subject: str | None = None
     status: Status | None = Field(Status.ACTIVE, description="null looks at closed memories too.")
     as_of: Time | None = Field(None, description="Look at what was known at this moment.")
@@ -232,13 +238,14 @@ async def list_jobs(workspace_id: PathWorkspace, service: TheService, access: Th
 async def recall(workspace_id: PathWorkspace, body: RecallIn, service: TheService, access: TheAccess) -> Recollection:
     """Find what is remembered about a query, with the reasons of each hit's rank."""
     access.check(workspace_id)
-    options = body.model_dump(exclude={"query", "kind", "known", "happened"})
+    options = body.model_dump(exclude={"query", "kind", "known", "happened", "time"})
     return await service.reme.recall(
         workspace_id,
         body.query,
         kind=body.kind or None,
         known=_time_range(body.known),
         happened=_time_range(body.happened),
+        time="query" if body.time == "query" else _time_range(body.time),
         flow="v1.recall",
         **options,
     )

@@ -8,9 +8,9 @@ Fusion Functions for Hybrid Retrieval", 2023, who find convex mixing ahead of re
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from reme_core.store.index.upkeep import Indexing
 from reme_core.store.logs import LogWriter, logging_for_workspace
 from reme_core.store.recall_sql import Plan, find, hits_of, replace_names
 from reme_core.store.relevance import Found, Question, judge
+from reme_core.text.timex import AskedTime
 from reme_core.types import Hit, Recollection, new_id
 
 MAX_HITS = 1_000
@@ -69,6 +70,7 @@ class Recall:
         limit: int = 10,
         min_relevance: float = 0.0,
         embedding: Vector | None = None,
+        time: AskedTime | None = None,
         flow: str = "",
     ) -> Recollection:
         """Find what passes the filters and fits the query best, and note it in the retrieval log.
@@ -83,6 +85,7 @@ class Recall:
             limit: How many hits.
             min_relevance: Give no hits where the chance that anything fits (`Recollection.relevance`) is below this.
             embedding: The vector of the query, if it is at hand.
+            time: The time that the query asks about.
             flow: Who asks, for the log.
 
         Raises:
@@ -93,9 +96,10 @@ class Recall:
         if not 0 <= min_relevance <= 1:
             raise InputError(f"min_relevance is a chance, between 0 and 1, not {min_relevance}")
         questions = [
-            await self.question(workspace, query, part, limit=limit, embedding=embedding) for part in filters.apart
+            await self.question(workspace, query, part, limit=limit, embedding=embedding, time=time)
+            for part in filters.apart
         ]
-        begun = time.perf_counter()
+        begun = perf_counter()
         hits: list[Hit] = []
         relevance = 0.0
         for question, part in zip(questions, filters.apart, strict=True):
@@ -118,12 +122,19 @@ class Recall:
             kinds=list(filters.kinds),
             flow=flow,
             session_id=filters.session_id or "",
-            milliseconds=(time.perf_counter() - begun) * 1000,
+            milliseconds=(perf_counter() - begun) * 1000,
         )
         return recollection
 
     async def question(
-        self, workspace: str, query: str, filters: Filters, *, limit: int, embedding: Vector | None = None
+        self,
+        workspace: str,
+        query: str,
+        filters: Filters,
+        *,
+        limit: int,
+        embedding: Vector | None = None,
+        time: AskedTime | None = None,
     ) -> Question:
         """The question with its vector; see `__call__` for what it takes."""
         if not isinstance(query, str) or not query.strip():
@@ -146,7 +157,7 @@ class Recall:
             vector = self._workspace_models.unit_vectors(
                 np.atleast_2d(np.asarray(embedding, np.float32)), 1, model.embedder
             )[0]
-        return Question(workspace, query, vector, model.embedder.name, limit, degraded)
+        return Question(workspace, query, vector, model.embedder.name, limit, degraded, time)
 
     async def find(self, question: Question, filters: Filters, plan: Plan = _PLAIN) -> Found:
         """What fits the question best, before it is judged."""

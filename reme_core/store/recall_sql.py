@@ -26,10 +26,13 @@ from reme_core.store.index.postings import Corpus
 from reme_core.store.relevance import NOTHING, Background, Found, Match, Question
 from reme_core.store.sql import load
 from reme_core.text.terms import terms
-from reme_core.types import Hit, Kind, TimeRange, kinds_of
+from reme_core.text.timex import AskedTime
+from reme_core.types import Hit, Kind, kinds_of
 
-TIME_BOOST = 2.0
+TIME_FACTOR = 2.0
 """Factor for a memory whose time meets the time asked about (MemoryScope's)."""
+TIME_WEIGHTS, TOLD_WITHIN = {"said": 2.0, "happened": 0.4}, {"said": 86_400.0, "happened": 7 * 86_400.0}
+"""How much it counts for a message to be of the time asked about, and seconds beyond it that leave 1/e of that."""
 SESSION_WEIGHT, SPEAKER_WEIGHT, QUESTION_MALUS, LENGTH_BONUS = 0.2, 0.3, 0.1, 0.4
 """How much its session, its speaker being asked about, being a question, and having much to say count for a message."""
 
@@ -38,6 +41,7 @@ SESSION_WEIGHT, SPEAKER_WEIGHT, QUESTION_MALUS, LENGTH_BONUS = 0.2, 0.3, 0.1, 0.
 _DEPTHS = {"memory": 50, "message": 100}
 # Of the first terms of a query the rarest count. A pasted page is not a query, and its common words say least.
 _READ_TERMS, _COUNTED_TERMS = 512, 128
+_MOST_THEN = 5_000  # messages of one stretch of time that are compared with the query
 
 # Planning the statement takes as long as running it, and its text says all that the planner needs.
 _SETTINGS = {"plan_cache_mode": "force_generic_plan"}
@@ -60,7 +64,6 @@ class Plan:
         fusion: How to mix the two legs; None leaves it to the settings.
         shares: The share of the vector leg, by family of kinds.
         type_weights: Factors for kinds; one that isn't named counts once.
-        boost: A time that the query speaks of; memories that meet it count `TIME_BOOST` times.
         hnsw_dimensions: Width of the vectors where the workspace is in its model's HNSW index; None scans exactly.
         postings_per_term: Postings of one term after which no further segment is read. 5,000 agree with full BM25 on
             .99 of the top ten at 10,000 documents.
@@ -68,7 +71,6 @@ class Plan:
 
     fusion: Fusion | None = None
     type_weights: Mapping[str, float] = field(default_factory=dict)
-    boost: TimeRange | None = None
     shares: VectorShares = field(default_factory=VectorShares)
     hnsw_dimensions: int | None = None
     postings_per_term: int = 5_000
@@ -79,7 +81,6 @@ class Plan:
         *,
         fusion: Fusion | None = None,
         type_weights: Mapping[str, float] | None = None,
-        boost: TimeRange | None = None,
     ) -> Plan:
         """A plan from what a caller says.
 
@@ -91,7 +92,7 @@ class Plan:
                 raise InputError(
                     f"the weight of kind '{kind}' must be between 0 and {_LARGEST_WEIGHT:,.0f}, not {weight}"
                 )
-        return cls(fusion, type_weights or {}, boost)
+        return cls(fusion, type_weights or {})
 
 
 async def find(database: Database, question: Question, filters: Filters, plan: Plan) -> Found:
@@ -133,7 +134,7 @@ def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict
     if question.vector is None:
         near = ["false"]
     statement = _compose(
-        _fragments(filters, plan, corpus, asked, "_filtered" if on_row else ""),
+        _fragments(question, filters, plan, corpus, asked, "_filtered" if on_row else ""),
         corpus=corpus,
         # The index is partial, and only a literal matches its predicate.
         model=_literal(question.model),
@@ -142,7 +143,8 @@ def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict
         depth=max(_DEPTHS[corpus], 1 << (question.limit - 1).bit_length()),
         postings_per_term=plan.postings_per_term,
         most_terms=_COUNTED_TERMS,
-        on_row=" and ".join(on_row),
+        near="near" if question.time and corpus == "message" else "vector_leg",
+        on_row=" and ".join(on_row) or "true",
         on_vector=" and ".join(near),
         on_match=" and ".join(on_vector) if corpus == "memory" else "true",
         signs=", ".join(_SIGNS),
@@ -160,20 +162,19 @@ def _vector_conditions(filters: Filters, corpus: Corpus) -> list[str]:
     return ["e.active", "e.kind = any(%(kinds)s)" if filters.kinds else "e.kind <> 'conversation'"]
 
 
-def _fragments(filters: Filters, plan: Plan, corpus: Corpus, asked: str, suffix: str) -> tuple[str, ...]:
-    legs = (
-        f"vector_leg{suffix}",
-        asked,
-        "matched",
-        f"lexical_leg{suffix}",
-        "candidate",
-        "background",
-        plan.fusion or "convex",
-    )
+def _fragments(
+    question: Question, filters: Filters, plan: Plan, corpus: Corpus, asked: str, suffix: str
+) -> tuple[str, ...]:
+    legs = [f"vector_leg{suffix}", asked, "matched", f"lexical_leg{suffix}"]
+    if question.time:
+        legs.append("session_time" if question.time.sessions else "asked_time")
+        if corpus == "message":
+            legs.append("time_leg")
+    legs += ["candidate", "background", plan.fusion or "convex"]
+    by_time = "_by_time" if question.time else ""
     if corpus == "message":
-        return (*legs, "judged")
-    ranking = "ranked_by_time" if plan.boost else "ranked"
-    return (*legs, ranking, "best", "past" if filters.as_of else "present", "in_order")
+        return (*legs, f"said{by_time}", "judged")
+    return (*legs, f"ranked{by_time}", "best", "past" if filters.as_of else "present", "in_order")
 
 
 @lru_cache(maxsize=256)
@@ -198,13 +199,28 @@ def _values(question: Question, filters: Filters, plan: Plan, corpus: Corpus) ->
         "limit": question.limit,
         "weighted_kinds": list(plan.type_weights),
         "type_weights": list(plan.type_weights.values()),
-        "boost": rows.range_of(plan.boost.start, plan.boost.end) if plan.boost else None,
-        "time_boost": TIME_BOOST,
+        **_time_values(question.time),
         "padded_query": " " + re.sub(r"\W+", " ", question.text.lower()) + " ",
         "session_weight": SESSION_WEIGHT,
         "speaker_weight": SPEAKER_WEIGHT,
         "question_malus": QUESTION_MALUS,
         "length_bonus": LENGTH_BONUS,
+    }
+
+
+def _time_values(time: AskedTime | None) -> dict[str, Any]:
+    if time is None:
+        return {}
+    asks = "said" if time.of_talk else "happened"
+    return {
+        "times": [rows.range_of(span.start, span.end) for span in time.ranges],
+        "first_sessions": [sessions.first for sessions in time.sessions],
+        "last_sessions": [sessions.last for sessions in time.sessions],
+        "current_session": time.current_session,
+        "most_then": _MOST_THEN,
+        "time_factor": TIME_FACTOR,
+        "time_weight": TIME_WEIGHTS[asks],
+        "told_within": TOLD_WITHIN[asks],
     }
 
 

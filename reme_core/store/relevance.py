@@ -23,12 +23,16 @@ import numpy as np
 import numpy.typing as npt
 
 from reme_core.text.query_traits import query_traits
+from reme_core.text.timex import AskedTime
 from reme_core.types import TASK_KINDS, TOOL_KINDS
 
 # Of few candidates the nearest stands out by chance; so many typical ones are counted in, from which it stands out by
 # as many deviations as among 30 drawn at random (both rounded from what the sets of benchmarks/fit_relevance.py show).
 _PRIOR_CANDIDATES, _PRIOR_DEVIATIONS = 30, 2.4
 _LEAST_DEVIATION = 1e-3
+# Whoever asks what was said at a time is answered by what was said then, whatever it is about (TMD: NDCG@10 .96).
+_SAID_THEN = 0.95
+_MEETS = 1.0  # half of `TIME_WEIGHTS`: said then, or less than a day away
 _MOST_IMPACT = 2.2  # K1 + 1, of which BM25 stays below
 
 
@@ -44,6 +48,8 @@ class Question:
     limit: int
     degraded: str = ""
     """Why there is no vector."""
+    time: AskedTime | None = None
+    """The time that it asks about."""
 
 
 class Match(NamedTuple):
@@ -98,7 +104,8 @@ class Found:
 def judge(question: Question, found: Found) -> tuple[float, list[float]]:
     """The chance that anything found is about the question, and for each match the chance that it answers it.
 
-    A match's chance is never above that of the whole. Where a match has no vector (yet), nothing tells what it means:
+    A match's chance is never above that of the whole. Where the query asks what was said at a time, something said then
+    answers it. Where a match has no vector (yet), nothing tells what it means:
     then the share of the query's words that it has, by their idf, stands in for its chance, and bears the whole.
     """
     if not found.matches:
@@ -116,7 +123,13 @@ def judge(question: Question, found: Found) -> tuple[float, list[float]]:
             whole = max(whole, of_hits[-1])
         else:
             of_hits.append(_chance(_logit(weights["hit"], signs)))
+    if question.time and question.time.of_talk and any(_was_said_then(match) for match in found.matches):
+        whole = max(whole, _SAID_THEN)
     return whole, [min(whole, own) for own in of_hits]
+
+
+def _was_said_then(match: Match) -> bool:
+    return bool(match.memory["kind"] == "conversation" and match.parts["time"] >= _MEETS)
 
 
 def query_signs(query: str, found: Found) -> dict[str, float]:

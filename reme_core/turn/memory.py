@@ -379,12 +379,11 @@ class TurnMemory:
     async def _note(self, question: Message | None, present: Sequence[Message], turn_id: str) -> Note:
         with tracer.start_as_current_span("reme.recall", attributes=self._attributes(turn_id)) as span:
             self.counts.recalls += 1
-            query = question.content.strip() if question else ""
             try:
                 async with asyncio.timeout(self.patience):
                     await self._outbox.flush()
                     note = await self._recall.note(
-                        await self._connection.engine(), self.workspace_id, query, present, turn_id
+                        await self._connection.engine(), self.workspace_id, question, present, turn_id
                     )
             except Exception as error:  # whatever it is: the turn is worth more than its memory, and it is told
                 self.counts.failures += 1

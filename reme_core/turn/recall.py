@@ -57,12 +57,15 @@ class TurnRecall:
         self._token_budget = token_budget
         self._min_relevance = min_relevance
 
-    async def note(self, engine: Engine, workspace: str, query: str, present: Sequence[Message], turn_id: str) -> Note:
+    async def note(
+        self, engine: Engine, workspace: str, question: Message | None, present: Sequence[Message], turn_id: str
+    ) -> Note:
         """Recall, and write the note; `present` is what the model sees without it."""
+        query, session = (question.content.strip(), question.session_id) if question else ("", "")
         standing, memories, quotes = await asyncio.gather(
             engine.memories.list(workspace, Filters.of(kind=STANDING_KINDS, **self._filters), limit=MOST_STANDING),
-            self._recall(engine, workspace, query, self._memory_kinds, self._top_k, self._min_relevance),
-            self._unseen_messages(engine, workspace, query, present),
+            self._recall(engine, workspace, query, self._memory_kinds, self._top_k, self._min_relevance, session),
+            self._unseen_messages(engine, workspace, query, present, session),
         )
         language: Language = "zh" if language_of(query) == "zh" else "en"
         zone = engine.settings.timezone
@@ -79,7 +82,7 @@ class TurnRecall:
         return [*memories, *quotes]
 
     async def _unseen_messages(
-        self, engine: Engine, workspace: str, query: str, present: Sequence[Message]
+        self, engine: Engine, workspace: str, query: str, present: Sequence[Message], session: str
     ) -> list[Hit]:
         """The best messages that are not among `present`; of messages with equal words, only the best."""
         ids, texts = {m.message_id for m in present}, {m.content.strip() for m in present}
@@ -88,7 +91,7 @@ class TurnRecall:
         limit = max(2 * self._top_k, min(self._top_k + len(present), _MOST_AT_ONCE))
         for without in ([], [*ids, *texts]):
             hits = await self._recall(
-                engine, workspace, query, self._message_kinds, limit, self._min_relevance, without
+                engine, workspace, query, self._message_kinds, limit, self._min_relevance, session, without
             )
             fresh = [hit for hit in hits if hit.memory.memory_id not in ids and hit.content.strip() not in texts]
             unseen = {hit.content.strip(): hit for hit in reversed(fresh)}
@@ -104,6 +107,7 @@ class TurnRecall:
         kinds: Sequence[str],
         limit: int,
         min_relevance: float = 0.0,
+        current_session: str = "",
         without: Sequence[str] = (),
     ) -> list[Hit]:
         if not query or not kinds:
@@ -114,6 +118,7 @@ class TurnRecall:
             kind=kinds,
             limit=limit,
             min_relevance=min_relevance,
+            current_session=current_session,
             without=without,
             flow="turn",
             **self._filters,

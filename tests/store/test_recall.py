@@ -165,7 +165,7 @@ async def test_kinds_weigh_and_the_time_asked_about_counts_twice(reme: Engine) -
     )
     weighted = (await reme.recall("w", "How was the market?", type_weights={"insight": 2.0})).hits
     assert [(str(h.memory.kind), h.parts.type) for h in weighted] == [("insight", 2.0), ("observation", 1.0)]
-    boosted = (await reme.recall("w", "How was the market?", boost=TimeRange(start=day(0), end=day(9)))).hits
+    boosted = (await reme.recall("w", "How was the market?", time=TimeRange(start=day(0), end=day(9)))).hits
     assert [(str(h.memory.kind), h.parts.time) for h in boosted] == [("observation", 2.0), ("insight", 1.0)]
 
 

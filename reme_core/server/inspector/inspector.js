@@ -57,17 +57,19 @@ const workspace = () => `/v1/workspaces/${encodeURIComponent(at("workspace").val
 
 async function recall() {
   const conversation = at("kind").value === "conversation";
-  const asked = { query: at("query").value, limit: 10 };
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const asked = { query: at("query").value, limit: 10, timezone: zone };
   if (conversation) asked.kind = "conversation";
   if (at("as-of").value) asked.as_of = new Date(at("as-of").value).toISOString();
   const found = await ask(`${workspace()}/recall`, asked);
   const most = Math.max(...found.hits.map((hit) => hit.parts.final), 0);
   const rows = found.hits.map(({ rank, memory, parts, relevance }) => row(
     [String(rank), text(memory.when_to_use, memory.content), day(memory.observed_at ?? memory.created_at),
-      bar(parts.vector), bar(parts.lexical), `× ${parts.time} × ${parts.type}`, bar(parts.final, most), relevance.toFixed(2)],
+      bar(parts.vector), bar(parts.lexical), conversation ? `+ ${parts.time.toFixed(2)}` : `× ${parts.time} × ${parts.type}`,
+      bar(parts.final, most), relevance.toFixed(2)],
     conversation ? null : () => attempt(() => show(memory.memory_id)),
   ));
-  const columns = ["#", "remembered", "when", "meaning", "words", "time, type", "score", "chance"];
+  const columns = ["#", "remembered", "when", "meaning", "words", conversation ? "time" : "time, type", "score", "chance"];
   at("hits").replaceChildren(table(columns, rows, "Nothing is remembered about it."));
 }
 

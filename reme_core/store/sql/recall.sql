@@ -1,8 +1,10 @@
 -- Hybrid recall in one statement. `prepare` in store/recall_sql.py puts the text together from the fragments below:
 --
---     vector_leg | vector_leg_filtered, asked | asked_rarest, matched, lexical_leg | lexical_leg_filtered, candidate, background, convex | rrf,
+--     vector_leg | vector_leg_filtered, asked | asked_rarest, matched, lexical_leg | lexical_leg_filtered,
+--     where the query asks about a time: asked_time, with session_time where it counts conversations, and for messages time_leg,
+--     then candidate, background, convex | rrf,
 --     then for memories   ranked | ranked_by_time, best, present | past, in_order
---     and  for messages   judged
+--     and  for messages   said | said_by_time, judged
 --
 -- ${…} marks stand for constant texts that depend on which filters are set, never for values. Both legs look only at
 -- what passes the filters (the `_filtered` ones at the memory's or message's own row, too), so that neither loses places
@@ -107,14 +109,69 @@ lexical_leg as materialized (
     limit ${depth}
 ),
 
+-- name: asked_time
+asked_time as materialized (
+    select coalesce(lower(span), '-infinity') as begun, coalesce(upper(span), 'infinity') as ended
+    from unnest(%(times)s::tstzrange[]) as span
+),
+
+-- name: session_time
+-- Conversations that are named by their order, from the first one on or from the latest one back, are stretches of time.
+asked_time as materialized (
+    select coalesce(lower(span), '-infinity') as begun, coalesce(upper(span), 'infinity') as ended
+    from unnest(%(times)s::tstzrange[]) as span
+    union all
+    select session.begun, session.ended + interval '1 microsecond'
+    from (
+        select begun, ended, row_number() over (order by begun, session_id) as place, count(*) over () as sessions
+        from (
+            select session_id, min(sent_at) as begun, max(sent_at) as ended
+            from reme.message
+            where workspace_id = %(workspace)s and session_id <> %(current_session)s
+            group by session_id
+        ) session
+    ) session
+    join unnest(%(first_sessions)s::int[], %(last_sessions)s::int[]) as run (first, last)
+        on session.place between case when first < 0 then session.sessions + 1 + first else first end
+                             and case when last < 0 then session.sessions + 1 + last else last end
+),
+
+-- name: time_leg
+-- What was said then, the nearest first; of a long time the newest. A message without a vector yet comes last.
+time_leg as materialized (
+    select distinct on (document_id) nearest.*
+    from asked_time
+    cross join lateral (
+        select m.document_id, 'conversation' as kind, -(e.embedding <#> %(vector)b::halfvec) as similarity
+        from (
+            select m.*
+            from reme.message m
+            where m.workspace_id = %(workspace)s and m.sent_at >= asked_time.begun and m.sent_at < asked_time.ended
+              and ${on_row}
+            order by m.sent_at desc
+            limit %(most_then)s
+        ) m
+        left join reme.embedding e
+            on e.workspace_id = %(workspace)s and e.model = ${model} and e.document_id = m.document_id
+        order by e.embedding <#> %(vector)b::halfvec
+        limit ${depth}
+    ) nearest
+),
+near as materialized (
+    select document_id, kind, similarity from vector_leg
+    union all
+    select document_id, kind, similarity from time_leg t
+    where not exists (select from vector_leg v where v.document_id = t.document_id)
+),
+
 -- name: candidate
 candidate as materialized (
     select v.document_id, v.kind, v.similarity, coalesce(m.score, 0) as score, coalesce(m.covered, 0) as covered
-    from vector_leg v left join matched m using (document_id)
+    from ${near} v left join matched m using (document_id)
     union all
     select l.document_id, l.kind, l.similarity, l.score, l.covered
     from lexical_leg l
-    where not exists (select from vector_leg v where v.document_id = l.document_id)
+    where not exists (select from ${near} v where v.document_id = l.document_id)
 ),
 
 -- name: background
@@ -153,9 +210,12 @@ ranked as materialized (
 -- name: ranked_by_time
 ranked as materialized (
     select s.*,
-           case when case when m.valid_during = '(,)' then coalesce(m.observed_at, m.created_at) <@ %(boost)s::tstzrange
-                          else m.valid_during && %(boost)s::tstzrange end
-                then %(time_boost)s else 1 end as time
+           case when exists (
+               select from asked_time a
+               where case when m.valid_during = '(,)'
+                          then coalesce(m.observed_at, m.created_at) <@ tstzrange(a.begun, a.ended)
+                          else m.valid_during && tstzrange(a.begun, a.ended) end
+           ) then %(time_factor)s else 1 end as time
     from scaled s
     cross join lateral (
         select m.* from reme.memory m
@@ -203,16 +263,9 @@ cross join lateral (
 -- name: in_order
 order by best.final desc, best.document_id
 
--- name: judged
--- A turn counts by its own score, by the best of its session, by whether its speaker is the one asked about, and by how
--- much it can say: short turns and questions seldom hold the answer.
-judged as materialized (
-    select s.*, %(share)s * vector + (1 - %(share)s) * lexical as own, m.session_id,
-           case when m.author <> ''
-                 and strpos(%(padded_query)s, ' ' || split_part(lower(m.author), ' ', 1) || ' ') > 0
-                then 1.0 else 0 end as speaker,
-           case when right(rtrim(m.content), 1) in ('?', '？') then -%(question_malus)s else 0 end
-           + %(length_bonus)s * m.terms / (m.terms + 20.0) as prior
+-- name: said
+said as materialized (
+    select s.*, m.session_id, m.author, m.content, m.terms, 0 as time
     from scaled s
     cross join lateral (
         select m.* from reme.message m
@@ -220,17 +273,47 @@ judged as materialized (
         limit 1
     ) m
 ),
+
+-- name: said_by_time
+-- What happened at a time is told on its day, or some days before or after.
+said as materialized (
+    select s.*, m.session_id, m.author, m.content, m.terms,
+           %(time_weight)s * exp(-least(distance.seconds / %(told_within)s, 50)) as time
+    from scaled s
+    cross join lateral (
+        select m.* from reme.message m
+        where m.workspace_id = %(workspace)s and m.document_id = s.document_id
+        limit 1
+    ) m
+    cross join lateral (
+        select coalesce(min(extract(epoch from greatest(a.begun - m.sent_at, m.sent_at - a.ended, '0'))), 'infinity')::float8
+        as seconds
+        from asked_time a
+    ) distance
+),
+
+-- name: judged
+-- A turn counts by its own score, by the best of its session, by whether its speaker is the one asked about, by the time
+-- that is asked about, and by how much it can say: short turns and questions seldom hold the answer.
+judged as materialized (
+    select said.*, %(share)s * vector + (1 - %(share)s) * lexical as own,
+           case when author <> '' and strpos(%(padded_query)s, ' ' || split_part(lower(author), ' ', 1) || ' ') > 0
+                then 1.0 else 0 end as speaker,
+           case when right(rtrim(content), 1) in ('?', '？') then -%(question_malus)s else 0 end
+           + %(length_bonus)s * terms / (terms + 20.0) as prior
+    from said
+),
 ranked as materialized (
     select *, coalesce(max(own) over (partition by session_id) / nullif(max(own) over (), 0), 0) as session
     from judged
 ),
 best as (
-    select *, own + %(session_weight)s * session + %(speaker_weight)s * speaker + prior as final
+    select *, own + %(session_weight)s * session + %(speaker_weight)s * speaker + prior + time as final
     from ranked
     order by final desc, document_id
     limit %(limit)s
 )
-select best.similarity, best.vector, best.lexical, best.session, best.speaker, 1, 1, best.final, ${signs}, (select max(speaker) from ranked), ${columns}
+select best.similarity, best.vector, best.lexical, best.session, best.speaker, best.time, 1, best.final, ${signs}, (select max(speaker) from ranked), ${columns}
 from best cross join background cross join known
 left join reme.corpus_statistic c on c.workspace_id = %(workspace)s and c.corpus = %(corpus)s
 cross join lateral (

@@ -1,14 +1,17 @@
 """Time expressions in queries and statements, in English, Chinese and, through dateparser, other languages."""
 
+from reme_core.text.timex.asked import AskedTime, asked_time
 from reme_core.text.timex.find import find_times, has_time
 from reme_core.text.timex.mention import Precision, TimeMention, resolve
 from reme_core.text.timex.render import render_date
 from reme_core.text.timex.statements import When, calendar_range, tells_of_past, times_of, validity, with_dates
 
 __all__ = [
+    "AskedTime",
     "Precision",
     "TimeMention",
     "When",
+    "asked_time",
     "calendar_range",
     "find_times",
     "has_time",
