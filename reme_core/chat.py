@@ -127,7 +127,7 @@ class Chat:
             raise InputError("there is nothing to answer; say something")
         asked = Message(role="user", content=query, author=role_name, session_id=self.session_id)
         shown = self._visible_history(history_message_strategy)
-        note = await self._turn.begin([*shown, asked])
+        note = await self._turn.begin([*shown, asked], session_id=self.session_id)
         self.history.append(asked)
         prompt: list[Message] = []
         answer = ""

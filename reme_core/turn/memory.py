@@ -201,7 +201,7 @@ class TurnMemory:
         """The client, for everything that is not part of a turn."""
         return self._connection.reme
 
-    async def begin(self, prompt: str | Sequence[MessageLike], turn_id: str = "") -> Note:
+    async def begin(self, prompt: str | Sequence[MessageLike], turn_id: str = "", *, session_id: str = "") -> Note:
         """Recall for a turn. For one turn memory is asked once; whoever calls again gets the same note.
 
         What waits in the outbox is delivered first.
@@ -211,6 +211,7 @@ class TurnMemory:
                 question. What the model sees anyhow is not recalled.
             turn_id: Names the turn; the same one gets the same note. Default: the id of the last user message, where
                 messages with ids are given; else every call is a turn of its own.
+            session_id: The conversation, which "the last time we talked" does not mean.
 
         Returns:
             What to show the model. Where memory failed and errors are logged, an empty note that carries the error.
@@ -222,6 +223,8 @@ class TurnMemory:
         messages = [Message(content=prompt)] if isinstance(prompt, str) else read_messages(prompt)
         said = [m for m in messages if m.role == "user" and m.content.strip() and not is_note(m)]
         question = said[-1] if said else None
+        if question is not None and session_id:
+            question = question.model_copy(update={"session_id": session_id})
         if not turn_id and question is not None and "message_id" in question.model_fields_set:
             turn_id = question.message_id
         note = self._notes.get(turn_id)

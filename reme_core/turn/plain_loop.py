@@ -70,7 +70,7 @@ class Turn:
     async def __aenter__(self) -> Self:
         said = self._read()
         self._begin = max((n for n, message in enumerate(said) if message.role == "user"), default=0)
-        self.note = await self._memory.begin(said)
+        self.note = await self._memory.begin(said, session_id=self._session_id)
         self.prompt = self._prompt(said) if self.note.text else list(self._messages)
         return self
 

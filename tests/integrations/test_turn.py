@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -62,6 +63,15 @@ async def test_a_turn_about_nothing_gets_standing_memories_alone_where_that_is_w
         assert any("Lisbon" in hit.content for hit in await turn.recall("thanks!"))  # asked for on purpose
     with pytest.raises(InputError, match="between 0 and 1"):
         TurnMemory(client=reme, workspace_id="alice", min_relevance=7)
+
+
+async def test_the_last_time_we_talked_is_not_this_conversation(turn: TurnMemory) -> None:
+    earlier = datetime(2024, 5, 6, tzinfo=UTC)
+    for days, (session, told) in enumerate({"s1": "The zoo was closed.", "s2": "The cake was burnt."}.items()):
+        await turn.record([Message(content=told, sent_at=earlier + timedelta(days=days))], session_id=session)
+    await turn.record([Message(content="Good morning!")], session_id="now")
+    note = await turn.begin("What did we discuss the last time we talked?", session_id="now")
+    assert note.hits[0].content == "The cake was burnt."
 
 
 async def test_what_the_model_sees_anyhow_is_not_recalled(turn: TurnMemory) -> None:

@@ -120,6 +120,9 @@ def test_recall_narrows_by_time_and_session(configured: str, settings: Settings,
 
     assert ids() == ["m1", "m2"]
     assert ids("--during", "May 2024") == ["m1"] and ids("--during", "2024年6月") == ["m2"]
+    explained = "Where did I walk on May 2nd, 2024?", "-w", "alice", "-k", "conversation"
+    assert [hit["parts"]["time"] > 0.3 for hit in reme.json("recall", *explained)["hits"]] == [True, False]
+    assert [hit["parts"]["time"] for hit in reme.json("recall", *explained, "--no-time")["hits"]] == [0, 0]
     assert ids("--session", "s2") == ["m2"] and ids("--as-of", "2024-07-01") == []
     reme("recall", "walk", "-w", "alice", "--during", "the blue one", code=2)
     assert "does not name one stretch of time" in reme.err

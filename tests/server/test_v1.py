@@ -74,6 +74,10 @@ async def test_what_is_recorded_is_found_as_it_was_said_and_queued_once(client: 
     assert (await ok(client, "POST", "records", json={"messages": said}))["message_ids"] == []
     found = await ok(client, "POST", "recall", json={"query": "Lisbon", "kind": "conversation"})
     assert [hit["memory"]["content"] for hit in found["hits"]] == ["I moved to Lisbon."]
+    asked = {"query": "What did I say today?", "kind": "conversation", "timezone": "Asia/Tokyo"}
+    assert (await ok(client, "POST", "recall", json=asked))["hits"][0]["parts"]["time"] == 2
+    assert (await ok(client, "POST", "recall", json=asked | {"time": None}))["hits"][0]["parts"]["time"] == 0
+    assert "time zone" in (await ok(client, "POST", "recall", 422, json=asked | {"timezone": "Mars"}))["message"]
     (job,) = (await ok(client, "GET", "jobs"))["jobs"]
     assert job["session_id"] == "s"
     other = await client.get("/v1/workspaces/bob/jobs")

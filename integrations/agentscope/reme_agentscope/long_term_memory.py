@@ -106,7 +106,7 @@ class ReMeLongTermMemory(LongTermMemoryBase):  # type: ignore[misc]  # of AgentS
         asked = [message for one in _as_list(msg) for message in from_msg(one)]
         if not asked:
             return ""
-        return (await self.turn.begin(asked)).text
+        return (await self.turn.begin(asked, session_id=self.session_id)).text
 
     async def record(self, msgs: list[Msg | None], **kwargs: Any) -> None:
         """Record what is new in a working memory.

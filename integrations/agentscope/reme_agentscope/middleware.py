@@ -149,7 +149,8 @@ class ReMeMiddleware(MiddlewareBase):
         if state is not None and "note" not in state:
             seen = [message for msg in agent.state.context for message in from_msg(msg)]
             asked = state["asked"]
-            note = await self.turn.begin(seen, asked[-1]["message_id"] if asked else agent.state.reply_id)
+            turn_id = asked[-1]["message_id"] if asked else agent.state.reply_id
+            note = await self.turn.begin(seen, turn_id, session_id=self._session_of(agent))
             state["note"] = note.text
         async for item in next_handler(**input_kwargs):
             yield item

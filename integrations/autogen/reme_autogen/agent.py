@@ -146,7 +146,9 @@ class ReMeAssistantAgent(AssistantAgent):
         self, heard: list[Message], turn_id: str, cancellation_token: CancellationToken
     ) -> MemoryQueryEvent | None:
         shown = [said for message in await self._context_with_note.get_messages() for said in from_model(message)]
-        note = await cancellable(self._reme.turn.begin([*shown, *heard], turn_id), cancellation_token)
+        note = await cancellable(
+            self._reme.turn.begin([*shown, *heard], turn_id, session_id=self._session_id), cancellation_token
+        )
         self._context_with_note.note = note.text
         return MemoryQueryEvent(content=note_contents(note), source=self.name) if note else None
 

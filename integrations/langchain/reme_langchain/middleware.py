@@ -203,7 +203,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         self._unfinished[turn.turn_id] = turn
         self._give_up(list(self._unfinished)[:-_UNFINISHED])
         if self._recall:
-            turn.note = (await turn.memory.begin(turn.messages, turn.turn_id)).text
+            turn.note = (await turn.memory.begin(turn.messages, turn.turn_id, session_id=turn.session_id)).text
         return turn
 
     def _turn(self, state: Any, runtime: Runtime[Any]) -> _Turn:

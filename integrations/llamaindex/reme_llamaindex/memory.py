@@ -230,7 +230,7 @@ class ReMeMemory(LongTermMemory, Memory):
             if not any(message.role == "user" for message in present):
                 return Note()
             self._turn_id, self._asked = new_id(), False
-        return await self.turn.begin(present, self._turn_id)
+        return await self.turn.begin(present, self._turn_id, session_id=self.session_id)
 
     def _with_note(self, seen: Sequence[ChatMessage], note: str) -> list[ChatMessage]:
         position: Position = "system" if self.insert_method == InsertMethod.SYSTEM else self.turn.position
