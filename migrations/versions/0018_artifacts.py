@@ -2,13 +2,13 @@
 
 from reme_core.postgres.migrate import run_sql
 
-revision = "0017"
-down_revision = "0016"
+revision = "0018"
+down_revision = "0017"
 
 
 def upgrade() -> None:
-    run_sql("0017_artifacts.up.sql")
+    run_sql("0018_artifacts.up.sql")
 
 
 def downgrade() -> None:
-    run_sql("0017_artifacts.down.sql")
+    run_sql("0018_artifacts.down.sql")
