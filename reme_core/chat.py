@@ -102,7 +102,7 @@ class Chat:
         role_name: str = "",
         system_prompt: str = "",
         memory_prompt: str = "",
-        temporary_memories: Sequence[str] = (),
+        temporary_memories: str | Sequence[str] = (),
         history_message_strategy: Literal["auto"] | int | None = "auto",
         remember_response: bool = True,
     ) -> AsyncIterator[str]:
@@ -110,10 +110,12 @@ class Chat:
 
         Args:
             query: What the user says.
-            role_name: The user's name, if several people share the memory.
+            role_name: The user's name, if several people share the memory. Then only what is known about this person is
+                recalled, and what this person and the assistant said.
             system_prompt: Instructions to the model; empty takes those of a helpful assistant.
             memory_prompt: What introduces the note of memories; empty takes a sentence that explains it.
-            temporary_memories: Facts for this answer only; the model sees them, but they are not stored.
+            temporary_memories: Facts, or one as a text, for this answer only; the model sees them, but they are not
+                stored.
             history_message_strategy: How much of this conversation the model sees: what fits into 2,000 tokens
                 (`auto`), that many of the last messages (a number), or nothing (None).
             remember_response: Whether to store the answer. What the user says is always stored; the answer that says
@@ -127,17 +129,19 @@ class Chat:
             raise InputError("there is nothing to answer; say something")
         asked = Message(role="user", content=query, author=role_name, session_id=self.session_id)
         shown = self._visible_history(history_message_strategy)
-        note = await self._turn.begin([*shown, asked], session_id=self.session_id)
+        temporary = [temporary_memories] if isinstance(temporary_memories, str) else temporary_memories
+        turn = self._turn.about(role_name) if role_name else self._turn
+        note = await turn.begin([*shown, asked], session_id=self.session_id)
         self.history.append(asked)
         prompt: list[Message] = []
         answer = ""
         try:
             if self._reme.chat is None:
                 remember_response = False  # stored, it would be recalled as if somebody had said it
-                answer = _answer_without_model(query, note, temporary_memories)
+                answer = _answer_without_model(query, note, temporary)
                 yield answer
             else:
-                system = _system_message(query, system_prompt, memory_prompt, note, temporary_memories)
+                system = _system_message(query, system_prompt, memory_prompt, note, temporary)
                 prompt = [Message(role="system", content=system), *shown, asked]
                 async for piece in self._reme.chat.stream(prompt, purpose="chat"):
                     answer += piece

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+import signal
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -134,7 +137,27 @@ class Terminal:
         command = COMMANDS.get(name)
         if command is None:
             raise InputError(f"there is no /{name}; /help lists what there is")
-        await command(self, _parse_arguments(rest))
+        arguments = _parse_arguments(rest)
+        seconds = arguments.pop("refresh_time", "")
+        if seconds and command not in _REPEATABLE:
+            raise InputError(f"refresh_time repeats commands that only show something, which /{name} does not")
+        await command(self, arguments)
+        if seconds:
+            await self._repeat(partial(command, self, arguments), every=_number("refresh_time", seconds))
+
+    async def _repeat(self, show: Callable[[], Awaitable[None]], *, every: int) -> None:
+        """Show something again and again, until Ctrl-C."""
+        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+        before = signal.signal(signal.SIGINT, lambda *_: loop.call_soon_threadsafe(stopped.set))
+        try:
+            while not stopped.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stopped.wait(), every)
+                    return
+                self.console.clear()
+                await show()
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     async def help(self, _: Arguments) -> None:
         """Lists what can be done."""
@@ -144,14 +167,16 @@ class Terminal:
         self.console.print(table)
 
     async def memory(self, arguments: Arguments) -> None:
-        """Lists what is remembered: /memory, or /memory limit=50."""
-        found = await self.reme.memories.list(self.chat.workspace, limit=_number(arguments.get("limit", "20")))
+        """Lists what is remembered: /memory, /memory limit=50, or again every 5 seconds with refresh_time=5."""
+        limit = _number("limit", arguments.get("limit", "20"))
+        found = await self.reme.memories.list(self.chat.workspace, limit=limit)
         self._show(found)
 
     async def retrieve(self, arguments: Arguments) -> None:
         """Shows what a question recalls, and why: /retrieve "where do I live?"."""
         query = arguments.get("query") or arguments.get("content") or ""
-        found = await self.reme.recall(self.chat.workspace, query, limit=_number(arguments.get("limit", "5")))
+        limit = _number("limit", arguments.get("limit", "5"))
+        found = await self.reme.recall(self.chat.workspace, query, limit=limit)
         self.console.print(output.hits_table(found.hits, explain=True) if found else "Nothing.")
 
     async def add(self, arguments: Arguments) -> None:
@@ -263,9 +288,9 @@ def _parse_arguments(text: str) -> Arguments:
     return {"content": " ".join(free), **named} if free else named
 
 
-def _number(text: str) -> int:
+def _number(name: str, text: str) -> int:
     if not text.isdigit() or not int(text):
-        raise InputError(f"limit has to be a positive number, not {text!r}")
+        raise InputError(f"{name} has to be a positive number, not {text!r}")
     return int(text)
 
 
@@ -282,7 +307,9 @@ async def _leave(terminal: Terminal, _: Arguments) -> None:
 
 _SHOWN_ID = 8  # characters: enough to tell the memories of one person apart
 _ALL = 2**31 - 1
-_ARGUMENT = re.compile(r"""(?:(content|query|memory_id|limit)=)?(?:"([^"]*)"(?!\S)|'([^']*)'(?!\S)|(\S+))""")
+_ARGUMENT = re.compile(
+    r"""(?:(content|query|memory_id|limit|refresh_time)=)?(?:"([^"]*)"(?!\S)|'([^']*)'(?!\S)|(\S+))"""
+)
 _SHORT: dict[str, Command] = {
     "help": Terminal.help,
     "memory": Terminal.memory,
@@ -309,3 +336,4 @@ COMMANDS: dict[str, Command] = _SHORT | {
     "reflect_and_reconsolidate": Terminal.reflect,
 }
 """The commands by name: short names, and those of MemoryScope's operations."""
+_REPEATABLE = (Terminal.memory, Terminal.retrieve, Terminal.read_message, Terminal.profile)

@@ -19,7 +19,8 @@ from reme_core.flows.grammar import leaves
 from reme_core.flows.overrides import Overrides
 from reme_core.flows.run import run
 from reme_core.flows.state import RetrievalState, State, SummaryState, UpdateResult
-from reme_core.store.libraries.format import to_wire
+from reme_core.store.libraries.format import time_text, to_wire
+from reme_core.types import Message
 
 
 class Response(BaseModel):
@@ -27,7 +28,7 @@ class Response(BaseModel):
 
     Attributes:
         answer: Guidance, a note, or the memories as JSON text.
-        messages: What an agent loop said and did; empty for all other flows.
+        messages: What an agent loop was asked, said and did, in ReMe 0.1's form; empty for all other flows.
         success: Always true; a flow that fails raises an error.
         metadata: `memory_list`, `update_result`, `action_result` …, whichever the flow has.
     """
@@ -90,7 +91,7 @@ def respond(flow: Flow, state: State) -> Response:
         if "hits" in written:
             metadata["memory_list"] = [to_wire(memory) for memory in state.memories]
             metadata["retrieval_id"] = state.retrieval_id
-        messages = [message.model_dump(mode="json") for message in state.transcript]
+        messages = [_message_to_wire(message) for message in state.transcript]
         return Response(answer=state.answer, messages=messages, metadata=metadata | state.report)
     if not isinstance(state, SummaryState):
         return Response(answer=state.answer, metadata=state.report)
@@ -103,3 +104,8 @@ def respond(flow: Flow, state: State) -> Response:
     if "update_result" in written:
         metadata["update_result"] = dataclasses.asdict(state.update_result or UpdateResult())
     return Response(answer=answer, metadata=metadata | state.report)
+
+
+def _message_to_wire(message: Message) -> dict[str, Any]:
+    names = {"role", "content", "reasoning_content", "tool_calls", "tool_call_id", "metadata"}
+    return message.model_dump(mode="json", include=names) | {"time_created": time_text(message.sent_at)}

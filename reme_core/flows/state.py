@@ -129,7 +129,7 @@ class RetrievalState(State):
     retrieval_id: Internal[str] = ""
     """The id of this retrieval in the log, by which its outcome can be reported later."""
     transcript: Internal[list[Message]] = Field(default_factory=list)
-    """What an agent loop said and did."""
+    """What an agent loop was asked, said and did."""
 
     @property
     def memories(self) -> list[Memory]:

@@ -23,9 +23,9 @@ from reme_core.errors import ConfigurationError, require_extra
 from reme_core.models.registry import embedder, offline_reason
 from reme_core.postgres.errors import mask_password
 from reme_core.server.auth import ApiKeys
+from reme_core.server.library_paths import LOOPBACK
 from reme_core.settings import Settings
 
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # Loggers of which only warnings and errors are shown.
 _NOISY_LOGGERS = (
     # They log a line for each request; httpx's holds the URL, which may be private.
@@ -115,7 +115,7 @@ async def announce(reme: Engine, rows: list[tuple[str, str]], *, host: str = "12
     for name, value in [*rows, ("database", _database_name(settings)), *_model_rows(reme)]:
         table.add_row(f"[bold]{name}", value)
     console.print(Panel(table, title=f"ReMe core {__version__}", title_align="left", expand=False))
-    if host not in _LOOPBACK and not await ApiKeys(reme.database).has_any():
+    if host not in LOOPBACK and not await ApiKeys(reme.database).has_any():
         console.print(
             Panel(
                 f"This service listens on {host} and asks for no key: everybody who reaches it can read, change and"

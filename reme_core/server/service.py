@@ -45,7 +45,8 @@ class Service:
         source = request.get("src_workspace_id") or workspace
         access.check(workspace, source)
         if "path" in self.reme.flows.catalog.get(name).input_schema and request.get("action") in ("load", "dump"):
-            folder = library_folder(str(request.get("path") or "."), workspace, self.reme.settings)
+            path, has_keys = str(request.get("path") or "."), await self.keys.has_any()
+            folder = library_folder(path, workspace, self.reme.settings, has_keys=has_keys)
             request = request | {"path": str(folder)}
         return await self.reme.flows.execute(name, request, tell=tell)
 

@@ -196,6 +196,15 @@ class TurnMemory:
         self._usage.begin(workspace_id)
         return other
 
+    def about(self, person: str) -> Self:
+        """The same for one of several people: only what is about them, and said by them or the assistant, is recalled.
+
+        The connection, the outbox and `counts` are shared; closing one closes all.
+        """
+        other = copy.copy(self)
+        other._recall, other._notes = self._recall.about(person), NotesByTurn()
+        return other
+
     @property
     def reme(self) -> AsyncReMe:
         """The client, for everything that is not part of a turn."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import Any, Final
@@ -13,7 +14,7 @@ from reme_core.prompts import Language
 from reme_core.prompts.note import Note, render
 from reme_core.store.filters import Filters
 from reme_core.text.terms import language_of
-from reme_core.types import Hit, Kind, Message, kinds_of
+from reme_core.types import Hit, Kind, Memory, Message, kinds_of
 
 STANDING_KINDS: Final = (Kind.INSTRUCTION, Kind.PROFILE)
 """Kinds that are given with every note: recall hardly ever finds a standing wish."""
@@ -56,6 +57,16 @@ class TurnRecall:
         self._top_k = top_k
         self._token_budget = token_budget
         self._min_relevance = min_relevance
+        self._speaker = ""
+
+    def about(self, person: str) -> TurnRecall:
+        """The same for memories about one person, and messages of theirs or of the assistant."""
+        other = copy.copy(self)
+        other._filters, other._speaker = {**self._filters, "subject": person}, person
+        return other
+
+    def _may_quote(self, message: Memory) -> bool:
+        return not self._speaker or message.author in ("", self._speaker)
 
     async def note(
         self, engine: Engine, workspace: str, question: Message | None, present: Sequence[Message], turn_id: str
@@ -93,7 +104,8 @@ class TurnRecall:
             hits = await self._recall(
                 engine, workspace, query, self._message_kinds, limit, self._min_relevance, session, without
             )
-            fresh = [hit for hit in hits if hit.memory.memory_id not in ids and hit.content.strip() not in texts]
+            unseen_hits = [h for h in hits if h.memory.memory_id not in ids and h.content.strip() not in texts]
+            fresh = [hit for hit in unseen_hits if self._may_quote(hit.memory)]
             unseen = {hit.content.strip(): hit for hit in reversed(fresh)}
             if len(unseen) >= self._top_k or len(hits) < limit:
                 break

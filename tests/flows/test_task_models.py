@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -277,6 +278,8 @@ async def test_react_searches_saves_and_answers(reme_with_chat: Engine, flow: Fl
     )
     state = await flow(reme_with_chat, "react", workspace_id="w", query=ASKED)
     assert state.answer == "It is booked."
+    asked = [m["content"] for m in loopback.bodies("/chat/completions")[-1]["messages"] if m["role"] == "user"]
+    assert asked == [ASKED] == [message.content for message in state.transcript if message.role == "user"]
     results = [message.content for message in state.transcript if message.role == "tool"]
     assert "Dates as YYYY-MM-DD." in results[0] and results[0].startswith("<memory_note>")
     assert results[1:3] == ["Saved.", "That is known already."]
@@ -285,6 +288,16 @@ async def test_react_searches_saves_and_answers(reme_with_chat: Engine, flow: Fl
         "Dates as YYYY-MM-DD.",
         "Ask for the card first.",
     }
+
+
+async def test_react_answers_with_the_messages_of_reme_01(reme_with_chat: Engine, loopback: Loopback) -> None:
+    loopback.chat("It is booked.")
+    told = await reme_with_chat.execute("react", workspace_id="w", query=ASKED)
+    assert [(m["role"], m["content"]) for m in told.messages] == [("user", ASKED), ("assistant", "It is booked.")]
+    for message in told.messages:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", message.pop("time_created"))
+        names = {"role", "content", "reasoning_content", "tool_calls", "tool_call_id", "metadata"}
+        assert message.keys() == names
 
 
 async def test_react_ends_where_the_model_never_answers(reme_with_chat: Engine, flow: Flow, loopback: Loopback) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import TextIO
@@ -87,6 +89,38 @@ async def test_temporary_memories_are_shown_and_not_kept(reme: Engine, loopback:
     assert "It is raining." in prompts(loopback)[0][0]["content"]
     await chat.chat_with_memory("And now?")
     assert "It is raining." not in prompts(loopback)[1][0]["content"]
+
+
+async def test_a_temporary_memory_may_be_one_text(reme: Engine, loopback: Loopback) -> None:
+    loopback.chat("noted")
+    await Chat(reme, "alice").chat_with_memory("What now?", temporary_memories="The lift is broken.")
+    assert "- The lift is broken." in prompts(loopback)[0][0]["content"]
+
+
+async def test_an_answer_rests_on_the_memory_of_the_person_who_asks(reme: Engine, loopback: Loopback) -> None:
+    loopback.chat("noted")
+    for name, hobby in (("Ann", "badminton"), ("Ben", "the piano")):
+        await reme.memories.add("home", Memory(subject=name, content=f"{name}'s hobby is {hobby}."))
+        said = Message(role="user", author=name, content=f"My hobby is {hobby}, it really is.", session_id=name)
+        await reme.record("home", [said])
+    told = await Chat(reme, "home").chat_with_memory("What is my hobby?", role_name="Ann")
+    assert {memory.content for memory in told.memories} == {
+        "Ann's hobby is badminton.", "My hobby is badminton, it really is.",
+    }  # fmt: skip
+    both = await Chat(reme, "home").chat_with_memory("What are our hobbies?")
+    assert any("piano" in memory.content for memory in both.memories)
+
+
+async def test_a_command_is_repeated_until_it_is_stopped(offline: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    terminal = Terminal(offline, Chat(offline, "alice"), "", "")
+    await offline.memories.add("alice", "I live in Porto")
+    before = signal.getsignal(signal.SIGINT)
+    asyncio.get_running_loop().call_later(1.5, os.kill, os.getpid(), signal.SIGINT)
+    await terminal.say("/list_memory refresh_time=1")
+    assert capsys.readouterr().out.count("I live in Porto") == 2
+    assert signal.getsignal(signal.SIGINT) is before
+    await terminal.say("/add_memory refresh_time=1 content=x")
+    assert "refresh_time repeats commands that only show something" in capsys.readouterr().err
 
 
 async def test_an_answer_that_shall_not_be_remembered_is_not(reme: Engine, loopback: Loopback) -> None:

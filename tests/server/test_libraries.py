@@ -11,6 +11,8 @@ import httpx
 import pytest
 
 from reme_core.engine import Engine
+from reme_core.errors import InputError
+from reme_core.server.library_paths import library_folder
 from reme_core.types import Kind, Memory
 
 Client = httpx.AsyncClient
@@ -62,20 +64,32 @@ async def test_workspaces_are_copied_and_deleted_and_single_memories_too(client:
 
 
 @pytest.mark.parametrize(
-    "path", ["/etc", "..", "docs/library/../..", "./docs/library/../../..", "docs/library/outside", "a\\b", "\0"]
+    "path", ["/etc", "..", ".", "docs/library/../..", "./docs/library/../../..", "docs/library/outside", "a\\b", "\0"]
 )
 @pytest.mark.parametrize("action", ["load", "dump"])
 async def test_no_path_leads_out_of_the_configured_folders(
     client: Client, reme: Engine, library: Path, tmp_path: Path, path: str, action: str
 ) -> None:
+    reme.settings.http.host = "0.0.0.0"
     (library / "outside").symlink_to(tmp_path)
     (tmp_path / "w.jsonl").write_text('{"content": "private"}\n', encoding="utf-8")
     await reme.memories.add("w", "Mine.")
     response = await acted(client, action, path=path)
     assert response.status_code == 422, response.text
-    assert response.json()["message"].startswith("path: ")
+    assert response.json()["message"].startswith("path: ") and "`library_dirs` sets" in response.json()["message"]
     assert (tmp_path / "w.jsonl").read_text(encoding="utf-8") == '{"content": "private"}\n'
     assert [memory.content for memory in await reme.memories.list("w")] == ["Mine."]
+
+
+async def test_a_local_service_without_keys_uses_all_below_its_working_directory(client: Client, reme: Engine) -> None:
+    await reme.memories.add("w", "Mine.")
+    assert result(await acted(client, "dump", path="./")) == {"size": 1}
+    assert result(await acted(client, "load", path="./")) == {"size": 1}
+    for path in ("..", "/etc"):
+        refused = await acted(client, "dump", path=path)
+        assert refused.status_code == 422 and "`library_dirs` sets more folders" in refused.json()["message"]
+    with pytest.raises(InputError, match="`library_dirs` sets more folders"):
+        library_folder("./", "w", reme.settings, has_keys=True)
 
 
 @pytest.mark.parametrize("workspace", ["../w", "/etc/x", "..\\w", "sub/w"])

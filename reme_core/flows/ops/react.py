@@ -50,6 +50,7 @@ async def react(state: RetrievalState, deps: Deps, *, max_steps: int = 8) -> Non
         )
     speech = language(deps.language, [Message(role="user", content=state.query)])
     instruction, request = prompt("react", speech, query=state.query, now=f"{deps.now():%Y-%m-%d %H:%M %Z}")
+    state.transcript = [Message(role="user", content=state.query)]
     conversation: list[Message | dict[str, Any]] = [instruction, *state.messages, request]
     for _ in range(max_steps):
         completion = await deps.chat.complete(conversation, tools=[_SEARCH, _SAVE], purpose="react")
@@ -63,7 +64,7 @@ async def react(state: RetrievalState, deps: Deps, *, max_steps: int = 8) -> Non
             state.transcript.append(
                 Message(role="tool", content=result, tool_call_id=call.id, metadata=dict(NOTE_METADATA))
             )
-        conversation = [instruction, *state.messages, request, *state.transcript]
+        conversation = [instruction, *state.messages, request, *state.transcript[1:]]
     raise ModelAnswerError(f"'{deps.chat.name}' gave no answer within {max_steps} steps; raise react(max_steps=...)")
 
 

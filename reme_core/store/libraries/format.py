@@ -79,8 +79,8 @@ def to_wire(memory: Memory) -> dict[str, Any]:
         "when_to_use": memory.when_to_use,
         "content": memory.content,
         "score": memory.score,
-        "time_created": _time_text(memory.created_at),
-        "time_modified": _time_text(memory.updated_at),
+        "time_created": time_text(memory.created_at),
+        "time_modified": time_text(memory.updated_at),
         "author": memory.author,
         "metadata": metadata,
     }
@@ -200,7 +200,8 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**31
 
 
-def _time_text(moment: datetime) -> str:
+def time_text(moment: datetime) -> str:
+    """A time as the wire has it: `2025-07-24 21:15:17`, in UTC."""
     return moment.astimezone(UTC).strftime(_TIME_FORMAT)
 
 
