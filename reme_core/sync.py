@@ -44,6 +44,8 @@ class BlockingMemories(Facade):
     update = blocking(Memories.update)
     delete = blocking(Memories.delete)
     history = blocking(Memories.history)
+    restore = blocking(Memories.restore)
+    undo = blocking(Memories.undo)
     evidence = blocking(Memories.evidence)
     from_source = blocking(Memories.from_source)
     as_of = blocking(Memories.as_of)

@@ -316,6 +316,8 @@ class Recollection(BaseModel):
 class HistoryEntry(BaseModel):
     """One change of one memory, as a trigger of the database recorded it."""
 
+    number: int = 0
+    """Counts the changes of a workspace's memories; `memories.restore` takes it."""
     operation: Literal["insert", "update", "delete"]
     changed_at: Moment
     changed_by: str

@@ -1,4 +1,4 @@
-"""Single memories: `reme recall`, `add`, `list`, `show`, `update`, `history`, `delete`."""
+"""Single memories: `reme recall`, `add`, `list`, `show`, `update`, `history`, `restore`, `undo`, `delete`."""
 
 from __future__ import annotations
 
@@ -185,6 +185,34 @@ def history(session: Session, memory_id: Annotated[str, typer.Argument(metavar="
 
 @app.command()
 @with_session
+def restore(
+    session: Session,
+    memory_id: Annotated[str, typer.Argument(metavar="ID")],
+    workspace: Workspace,
+    to: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help="The change, as `reme history` numbers them, to go back to.")
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Why, for the history.")] = "",
+) -> None:
+    """Bring a memory back to how it was before its last change, or after any of its changes."""
+    with session.open() as reme:
+        memory = reme.memories.restore(workspace, memory_id, number=to, actor="command line", reason=reason)
+    session.show(memory, Text.assemble(("restored ", "green"), (memory.memory_id, "bold"), f": {memory.content}"))
+
+
+@app.command()
+@with_session
+def undo(session: Session, workspace: Workspace) -> None:
+    """Undo the last change of several memories: a load, a deletion, a summary. A second undo takes it back."""
+    with session.open() as reme:
+        undone = reme.memories.undo(workspace, actor="command line")
+    who = " ".join(part for part in (undone.changed_by, f"({undone.reason})" if undone.reason else "") if part)
+    told = f"undid the change of {output.moment(undone.changed_at)}{f' by {who}' if who else ''}:"
+    session.show(undone, Text(f"{told} {undone.restored} are as before, {undone.removed} are deleted", "green"))
+
+
+@app.command()
+@with_session
 def show(session: Session, memory_id: Annotated[str, typer.Argument(metavar="ID")], workspace: Workspace) -> None:
     """Show one memory: all that is known of it, the evidence it rests on, and its history."""
     with session.open() as reme:
@@ -281,7 +309,7 @@ def _evidence_table(evidence: list[Evidence]) -> Table:
 
 
 def _history_table(history: list[HistoryEntry]) -> Table:
-    shown = output.table("when", "what", "by", "why", "change", title="\nHistory", wide="change")
+    shown = output.table("number", "when", "what", "by", "why", "change", title="\nHistory", wide="change")
     for entry in history:
         before, after = entry.before or {}, entry.after or {}
         changed = [
@@ -290,5 +318,13 @@ def _history_table(history: list[HistoryEntry]) -> Table:
             if entry.operation == "update" and before.get(name) != after.get(name) and name != "updated_at"
         ]
         what = Text("\n".join(changed))
-        shown.add_row(output.moment(entry.changed_at), entry.operation, entry.changed_by, entry.reason, what)
+        row = (
+            str(entry.number),
+            output.moment(entry.changed_at),
+            entry.operation,
+            entry.changed_by,
+            entry.reason,
+            what,
+        )
+        shown.add_row(*row)
     return shown

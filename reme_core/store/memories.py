@@ -25,6 +25,7 @@ from reme_core.store.index import postings, writer
 from reme_core.store.index.embedders import WorkspaceModels
 from reme_core.store.seen_again import addition
 from reme_core.store.sql import load
+from reme_core.store.undo import Undone, earlier_state, restore_states, undo_last
 from reme_core.types import Evidence, HistoryEntry, Kind, Memory, Source
 from reme_core.types import now as present
 
@@ -327,8 +328,47 @@ class Memories:
             raise NotFoundError(
                 f"workspace '{workspace}' has no memory '{memory_id}', and never had (or it was erased)"
             )
-        names = ("operation", "changed_at", "changed_by", "reason", "before", "after")
+        names = ("number", "operation", "changed_at", "changed_by", "reason", "before", "after")
         return [HistoryEntry.model_validate(dict(zip(names, row, strict=True))) for row in found]
+
+    async def restore(
+        self, workspace: str, memory_id: str, *, number: int | None = None, actor: str = "", reason: str = ""
+    ) -> Memory:
+        """Bring a memory back to a state in its history, also one that is closed or was removed by a load.
+
+        Args:
+            workspace: The workspace.
+            memory_id: The memory.
+            number: The change in its `history` whose outcome is wanted; default is the state before the last change.
+            actor: Who restores it, for the history.
+            reason: Why, for the history.
+
+        Raises:
+            NotFoundError: There is no such memory, or no such change of it.
+            InputError: There is no earlier state.
+            ConflictError: The workspace was changed meanwhile.
+        """
+        states = {memory_id: earlier_state(await self.history(workspace, memory_id), number)}
+        await self._workspace_models.with_embedder(
+            workspace,
+            lambda embedder: restore_states(
+                self._database, workspace, states, embedder, actor=actor, reason=reason or "restored"
+            ),
+        )
+        return await self.get(workspace, memory_id)
+
+    async def undo(self, workspace: str, *, actor: str = "", reason: str = "") -> Undone:
+        """Undo the last change that concerned several memories: a load, a deletion, a summary. A second undo redoes it.
+
+        What it added is closed as deleted; what it changed, closed or removed is as before. Messages stay as they are.
+
+        Raises:
+            NotFoundError: There is no such change.
+            ConflictError: One of its memories was changed after it.
+        """
+        return await self._workspace_models.with_embedder(
+            workspace, lambda embedder: undo_last(self._database, workspace, embedder, actor=actor, reason=reason)
+        )
 
     async def evidence(self, workspace: str, memory_id: str) -> builtins.list[Evidence]:
         """What a memory rests on, in words, oldest first; empty for a memory that was added without sources."""

@@ -314,7 +314,7 @@ async def _clear(conn: AsyncConnection[Any], workspace: str) -> int:
 
 async def _copy(conn: AsyncConnection[Any], source: str, target: str) -> int:
     values = {"workspace": source, "target": target}
-    await conn.execute(_SQL["begin_copy"])
+    await conn.execute(_SQL["without_trigger"])
     await conn.execute(_SQL["copy_workspace"], values)
     copied = 0
     for table, _, names, numbered_by in await (await conn.execute(_SQL["tables"])).fetchall():

@@ -116,8 +116,16 @@ async def _drop_memories(conn: AsyncConnection[Any], workspace: str) -> None:
     async with conn.pipeline():
         # Rows outside the HNSW index are inserted many times faster; the workspace joins the index afterwards.
         await conn.execute(_SQL["scan_exactly"], values)
-        for part in ("memories", "memory_vectors", "memory_postings", "memory_statistic"):
+        await _drop(conn, workspace, None)
+        for part in ("memory_vectors", "memory_postings", "memory_statistic"):
             await conn.execute(_SQL[f"drop_{part}"], values)
+
+
+async def _drop(conn: AsyncConnection[Any], workspace: str, ids: Sequence[str] | None) -> None:
+    """Remove memories, those of `ids` or all; the history keeps them with their evidence, so it can be undone."""
+    await conn.execute(_SQL["without_trigger"])
+    await conn.execute(_SQL["drop_memories"], {"workspace": workspace, "ids": ids})
+    await conn.execute(_SQL["with_trigger"])
 
 
 async def _drop_same(conn: AsyncConnection[Any], workspace: str, ids: Sequence[str]) -> None:
@@ -129,7 +137,7 @@ async def _drop_same(conn: AsyncConnection[Any], workspace: str, ids: Sequence[s
         await writer.remove_vectors(conn, workspace, numbers)
         await postings.remove(conn, workspace, numbers, among=("memory", set(chain.from_iterable(gone))))
         await postings.write(conn, workspace, "memory", (), 1.0, removed=gone)
-        await conn.execute(_SQL["drop_same_ids"], values)
+        await _drop(conn, workspace, list(ids))
 
 
 def _open(path: Path) -> BinaryIO:

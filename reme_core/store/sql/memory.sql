@@ -127,7 +127,7 @@ where workspace_id = %(workspace)s and message_id = any(%(ids)s) and summarised_
 returning message_id
 
 -- name: history
-select operation, changed_at, changed_by, reason, before, after
+select history_id, operation, changed_at, changed_by, reason, before, after
 from reme.memory_history
 where workspace_id = %(workspace)s and memory_id = %(id)s
 order by history_id

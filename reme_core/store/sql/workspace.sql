@@ -30,7 +30,22 @@ where m.workspace_id = %(workspace)s and m.status <> 'deleted'
 order by m.document_id
 
 -- name: drop_memories
-delete from reme.memory where workspace_id = %(workspace)s
+-- The history keeps their evidence as well: the cascade removes it before a trigger could look at it.
+with evidence as (
+    select memory_id,
+           jsonb_agg(jsonb_build_object('kind', source_kind, 'id', source_id, 'quote', quote)
+                     order by source_kind, source_id) as sources
+    from reme.memory_source where workspace_id = %(workspace)s
+    group by memory_id
+),
+kept as (
+    insert into reme.memory_history (workspace_id, memory_id, operation, before)
+    select m.workspace_id, m.memory_id, 'delete', to_jsonb(m) || jsonb_build_object('sources', coalesce(e.sources, '[]'))
+    from reme.memory m left join evidence e using (memory_id)
+    where m.workspace_id = %(workspace)s and m.memory_id = any(coalesce(%(ids)s, array[m.memory_id]))
+)
+delete from reme.memory m
+where m.workspace_id = %(workspace)s and m.memory_id = any(coalesce(%(ids)s, array[m.memory_id]))
 
 -- name: drop_memory_vectors
 delete from reme.embedding where workspace_id = %(workspace)s and kind <> 'conversation'
@@ -47,9 +62,6 @@ update reme.workspace set hnsw = false where workspace_id = %(workspace)s and hn
 -- name: same_ids
 select m.document_id, ${columns}
 from reme.memory m where m.workspace_id = %(workspace)s and m.memory_id = any(%(ids)s)
-
--- name: drop_same_ids
-delete from reme.memory where workspace_id = %(workspace)s and memory_id = any(%(ids)s)
 
 -- name: lock_log
 select pg_advisory_xact_lock(hashtextextended('reme.log ' || %(workspace)s, 0))
@@ -89,9 +101,12 @@ select %(target)s, embedding_model, settings, erased_at from reme.workspace wher
 on conflict (workspace_id) do update
 set embedding_model = excluded.embedding_model, settings = excluded.settings, hnsw = false
 
--- name: begin_copy
--- The history comes along as it was, so that copying writes none.
+-- name: without_trigger
+-- Where the history comes along as it was, or is written with more than the trigger knows.
 select set_config('reme.erasing', 'on', true)
+
+-- name: with_trigger
+select set_config('reme.erasing', 'off', true)
 
 -- name: model_usage
 select model, purpose, count(*), count(*) filter (where not ok), sum(prompt_tokens), sum(completion_tokens),

@@ -1,0 +1,39 @@
+-- name: last_bulk_change
+-- The last transaction that changed several memories. What only counts their use is no change of them.
+select changed_at, min(changed_by), min(reason)
+from reme.memory_history
+where workspace_id = %(workspace)s
+  and (operation <> 'update' or before - %(counts)s::text[] is distinct from after - %(counts)s::text[])
+group by changed_at
+having count(*) > 1
+order by changed_at desc
+limit 1
+
+-- name: states_before
+-- What each memory was before that transaction (null: it was not there), and whether it was changed after it.
+select memory_id, (array_agg(before order by history_id) filter (where changed_at = %(moment)s))[1],
+       bool_or(changed_at > %(moment)s)
+from reme.memory_history
+where workspace_id = %(workspace)s and changed_at >= %(moment)s
+  and (operation <> 'update' or before - %(counts)s::text[] is distinct from after - %(counts)s::text[])
+group by memory_id
+having bool_or(changed_at = %(moment)s)
+
+-- name: as_memories
+select ${columns}, state -> 'sources'
+from jsonb_array_elements(%(states)s) as state
+cross join lateral jsonb_populate_record(null::reme.memory, state) as m
+
+-- name: present
+select m.document_id, ${columns}
+from reme.memory m where m.workspace_id = %(workspace)s and m.memory_id = any(%(ids)s)
+
+-- name: put_back
+-- How often it was seen and used stays as it is.
+update reme.memory m
+set kind = n.kind, subject = n.subject, when_to_use = n.when_to_use, content = n.content, keywords = n.keywords,
+    importance = n.importance, score = n.score, status = n.status, superseded_by = n.superseded_by,
+    observed_at = n.observed_at, valid_during = n.valid_during, expired_at = n.expired_at, author = n.author,
+    metadata = n.metadata, updated_at = now()
+from jsonb_populate_recordset(null::reme.memory, %(rows)s) as n
+where m.workspace_id = %(workspace)s and m.memory_id = n.memory_id

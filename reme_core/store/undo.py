@@ -1,0 +1,142 @@
+"""Undo: bringing memories back to an earlier state in their history, all that are concerned or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from string import Template
+from typing import Any
+
+import numpy as np
+from psycopg import AsyncConnection
+from psycopg.types.json import Jsonb
+
+from reme_core.errors import ConflictError, InputError, NotFoundError
+from reme_core.models import Embedder
+from reme_core.postgres.database import Database
+from reme_core.store import change, rows
+from reme_core.store.change import Close, Vectors
+from reme_core.store.index import writer
+from reme_core.store.sql import load
+from reme_core.types import HistoryEntry, Memory, Source
+
+_SQL = load("undo.sql")
+_COLUMNS = rows.select(rows.COLUMNS, "m")
+_AS_MEMORIES, _PRESENT = (Template(_SQL[name]).substitute(columns=_COLUMNS) for name in ("as_memories", "present"))
+_VERSION = load("memory.sql")["version"]
+_COUNTS = ["seen_count", "freq", "utility", "updated_at", "document_id"]
+"""Columns that no restoring touches, and whose change alone is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """A change that was undone."""
+
+    changed_at: datetime
+    changed_by: str
+    reason: str
+    restored: int
+    """How many memories are again as they were before it."""
+    removed: int
+    """How many memories it had added, which are closed as deleted now."""
+
+
+State = dict[str, Any] | None
+"""A row of `reme.memory` as the history has it; None where the memory was not there."""
+
+
+def earlier_state(entries: Sequence[HistoryEntry], number: int | None) -> State:
+    """The state that a memory had after the change of that number, or before the last one.
+
+    Raises:
+        InputError: It has had no other state, or the change removed it.
+        NotFoundError: No change of it has that number.
+    """
+    if number is None:
+        changed = [e for e in entries if e.before and _without_counts(e.before) != _without_counts(e.after or {})]
+        if not changed:
+            raise InputError("it was never changed, so there is no earlier state to restore")
+        return changed[-1].before
+    for entry in entries:
+        if entry.number == number:
+            if entry.after is None:
+                raise InputError(f"change {number} removed it; name the change whose outcome is to be restored")
+            return entry.after
+    known = ", ".join(str(entry.number) for entry in entries)
+    raise NotFoundError(f"no change of it has the number {number}; there are {known}")
+
+
+def _without_counts(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in (*_COUNTS, "sources")}
+
+
+async def undo_last(database: Database, workspace: str, embedder: Embedder, *, actor: str, reason: str) -> Undone:
+    """Undo the last change of several memories; see `Memories.undo`."""
+    values = {"workspace": workspace, "counts": _COUNTS}
+    found = await database.fetch(workspace, _SQL["last_bulk_change"], values)
+    if not found:
+        raise NotFoundError(f"nothing to undo: no change of workspace '{workspace}' concerned several memories")
+    moment, changed_by, why = found[0]
+    changed = await database.fetch(workspace, _SQL["states_before"], values | {"moment": moment})
+    if later := [memory_id for memory_id, _, is_later in changed if is_later]:
+        raise ConflictError(
+            f"nothing was undone: {len(later)} of its memories were changed after it, such as {later[0]}; restore "
+            "single ones with `restore`"
+        )
+    states = {memory_id: state for memory_id, state, _ in changed}
+    reason = reason or f"undoes the change of {moment:%Y-%m-%d %H:%M:%S}{f' ({why})' if why else ''}"
+    await restore_states(database, workspace, states, embedder, actor=actor, reason=reason)
+    removed = sum(state is None for state in states.values())
+    return Undone(moment, changed_by, why, len(states) - removed, removed)
+
+
+async def restore_states(
+    database: Database, workspace: str, states: Mapping[str, State], embedder: Embedder, *, actor: str, reason: str
+) -> None:
+    """Make memories, by their ids, what these states say; one without a state is closed as deleted.
+
+    Raises:
+        ConflictError: Memories were changed meanwhile; nothing was restored.
+    """
+    (version,) = await database.fetch(workspace, _VERSION, {"workspace": workspace})
+    values = {"workspace": workspace, "ids": list(states), "states": Jsonb([s for s in states.values() if s])}
+    present = {row[1]: row for row in await database.fetch(workspace, _PRESENT, values)}
+    target = [_memory(workspace, row) for row in await database.fetch(workspace, _AS_MEMORIES, values)]
+    before = {name: rows.to_memory(workspace, row[1:]) for name, row in present.items()}
+    gone = [memory for memory in target if memory.memory_id not in before]
+    kept = [memory for memory in target if memory.memory_id in before]
+    reworded = [memory for memory in kept if change.weigh(memory) != change.weigh(before[memory.memory_id])]
+    texts = [change.searched_text(memory) for memory in (*gone, *reworded)]
+    vectors = await embedder.embed(texts, "passage") if texts else np.empty((0, 1), np.float32)
+    async with database.write_transaction(workspace, actor=actor, reason=reason) as conn:
+        state = await writer.begin(conn, workspace, "memory", count=len(gone))
+        if await (await conn.execute(_VERSION, values)).fetchone() != version:
+            raise ConflictError(f"nothing was restored: workspace '{workspace}' was changed meanwhile; try again")
+        if gone:
+            await change.insert(conn, workspace, gone, vectors[: len(gone)], state, embedder.name)
+        put_back = [rows.from_memory(workspace, memory, 0) for memory in kept]
+        await conn.execute(_SQL["put_back"], values | {"rows": Jsonb(put_back)})
+        for memory, vector in zip(reworded, vectors[len(gone) :], strict=True):
+            number = present[memory.memory_id][0]
+            await _reindex(conn, workspace, before[memory.memory_id], memory, number, vector, embedder)
+        closing = [Close(name, "deleted") for name, wanted in states.items() if wanted is None]
+        await change.close(conn, workspace, closing)
+
+
+def _memory(workspace: str, row: Sequence[Any]) -> Memory:
+    *columns, sources = row
+    return rows.to_memory(workspace, columns, [Source.model_validate(source) for source in sources or ()])
+
+
+async def _reindex(
+    conn: AsyncConnection[Any],
+    workspace: str,
+    before: Memory,
+    after: Memory,
+    document_id: int,
+    vector: Vectors,
+    embedder: Embedder,
+) -> None:
+    state = await writer.begin(conn, workspace, "memory", count=0)  # anew, as each one changes the mean length
+    await change.reindex(conn, workspace, before, after, document_id, vector[None], state, embedder.name)

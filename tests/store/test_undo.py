@@ -1,0 +1,103 @@
+"""Bringing memories back: one to any state in its history, or all that the last bulk change touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reme_core.engine import Engine
+from reme_core.errors import ConflictError, InputError, NotFoundError
+from reme_core.store.filters import Filters
+from reme_core.types import Memory, Message, Source
+from tests.store.recount import consistent
+
+
+async def contents(reme: Engine) -> set[str]:
+    return {memory.content for memory in await reme.memories.list("w")}
+
+
+async def test_a_memory_goes_back_to_any_state_in_its_history(words: Engine) -> None:
+    (memory,) = await words.memories.add("w", "Her dog is called Rex.")
+    name = memory.memory_id
+    await words.memories.update("w", name, content="Her cat is called Mia.")
+    await words.memories.delete("w", name)
+    restored = await words.memories.restore("w", name, actor="ann", reason="it was right")
+    assert (restored.content, restored.status) == ("Her cat is called Mia.", "active")
+    first, *_, last = await words.memories.history("w", name)
+    assert (last.changed_by, last.reason) == ("ann", "it was right")
+    assert (await words.memories.restore("w", name, number=first.number)).content == "Her dog is called Rex."
+    hits = (await words.recall("w", "dog Rex")).hits
+    assert [(h.content, h.parts.lexical) for h in hits] == [("Her dog is called Rex.", 1.0)]
+    assert all(h.parts.lexical == 0 for h in (await words.recall("w", "Mia")).hits)
+    assert await consistent(words.database, "w")
+
+
+async def test_what_cannot_be_restored_is_told(words: Engine) -> None:
+    (memory,) = await words.memories.add("w", "Rex")
+    with pytest.raises(InputError, match="never changed"):
+        await words.memories.restore("w", memory.memory_id)
+    with pytest.raises(NotFoundError, match="no change of it has the number 99"):
+        await words.memories.restore("w", memory.memory_id, number=99)
+    with pytest.raises(NotFoundError, match="never had"):
+        await words.memories.restore("w", "nobody")
+    with pytest.raises(NotFoundError, match="nothing to undo"):
+        await words.memories.undo("w")
+    await words.memories.delete("w", memory.memory_id, erase=True)
+    with pytest.raises(NotFoundError):
+        await words.memories.restore("w", memory.memory_id)
+
+
+async def test_a_replacing_load_is_undone_and_redone(words: Engine, tmp_path: Path) -> None:
+    await words.record("w", [Message(message_id="m1", content="I drink tea")], wait=True)
+    source = Source(kind="message", id="m1", quote="tea")
+    await words.memories.add("w", [Memory(memory_id="tea", content="She drinks tea.", sources=[source]), "It rains."])
+    library = tmp_path / "new.jsonl"
+    library.write_text('{"memory_id": "tea", "content": "She drinks coffee."}\n{"content": "The sun shines."}\n')
+    await words.workspaces.load("w", library, replace=True)
+    assert await contents(words) == {"She drinks coffee.", "The sun shines."}
+    undone = await words.memories.undo("w", actor="ann")
+    assert (undone.changed_by, undone.reason, undone.restored, undone.removed) == (
+        "load",
+        "loaded from new.jsonl",
+        2,
+        1,
+    )
+    assert await contents(words) == {"She drinks tea.", "It rains."}
+    assert (await words.recall("w", "tea")).hits[0].content == "She drinks tea."
+    assert await consistent(words.database, "w")
+    await words.memories.undo("w")
+    assert await contents(words) == {"She drinks coffee.", "The sun shines."}
+    await words.memories.undo("w")
+    assert await contents(words) == {"She drinks tea.", "It rains."}
+    assert await consistent(words.database, "w")
+
+
+async def test_what_a_load_removed_comes_back_with_its_evidence(words: Engine, tmp_path: Path) -> None:
+    await words.record("w", [Message(message_id="m1", content="I drink tea")], wait=True)
+    source = Source(kind="message", id="m1", quote="tea")
+    await words.memories.add("w", Memory(memory_id="tea", content="She drinks tea.", sources=[source]))
+    (tmp_path / "new.jsonl").write_text('{"content": "The sun shines."}\n')
+    await words.workspaces.load("w", tmp_path / "new.jsonl", replace=True)
+    assert (await words.memories.restore("w", "tea")).sources == [source]
+    assert await contents(words) == {"She drinks tea.", "The sun shines."}
+
+
+async def test_what_was_changed_since_is_not_undone(words: Engine) -> None:
+    added = await words.memories.add("w", ["one", "two", "three"])
+    ids = [memory.memory_id for memory in added]
+    await words.memories.delete("w", ids[:2])
+    await words.memories.add("w", "four")  # one memory is no bulk change
+    await words.memories.restore("w", ids[0])
+    with pytest.raises(ConflictError, match=f"such as {ids[0]}"):
+        await words.memories.undo("w")
+    assert await contents(words) == {"one", "three", "four"}
+
+
+async def test_an_undone_deletion_keeps_counts_of_use(words: Engine) -> None:
+    await words.memories.add("w", ["one", "two"])
+    both = await words.memories.list("w")
+    await words.memories.delete("w", [memory.memory_id for memory in both])
+    assert (await words.memories.undo("w")).restored == 2
+    await words.memories.add("w", "one")
+    assert {m.content: m.seen_count for m in await words.memories.list("w", Filters())} == {"one": 2, "two": 1}
