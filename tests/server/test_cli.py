@@ -398,6 +398,23 @@ def test_a_single_question_is_answered_as_json_and_a_failure_ends_with_its_code(
     reme("chat", "Where do I live?", "-w", "alice", *unreachable, code=5)
 
 
+@pytest.mark.usefixtures("configured")
+def test_a_memory_is_restored_and_a_load_undone(reme: Reme, tmp_path: Path) -> None:
+    (added,) = reme.json("add", "She drinks tea.", "-w", "alice")
+    name = added["memory_id"]
+    reme("update", name, "She drinks coffee.", "-w", "alice")
+    first = reme.json("history", name, "-w", "alice")[0]["number"]
+    assert "She drinks tea." in reme("restore", name, "-w", "alice")
+    reme("update", name, "She drinks wine.", "-w", "alice")
+    assert reme.json("restore", name, "--to", str(first), "-w", "alice")["content"] == "She drinks tea."
+    (tmp_path / "new.jsonl").write_text('{"content": "It rains."}\n{"content": "It snows."}\n')
+    reme("load", str(tmp_path / "new.jsonl"), "-w", "alice", "--replace", "--yes")
+    assert "by load (loaded from new.jsonl): 1 are as before, 2 are deleted" in reme("undo", "-w", "alice")
+    assert [m["content"] for m in reme.json("list", "-w", "alice")] == ["She drinks tea."]
+    reme("undo", "-w", "bob", code=3)
+    assert "nothing to undo" in reme.err
+
+
 LATIN = {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0", "LC_ALL": "C", "COLUMNS": "60"}
 
 

@@ -64,7 +64,7 @@ async def test_a_replacing_load_is_undone_and_redone(words: Engine, tmp_path: Pa
         1,
     )
     assert await contents(words) == {"She drinks tea.", "It rains."}
-    assert (await words.recall("w", "tea")).hits[0].content == "She drinks tea."
+    assert (await words.recall("w", "She drinks tea.")).hits[0].content == "She drinks tea."
     assert await consistent(words.database, "w")
     await words.memories.undo("w")
     assert await contents(words) == {"She drinks coffee.", "The sun shines."}
