@@ -38,7 +38,6 @@ _WHEN_TO_USE_WEIGHT, _CONTENT_WEIGHT, _KEYWORD_WEIGHT, _SUBJECT_WEIGHT = 1.5, 1.
 
 _FIRST_BATCH, _BATCH = 50, 250  # memories inserted by one statement; the first are few, so that Postgres soon works
 _POSTING_BATCH = 5_000  # memories whose postings are written together: the more, the fewer segments
-_WITHOUT_THREAD = 20  # memories that are prepared faster than a thread starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +186,7 @@ async def insert(
     await writer.bind(conn, workspace, vectors, state, model=model)
     existing: list[str] = []
     batches = _batches(workspace, memories, vectors, state, model)
-    async for ids, values in _prepare_ahead(batches) if len(memories) > _WITHOUT_THREAD else _as_async(batches):
+    async for ids, values in _prepare_ahead(batches) if len(memories) > postings.WITHOUT_THREAD else _as_async(batches):
         inserted = {row[0] for row in await (await conn.execute(_INSERT, values)).fetchall()}
         existing.extend(memory_id for memory_id in ids if memory_id not in inserted)
     return existing

@@ -8,10 +8,11 @@ slow or down. The weights lie on plateaus, not peaks, of what `benchmarks.retrie
 
 from __future__ import annotations
 
+import asyncio
 import calendar
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
@@ -140,10 +141,16 @@ async def _add(
     state: writer.IndexState,
 ) -> None:
     turns = _append_to_sessions(tails, fresh, state.document_ids)
-    counts = {turn.document_id: turn.counts() for turn in (*tails, *turns)}
+    around = (*tails, *turns)
+    few = len(turns) <= postings.WITHOUT_THREAD
+    counts = _count_terms(around) if few else await asyncio.to_thread(_count_terms, around)
     stored = [_row(workspace, m, t, counts[t.document_id]) for m, t in zip(fresh, turns, strict=True)]
     await conn.execute(_SQL["insert_messages"], {"rows": Jsonb(stored)})
     await _index_new(conn, workspace, tails, turns, counts, state)
+
+
+def _count_terms(turns: Iterable[_Turn]) -> dict[int, Counter[str]]:
+    return {turn.document_id: turn.counts() for turn in turns}
 
 
 async def _edit(conn: AsyncConnection[Any], workspace: str, edited: Sequence[Message]) -> None:
@@ -223,8 +230,15 @@ async def index_turns(
         added: See `postings.write`.
         removed: See `postings.write`.
     """
+    documents = _documents(around, counts, written)
+    await postings.write(conn, workspace, "message", documents, state.mean_length, added=added, removed=removed)
+
+
+def _documents(
+    around: Sequence[_Turn], counts: Mapping[int, Counter[str]], written: Sequence[_Turn]
+) -> Iterator[postings.Document]:
+    """The turns `written` as documents of the index, with the terms that `around` lends them."""
     places = {(turn.session_id, turn.position): turn.document_id for turn in around}
-    documents = []
     for turn in written:
         if not counts[turn.document_id]:
             continue  # a message without terms of its own is not found by those of its neighbours
@@ -234,8 +248,7 @@ async def index_turns(
             for term, count in counts.get(neighbour or 0, {}).items():
                 beside[term] += weight * count  # type: ignore[assignment]  # weights are fractions
         own = counts[turn.document_id]
-        documents.append(postings.Document(turn.document_id, own + beside, beside.keys() - own.keys()))
-    await postings.write(conn, workspace, "message", documents, state.mean_length, added=added, removed=removed)
+        yield postings.Document(turn.document_id, own + beside, beside.keys() - own.keys())
 
 
 async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[str, str]) -> None:

@@ -12,9 +12,11 @@ documents hold a term is the number of documents in its segments.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, pairwise
 from string import Template
 from typing import Any, Literal
@@ -36,6 +38,8 @@ SEGMENT = 512
 """Postings of a full segment: at twelve bytes each, its row still fits on a page."""
 MERGE_AFTER = 4_096
 """Segments that are written before the next merge: those of some 200 memories that are added one by one."""
+WITHOUT_THREAD = 20
+"""Documents that are prepared faster than a thread starts."""
 _MERGED_TOGETHER = 4  # segments of like size that are worth joining
 _TERMS_PER_MERGE = 100  # terms merged by one transaction, for which writers wait: some hundredths of a second
 
@@ -146,13 +150,14 @@ async def write(
         conn: A connection in a `Database.write_transaction`.
         workspace: The workspace.
         corpus: The collection of the documents.
-        documents: Documents that are not in the index.
+        documents: Documents that are not in the index; where many are new, they are gone through in a thread.
         mean_length: The mean length of the corpus, see `writer.begin`.
         added: The own terms, without those of neighbours, of the documents that are new in the corpus.
         removed: The same for documents that have left it.
     """
-    values = postings(workspace, corpus, documents, mean_length) | count(added=added, removed=removed)
-    await conn.execute(_WRITE, values)
+    made = partial(postings, workspace, corpus, documents, mean_length)
+    segments = made() if len(added) <= WITHOUT_THREAD else await asyncio.to_thread(made)
+    await conn.execute(_WRITE, segments | count(added=added, removed=removed))
 
 
 async def remove(

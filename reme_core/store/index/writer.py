@@ -18,6 +18,7 @@ from reme_core.store.sql import load
 
 # The mean length of few documents varies much, so these are counted in: this many documents of this many terms.
 _PRIOR_DOCUMENTS, _PRIOR_LENGTH = 50, 20
+_MANY, _IDLE_SECONDS_PER_THOUSAND = 1_000, 10  # documents, a thousand of which take some seconds on a busy machine
 
 _SQL = load("memory.sql")
 
@@ -43,6 +44,10 @@ async def begin(conn: AsyncConnection[Any], workspace: str, corpus: Corpus, *, c
     Call it in a `Database.write_transaction`, so that the state stays as it is until the documents are written.
     """
     values = {"workspace": workspace, "corpus": corpus, "count": count}
+    if count > _MANY:
+        # The connection idles while they are prepared, which for many takes longer than a transaction may idle.
+        patience = f"{_IDLE_SECONDS_PER_THOUSAND * count // 1000}s"
+        await conn.execute("select set_config('idle_in_transaction_session_timeout', %s, true)", (patience,))
     found = await (await conn.execute(_SQL["begin_indexing"], values)).fetchone()
     if found is None:
         await conn.execute(_SQL["ensure_workspace"], values)
