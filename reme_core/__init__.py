@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from reme_core.errors import ReMeError
     from reme_core.settings import Settings
     from reme_core.store.items import Item, Items, ItemWrite, NamespacePattern
+    from reme_core.store.tool_calls import ToolCallResult
     from reme_core.sync import ReMe
-    from reme_core.tools.types import ToolCallResult
     from reme_core.turn.plain_loop import Turn
     from reme_core.types import Hit, Kind, Memory, Message, Recollection, Status, TimeRange, Trajectory
     from reme_core.working.window import check_context
@@ -40,7 +40,7 @@ _HOMES = {
     "Settings": "reme_core.settings",
     "Status": "reme_core.types",
     "TimeRange": "reme_core.types",
-    "ToolCallResult": "reme_core.tools.types",
+    "ToolCallResult": "reme_core.store.tool_calls",
     "Trajectory": "reme_core.types",
     "Turn": "reme_core.turn.plain_loop",
     "check_context": "reme_core.working.window",

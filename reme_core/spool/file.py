@@ -21,7 +21,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel
 
 from reme_core.errors import SpoolError
-from reme_core.tools.types import ToolCallResult
+from reme_core.store.tool_calls import ToolCallResult
 from reme_core.types import Message, new_id
 
 log = logging.getLogger(__name__)

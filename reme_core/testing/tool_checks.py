@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 from typing import Final
 
+from reme_core.store.tool_calls import ToolStatistics
 from reme_core.testing.checks import check
 from reme_core.testing.driver import Capability, Conversation
 from reme_core.testing.model import ScriptedModel
 from reme_core.testing.report import Rule
 from reme_core.testing.stage import Stage, expect
-from reme_core.tools.types import ToolStatistics
 
 KINDS: Final = ("conversation", "tool")
 _PATIENCE: Final = 20.0

@@ -7,9 +7,9 @@ from typing import Any
 
 from reme_core.flows.execute import Response
 from reme_core.postgres.database import Database
-from reme_core.tools import store
+from reme_core.store import tool_calls
+from reme_core.store.tool_calls import ToolCallResult, ToolStatistics
 from reme_core.tools.record import store_calls
-from reme_core.tools.types import ToolCallResult, ToolStatistics
 
 
 class Tools:
@@ -46,7 +46,7 @@ class Tools:
 
     async def statistics(self, workspace: str, tool_names: Sequence[str] | None = None) -> list[ToolStatistics]:
         """Statistics of tools, by name (view `tool_statistics`); without names, of all tools."""
-        return await store.statistics(self._database, workspace, tool_names)
+        return await tool_calls.statistics(self._database, workspace, tool_names)
 
     async def summarise(self, workspace: str, tool_names: Sequence[str] = ()) -> Response:
         """Make guidance for tools from their calls (flow `summary_tool_memory`); without names, for all tools.

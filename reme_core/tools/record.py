@@ -13,9 +13,9 @@ from reme_core.flows.registry import op
 from reme_core.flows.tool_output import MAX_ERROR, error_in
 from reme_core.postgres.database import Database
 from reme_core.prompts.transcript import condense
-from reme_core.tools import store
+from reme_core.store import tool_calls
+from reme_core.store.tool_calls import ToolCallResult
 from reme_core.tools.state import ToolState
-from reme_core.tools.types import ToolCallResult
 
 _SHOWN = 10  # problems that the answer spells out
 
@@ -53,7 +53,7 @@ async def store_calls(
             else "tool_call_results: empty; give the calls as objects with tool_name, input, output and success"
         )
     judged = [_judge(call) for call in valid]
-    new = set(await store.record(database, workspace, judged))
+    new = set(await tool_calls.record(database, workspace, judged))
     by_tool: dict[str, int] = {}
     for call_hash, name in {call.call_hash: call.tool_name for call in valid}.items():
         by_tool[name] = by_tool.get(name, 0) + (call_hash in new)

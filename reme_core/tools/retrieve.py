@@ -9,7 +9,7 @@ from reme_core.flows.ops.rewrite import merge
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
 from reme_core.store.filters import Filters
-from reme_core.tools.store import guidance_ids
+from reme_core.store.tool_calls import guidance_ids
 from reme_core.types import Hit, Parts
 
 

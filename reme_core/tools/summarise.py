@@ -18,12 +18,12 @@ from reme_core.flows.state import UpdateResult
 from reme_core.prompts import prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language
+from reme_core.store import tool_calls
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
-from reme_core.tools import store
+from reme_core.store.tool_calls import ToolStatistics
 from reme_core.tools.note import Call, format_input, guidance, situation
 from reme_core.tools.state import ToolState
-from reme_core.tools.types import ToolStatistics
 from reme_core.types import Kind, Memory, Message
 
 _MAX_OUTPUT: Final = 300
@@ -48,7 +48,7 @@ async def summarise_tools(state: ToolState, deps: Deps, *, max_calls: int = 30) 
     Raises:
         InputError: None of the tools has calls.
     """
-    found = await store.statistics(deps.database, state.workspace_id, state.tool_names or None)
+    found = await tool_calls.statistics(deps.database, state.workspace_id, state.tool_names or None)
     known = {stats.tool_name for stats in found}
     missing = [name for name in state.tool_names if name not in known]
     if not found:
@@ -69,7 +69,7 @@ async def _update_guidance(stats: ToolStatistics, workspace: str, deps: Deps, mo
     before = await _stored_guidance(stats.tool_name, workspace, deps)
     if before and not stats.not_summarised:
         return before[0], False, 0
-    calls = await store.newest_calls(deps.database, workspace, stats.tool_name, limit=most)
+    calls = await tool_calls.newest_calls(deps.database, workspace, stats.tool_name, limit=most)
     memory = await _write_guidance(stats, calls, deps)
 
     async def replace(_: int) -> tuple[Memory, bool, int]:
@@ -82,7 +82,7 @@ async def _update_guidance(stats: ToolStatistics, workspace: str, deps: Deps, mo
             change = Change(add=[memory], close=closing, expected_version=version)
             reason = f"{stats.not_summarised} calls since"
             await deps.memories.apply(workspace, change, actor=deps.flow, reason=reason)
-        await store.mark_summarised(deps.database, workspace, stats.tool_name, stats.last_called_at)
+        await tool_calls.mark_summarised(deps.database, workspace, stats.tool_name, stats.last_called_at)
         return (same, False, 0) if same else (memory.model_copy(update={"workspace_id": workspace}), True, len(before))
 
     return await retry_conflicts(replace)

@@ -35,8 +35,8 @@ from reme_core.prompts.note import Note
 from reme_core.settings import Settings
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, sanitise, spool_path
+from reme_core.store.tool_calls import ToolCallResult
 from reme_core.text.chat_format import MessageLike, read_messages
-from reme_core.tools.types import ToolCallResult
 from reme_core.turn.accounts import Counts, Usage, UsageByWorkspace
 from reme_core.turn.connections import TurnConnection, explain_timeout
 from reme_core.turn.failures import report_failure

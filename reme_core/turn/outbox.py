@@ -17,7 +17,7 @@ from reme_core.ids import stable_id, with_ids
 from reme_core.prompts.fence import is_note
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool
-from reme_core.tools.types import ToolCallResult
+from reme_core.store.tool_calls import ToolCallResult
 from reme_core.turn.accounts import Counts
 from reme_core.turn.connections import TurnConnection
 from reme_core.turn.options import Write

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 from reme_core.ids import stable_id
+from reme_core.store.tool_calls import ToolCallResult
 from reme_core.text.plain import plain_json
-from reme_core.tools.types import ToolCallResult
 from reme_core.types import Message, ToolCall, now
 
 OWN_TOOLS: Final = frozenset(

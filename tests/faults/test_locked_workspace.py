@@ -15,7 +15,7 @@ from reme_core.errors import ConflictError, DatabaseError
 from reme_core.postgres.database import Database
 from reme_core.postgres.session import WRITE_LOCK
 from reme_core.settings import LimitSettings, Settings
-from reme_core.tools.types import ToolCallResult
+from reme_core.store.tool_calls import ToolCallResult
 
 OTHERS_SECONDS = 1.0  # within which others are served
 ROW_LOCK = "select from reme.workspace where workspace_id = %s for update"

@@ -33,8 +33,8 @@ from reme_llamaindex import ReMeMemory as LlamaIndexMemory
 
 from reme_core import AsyncReMe
 from reme_core.settings import Settings
+from reme_core.store.tool_calls import ToolStatistics
 from reme_core.testing import Conversation, Driver, ScriptedModel, clock
-from reme_core.tools.types import ToolStatistics
 from reme_core.turn import TurnMemory, tool_call_result
 from tests.integrations.agentscope_driver import AgentScopeDriver, FakeModel
 from tests.integrations.autogen_driver import AutoGenDriver, FakeClient

@@ -17,8 +17,8 @@ from reme_core.errors import DatabaseUnavailableError, ReMeError, SpoolError
 from reme_core.settings import Settings
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, spool_path
+from reme_core.store.tool_calls import ToolCallResult
 from reme_core.testing import Gate
-from reme_core.tools.types import ToolCallResult
 from reme_core.turn import TurnMemory
 from reme_core.types import Message
 from tests.integrations.inside import stored
@@ -61,7 +61,7 @@ KILLED = """
 import asyncio, os, sys
 from pathlib import Path
 from reme_core.types import Message
-from reme_core.tools.types import ToolCallResult
+from reme_core.store.tool_calls import ToolCallResult
 from reme_core.turn import TurnMemory
 from reme_core.settings import Settings
 

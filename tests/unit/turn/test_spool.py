@@ -15,7 +15,7 @@ import pytest
 from reme_core.errors import SpoolError
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, sanitise
-from reme_core.tools.types import ToolCallResult
+from reme_core.store.tool_calls import ToolCallResult
 from reme_core.types import Message, ToolCall
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reme_core.tools.types import ToolCallResult
+from reme_core.store.tool_calls import ToolCallResult
 from reme_core.turn import OWN_TOOLS, calls_in, observe_call
 from reme_core.turn.outbox import Deduplicator
 from reme_core.types import Message, ToolCall
