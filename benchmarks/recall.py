@@ -1,11 +1,12 @@
 """What does a recall cost over the SQL that it needs?
 
-    python -m benchmarks.recall --memories 10000 [--workspaces 1]
+    python -m benchmarks.recall --memories 10000 [--workspaces 1] [--zipf]
 
 Measured in turns on the same data: `recall`, the public API with the vector given; `sql`, the same hybrid statement by
 hand on a connection of the same pool; `vector_sql`, only its vector leg, by the best plan there is; `numpy`, a
 resident matrix of all vectors of a workspace, as a lower bound for exact search. `recall_at_10` compares the hits with
-the exact answer: no HNSW, every posting of every term.
+the exact answer: no HNSW, every posting of every term; `bm25_at_10` does so for words alone. With `--zipf`, the texts
+are the hard case for words (see benchmarks/synthetic.py).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,10 +27,11 @@ from rich.progress import track
 from benchmarks import synthetic
 from benchmarks.common import fresh_reme, percentiles, report
 from reme_core import AsyncReMe
+from reme_core.settings import VectorShares
 from reme_core.store import recall_sql
 from reme_core.store.filters import Filters
 from reme_core.store.index import hnsw, postings
-from reme_core.store.relevance import Question
+from reme_core.store.relevance import Match, Question
 
 Vector = npt.NDArray[np.float32]
 DIMENSIONS = 384
@@ -52,12 +55,14 @@ async def timed(rounds: int, ways: dict[str, Callable[[int], Awaitable[Any]]]) -
     return seconds
 
 
-async def load(reme: AsyncReMe, total: int, workspaces: int) -> dict[str, tuple[list[Any], Vector]]:
+async def load(
+    reme: AsyncReMe, total: int, workspaces: int, text: synthetic.Text
+) -> dict[str, tuple[list[Any], Vector]]:
     """Fill the workspaces evenly; what was put in, by workspace."""
     each = total // workspaces
     held = {}
     for number in track(range(workspaces), "Loading", console=Console(stderr=True)):
-        memories, vectors = synthetic.memories(each, dimensions=DIMENSIONS, seed=number)
+        memories, vectors = synthetic.memories(each, dimensions=DIMENSIONS, seed=number, text=text)
         name = f"workspace-{number}"
         for start in range(0, each, 1_000):
             await reme.memories.add(name, memories[start : start + 1_000], embeddings=vectors[start : start + 1_000])
@@ -94,10 +99,10 @@ def vector_leg(width: int | None, model: str, workspace: str, vector: Vector) ->
     return text, (HalfVector(vector), workspace)
 
 
-async def run(total: int, workspaces: int, rounds: int) -> None:
+async def run(total: int, workspaces: int, rounds: int, text: synthetic.Text) -> None:
     """Load, measure in turns, print."""
     async with fresh_reme() as reme:
-        held = await load(reme, total, workspaces)
+        held = await load(reme, total, workspaces, text)
         names = list(held)
         rng = np.random.default_rng(7)
         asked = []
@@ -133,7 +138,7 @@ async def run(total: int, workspaces: int, rounds: int) -> None:
             seconds = await timed(
                 rounds, {"recall": through_api, "sql": through_sql, "vector_sql": vector_only, "numpy": with_numpy}
             )
-        agreement = await agree(reme, asked[: min(rounds, 100)])
+        agreement, of_words = await agree(reme, asked[: min(rounds, 100)])
 
     medians = {name: float(np.median(values)) for name, values in seconds.items()}
     report(
@@ -144,19 +149,27 @@ async def run(total: int, workspaces: int, rounds: int) -> None:
         ratio_to_sql=round(medians["recall"] / medians["sql"], 2),
         ratio_to_vector_sql=round(medians["recall"] / medians["vector_sql"], 2),
         recall_at_10=round(agreement, 3),
+        bm25_at_10=round(of_words, 3),
     )
 
 
-async def agree(reme: AsyncReMe, asked: list[tuple[str, str, Vector]]) -> float:
-    """The share of the exact hybrid answer that recall gives; fewer hits than asked for count as misses."""
+async def agree(reme: AsyncReMe, asked: list[tuple[str, str, Vector]]) -> tuple[float, float]:
+    """The share of the exact answer that recall gives, of both legs, and of words alone; fewer hits count as misses."""
+    every_posting, words = recall_sql.Plan(fewest_postings=10_000_000), VectorShares(personal=0)
     shares = []
     for name, query, vector in asked:
-        found = await reme.recall(name, query, embedding=vector, limit=LIMIT)
         question = Question(name, query, vector, await bound_model(reme, name), LIMIT)
-        exact = await recall_sql.find(reme.database, question, Filters(), recall_sql.Plan(postings_per_term=10_000_000))
-        right = {match.memory["memory_id"] for match in exact.matches}
-        shares.append(len(right & {hit.memory.memory_id for hit in found.hits}) / len(right))
-    return float(np.mean(shares))
+
+        async def best(plan: recall_sql.Plan, question: Question = question) -> list[Match]:
+            return list((await recall_sql.find(reme.database, question, Filters(), plan)).matches)
+
+        found = await reme.recall(name, query, embedding=vector, limit=LIMIT)
+        right = {match.memory["memory_id"] for match in await best(every_posting)}
+        last = (await best(replace(every_posting, shares=words)))[-1].score
+        high = [match.score > last - 1e-6 for match in await best(recall_sql.Plan(shares=words))]
+        shares.append((len(right & {hit.memory.memory_id for hit in found.hits}) / len(right), sum(high) / LIMIT))
+    both, of_words = np.mean(shares, axis=0)
+    return float(both), float(of_words)
 
 
 if __name__ == "__main__":
@@ -164,5 +177,9 @@ if __name__ == "__main__":
     parser.add_argument("--memories", type=int, default=10_000)
     parser.add_argument("--workspaces", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=300)
+    parser.add_argument(
+        "--zipf", action="store_true", help="texts of 3,000 words, the commonest in nearly every memory"
+    )
     options = parser.parse_args()
-    asyncio.run(run(options.memories, options.workspaces, options.rounds))
+    text = synthetic.ZIPF if options.zipf else synthetic.NATURAL
+    asyncio.run(run(options.memories, options.workspaces, options.rounds, text))

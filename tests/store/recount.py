@@ -64,8 +64,9 @@ async def consistent(database: Database, workspace: str) -> bool:
     misfiled = await database.fetch(
         workspace,
         "select term from posting where cardinality(documents) <> cardinality(impacts) or cardinality(documents) > 512"
-        " or best_impact <> impacts[1] or best_impact <> (select max(impact) from unnest(impacts) as impact)"
-        " or newest_document <> (select max(document_id) from unnest(documents) as document_id)",
+        " or documents <> array(select unnest(documents) order by 1)"
+        " or newest_document <> documents[cardinality(documents)]"
+        " or best_impact <> (select max(impact) from unnest(impacts) as impact)",
     )
     assert misfiled == []
     orphans = await database.fetch(

@@ -135,26 +135,24 @@ async def test_a_workspace_that_never_rests_is_seen_to_all_the_same(
 def segments(values: dict[str, object]) -> list[tuple[str, bool, list[int], list[float]]]:
     names = str(values["terms"]).split()
     arrays = {
-        name: values[name].values for name in ("from_neighbour", "starts", "ends", "newest", "documents", "impacts")
+        name: values[name].values for name in ("from_neighbour", "starts", "ends", "best", "documents", "impacts")
     }  # type: ignore[attr-defined]
     found = []
-    for term, from_neighbour, start, end, newest in zip(
-        names, arrays["from_neighbour"], arrays["starts"], arrays["ends"], arrays["newest"], strict=True
+    for term, from_neighbour, start, end, best in zip(
+        names, arrays["from_neighbour"], arrays["starts"], arrays["ends"], arrays["best"], strict=True
     ):
-        documents = arrays["documents"][start - 1 : end].tolist()
-        assert newest == max(documents)
-        found.append((term, bool(from_neighbour), documents, arrays["impacts"][start - 1 : end].tolist()))
+        impacts = arrays["impacts"][start - 1 : end].tolist()
+        assert best == max(impacts)
+        found.append((term, bool(from_neighbour), arrays["documents"][start - 1 : end].tolist(), impacts))
     return found
 
 
-def test_segments_list_the_best_first_and_none_is_too_long_for_a_page() -> None:
+def test_segments_list_documents_in_order_and_none_is_too_long_for_a_page() -> None:
     documents = [Document(number, Counter({"common": 1 + number % 3, f"only{number}": 1})) for number in range(1_300)]
     found = segments(postings.postings("w", "memory", documents, 4.0))
-    common = [(documents, impacts) for term, _, documents, impacts in found if term == "common"]
-    assert [len(documents) for documents, _ in common] == [SEGMENT, SEGMENT, 1_300 - 2 * SEGMENT]
-    in_order = [impact for _, impacts in common for impact in impacts]
-    assert in_order == sorted(in_order, reverse=True)
-    assert sorted(number for documents, _ in common for number in documents) == list(range(1_300))
+    common = [documents for term, _, documents, _ in found if term == "common"]
+    assert [len(documents) for documents in common] == [SEGMENT, SEGMENT, 1_300 - 2 * SEGMENT]
+    assert [number for documents in common for number in documents] == list(range(1_300))
     assert [term for term, *_ in found] == sorted(term for term, *_ in found)
     assert len(found) == 3 + 1_300
 

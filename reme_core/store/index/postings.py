@@ -5,8 +5,9 @@ which recall multiplies it. Impacts are computed when a document is written, so 
 Formula, and adding up weighted fields before it saturates (BM25F): Robertson & Zaragoza, "The Probabilistic Relevance
 Framework: BM25 and Beyond" (2009).
 
-Postings are stored in *segments*: a row lists documents that hold a term, the best first. A write adds segments and
-changes none. `merge` joins segments of like size, as a log-structured merge tree does (O'Neil et al., 1996). How many
+Postings are stored in *segments*: a row lists documents that hold a term, in order, so that one can be looked up in it,
+and says the best of their impacts, so that recall can read the best segments first. A write adds segments and changes
+none. `merge` joins segments of like size, as a log-structured merge tree does (O'Neil et al., 1996). How many
 documents hold a term is the number of documents in its segments.
 """
 
@@ -100,9 +101,9 @@ def postings(workspace: str, corpus: Corpus, documents: Iterable[Document], mean
     # Sorted by term, so that rows that are neighbours in the index on terms are written together.
     keys = 2 * np.fromiter(map(ranks.__getitem__, words), np.int64, len(words)) + np.array(from_neighbour, np.int64)
     weights = impacts(np.array(counts), np.repeat(np.array(lengths, np.float64), sizes), mean_length)
-    order = np.lexsort((-weights, keys))
-    keys, weights = keys[order], weights[order]
-    held = np.repeat(np.array(numbers, np.int64), sizes)[order]
+    held = np.repeat(np.array(numbers, np.int64), sizes)
+    order = np.lexsort((held, keys))
+    keys, weights, held = keys[order], weights[order], held[order]
     starts = np.array(_starts(keys), np.int64)
     return {
         "workspace": workspace,
@@ -112,7 +113,7 @@ def postings(workspace: str, corpus: Corpus, documents: Iterable[Document], mean
         "from_neighbour": Numbers(keys[starts] % 2 == 1),
         "starts": Numbers(starts + 1),
         "ends": Numbers(np.append(starts, len(keys))[1:]),
-        "newest": Numbers(np.maximum.reduceat(held, starts) if len(starts) else held),
+        "best": Numbers(np.maximum.reduceat(weights, starts) if len(starts) else weights),
         "impacts": Numbers(weights),
         "documents": Numbers(held),
     }

@@ -2,10 +2,10 @@
 -- Segments of postings, and the size of the corpus, as parts of a statement.
 posted as (
     insert into reme.posting (workspace_id, corpus, term, from_neighbour, best_impact, newest_document, documents, impacts)
-    select %(workspace)s, %(corpus)s, term, from_neighbour, (%(impacts)b)[first], newest,
+    select %(workspace)s, %(corpus)s, term, from_neighbour, best, (%(documents)b)[last],
            (%(documents)b)[first:last], (%(impacts)b)[first:last]
-    from unnest(string_to_array(%(terms)s, ' '), %(from_neighbour)b, %(newest)b, %(starts)b, %(ends)b)
-         as segment (term, from_neighbour, newest, first, last)
+    from unnest(string_to_array(%(terms)s, ' '), %(from_neighbour)b, %(best)b, %(starts)b, %(ends)b)
+         as segment (term, from_neighbour, best, first, last)
 ),
 summed as (
     insert into reme.corpus_statistic (workspace_id, corpus, documents, terms, unmerged_segments)
@@ -27,7 +27,7 @@ with removed as (
 )
 insert into reme.posting (workspace_id, corpus, term, from_neighbour, best_impact, newest_document, documents, impacts)
 select t.workspace_id, t.corpus, t.term, t.from_neighbour, max(impact), max(document_id),
-       array_agg(document_id order by impact desc), array_agg(impact order by impact desc)
+       array_agg(document_id order by document_id), array_agg(impact order by document_id)
 from removed t cross join lateral unnest(t.documents, t.impacts) as held (document_id, impact)
 where not document_id = any(%(documents)b)
 group by t.workspace_id, t.corpus, t.term, t.from_neighbour, t.segment
@@ -65,12 +65,12 @@ gone as (
 ),
 placed as (
     select g.term, g.from_neighbour, g.size, document_id, impact,
-           (row_number() over (partition by g.term, g.from_neighbour, g.size order by impact desc) - 1) / %(full)s as part
+           (row_number() over (partition by g.term, g.from_neighbour, g.size order by document_id) - 1) / %(full)s as part
     from gone g cross join lateral unnest(g.documents, g.impacts) as held (document_id, impact)
 )
 insert into reme.posting (workspace_id, corpus, term, from_neighbour, best_impact, newest_document, documents, impacts)
 select %(workspace)s, %(corpus)s, term, from_neighbour, max(impact), max(document_id),
-       array_agg(document_id order by impact desc), array_agg(impact order by impact desc)
+       array_agg(document_id order by document_id), array_agg(impact order by document_id)
 from placed
 group by term, from_neighbour, size, part
 order by term

@@ -1,8 +1,8 @@
 -- Hybrid recall in one statement. `prepare` in store/recall_sql.py puts the text together from the fragments below:
 --
---     vector_leg | vector_leg_filtered, asked | asked_rarest, matched, lexical_leg | lexical_leg_filtered,
---     where the query asks about a time: asked_time, with session_time where it counts conversations, and for messages time_leg,
---     then candidate, background, convex | rrf,
+--     vector_leg | vector_leg_filtered,
+--     where the query asks about a time: asked_time | session_time where it counts conversations, and for messages time_leg,
+--     then asked, matched, lexical_leg, own_row where a filter needs it, deepest, candidate, background, convex | rrf,
 --     then for memories   ranked | ranked_by_time, best, present | past, in_order
 --     and  for messages   said | said_by_time, judged
 --
@@ -27,85 +27,6 @@ with vector_leg as materialized (
     join reme.${corpus} m on m.workspace_id = %(workspace)s and m.document_id = e.document_id
     where e.workspace_id = %(workspace)s and e.model = ${model} and ${on_vector} and ${on_row}
     order by e.embedding::halfvec${width} <#> %(vector)b::halfvec${width}
-    limit ${depth}
-),
-
--- name: asked
-asked as materialized (select unnest(%(terms)s::text[]) as term),
-
--- name: asked_rarest
--- Of a query of many terms those that fewest documents hold, wherever in it they stand; a term that none holds finds nothing.
-asked as materialized (
-    select given.term
-    from unnest(%(terms)s::text[]) with ordinality as given (term, place)
-    cross join lateral (
-        select sum(cardinality(p.documents)) filter (where not p.from_neighbour) as holding
-        from reme.posting p
-        where p.workspace_id = %(workspace)s and p.corpus = %(corpus)s and p.term = given.term
-    ) held
-    where held.holding is not null
-    order by held.holding, given.place
-    limit ${most_terms}
-),
-
--- name: matched
-segment as materialized (
-    -- How many documents hold a term is told by all its segments, of which the best are read.
-    select asked.term, found.documents, found.impacts,
-           -- In float8: as numeric, which 0.5 is by itself, each posting would be multiplied in decimal.
-           ln(1 + (greatest(c.documents - found.holding, 0) + 0.5::float8) / (found.holding + 0.5::float8)) as idf
-    from reme.corpus_statistic c
-    cross join asked
-    cross join lateral (
-        select p.documents, p.impacts,
-               coalesce(sum(cardinality(p.documents)) filter (where not p.from_neighbour) over (), 0) as holding,
-               sum(cardinality(p.documents)) over (order by p.best_impact desc rows unbounded preceding)
-               - cardinality(p.documents) as better
-        from reme.posting p
-        where p.workspace_id = %(workspace)s and p.corpus = %(corpus)s and p.term = asked.term
-    ) found
-    where c.workspace_id = %(workspace)s and c.corpus = %(corpus)s and found.better < ${postings_per_term}
-),
-matched as materialized (
-    select held.document_id, sum(held.impact * segment.idf) as score, sum(segment.idf) as covered
-    from segment cross join lateral unnest(segment.documents, segment.impacts) as held (document_id, impact)
-    group by held.document_id
-),
-
--- Rows are looked up by `limit 1` in lateral joins: it makes the planner use their key also where it takes the table
--- for empty. Before the first ANALYZE it would rather read the whole workspace, and keep to that plan.
--- A message that still waits for its vector is found by its words alone, hence the left joins.
-
--- name: lexical_leg
-lexical_leg as materialized (
-    select matched.document_id, e.kind, matched.score, matched.covered, -(e.embedding <#> %(vector)b::halfvec) as similarity
-    from (select * from matched order by score desc, document_id offset 0) matched
-    left join lateral (
-        select e.* from reme.embedding e
-        where e.workspace_id = %(workspace)s and e.model = ${model} and e.document_id = matched.document_id
-        limit 1
-    ) e on true
-    where ${on_match}
-    order by matched.score desc, matched.document_id
-    limit ${depth}
-),
-
--- name: lexical_leg_filtered
-lexical_leg as materialized (
-    select matched.document_id, e.kind, matched.score, matched.covered, -(e.embedding <#> %(vector)b::halfvec) as similarity
-    from (select * from matched order by score desc, document_id offset 0) matched
-    left join lateral (
-        select e.* from reme.embedding e
-        where e.workspace_id = %(workspace)s and e.model = ${model} and e.document_id = matched.document_id
-        limit 1
-    ) e on true
-    cross join lateral (
-        select m.* from reme.${corpus} m
-        where m.workspace_id = %(workspace)s and m.document_id = matched.document_id
-        limit 1
-    ) m
-    where ${on_match} and ${on_row}
-    order by matched.score desc, matched.document_id
     limit ${depth}
 ),
 
@@ -164,10 +85,121 @@ near as materialized (
     where not exists (select from vector_leg v where v.document_id = t.document_id)
 ),
 
+-- name: asked
+-- The segments of each term, by their headers: an array is read where it is used.
+held as materialized (
+    select given.term, given.place, found.*
+    from unnest(%(terms)s::text[]) with ordinality as given (term, place)
+    cross join lateral (
+        select p.ctid as segment, cardinality(p.documents) as size, p.best_impact, p.from_neighbour
+        from reme.posting p
+        where p.workspace_id = %(workspace)s and p.corpus = %(corpus)s and p.term = given.term
+    ) found
+),
+-- Of a query of many terms those that fewest documents hold, wherever in it they stand; one that none holds finds nothing.
+asked as materialized (
+    select rarest.term, greatest(${fewest_postings}, ${postings_by_root} * sqrt(c.documents)) as postings,
+           -- In float8: as numeric, which 0.5 is by itself, each posting would be multiplied in decimal.
+           ln(1 + (greatest(c.documents - rarest.holding, 0) + 0.5::float8) / (rarest.holding + 0.5::float8)) as idf
+    from (
+        select term, coalesce(sum(size) filter (where not from_neighbour), 0) as holding
+        from held
+        group by term
+        order by holding, min(place)
+        limit ${most_terms}
+    ) rarest
+    cross join reme.corpus_statistic c
+    where c.workspace_id = %(workspace)s and c.corpus = %(corpus)s
+),
+-- What can add most to a score is read first, and most of the postings of common words need not be read at all.
+segment as materialized (
+    select segment, idf, better < postings as read
+    from (
+        select h.segment, a.idf, a.postings,
+               sum(h.size) over (order by a.idf * h.best_impact desc, h.segment rows unbounded preceding) - h.size as better
+        from held h join asked a using (term)
+    ) ordered
+),
+
+-- name: matched
+matched as materialized (
+    select document_id, sum(impact * idf) as score, sum(idf) as covered
+    from (
+        select unnest(p.documents) as document_id, unnest(p.impacts) as impact, s.idf
+        from segment s join reme.posting p on p.ctid = s.segment
+        where s.read
+    ) posting
+    group by document_id
+),
+-- Where not all was read, the best so far, and those of other legs, are looked up in all segments, which list their
+-- documents in order: so their scores are whole, and no other document is likely to reach them.
+hopeful as materialized (
+    select array_agg(document_id order by document_id) as ids
+    from (
+        (select document_id from matched order by score desc
+         limit (select greatest(2 * ${depth}, ${completed_share} * postings) from asked limit 1))
+        union
+        select document_id from ${near}
+    ) either
+    where exists (select from segment where not read)
+),
+completed as materialized (
+    select document_id, sum(impacts[place] * idf) as score, sum(idf) as covered
+    from (
+        select document_id, idf, documents, impacts, width_bucket(document_id, documents) as place
+        from (
+            select s.idf, p.documents, p.impacts,
+                   unnest(ids[width_bucket(p.documents[1] - 1, ids) + 1 : width_bucket(p.newest_document, ids)]) as document_id
+            from segment s join reme.posting p on p.ctid = s.segment cross join hopeful
+        ) in_range
+    ) placed
+    where documents[place] = document_id
+    group by document_id
+),
+
+-- Rows are looked up by `limit 1` in lateral joins: it makes the planner use their key also where it takes the table
+-- for empty. Before the first ANALYZE it would rather read the whole workspace, and keep to that plan.
+-- A message that still waits for its vector is found by its words alone, hence the left joins.
+-- The part of `matched` is sorted only if the completed ones that pass the filters are too few.
+
+-- name: lexical_leg
+lexical_leg as materialized (
+    select matched.document_id, e.kind, matched.score, matched.covered, -(e.embedding <#> %(vector)b::halfvec) as similarity
+    from (
+        (select * from completed order by score desc, document_id)
+        union all
+        (select * from matched where (document_id in (select document_id from completed)) is not true
+         order by score desc, document_id)
+    ) matched
+    left join lateral (
+        select e.* from reme.embedding e
+        where e.workspace_id = %(workspace)s and e.model = ${model} and e.document_id = matched.document_id
+        limit 1
+    ) e on true
+
+-- name: own_row
+    cross join lateral (
+        select from reme.${corpus} m
+        where m.workspace_id = %(workspace)s and m.document_id = matched.document_id and ${on_row}
+        limit 1
+    ) m
+
+-- name: deepest
+    where ${on_match}
+    limit ${depth}
+),
+
 -- name: candidate
 candidate as materialized (
     select v.document_id, v.kind, v.similarity, coalesce(m.score, 0) as score, coalesce(m.covered, 0) as covered
-    from ${near} v left join matched m using (document_id)
+    from ${near} v
+    left join (
+        select * from completed
+        union all
+        select * from matched
+        where not exists (select from segment where not read)
+          and (document_id in (select document_id from ${near})) is true
+    ) m using (document_id)
     union all
     select l.document_id, l.kind, l.similarity, l.score, l.covered
     from lexical_leg l
@@ -182,7 +214,7 @@ background as materialized (
     from candidate
 ),
 known as materialized (
-    select count(*) as terms, coalesce(sum(idf), 0) as idf from (select distinct term, idf from segment) term
+    select count(*) as terms, coalesce(sum(idf), 0) as idf from asked
 ),
 
 -- name: convex
