@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakSet
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reme_core.episodes.api import Episodes
-from reme_core.errors import InputError, NotFoundError, ReMeError
+from reme_core.errors import NotFoundError, ReMeError
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.deps import Deps
 from reme_core.flows.execute import Flows, Response
@@ -39,7 +39,7 @@ from reme_core.store.recall import Recall
 from reme_core.store.recall_sql import Plan
 from reme_core.store.workspaces import Workspaces
 from reme_core.text.chat_format import MessageLike, read_messages
-from reme_core.text.timex import AskedTime, asked_time
+from reme_core.text.timex import AskedTime
 from reme_core.tools.api import Tools
 from reme_core.types import Message, Recollection, TimeRange
 from reme_core.working.api import Working
@@ -276,15 +276,8 @@ class Engine:
             InputError: The query is empty, a filter does not fit, or the time zone is unknown.
             EmbeddingModelError: The workspace's vectors are of a model that cannot be reached from here.
         """
-        if isinstance(time, TimeRange):
-            asked: AskedTime | None = AskedTime([time])
-        elif time == "query":
-            zone = timezone or self.settings.timezone
-            asked = asked_time(query, now=now or datetime.now(UTC), timezone=zone, current_session=current_session)
-        elif time is None:
-            asked = None
-        else:
-            raise InputError(f"time is 'query', a TimeRange or None, not {time!r}")
+        zone = timezone or self.settings.timezone
+        asked = AskedTime.of(time, query, now=now, timezone=zone, current_session=current_session)
         return await self._recall(
             workspace, query,
             Filters.of(kind=kind, **filters),

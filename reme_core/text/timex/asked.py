@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Final
+from datetime import UTC, datetime
+from typing import Final, Literal
 
+from reme_core.errors import InputError
 from reme_core.text.timex.find import find_times
 from reme_core.text.timex.sessions import Sessions, find_sessions
 from reme_core.types import TimeRange
@@ -38,6 +39,29 @@ class AskedTime:
     sessions: Sequence[Sessions] = ()
     of_talk: bool = False
     current_session: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        time: TimeRange | Literal["query"] | None,
+        query: str,
+        *,
+        now: datetime | None,
+        timezone: str,
+        current_session: str = "",
+    ) -> AskedTime | None:
+        """The time that somebody who recalls says, or leaves to the query; for the rest see `asked_time`.
+
+        Raises:
+            InputError: It is none of these, or the time zone is unknown.
+        """
+        if time is None or isinstance(time, TimeRange):
+            return None if time is None else cls([time])
+        if time != "query":
+            raise InputError(f"time is 'query', a TimeRange or None, not {time!r:.60}")
+        if not isinstance(query, str):
+            return None  # recall says that it is none
+        return asked_time(query, now=now or datetime.now(UTC), timezone=timezone, current_session=current_session)
 
 
 def asked_time(query: str, *, now: datetime, timezone: str = "UTC", current_session: str = "") -> AskedTime | None:
