@@ -14,18 +14,19 @@ import numpy as np
 
 from reme_core import Settings
 from reme_core.engine import Engine
+from reme_core.models.agent_chat import AgentChat
 
 DATA = Path(os.environ.get("REME_BENCH_DATA", "../shared/data"))
 """Where real data for benchmarks lies; it is not part of the project."""
 
 
 @asynccontextmanager
-async def fresh_reme(**overrides: Any) -> AsyncIterator[Engine]:
+async def fresh_reme(*, chat: AgentChat | None = None, **overrides: Any) -> AsyncIterator[Engine]:
     """An open ReMe on an empty embedded Postgres that is thrown away afterwards (or on `REME_BENCH_DATABASE_URL`)."""
     with tempfile.TemporaryDirectory(prefix="reme-bench-") as folder:
         url = os.environ.get("REME_BENCH_DATABASE_URL")
         settings = Settings(data_dir=Path(folder), database_url=url, **overrides)  # type: ignore[arg-type]
-        async with Engine(settings) as reme:
+        async with Engine(settings, chat=chat) as reme:
             yield reme
 
 

@@ -38,6 +38,9 @@ from reme_core.turn.options import (
 from reme_core.turn.plain_loop import Turn
 from reme_core.turn.recall import interleave
 from reme_core.turn.tool_calls import OWN_TOOLS, ToolCallSink, ToolRun, calls_in, observe_call, tool_call_result
+from reme_core.turn.window import WindowTools, fit_window
+from reme_core.working.api import Fitted
+from reme_core.working.window import CountTokens
 
 __all__ = [
     "NOTE_METADATA",
@@ -47,7 +50,9 @@ __all__ = [
     "Client",
     "Completion",
     "ConversationIds",
+    "CountTokens",
     "Counts",
+    "Fitted",
     "MemoryTool",
     "MemoryTools",
     "MessageLike",
@@ -64,6 +69,7 @@ __all__ = [
     "TurnMemory",
     "TurnOptions",
     "Usage",
+    "WindowTools",
     "Write",
     "arguments_model",
     "as_text",
@@ -73,6 +79,7 @@ __all__ = [
     "check_workspace",
     "decode_json",
     "encode_json",
+    "fit_window",
     "interleave",
     "name_workspace",
     "observe_call",

@@ -20,7 +20,6 @@ import contextlib
 import copy
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Never, ParamSpec, Self, TypeVar
 
 from opentelemetry import trace
@@ -93,6 +92,7 @@ class TurnMemory:
         write: Write = "background",
         patience: float = 10.0,
         spool: SpoolPlace = "file",
+        window: int | None = None,
         **unknown: Never,
     ) -> None:
         """Say whose memory it is and how a turn uses it.
@@ -119,6 +119,7 @@ class TurnMemory:
             patience: Seconds that a turn waits for memory, recalling or writing, before it counts as failed.
             spool: Where messages wait that the database has not taken yet: in a file under the settings' `data_dir`,
                 which outlives the process, in memory alone, or in a file of your choice.
+            window: Tokens that the conversation may take of the model's window; None shows the model all of it.
             unknown: Nothing; an option that there is not is refused with the name of the one that is meant.
 
         Raises:
@@ -132,7 +133,7 @@ class TurnMemory:
         self.workspace_id = check_workspace(name_workspace(workspace_id, self.settings))
         self.kinds = spell_out(kinds)
         check_values(
-            top_k=top_k, token_budget=token_budget, patience=patience,
+            top_k=top_k, token_budget=token_budget, patience=patience, window=1 if window is None else window,
             on_error=on_error, write=write, position=position,
         )  # fmt: skip
         self.top_k = top_k
@@ -141,6 +142,7 @@ class TurnMemory:
         self.on_error = on_error
         self.write = write
         self.patience = patience
+        self.window = window
         self.counts = Counts()
         self._usage.begin(self.workspace_id)
         self._recall = TurnRecall(
@@ -153,9 +155,7 @@ class TurnMemory:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -228,7 +228,7 @@ class TurnMemory:
         Raises:
             ReMeError: Memory failed, and errors are raised.
         """
-        self._lend_loop()
+        self.lend_loop()
         messages = [Message(content=prompt)] if isinstance(prompt, str) else read_messages(prompt)
         said = [m for m in messages if m.role == "user" and m.content.strip() and not is_note(m)]
         question = said[-1] if said else None
@@ -269,12 +269,13 @@ class TurnMemory:
         """`record` for a history: messages are handed over as they are, and all of them."""
         return await self._hand_over(messages, "")
 
-    def _lend_loop(self) -> None:
+    def lend_loop(self) -> None:
+        """Have the agent's model answer in the running event loop."""
         if self._chat is not None:
             self._chat.use_running_loop()
 
     async def _hand_over(self, new: Sequence[Message], turn_id: str) -> int:
-        self._lend_loop()
+        self.lend_loop()
         if not new or not self._put(self._entry(new)):  # before the first await: a caller may be cancelled there
             return 0
         with tracer.start_as_current_span("reme.record", attributes=self._attributes(turn_id)) as span:

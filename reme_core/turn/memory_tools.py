@@ -69,7 +69,7 @@ class MemoryTools:
             query: What to look for, in plain words.
             limit: How many memories to give, 1 to 20.
         """
-        return await self._answer(self._search(query, limit))
+        return await answer_model(self._turn, self._search(query, limit))
 
     async def add_memory(self, content: str, when_to_use: str = "") -> str:
         """Store one fact in long-term memory, so that it is known in later conversations.
@@ -80,7 +80,7 @@ class MemoryTools:
             content: The fact as one full sentence that makes sense on its own.
             when_to_use: For a lesson: the situation in which it helps. Leave it empty for a fact.
         """
-        return await self._answer(self._add(content, when_to_use))
+        return await answer_model(self._turn, self._add(content, when_to_use))
 
     async def update_memory(self, memory_id: str, content: str) -> str:
         """Correct a memory that search_memory found, when it is no longer true or was wrong.
@@ -89,7 +89,7 @@ class MemoryTools:
             memory_id: The id in brackets before the memory.
             content: The new wording, as one full sentence.
         """
-        return await self._answer(self._update(memory_id, content))
+        return await answer_model(self._turn, self._update(memory_id, content))
 
     async def forget_memory(self, memory_id: str) -> str:
         """Forget a memory that search_memory found, when the user wants it forgotten.
@@ -97,7 +97,7 @@ class MemoryTools:
         Args:
             memory_id: The id in brackets before the memory.
         """
-        return await self._answer(self._forget(memory_id))
+        return await answer_model(self._turn, self._forget(memory_id))
 
     async def _search(self, query: str, limit: int) -> str:
         hits = await self._turn.recall(query, limit=max(1, min(limit, MOST_FOUND)))
@@ -137,16 +137,22 @@ class MemoryTools:
             return ToolFailure(f"There is no memory [{name}]; search_memory gives the ids.")
         return f"Forgot [{name}]."
 
-    async def _answer(self, work: Awaitable[str]) -> str:
-        try:
-            return await work
-        except (InputError, NotFoundError) as error:  # the model's own mistake, which it can put right
-            return ToolFailure(f"That did not work: {error}")
-        except Exception as error:
-            if self._turn.on_error == "raise":
-                raise
-            log.warning("a memory tool failed: %s", error)
-            return ToolFailure("Memory cannot be reached right now; go on without it.")
+
+async def answer_model(turn: TurnMemory, work: Awaitable[str]) -> str:
+    """What a tool tells the model: what it did, or why it could not.
+
+    Raises:
+        ReMeError: Memory failed, and errors are raised.
+    """
+    try:
+        return await work
+    except (InputError, NotFoundError) as error:  # the model's own mistake, which it can put right
+        return ToolFailure(f"That did not work: {error}")
+    except Exception as error:
+        if turn.on_error == "raise":
+            raise
+        log.warning("a memory tool failed: %s", error)
+        return ToolFailure("Memory cannot be reached right now; go on without it.")
 
 
 def arguments_model(tool: MemoryTool) -> type[BaseModel]:

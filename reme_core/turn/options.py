@@ -76,6 +76,8 @@ class TurnOptions(TypedDict, total=False):
     """Seconds that a turn waits for memory."""
     spool: SpoolPlace
     """Where turns wait that the database has not taken yet: a `file` of ours or a given one, or `memory` alone."""
+    window: int | None
+    """Tokens that the conversation may take of the model's window; what is too much is kept, and can be read back."""
 
 
 DEFAULT_WORKSPACE: Final = "default"

@@ -17,8 +17,9 @@ from reme_core.ids import stable_id
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.text.plain import plain_json
 from reme_core.types import Message, ToolCall, now
+from reme_core.working.offload import READING_TOOLS
 
-OWN_TOOLS: Final = frozenset(
+OWN_TOOLS: Final = READING_TOOLS | frozenset(
     ("search_memory", "add_memory", "update_memory", "forget_memory", "record_to_memory", "retrieve_from_memory")
 )
 """Names of the tools with which an agent tends its memory; how they fare is no experience of the agent's."""

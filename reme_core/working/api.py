@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
 from reme_core.errors import InputError
 from reme_core.models import ChatModel
 from reme_core.postgres.database import Database
-from reme_core.prompts import Language
 from reme_core.prompts.budget import most_tokens
 from reme_core.prompts.transcript import language
 from reme_core.settings import Settings, WorkingSettings
@@ -20,7 +19,7 @@ from reme_core.store.logs import logging_for_workspace
 from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.types import Message
 from reme_core.working.compact import SUMMARY, Placed, Turns, summary_message, transcript_of
-from reme_core.working.offload import Offloading, handle_in, offload
+from reme_core.working.offload import Excerpt, Style, handle_in, offload
 from reme_core.working.summary import summarise_turns
 from reme_core.working.window import CountTokens, WindowUse, check_context
 
@@ -62,21 +61,18 @@ class _Task:
     session_id: str
     window: int
     reserve: int
-    count: CountTokens
     settings: WorkingSettings
-    language: Language
+    style: Style
 
-    def offload(self, messages: Sequence[Message], limit: int, **which: Any) -> Offloading:
-        """Shorten messages of more than `limit` tokens."""
-        return offload(
-            messages, self.session_id, limit, count=self.count, head_tokens=self.settings.head_tokens,
-            tail_tokens=self.settings.tail_tokens, language=self.language, **which,
-        )  # fmt: skip
+    @property
+    def limit(self) -> int:
+        """Tokens above which the output of a tool is offloaded."""
+        return min(self.settings.offload_from, self.window // _SMALL)
 
     def use(self, view: Sequence[Placed]) -> WindowUse:
         """How full the window is."""
         seen = [message for _, message in view]
-        return check_context(seen, self.window, count_tokens=self.count, reserve=self.reserve)
+        return check_context(seen, self.window, count_tokens=self.style.count, reserve=self.reserve)
 
     def is_full(self, view: Sequence[Placed]) -> bool:
         """Whether more of the window is taken than is to be."""
@@ -84,7 +80,7 @@ class _Task:
 
     def squeeze(self, view: list[Placed]) -> tuple[list[Placed], list[Artifact]]:
         """Where there is still too much, shorten what is long of what was said, then ever shorter messages."""
-        limit = min(self.settings.offload_from, self.window // _SMALL)
+        limit = self.limit
         smaller = [limit >> halved for halved in range(1, limit.bit_length()) if limit >> halved >= _LEAST]
         made: list[Artifact] = []
         for roles, most in ((_ALL, limit), *((_TOOLS, one) for one in smaller), *((_ALL, one) for one in smaller)):
@@ -93,7 +89,7 @@ class _Task:
             places, seen = [place for place, _ in view], [message for _, message in view]
             short = {n for n, message in enumerate(seen) if message.role == "tool" and handle_in(message.content)}
             short |= {n for n, place in enumerate(places) if place == SUMMARY}
-            done = self.offload(seen, most, roles=roles, passed_over=short)
+            done = offload(seen, self.session_id, most, self.style, roles=roles, passed_over=short)
             view, made = list(zip(places, done.messages, strict=True)), [*made, *done.artifacts]
         return view, made
 
@@ -111,6 +107,7 @@ class Working:
         self._settings = settings
         self._chat = chat
         self._artifacts = Artifacts(database, settings.working.keep_days)
+        self._excerpts: dict[tuple[object, ...], Excerpt] = {}
 
     async def fit(
         self,
@@ -150,13 +147,15 @@ class Working:
         """
         if mode not in ("auto", "compact", "compress"):
             raise InputError(f"mode is 'auto', 'compact' or 'compress', not {mode!r}")
-        given = read_messages(messages)
-        before = check_context(given, window, count_tokens=count_tokens, reserve=reserve)
-        task = _Task(
-            workspace, session_id, window, reserve, count_tokens or most_tokens,
-            settings or self._settings.working, language(self._settings.language, given),
+        given, working = read_messages(messages), settings or self._settings.working
+        style = Style(
+            count_tokens or most_tokens, working.head_tokens, working.tail_tokens,
+            language(self._settings.language, given), self._excerpts if count_tokens is None else {},
         )  # fmt: skip
-        shortened = task.offload(given, min(task.settings.offload_from, window // _SMALL))
+        task = _Task(workspace, session_id, window, reserve, working, style)
+        shortened = offload(given, session_id, task.limit, style)
+        before = task.use(list(enumerate(shortened.messages)))
+        before = before.model_copy(update={"tokens": before.tokens + shortened.saved})
         turns = Turns.of(given, shortened.messages, session_id)
         handles = [artifact.artifact_id for artifact in shortened.artifacts]
         known = await self._artifacts.use(workspace, [*handles, *turns.handles.values()])
@@ -194,18 +193,18 @@ class Working:
         budget = task.window // _SMALL
         fixed = [(n, m) for n, m in enumerate(turns.messages) if n < turns.lead or m.role == "system"]
         room = int(task.window * to) - task.use(fixed).tokens - budget
-        cut = turns.next_cut(after, room, task.count, keep_recent=keep_recent)
+        cut = turns.next_cut(after, room, task.style.count, keep_recent=keep_recent)
         if cut is None or {place for place, _ in turns.view(cut, summary_message(""))}.issuperset(range(after, cut)):
             return None  # all that could go is the request that is being worked at, which stays
         gone = [message for message in turns.messages[after:cut] if message.role != "system"]
         gone = [earlier, *gone] if earlier else gone
         with logging_for_workspace(task.workspace):
             summary = await summarise_turns(
-                gone, self._chat, budget=budget * 3 // 4, most_read=task.window * 3 // 4, count=task.count,
-                language=task.language, patience=task.settings.patience,
+                gone, self._chat, budget=budget * 3 // 4, most_read=task.window * 3 // 4, count=task.style.count,
+                language=task.style.language, patience=task.settings.patience,
             )  # fmt: skip
         handle = turns.handles[cut]
-        text = summary.as_text(handle, cut - turns.lead, task.language)
+        text = summary.as_text(handle, cut - turns.lead, task.style.language)
         source = f"{len(gone)} messages"
         return cut, Artifact(handle, "turns", source, transcript_of(gone), text, summary.author)
 

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from reme_core.ids import stable_id
 from reme_core.prompts import Language, phrase
@@ -15,7 +15,7 @@ from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import assignments, condense
 from reme_core.store.artifacts import Artifact
 from reme_core.types import Message, ToolCall
-from reme_core.working.window import CountTokens, exceeds
+from reme_core.working.window import CountTokens, exceeds, is_short
 
 GREP: Final = "grep_working_memory"
 READ: Final = "read_working_memory"
@@ -23,15 +23,64 @@ READING_TOOLS: Final = frozenset((GREP, READ))
 """The tools that read what left the window. Their answers are short, and never offloaded again."""
 
 _HANDLE = re.compile(rf'{READ}\("([0-9a-f]{{12}})"\)')
+_MOST_KNOWN: Final = 2_000  # excerpts of about a kilobyte
 _SOURCE: Final = 80  # characters of a call that tell what an output is of
+
+
+class Excerpt(NamedTuple):
+    """What stands in the place of a message, and how many tokens that had."""
+
+    text: str
+    tokens: int
 
 
 @dataclass(slots=True)
 class Offloading:
-    """Messages of which the long ones are shortened, and what was taken out of them."""
+    """Messages of which the long ones are shortened, what was taken out of them, and the tokens that this saves."""
 
     messages: list[Message]
     artifacts: list[Artifact] = field(default_factory=list)
+    saved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How messages are shortened. Long texts are counted and cut once: a conversation comes again and again.
+
+    Attributes:
+        count: Counts tokens.
+        head_tokens: Tokens of the beginning that stay.
+        tail_tokens: Tokens of the end that stay.
+        language: Of the words around them.
+        known: What was shortened before.
+    """
+
+    count: CountTokens = most_tokens
+    head_tokens: int = 200
+    tail_tokens: int = 100
+    language: Language = "en"
+    known: dict[tuple[object, ...], Excerpt] = field(default_factory=dict)
+
+    def excerpt(self, artifact: Artifact, limit: int) -> Excerpt:
+        """What stands in the place of a text; the text itself where it has no more than `limit` tokens."""
+        key = (artifact.artifact_id, artifact.source, limit, self.language, self.head_tokens, self.tail_tokens)
+        if key not in self.known:
+            text = artifact.content
+            if not exceeds(text, limit, self.count):
+                return Excerpt(text, 0)
+            if len(self.known) >= _MOST_KNOWN:
+                self.known.clear()
+            self.known[key] = Excerpt(self._shorten(artifact, limit), self.count(text))
+        return self.known[key]
+
+    def _shorten(self, artifact: Artifact, limit: int) -> str:
+        text = artifact.content
+        head, tail = head_of(text, min(self.head_tokens, limit // 4)), tail_of(text, min(self.tail_tokens, limit // 8))
+        return phrase(
+            "artifact", self.language,
+            source=artifact.source, handle=artifact.artifact_id, length=f"{len(text):,}", left=len(text) - len(tail),
+            grep=GREP, read=READ, head=fence(head, "beginning"), tail=fence(tail, "end"),
+        )  # fmt: skip
 
 
 def handle_of(*parts: object) -> str:
@@ -56,11 +105,8 @@ def offload(
     messages: Sequence[Message],
     session_id: str,
     limit: int,
+    style: Style,
     *,
-    count: CountTokens = most_tokens,
-    head_tokens: int = 200,
-    tail_tokens: int = 100,
-    language: Language = "en",
     roles: Collection[str] = ("tool",),
     passed_over: Collection[int] = (),
 ) -> Offloading:
@@ -71,22 +117,17 @@ def offload(
     calls = calls_by_id(messages)
     done = Offloading([])
     for place, message in enumerate(messages):
-        call = calls.get(message.tool_call_id)
+        text, call = message.content, calls.get(message.tool_call_id)
         is_reading = message.role == "tool" and (call.name if call else message.author) in READING_TOOLS
-        is_open = message.role in roles and place not in passed_over and not is_reading
-        if not is_open or not exceeds(message.content, limit, count):
+        if message.role not in roles or place in passed_over or is_reading or is_short(text, limit):
             done.messages.append(message)
             continue
-        text = message.content
         artifact = Artifact(handle_of(session_id, text), "output", source_of(message, calls), text)
-        head, tail = head_of(text, min(head_tokens, limit // 4)), tail_of(text, min(tail_tokens, limit // 8))
-        shown = phrase(
-            "artifact", language,
-            source=artifact.source, handle=artifact.artifact_id, length=f"{len(text):,}", left=len(text) - len(tail),
-            grep=GREP, read=READ, head=fence(head, "beginning"), tail=fence(tail, "end"),
-        )  # fmt: skip
-        done.messages.append(message.model_copy(update={"content": shown}))
-        done.artifacts.append(artifact)
+        excerpt = style.excerpt(artifact, limit)
+        done.messages.append(message.model_copy(update={"content": excerpt.text}))
+        if excerpt.text is not text:
+            done.artifacts.append(artifact)
+            done.saved += excerpt.tokens - style.count(excerpt.text)
     return done
 
 

@@ -65,10 +65,13 @@ def check_context(
     return WindowUse(tokens=reserve + sum(size for _, size in sizes), window=window, tool_tokens=of_tools)
 
 
+def is_short(text: str, limit: int) -> bool:
+    """Whether a text has no more tokens than that by any vocabulary: none has tokens of less than a byte."""
+    return 4 * len(text) <= limit or len(text.encode("utf-8", "replace")) <= limit
+
+
 def exceeds(text: str, limit: int, count: CountTokens) -> bool:
     """Whether a text has more tokens than that. Of one that is much longer only the beginning is counted."""
-    if len(text.encode("utf-8", "replace")) <= limit:  # no vocabulary has less than a byte a token
-        return False
     return count(text[: 8 * limit]) > limit or (len(text) > 8 * limit and count(text) > limit)
 
 

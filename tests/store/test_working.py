@@ -110,8 +110,8 @@ async def test_a_bad_pattern_is_explained(reme: Engine, monkeypatch: pytest.Monk
     monkeypatch.setitem(artifacts._GREP, "statement_timeout", "300")
     await fit(reme, step(1, "".join(random.Random(1).choices("abd", k=40_000))), window=16_000)
     for pattern, why in (
-        ("", "is empty"), ("(", "no regular expression"), ("(a{1,200}){1,200}x", "no regular expression"),
-        (r"(.+)\1\1\1", "takes too long"),
+        ("", "is empty"), ("(", "no regular expression"), (r"(.+)\1\1\1", "takes too long"),
+        ("(a{1,200}){1,200}x", "no regular expression|takes too long"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=why):
             await reme.working.grep("acme", pattern, session_id="s")

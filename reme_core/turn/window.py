@@ -1,0 +1,96 @@
+"""The window of a turn's model: adapters show the model what fits it, and give it tools to read what does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from opentelemetry import trace
+
+from reme_core.text.chat_format import MessageLike
+from reme_core.turn.connections import explain_timeout
+from reme_core.turn.failures import report_failure
+from reme_core.turn.memory import TurnMemory
+from reme_core.turn.memory_tools import MemoryTool, answer_model
+from reme_core.working.answers import MOST_FOUND, MOST_READ, grep_answer, read_answer
+from reme_core.working.api import Fitted
+from reme_core.working.window import CountTokens
+
+tracer = trace.get_tracer("reme_core")
+
+
+async def fit_window(
+    turn: TurnMemory, messages: Sequence[MessageLike], session_id: str, *, count_tokens: CountTokens | None = None
+) -> Fitted | None:
+    """What of a conversation a turn's model is to see, so that it stays within the turn's `window`.
+
+    Args:
+        turn: Whose memory it is.
+        messages: The conversation, whole or as it was fitted before.
+        session_id: Its name.
+        count_tokens: The model's own tokenizer.
+
+    Returns:
+        None where no window is set, and where memory failed and errors are logged: then everything is to be shown.
+
+    Raises:
+        ReMeError: Memory failed, and errors are raised.
+    """
+    if turn.window is None:
+        return None
+    turn.lend_loop()
+    patience = turn.patience + turn.settings.working.patience
+    with tracer.start_as_current_span("reme.fit", attributes={"reme.workspace": turn.workspace_id}) as span:
+        try:
+            async with asyncio.timeout(patience):
+                return await turn.reme.working.fit(
+                    turn.workspace_id, messages, window=turn.window, session_id=session_id, count_tokens=count_tokens
+                )
+        except Exception as error:  # whatever it is: the turn is worth more than a short prompt, and it is told
+            turn.counts.failures += 1
+            problem = report_failure(span, explain_timeout(error, patience), "a conversation is shown as it is")
+            if turn.on_error == "raise":
+                raise problem from None
+    return None
+
+
+class WindowTools:
+    """Two tools with which an agent finds and reads what left the window of its conversation."""
+
+    def __init__(self, turn: TurnMemory, session: Callable[[], str]) -> None:
+        """Say whose memory it is, and what names the conversation when a tool is called."""
+        self._turn = turn
+        self._session = session
+
+    def all(self) -> list[MemoryTool]:
+        """The tools; none where no window is set."""
+        return [self.grep_working_memory, self.read_working_memory] if self._turn.window is not None else []
+
+    async def grep_working_memory(self, pattern: str, handle: str = "") -> str:
+        """Search long tool outputs and earlier turns that are no longer shown in full, line by line.
+
+        Args:
+            pattern: Words of the line, or a regular expression; upper and lower case are the same.
+            handle: One output or summary, by its handle. Leave it empty to search all of this conversation.
+        """
+        return await answer_model(self._turn, self._grep(pattern, handle))
+
+    async def read_working_memory(self, handle: str, offset: int = 0) -> str:
+        """Read a long tool output, or earlier turns, of which only parts are shown.
+
+        Args:
+            handle: The handle that stands where it was.
+            offset: The character to begin at, as grep_working_memory and the last reading told it.
+        """
+        return await answer_model(self._turn, self._read(handle, offset))
+
+    async def _grep(self, pattern: str, handle: str) -> str:
+        turn = self._turn
+        where = {"session_id": self._session(), "handle": handle.strip(" []\"'")}
+        found = await turn.reme.working.grep(turn.workspace_id, pattern, limit=MOST_FOUND, **where)
+        return grep_answer(found, MOST_FOUND)
+
+    async def _read(self, handle: str, offset: int) -> str:
+        turn = self._turn
+        name = handle.strip(" []\"'")
+        return read_answer(await turn.reme.working.read(turn.workspace_id, name, offset=offset, size=MOST_READ))

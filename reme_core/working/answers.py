@@ -1,0 +1,39 @@
+"""What the tools that read what left the window tell a model: short enough to stay in it, and fenced as data."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Final
+
+from reme_core.prompts.budget import most_tokens
+from reme_core.prompts.fence import NOTE, fence
+from reme_core.store.artifacts import Match, Piece
+from reme_core.working.offload import READ, head_of
+
+MOST: Final = 1_500
+"""Tokens of an answer, so that it is not offloaded itself."""
+MOST_READ: Final = 6_000
+"""Characters that are looked at for one answer."""
+MOST_FOUND: Final = 50
+"""Lines that one search gives at the most."""
+
+
+def grep_answer(matches: Sequence[Match], limit: int) -> str:
+    """The lines that were found, each with where to read on."""
+    if not matches:
+        return "Nothing that left the window matches; try other words, or a part of them."
+    lines = [f"{one.artifact_id} @{one.offset} ({one.source}): {one.line}" for one in matches]
+    costs = itertools.accumulate(map(most_tokens, lines))
+    shown = [line for line, cost in zip(lines, costs, strict=True) if cost <= MOST]
+    more = "" if len(shown) == len(matches) < limit else " There may be more; a narrower pattern finds them."
+    head = f'To read around a line: {READ}(handle, offset), with the number behind its "@".{more}'
+    return fence("\n".join([head, *shown]), NOTE)
+
+
+def read_answer(piece: Piece) -> str:
+    """A stretch of an artifact, with where it goes on."""
+    text = head_of(piece.text, MOST)
+    end = piece.offset + len(text)
+    more = f'; it goes on with {READ}("{piece.artifact_id}", {end})' if end < piece.length else ""
+    return fence(f"{piece.source}, characters {piece.offset} to {end} of {piece.length}{more}:\n{text}", NOTE)
