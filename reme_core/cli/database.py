@@ -1,18 +1,22 @@
-"""`reme db`: the database's schema and address."""
+"""`reme db`: the database's schema, its address, and backups of it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
-from reme_core.cli.output import table
+from reme_core.cli.output import spinner, table
 from reme_core.cli.session import Session, with_session
 
 if TYPE_CHECKING:
     from reme_core import Settings
+    from reme_core.postgres.backup import BackupReport
 
-app = typer.Typer(help="The database: its schema, its address.", no_args_is_help=True)
+app = typer.Typer(help="The database: its schema, its address, backups.", no_args_is_help=True)
 
 
 @app.command()
@@ -74,6 +78,37 @@ def url(session: Session) -> None:
         session.show({"url": address})
     else:
         typer.echo(address)
+
+
+@app.command()
+@with_session
+def backup(
+    session: Session, file: Annotated[Path, typer.Argument(help="Where to write it; a file that is there is replaced.")]
+) -> None:
+    """Write all workspaces to one file, from one snapshot, while others go on working."""
+    from reme_core.postgres.backup import backup
+
+    with spinner("Writing …", quiet=session.options.as_json):
+        report = backup(_url(session.settings), file)
+    session.show(asdict(report), _report_line(f"wrote {file}", report))
+
+
+@app.command()
+@with_session
+def restore(
+    session: Session, file: Annotated[Path, typer.Argument(help="A file that `reme db backup` wrote.")]
+) -> None:
+    """Fill an empty database from a backup, and check that all of it is there; else nothing is restored."""
+    from reme_core.postgres.backup import restore
+
+    with spinner("Restoring …", quiet=session.options.as_json):
+        report = restore(_url(session.settings), file)
+    session.show(asdict(report), _report_line("restored", report))
+
+
+def _report_line(done: str, report: BackupReport) -> Text:
+    memories, messages = report.rows["memory"], report.rows["message"]
+    return Text(f"{done}: {report.workspaces:,} workspaces, {memories:,} memories, {messages:,} messages", "green")
 
 
 def _url(settings: Settings) -> str:

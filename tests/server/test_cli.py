@@ -415,6 +415,21 @@ def test_a_memory_is_restored_and_a_load_undone(reme: Reme, tmp_path: Path) -> N
     assert "nothing to undo" in reme.err
 
 
+def test_a_database_is_backed_up_and_restored(
+    configured: str, empty_database_url: str, reme: Reme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = str(tmp_path / "all.backup")
+    reme("db", "backup", file, code=3)
+    assert "nothing to back up" in reme.err
+    reme("add", "She drinks tea.", "-w", "alice")
+    assert reme.json("db", "backup", file)["rows"]["memory"] == 1
+    reme("db", "restore", file, code=1)
+    assert "holds 1 workspaces already" in reme.err
+    monkeypatch.setenv("DATABASE_URL", empty_database_url)
+    assert "restored: 1 workspaces, 1 memories, 0 messages" in reme("db", "restore", file)
+    assert "She drinks tea." in reme("recall", "tea", "-w", "alice")
+
+
 LATIN = {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0", "LC_ALL": "C", "COLUMNS": "60"}
 
 

@@ -1,0 +1,274 @@
+"""Backup and restore of a whole database: every workspace, from one snapshot, in one file that checks itself.
+
+The file is a zip: `manifest.json`, and the rows of each table as `COPY` writes them in text. So it needs no program of
+Postgres, and goes from any version of it that is supported to any other. The schema is not in it: migrations make it,
+with the roles that it needs. Row-level security, which is forced on the owner as well, lets through who asks for all
+workspaces; `COPY FROM` it does not allow at all, so that a restore lifts it within its transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Any, Final
+
+from psycopg import sql
+
+from reme_core.errors import ConflictError, InputError, LibraryError, NotFoundError
+from reme_core.postgres import migrate
+from reme_core.postgres.connect import Connection, connect
+from reme_core.postgres.errors import mask_password, translating_errors
+
+_MANIFEST: Final = "manifest.json"
+_CHUNK: Final = 2**20
+# What rows look like as text depends on these.
+_SETTINGS: Final = {
+    "reme.workspace": "*",
+    "reme.erasing": "on",  # the history comes along as it was, and restoring writes none
+    "timezone": "UTC",
+    "datestyle": "ISO, YMD",
+    "intervalstyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "statement_timeout": "0",
+}
+# By table the tables that it refers to, and the columns that can be copied; the version's own table is a migration's.
+_TABLES: Final = """
+select c.relname,
+       array(select distinct f.relname from pg_constraint k join pg_class f on f.oid = k.confrelid
+             where k.conrelid = c.oid and k.contype = 'f' and f.oid <> c.oid),
+       array(select a.attname from pg_attribute a
+             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '' order by a.attnum)
+from pg_class c
+where c.relnamespace = 'reme'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+  and c.relname <> 'alembic_version'
+order by c.relname
+"""
+_SEQUENCES: Final = (
+    "select sequencename, last_value from pg_sequences where schemaname = 'reme' and last_value is not null"
+)
+# Indexes that are made as workspaces grow, and therefore by no migration.
+_INDEXES: Final = (
+    "select indexname, indexdef from pg_indexes where schemaname = 'reme' and indexdef like '%USING hnsw%'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BackupReport:
+    """What a backup holds, or what was restored from one."""
+
+    version: str
+    workspaces: int
+    rows: dict[str, int]
+    """By table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a backup says of itself."""
+
+    version: str
+    """Of the schema."""
+    made_at: str
+    columns: dict[str, list[str]]
+    """By table."""
+    sums: dict[str, dict[str, list[str]]]
+    """By table and workspace (empty: of none) how many rows there are, and a checksum that no order of rows changes."""
+    sequences: dict[str, int]
+    indexes: dict[str, str]
+
+    @property
+    def report(self) -> BackupReport:
+        """The numbers for people."""
+        rows = {table: sum(int(count) for count, _ in parts.values()) for table, parts in self.sums.items()}
+        return BackupReport(self.version, rows.get("workspace", 0), rows)
+
+
+def backup(url: str, path: Path) -> BackupReport:
+    """Write all workspaces to a file, which appears complete or not at all and is readable by its owner alone.
+
+    Raises:
+        NotFoundError: The database holds no workspace, or no schema of ours.
+        InputError: The file cannot be written.
+        DatabaseUnavailableError: There is no connection.
+    """
+    with _session(url, "isolation level repeatable read, read only") as connection:
+        version = migrate.current_version(connection)
+        if version is None:
+            raise NotFoundError(f"the database {mask_password(url)} has no schema of reme-core: nothing to back up")
+        columns = {table: names for table, _, names in connection.execute(_TABLES)}
+        manifest = Manifest(
+            version,
+            datetime.now(UTC).isoformat(),
+            columns,
+            _sums(connection, columns),
+            dict(connection.execute(_SEQUENCES).fetchall()),
+            dict(connection.execute(_INDEXES).fetchall()),
+        )
+        if not manifest.report.workspaces:
+            raise NotFoundError(f"the database {mask_password(url)} holds no workspace: nothing to back up")
+        part = path.with_name(f".{path.name}.part")
+        try:
+            part.touch(0o600)
+            with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                archive.writestr(_MANIFEST, json.dumps(asdict(manifest), indent=1))
+                for table, names in columns.items():
+                    _write_rows(connection, archive, table, names)
+            part.replace(path)
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}") from None
+        finally:
+            part.unlink(missing_ok=True)
+    return manifest.report
+
+
+def restore(url: str, path: Path) -> BackupReport:
+    """Fill a database that holds no workspace from a file; all of it, checked by its sums, or nothing.
+
+    The schema is made, or brought to the file's version and then to this release's.
+
+    Raises:
+        LibraryError: The file is no backup, is damaged or empty, or what it holds is not what it says.
+        ConflictError: The database holds workspaces already.
+        SchemaError: The file is of a newer release, or the login role may not make the schema.
+        DatabaseUnavailableError: There is no connection.
+    """
+    with _opened(path) as archive:
+        manifest = _manifest(archive, path)
+        _prepare(url, manifest.version)
+        with _session(url) as connection:
+            _fill(connection, archive, manifest, path)
+        migrate.upgrade(url)
+        with _session(url) as connection:
+            connection.execute("analyze")
+    return manifest.report
+
+
+def _prepare(url: str, version: str) -> None:
+    """Bring an empty database to the version of the file."""
+    current = migrate.status(url)[0]
+    if current is not None:
+        with _session(url) as connection:
+            row = connection.execute("select count(*) from reme.workspace").fetchone()
+            if row and row[0]:
+                raise ConflictError(
+                    f"the database {mask_password(url)} holds {row[0]} workspaces already; restore into an empty one"
+                )
+        if current > version:
+            migrate.downgrade(url, version)
+    newest = migrate.versions()[-1]
+    migrate.upgrade(url, "head" if version == newest else version)
+
+
+def _fill(connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, path: Path) -> None:
+    found = connection.execute(_TABLES).fetchall()
+    if missing := set(manifest.columns) - {table for table, _, _ in found}:
+        raise LibraryError(f"{path} has tables that version {manifest.version} does not know: {', '.join(missing)}")
+    # Those that others refer to first.
+    order = list(TopologicalSorter({table: set(refers) for table, refers, _ in found}).static_order())
+    for table in order:
+        connection.execute(_alter("no force row level security", table))
+        connection.execute(_alter("disable trigger user", table))
+    names = sql.SQL(", ").join(sql.Identifier("reme", table) for table in order)
+    connection.execute(sql.SQL("truncate {}").format(names))
+    for table in order:
+        if table in manifest.columns:
+            _read_rows(connection, archive, table, manifest.columns[table], path)
+    for name, value in manifest.sequences.items():
+        connection.execute("select setval(format('reme.%%I', %s::text)::regclass, %s)", [name, value])
+    for table in order:
+        connection.execute(_alter("enable trigger user", table))
+        connection.execute(_alter("force row level security", table))
+    for name, definition in manifest.indexes.items():
+        if not connection.execute("select to_regclass(format('reme.%%I', %s::text))", [name]).fetchone()[0]:  # type: ignore[index]
+            connection.execute(definition.encode())
+    sums = _sums(connection, manifest.columns)
+    if wrong := sorted(table for table in manifest.sums if sums[table] != manifest.sums[table]):
+        raise LibraryError(
+            f"{path} holds other rows than it says, in {', '.join(wrong)}; nothing was restored", path=str(path)
+        )
+
+
+def _alter(what: str, table: str) -> sql.Composed:
+    return sql.SQL("alter table {} " + what).format(sql.Identifier("reme", table))
+
+
+def _sums(connection: Connection, columns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, list[str]]]:
+    sums: dict[str, dict[str, list[str]]] = {}
+    for table, names in columns.items():
+        statement = sql.SQL(
+            "select coalesce({key}, ''), count(*)::text,"
+            " sum(('x' || left(md5(row({names})::text), 15))::bit(60)::bigint)::text from {table} group by 1"
+        ).format(
+            key=sql.Identifier("workspace_id") if "workspace_id" in names else sql.SQL("null::text"),
+            names=_names(names),
+            table=sql.Identifier("reme", table),
+        )
+        sums[table] = {workspace: [count, total] for workspace, count, total in connection.execute(statement)}
+    return sums
+
+
+def _names(names: Sequence[str]) -> sql.Composed:
+    return sql.SQL(", ").join(map(sql.Identifier, names))
+
+
+def _write_rows(connection: Connection, archive: zipfile.ZipFile, table: str, names: Sequence[str]) -> None:
+    statement = sql.SQL("copy (select {} from {}) to stdout").format(_names(names), sql.Identifier("reme", table))
+    with (
+        archive.open(f"{table}.copy", "w", force_zip64=True) as file,
+        connection.cursor() as cursor,
+        cursor.copy(statement) as rows,
+    ):
+        for chunk in rows:
+            file.write(chunk)
+
+
+def _read_rows(connection: Connection, archive: zipfile.ZipFile, table: str, names: Sequence[str], path: Path) -> None:
+    statement = sql.SQL("copy {} ({}) from stdin").format(sql.Identifier("reme", table), _names(names))
+    try:
+        with archive.open(f"{table}.copy") as file, connection.cursor() as cursor, cursor.copy(statement) as rows:
+            while chunk := file.read(_CHUNK):
+                rows.write(chunk)
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise LibraryError(f"{path} is damaged ({error}); nothing was restored", path=str(path)) from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except OSError as error:
+        raise LibraryError(f"cannot read {path}: {error.strerror}", path=str(path)) from None
+    except zipfile.BadZipFile as error:
+        raise LibraryError(f"{path} is no backup, or a damaged one: {error}", path=str(path)) from None
+
+
+def _manifest(archive: zipfile.ZipFile, path: Path) -> Manifest:
+    try:
+        manifest = Manifest(**json.loads(archive.read(_MANIFEST)))
+    except (KeyError, ValueError, TypeError) as error:
+        raise LibraryError(f"{path} is no backup of reme-core: {error}", path=str(path)) from None
+    if manifest.version not in migrate.versions():
+        raise LibraryError(f"{path} was {migrate.unknown_version_advice(manifest.version)}", path=str(path))
+    if not manifest.report.workspaces:
+        raise LibraryError(f"{path} holds no workspace; nothing was restored", path=str(path))
+    return manifest
+
+
+@contextmanager
+def _session(url: str, how: str = "") -> Iterator[Connection]:
+    """A transaction of the login role that sees all workspaces."""
+    with translating_errors(url), connect(url, application_name="reme-core backup") as connection:
+        values: Mapping[str, Any] = {"search_path": migrate.search_path(connection), **_SETTINGS}
+        connection.rollback()
+        connection.execute(f"begin {how}".encode())
+        for name, value in values.items():
+            connection.execute("select set_config(%s, %s, true)", [name, value])
+        yield connection

@@ -1,0 +1,126 @@
+"""Backup and restore: all workspaces or nothing, equal by checksum, whoever's role does it."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from reme_core import ReMe, Settings
+from reme_core.errors import ConflictError, LibraryError, NotFoundError
+from reme_core.postgres import migrate
+from reme_core.postgres.backup import backup, restore
+from reme_core.types import Memory, Message, Source
+
+
+def fill(settings: Settings) -> None:
+    with ReMe(settings) as reme:
+        for workspace in ("alice", "bob/茶", "carol"):
+            reme.record(workspace, [Message(message_id="m1", content=f"I am {workspace}\n\t\\N.")], wait=True)
+            memory = Memory(memory_id="a", content=f"It is {workspace}.", sources=[Source(kind="message", id="m1")])
+            reme.memories.add(workspace, [memory, *(f"fact {n} of {workspace}" for n in range(50))])
+            reme.memories.update(workspace, "a", content=f"It was {workspace}.", reason="time passed")
+            reme.memories.delete(workspace, "a")
+            reme.recall(workspace, "fact 7")
+
+
+@pytest.fixture
+def owned_database_url(server_url: str) -> Iterator[str]:
+    """The URL of an empty database whose owner is no superuser, so that row-level security holds him."""
+    name = f"owner_{uuid4().hex[:12]}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"create role {name} login")
+        connection.execute(f"create database {name} owner {name}")
+        with psycopg.connect(make_conninfo(server_url, dbname=name), autocommit=True) as inside:
+            inside.execute("create extension vector")
+        yield make_conninfo(server_url, dbname=name, user=name)
+        connection.execute(f"drop database {name} with (force)")
+        connection.execute(f"drop owned by {name}")
+        connection.execute(f"drop role {name}")
+
+
+def test_a_restored_database_holds_and_finds_the_same(
+    settings: Settings, database_url: str, empty_database_url: str, tmp_path: Path
+) -> None:
+    fill(settings)
+    written = backup(database_url, tmp_path / "all.backup")
+    assert (written.workspaces, written.rows["memory"], written.rows["message"]) == (3, 153, 3)
+    assert (tmp_path / "all.backup").stat().st_mode & 0o777 == 0o600
+    assert restore(empty_database_url, tmp_path / "all.backup") == written
+    assert backup(empty_database_url, tmp_path / "again.backup") == written
+    first, second = (
+        json.loads(zipfile.ZipFile(tmp_path / name).read("manifest.json")) for name in ("all.backup", "again.backup")
+    )
+    assert first["sums"] == second["sums"] and first["sequences"] == second["sequences"]
+    with ReMe(database_url=empty_database_url, data_dir=tmp_path) as reme:
+        assert reme.recall("alice", "fact 7").hits[0].content == "fact 7 of alice"
+        assert [entry.operation for entry in reme.memories.history("bob/茶", "a")] == ["insert", "update", "update"]
+        reme.memories.add("carol", "and it goes on")
+        reme.memories.update("carol", "a", content="new words", reason="the history goes on")
+        assert reme.memories.history("carol", "a")[-1].reason == "the history goes on"
+    with psycopg.connect(empty_database_url) as connection:
+        open_tables = connection.execute(
+            "select relname from pg_class where relnamespace = 'reme'::regnamespace and relkind = 'r'"
+            " and relrowsecurity and not relforcerowsecurity"
+        ).fetchall()
+    assert open_tables == []
+
+
+def test_an_owner_who_is_held_by_row_level_security_can_do_both(
+    settings: Settings, database_url: str, owned_database_url: str, empty_database_url: str, tmp_path: Path
+) -> None:
+    fill(settings)
+    written = backup(database_url, tmp_path / "all.backup")
+    assert restore(owned_database_url, tmp_path / "all.backup") == written
+    assert backup(owned_database_url, tmp_path / "again.backup") == written
+
+
+def test_nothing_is_backed_up_or_restored_that_would_be_empty(
+    settings: Settings, database_url: str, empty_database_url: str, tmp_path: Path
+) -> None:
+    for url in (database_url, empty_database_url):
+        with pytest.raises(NotFoundError, match="nothing to back up"):
+            backup(url, tmp_path / "all.backup")
+    assert not list(tmp_path.glob("*.backup*"))
+    fill(settings)
+    backup(database_url, tmp_path / "all.backup")
+    with (
+        zipfile.ZipFile(tmp_path / "all.backup") as whole,
+        zipfile.ZipFile(tmp_path / "emptied.backup", "w") as emptied,
+        zipfile.ZipFile(tmp_path / "changed.backup", "w") as changed,
+    ):
+        for name in whole.namelist():
+            emptied.writestr(name, whole.read(name) if name == "manifest.json" else b"")
+            changed.writestr(name, whole.read(name).replace(b"fact 7 of", b"fact 8 of"))
+    (tmp_path / "cut.backup").write_bytes((tmp_path / "all.backup").read_bytes()[:9000])
+    for name, told in (
+        ("emptied", "other rows"),
+        ("changed", "in memory"),
+        ("cut", "no backup"),
+        ("none", "cannot read"),
+    ):
+        with pytest.raises(LibraryError, match=told):
+            restore(empty_database_url, tmp_path / f"{name}.backup")
+    with psycopg.connect(empty_database_url) as connection:
+        assert connection.execute("select count(*) from reme.workspace").fetchone() == (0,)
+    with pytest.raises(ConflictError, match="holds 3 workspaces already"):
+        restore(database_url, tmp_path / "all.backup")
+
+
+def test_a_backup_of_an_older_version_is_brought_to_this_one(
+    settings: Settings, database_url: str, empty_database_url: str, tmp_path: Path
+) -> None:
+    fill(settings)
+    older = migrate.versions()[-2]
+    migrate.downgrade(database_url, older)
+    assert backup(database_url, tmp_path / "old.backup").version == older
+    restore(empty_database_url, tmp_path / "old.backup")
+    assert migrate.status(empty_database_url) == (migrate.versions()[-1],) * 2
+    with ReMe(database_url=empty_database_url, data_dir=tmp_path) as reme:
+        assert len(reme.memories.list("alice")) == 50
