@@ -139,7 +139,7 @@ def restore(url: str, path: Path) -> BackupReport:
         SchemaError: The file is of a newer release, or the login role may not make the schema.
         DatabaseUnavailableError: There is no connection.
     """
-    with _opened(path) as archive:
+    with _read_archive(path) as archive:
         manifest = _manifest(archive, path)
         _prepare(url, manifest.version)
         with _session(url) as connection:
@@ -240,7 +240,7 @@ def _read_rows(connection: Connection, archive: zipfile.ZipFile, table: str, nam
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+def _read_archive(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
