@@ -1,15 +1,24 @@
-"""A cache of query embeddings: a query that is asked again, or by several callers at once, is embedded once."""
+"""A cache of query embeddings: a query that is asked again, or by several callers at once, is embedded once.
+
+It is a circuit breaker as well: while a model does not answer, one query in a while is sent to it, and the others are
+told at once, since who searches can do so by words.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 
 import numpy as np
 
+from reme_core.errors import ModelUnavailableError
 from reme_core.models.base import Embedder, InputType, Vectors
+
+_HANGS_AFTER_SECONDS = 3.0  # a vector of a query takes milliseconds, seldom a second
+_PAUSE_SECONDS = 15.0  # until a model that does not answer is asked again
 
 _Key = tuple[asyncio.AbstractEventLoop, str]
 
@@ -27,6 +36,7 @@ class CachedEmbedder:
         self._max_entries = max_entries
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
         self._lock = threading.Lock()
+        self._ask_again_at: float | None = None  # on the monotonic clock; None while the model answers
         # A task can be awaited on its own event loop only; vectors, once there, are shared by all.
         self._pending: dict[_Key, asyncio.Task[dict[str, Vectors]]] = {}
 
@@ -41,12 +51,19 @@ class CachedEmbedder:
         return self.inner.dimensions
 
     async def embed(self, texts: Sequence[str], input_type: InputType = "passage") -> Vectors:
-        """Embed texts; see `Embedder.embed`."""
+        """Embed texts; see `Embedder.embed`.
+
+        Raises:
+            ModelUnavailableError: A query is not in the cache, and the model did not answer others a moment ago.
+        """
         if input_type != "query" or not texts:
-            return await self.inner.embed(texts, input_type)
+            vectors = await self.inner.embed(texts, input_type)
+            self._ask_again_at = None
+            return vectors
         found = {text: vector for text in dict.fromkeys(texts) if (vector := self._lookup(text)) is not None}
         unknown = [text for text in dict.fromkeys(texts) if text not in found]
         if unknown:
+            self._check_circuit()
             found.update(await self._embed_once(unknown))
         return np.stack([found[text] for text in texts])
 
@@ -72,9 +89,15 @@ class CachedEmbedder:
         return found
 
     async def _embed_queries(self, loop: asyncio.AbstractEventLoop, texts: list[str]) -> dict[str, Vectors]:
+        hanging = loop.call_later(_HANGS_AFTER_SECONDS, self._open_circuit)
         try:
             vectors = await self.inner.embed(texts, "query")
+            self._ask_again_at = None
+        except ModelUnavailableError:
+            self._open_circuit()
+            raise
         finally:
+            hanging.cancel()
             for text in texts:
                 self._pending.pop((loop, text), None)
         # Copied, since a row is a view that would keep the whole batch in memory.
@@ -84,6 +107,16 @@ class CachedEmbedder:
             while len(self._vectors) > self._max_entries:
                 self._vectors.popitem(last=False)
         return found
+
+    def _open_circuit(self) -> None:
+        self._ask_again_at = time.monotonic() + _PAUSE_SECONDS
+
+    def _check_circuit(self) -> None:
+        if self._ask_again_at is None:
+            return
+        if (left := self._ask_again_at - time.monotonic()) > 0:
+            raise ModelUnavailableError(f"{self.name} did not answer a moment ago; it is asked again in {left:.0f} s")
+        self._open_circuit()  # this query tries, and others wait for what comes of it
 
     def _lookup(self, text: str) -> Vectors | None:
         with self._lock:

@@ -11,6 +11,7 @@ import pytest
 
 from reme_core.engine import Engine
 from reme_core.errors import ModelAnswerError, ReMeError
+from reme_core.models import cache
 from reme_core.settings import EmbeddingSettings, Settings
 from reme_core.types import Message
 from tests.loopback import Answer, Body, Loopback
@@ -141,6 +142,29 @@ async def test_a_recall_answers_by_words_and_says_so(
     response = await reme.execute("retrieve_task_memory", workspace_id="w", query="Whose car is red?")
     assert [memory["content"] for memory in response.metadata["memory_list"]] == ["Bob has a red car."]
     assert response.metadata["degraded"][0].startswith("recall: ")
+
+
+@pytest.mark.parametrize("fault", [hang, fail], ids=lambda fault: fault.__name__)
+async def test_one_recall_in_a_while_waits_for_an_endpoint_that_does_not_answer(
+    reme: Engine, loopback: Loopback, monkeypatch: pytest.MonkeyPatch, fault: Callable[[Loopback], None]
+) -> None:
+    monkeypatch.setattr(cache, "_PAUSE_SECONDS", 2.0)
+    await reme.memories.add("w", ["Ann likes green tea.", "Bob has a red car."], kind="task")
+    fault(loopback)
+    assert "loop-embed" in (await reme.recall("w", "Whose car is red?")).degraded
+    asked = len(loopback.requests)
+    for query in ("Whose car is red?", "Who has a red car?", "Which car is red?"):
+        begun = time.monotonic()
+        found = await reme.recall("w", query)
+        assert found.hits[0].content == "Bob has a red car."
+        assert "loop-embed did not answer a moment ago" in found.degraded
+        assert time.monotonic() - begun < 0.5
+    assert len(loopback.requests) == asked
+    loopback.latency = 0.0
+    loopback._faults.clear()
+    await asyncio.sleep(2.0)
+    assert (await reme.recall("w", "What colour has his car?")).degraded == ""
+    assert (await reme.recall("w", "What colour has the car of Bob?")).degraded == ""
 
 
 async def test_a_recall_that_lacks_nothing_says_nothing(reme: Engine) -> None:
