@@ -173,6 +173,17 @@ class WorkerSettings(Section):
     """Time between reflections on the memories of a workspace, which may have a setting of its own; 0 is never."""
 
 
+class RetentionSettings(Section):
+    """For how many days what nobody needs for remembering is kept; 0 is for ever. Workers see to it, hourly."""
+
+    log_days: float = Field(90.0, ge=0)
+    """Recalls and calls of models: the tables `retrieval`, `retrieval_hit` and `model_call`."""
+    job_days: float = Field(7.0, ge=0)
+    """Jobs that went well, and errors of jobs that are gone. What failed is kept until it goes well."""
+    history_days: float = Field(0.0, ge=0)
+    """Changes of memories (`memory_history`). What is older can no longer be looked up as it read then."""
+
+
 class LimitSettings(Section):
     """How long Postgres may take, in seconds; what takes longer is broken off, and nothing of it is stored."""
 
@@ -242,6 +253,7 @@ class Settings(Section):
     mcp: McpSettings = Field(default_factory=McpSettings)
     recall: RecallSettings = Field(default_factory=RecallSettings)
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
+    retention: RetentionSettings = Field(default_factory=RetentionSettings)
     episodes: EpisodeSettings = Field(default_factory=EpisodeSettings)
     working: WorkingSettings = Field(default_factory=WorkingSettings)
     ops: list[str] = Field(default_factory=list)

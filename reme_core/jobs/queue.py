@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ log = logging.getLogger(__name__)
 _SQL = load("queue.sql")
 _WAIT_SECONDS = 0.05  # between looks at what another worker has taken on
 _MOST = 100_000  # jobs that are looked at when one workspace is summarised
-_KEPT_DAYS = 7  # how long jobs that went well are shown
+_FORGET_SECONDS = 3600.0  # how often a worker deletes what is kept for a limited time
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,7 @@ class Background:
         self._app = App(connector=QueueConnector(database))
         self._queues = [QUEUE, CHAT_QUEUE] if has_chat else [QUEUE]
         self._left_alone = False
+        self._forgot_at: float | None = None
         self._worker = Worker(database, self._app, settings, queues=self._queues, now_and_then=self._keep_up)
         # Pauses of 4, 16, 64 … seconds: eight further tries span about a day.
         again = RetryStrategy(max_attempts=settings.max_attempts, exponential_wait=4)
@@ -261,12 +263,26 @@ class Background:
         await self._worker.aclose(patience)
 
     async def _keep_up(self) -> None:
-        await self._database.execute_anywhere(_SQL["forget_done"], {"days": _KEPT_DAYS})
+        await self._forget_old()
         await self._say_what_is_left()
         await self._embed()
         await self.catch_up()
         for workspace in await self._due_reflections():
             await self._defer(self._reflecting, f"reflect {workspace}", 0, None, workspace=workspace)
+
+    async def _forget_old(self) -> None:
+        if self._forgot_at is not None and time.monotonic() < self._forgot_at + _FORGET_SECONDS:
+            return
+        self._forgot_at = time.monotonic()
+        kept = self._database.settings.retention
+        for statement, days in (
+            ("forget_jobs", kept.job_days),
+            ("forget_retrievals", kept.log_days),
+            ("forget_model_calls", kept.log_days),
+            ("forget_history", kept.history_days),
+        ):
+            if days:
+                await self._database.execute_anywhere(_SQL[statement], {"days": days})
 
     async def catch_up(self) -> None:
         """Queue the reading of what was kept word for word before there was a chat model; without one, do nothing."""

@@ -107,6 +107,7 @@ def upgrade(url: str, revision: str = "head") -> None:
         _run_alembic("upgrade", connection, revision)
         if revision == "head":
             queue_schema.catch_up(raw)
+            raw.execute(_sql("roles.sql"))
             raw.commit()
 
 
@@ -133,7 +134,11 @@ def search_path(connection: Connection) -> str:
 
 def run_sql(name: str) -> None:
     """Run a file of `migrations/sql`, which may hold many statements, in the running migration."""
-    migrating_connection().execute((migrations_dir() / "sql" / name).read_text(encoding="utf-8"))
+    migrating_connection().execute(_sql(name))
+
+
+def _sql(name: str) -> str:
+    return (migrations_dir() / "sql" / name).read_text(encoding="utf-8")
 
 
 def migrating_connection() -> Any:

@@ -73,7 +73,8 @@ def prepare(url: str, embedded: bool) -> Session:
     if bypasses and role is None:
         raise SchemaError(
             f"the login role of {mask_password(url)} bypasses row-level security and may not act as {ROLE}, so"
-            f" workspaces would not be kept apart; run `GRANT {ROLE} TO {asked.get('user') or 'the role'}`"
+            f" workspaces would not be kept apart; run `GRANT {ROLE} TO {asked.get('user') or 'the role'}`, or"
+            " `reme db upgrade`, which makes that role where a dump was restored without it"
         )
     return Session(arguments, search_path, role)
 

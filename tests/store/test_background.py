@@ -291,6 +291,43 @@ async def test_a_failed_job_waits_again_beside_one_that_was_queued_meanwhile(
     assert sorted(text for texts in summaries.seen for text in texts) == ["said first", "said meanwhile"]
 
 
+async def test_what_is_kept_for_a_limited_time_is_forgotten_after_it(reme: Engine, summaries: Summaries) -> None:
+    settings = reme.settings.retention
+    settings.log_days, settings.history_days = 90, 30
+    tables = {"procrastinate_jobs": 7, "job_error": 7, "retrieval": 90, "model_call": 90, "memory_history": 30}
+
+    async def counts() -> dict[str, int]:
+        read = "select count(*) from reme."
+        return {table: (await reme.database.execute_anywhere(read + table))[0][0] for table in tables}
+
+    async def leave_something(days_ago: float) -> None:
+        summaries.failing = True
+        await reme.record("w", turns(f"said {days_ago} days ago", session=str(days_ago)))
+        with pytest.raises(ReMeError):
+            await reme.summarise("w")
+        summaries.failing = False
+        await reme.summarise("w")
+        await reme.memories.add("w", f"Something of {days_ago} days ago.")
+        await reme.recall("w", "What was there?")
+        await reme.log_writer.flush()
+        for table, column in (
+            ("procrastinate_events", "at"), ("job_error", "failed_at"), ("retrieval", "asked_at"),
+            ("model_call", "called_at"), ("memory_history", "changed_at"),
+        ):  # fmt: skip
+            age = f"update reme.{table} set {column} = {column} - interval '{days_ago} days'"
+            await reme.database.execute_anywhere(f"{age} where {column} > now() - interval '1 hour'")
+
+    await leave_something(100)
+    old = await counts()
+    await leave_something(0)
+    both = await counts()
+    assert all(both[table] > old[table] > 0 for table in tables)
+    await reme.background._keep_up()
+    left = await counts()
+    assert left == {table: both[table] - old[table] for table in tables}
+    assert len(await reme.memories.list("w")) == 2
+
+
 async def test_a_workspace_is_reflected_upon_by_its_own_schedule(reme: Engine) -> None:
     for workspace in ("often", "never", "usual"):
         await reme.memories.add(workspace, "The user likes tea.")

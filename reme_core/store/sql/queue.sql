@@ -59,14 +59,29 @@ insert into reme.job_error (workspace_id, job_id, failed_at, error)
 values (%(workspace)s, %(id)s, clock_timestamp(), %(error)s)
 on conflict do nothing
 
--- name: forget_done
-delete from procrastinate_jobs
-where id in (
-    select e.job_id from procrastinate_events e
-    join procrastinate_jobs j on j.id = e.job_id
-    where j.status = 'succeeded' and e.type = 'succeeded' and e.at < now() - make_interval(days => %(days)s)
-    limit 10000
+-- name: forget_jobs
+with gone as (
+    delete from procrastinate_jobs
+    where id in (
+        select e.job_id from procrastinate_events e
+        join procrastinate_jobs j on j.id = e.job_id
+        where j.status = 'succeeded' and e.type = 'succeeded' and e.at < now() - make_interval(secs => %(days)s * 86400)
+        limit 10000
+    )
+    returning id
 )
+delete from reme.job_error f
+where f.failed_at < now() - make_interval(secs => %(days)s * 86400)
+  and (f.job_id in (select id from gone) or not exists (select from procrastinate_jobs j where j.id = f.job_id))
+
+-- name: forget_retrievals
+delete from reme.retrieval where asked_at < now() - make_interval(secs => %(days)s * 86400)
+
+-- name: forget_model_calls
+delete from reme.model_call where called_at < now() - make_interval(secs => %(days)s * 86400)
+
+-- name: forget_history
+delete from reme.memory_history where changed_at < now() - make_interval(secs => %(days)s * 86400)
 
 -- name: due_reflections
 -- Workspaces whose time has come, and that learned something about a person since.
