@@ -41,8 +41,8 @@ from reme_core.errors import ReMeError
 from reme_core.postgres import migrate
 from reme_core.postgres.embedded.server import EmbeddedServer, stop_embedded
 from reme_core.postgres.session import WRITE_LOCK
+from reme_core.store.tool_calls import ToolCallResult
 from reme_core.testing import Gate
-from reme_core.tools.types import ToolCallResult
 from reme_core.turn import TurnMemory
 
 WHAT = ("message", "message", "turn", "memory", "memory", "memory", "call", "episode")
