@@ -28,7 +28,7 @@ def upgrade(session: Session) -> None:
     """
     from reme_core.postgres import migrate
 
-    url = _url(session.settings)
+    url = address_of(session.settings)
     before, newest = migrate.status(url)
     migrate.upgrade(url)
     done = f"is at {newest} already" if before == newest else f"went from {before or 'nothing'} to {newest}"
@@ -44,7 +44,7 @@ def status(session: Session) -> None:
 
     settings = session.settings
     embedded = settings.database_url is None
-    url = _url(settings)
+    url = address_of(settings)
     version, newest = migrate.status(url)
     facts = {
         "database": mask_password(url),
@@ -73,7 +73,7 @@ def url(session: Session) -> None:
 
     The embedded Postgres is started if it isn't running, and goes on for as long as somebody is connected.
     """
-    address = _url(session.settings)
+    address = address_of(session.settings)
     if session.options.as_json:
         session.show({"url": address})
     else:
@@ -89,7 +89,7 @@ def backup(
     from reme_core.postgres.backup import backup
 
     with spinner("Writing …", quiet=session.options.as_json):
-        report = backup(_url(session.settings), file)
+        report = backup(address_of(session.settings), file)
     session.show(asdict(report), _report_line(f"wrote {file}", report))
 
 
@@ -102,7 +102,7 @@ def restore(
     from reme_core.postgres.backup import restore
 
     with spinner("Restoring …", quiet=session.options.as_json):
-        report = restore(_url(session.settings), file)
+        report = restore(address_of(session.settings), file)
     session.show(asdict(report), _report_line("restored", report))
 
 
@@ -111,7 +111,7 @@ def _report_line(done: str, report: BackupReport) -> Text:
     return Text(f"{done}: {report.workspaces:,} workspaces, {memories:,} memories, {messages:,} messages", "green")
 
 
-def _url(settings: Settings) -> str:
+def address_of(settings: Settings) -> str:
     """The address of the database; an embedded server is started, and its schema upgraded."""
     from reme_core.postgres import migrate
     from reme_core.postgres.embedded.server import embedded_url

@@ -21,6 +21,7 @@ from reme_core.cli import (
     conversations,
     database,
     demo,
+    doctor,
     episodes,
     evaluation,
     flows,
@@ -52,6 +53,7 @@ app.add_typer(libraries.app)
 app.add_typer(database.app, name="db")
 app.add_typer(configuration.app, name="config")
 app.add_typer(demo.app)
+app.add_typer(doctor.app)
 app.add_typer(serve.app)
 app.add_typer(serve.keys_app, name="keys")
 app.add_typer(jobs.worker_app)

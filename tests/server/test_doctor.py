@@ -1,0 +1,92 @@
+"""`reme doctor`: a sound installation, and each fault with what to do about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from reme_core.cli import main
+from tests.loopback import Loopback
+
+Doctor = Callable[..., dict[str, dict[str, str]]]
+
+
+@pytest.fixture
+def doctor(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Doctor:
+    """Run it about a database, and give its findings by name; it ends with 1 when one of them is wrong."""
+
+    def run(url: str, *settings: str) -> dict[str, dict[str, str]]:
+        monkeypatch.setenv("DATABASE_URL", url)
+        options = [part for setting in settings for part in ("--set", setting)]
+        with pytest.raises(SystemExit) as ended:
+            main(["doctor", "--json", *options])
+        found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+        assert (ended.value.code or 0) == int(any(one["state"] == "wrong" for one in found))
+        return {one["check"]: one for one in found}
+
+    return run
+
+
+def states(found: dict[str, dict[str, str]]) -> dict[str, list[str]]:
+    by_state: dict[str, list[str]] = {}
+    for name, one in found.items():
+        by_state.setdefault(one["state"], []).append(name)
+    return by_state
+
+
+def test_a_sound_installation_is_fine_and_its_models_are_asked_once(
+    doctor: Doctor, database_url: str, loopback: Loopback
+) -> None:
+    loopback.chat("OK")
+    key = f"base_url={loopback.url}"
+    found = doctor(
+        database_url, "llm.default.model_name=talker", f"llm.default.{key}",
+        "embedding_model.default.model_name=words", f"embedding_model.default.{key}",
+        "rerank_model.default.model_name=ranker", f"rerank_model.default.{key}",
+    )  # fmt: skip
+    assert states(found) == {"fine": list(found)}, found
+    assert {"python", "package", "disk", "postgres", "encoding", "pgvector", "schema", "rights", "clock"} < set(found)
+    assert "64 dimensions" in found["embedding_model.default"]["found"]
+    assert len(loopback.bodies("/chat/completions")) == len(loopback.bodies("/rerank")) == 1
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute("select count(*) from reme.workspace").fetchone() == (0,), "it leaves nothing behind"
+
+
+def test_each_fault_is_told_with_what_to_do(doctor: Doctor, empty_database_url: str) -> None:
+    found = doctor(
+        empty_database_url, "llm.default.model_name=x", "llm.default.base_url=http://127.0.0.1:1/v1",
+        "llm.default.max_retries=0", "embedding_model.default.model_name=text-embedding-3-small",
+        "data_dir=/proc/nowhere",
+    )  # fmt: skip
+    assert set(states(found)["wrong"]) == {"disk", "schema", "rights", "models", "llm.default"}
+    assert all(one["to_do"] for one in found.values() if one["state"] == "wrong"), found
+    assert found["schema"]["to_do"] == "run `reme db upgrade`"
+    assert "embedding_model.default.base_url" in found["models"]["to_do"]
+
+
+def test_a_database_that_is_away_stops_only_what_needs_it(doctor: Doctor) -> None:
+    found = doctor("postgresql://nobody@127.0.0.1:1/none")
+    assert states(found)["wrong"] == ["postgres"] and "start Postgres there" in found["postgres"]["to_do"]
+    assert states(found)["not checked"] == ["encoding", "pgvector", "schema", "rights", "clock"]
+
+
+def test_a_database_that_cannot_hold_every_text_is_refused(
+    doctor: Doctor, server_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"ascii_{uuid4().hex[:12]}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"create database {name} template template0 encoding sql_ascii locale 'C'")
+        try:
+            found = doctor(make_conninfo(server_url, dbname=name))
+            with pytest.raises(SystemExit) as ended:
+                main(["db", "upgrade"])
+        finally:
+            connection.execute(f"drop database {name} with (force)")
+    assert "SQL_ASCII" in found["postgres"]["found"] and "ENCODING 'UTF8'" in found["postgres"]["to_do"]
+    assert ended.value.code == 4 and "SQL_ASCII" in capsys.readouterr().err
