@@ -108,7 +108,7 @@ def _disk(settings: Settings) -> str:
 
 def _of_database(settings: Settings) -> Iterator[Finding]:
     checks = {"encoding": _encoding, "pgvector": _pgvector, "schema": _schema, "rights": _rights, "clock": _clock}
-    with _connected(settings) as (connection, url, reached):
+    with _database(settings) as (connection, url, reached):
         yield reached
         for name, check in checks.items():
             if connection is None:
@@ -118,7 +118,7 @@ def _of_database(settings: Settings) -> Iterator[Finding]:
 
 
 @contextmanager
-def _connected(settings: Settings) -> Iterator[tuple[Connection | None, str, Finding]]:
+def _database(settings: Settings) -> Iterator[tuple[Connection | None, str, Finding]]:
     """A connection to the database, its address, and what was found on the way there."""
     from reme_core.postgres.connect import connect
     from reme_core.postgres.errors import mask_password, translating_errors

@@ -173,7 +173,11 @@ def _migration_lock(url: str) -> Iterator[tuple[Any, Connection]]:
 def _connect(url: str) -> Connection:
     """A connection that SQLAlchemy can work with: it would stumble over the texts of a database without UTF-8."""
     connection = connect(url, application_name="reme-core migrate")
-    require_postgres(connection, url)
+    try:
+        require_postgres(connection, url)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
