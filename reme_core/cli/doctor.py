@@ -107,7 +107,7 @@ def _disk(settings: Settings) -> str:
 
 
 def _of_database(settings: Settings) -> Iterator[Finding]:
-    checks = {"encoding": _encoding, "pgvector": _pgvector, "schema": _schema, "rights": _rights, "clock": _clock}
+    checks = {"encoding": _code_of_texts, "pgvector": _pgvector, "schema": _schema, "rights": _rights, "clock": _clock}
     with _database(settings) as (connection, url, reached):
         yield reached
         for name, check in checks.items():
@@ -143,7 +143,7 @@ def _database(settings: Settings) -> Iterator[tuple[Connection | None, str, Find
             connection.close()
 
 
-def _encoding(connection: Connection, _url: str) -> str:
+def _code_of_texts(connection: Connection, _url: str) -> str:
     return str(connection.info.parameter_status("server_encoding"))
 
 
@@ -208,9 +208,9 @@ async def _of_models(settings: Settings) -> list[Finding]:
     for name in settings.llm:
         asked += await _ask(f"llm.{name}", partial(registry.chat_model, settings, name), _chat)
     for name in settings.embedding_model or ("default",):
-        asked += await _ask(f"embedding_model.{name}", partial(registry.embedder, settings, name), _embedding)
+        asked += await _ask(f"embedding_model.{name}", partial(registry.embedder, settings, name), _embed)
     for name in settings.rerank_model:
-        asked += await _ask(f"rerank_model.{name}", partial(registry.reranker, settings, name), _ranking)
+        asked += await _ask(f"rerank_model.{name}", partial(registry.reranker, settings, name), _rank)
     return [*unused, *asked]
 
 
@@ -241,11 +241,11 @@ async def _chat(model: Any) -> str:
     return "answered"
 
 
-async def _embedding(model: Any) -> str:
+async def _embed(model: Any) -> str:
     vectors = await model.embed(["hello"])
     return f"gave a vector of {vectors.shape[1]} dimensions"
 
 
-async def _ranking(model: Any) -> str:
+async def _rank(model: Any) -> str:
     await model.rank("tea", ["green tea", "a train"])
     return "ranked two texts"
