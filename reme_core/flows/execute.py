@@ -19,6 +19,7 @@ from reme_core.flows.grammar import leaves
 from reme_core.flows.overrides import Overrides
 from reme_core.flows.run import run
 from reme_core.flows.state import RetrievalState, State, SummaryState, UpdateResult
+from reme_core.store.libraries.calls import add_calls
 from reme_core.store.libraries.format import time_text, to_wire
 from reme_core.types import Message
 
@@ -74,7 +75,10 @@ class Flows:
             deps = dataclasses.replace(deps, language=overrides.language or deps.language)
             # It would go to `extra` otherwise, where ops of other packages could take it for theirs.
             request = {key: value for key, value in request.items() if key != "config"}
-        return respond(flow, await run(flow, flow.start(request), deps))
+        state = await run(flow, flow.start(request), deps)
+        response = respond(flow, state)
+        await add_calls(deps.database, state.workspace_id, response.metadata.get("memory_list", []))
+        return response
 
 
 def output_fields(flow: Flow) -> frozenset[str]:

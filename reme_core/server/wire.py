@@ -23,6 +23,7 @@ from pydantic import (
     StrictBool,
     WithJsonSchema,
     create_model,
+    model_validator,
 )
 from pydantic.fields import FieldInfo
 
@@ -31,6 +32,7 @@ from reme_core.flows.grammar import leaves
 from reme_core.flows.overrides import MAY_SET, json_schema
 from reme_core.flows.state import RetrievalState
 from reme_core.postgres.database import check_workspace
+from reme_core.store.tool_calls import unknown_key
 from reme_core.types import JsonObject
 
 DEFAULT_WORKSPACE: Final = "default"
@@ -140,13 +142,30 @@ class TrajectoryIn(_Wire):
 class ToolCallResultIn(_Wire):
     """How one call of a tool went."""
 
+    # The unknown key is refused below, by the name of the one that is meant.
+    model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": False})
+
     tool_name: Name
     create_time: Moment | None = None
+    called_at: Moment | None = Field(None, description="The same as `create_time`.")
     input: dict[str, Any] | str | None = None
     output: Any = None
     token_cost: TokenCost | None = Field(None, description="-1 is unknown.")
     success: StrictBool | None = None
     time_cost: Number | None = Field(None, description="Seconds.")
+    summary: str | None = ""
+    evaluation: str | None = Field("", description="What the call was good for; without it the model judges.")
+    score: Number | None = None
+    is_summarized: StrictBool | None = False
+    call_hash: str | None = Field("", description="A call with the same hash is counted once.")
+    metadata: dict[str, Any] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_keys(cls, value: Any) -> Any:
+        if isinstance(value, dict) and (problem := unknown_key(value)):
+            raise ValueError(problem)
+        return value
 
 
 class MemoryRef(_Wire):

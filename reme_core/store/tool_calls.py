@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
+from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from reme_core.errors import InputError, did_you_mean
 from reme_core.postgres.database import Database
 from reme_core.store import rows
 from reme_core.store.sql import load
@@ -25,6 +27,10 @@ _COLUMNS = (
 )  # fmt: skip
 
 
+LISTED_CALLS: Final = 100
+"""Calls that a tool's memory comes with, the newest, as many as ReMe 0.1 kept."""
+
+
 class ToolCallResult(BaseModel):
     """A finished call of a tool.
 
@@ -32,7 +38,7 @@ class ToolCallResult(BaseModel):
     computed from the tool's name, input and output, and from the time of the call if that is given.
     """
 
-    model_config = ConfigDict(populate_by_name=True, extra="ignore")
+    model_config = ConfigDict(populate_by_name=True, extra="forbid")
 
     tool_name: str = Field(min_length=1)
     input: Any = Field(default_factory=dict)
@@ -84,6 +90,34 @@ class ToolCallResult(BaseModel):
         return self
 
 
+Call = tuple[ToolCallResult, str]
+"""A call and its error, which is empty if it worked."""
+
+
+def parse_call(value: Mapping[str, Any] | ToolCallResult) -> ToolCallResult:
+    """A call as it was reported.
+
+    Raises:
+        InputError: A key is unknown (the nearest one is named), or a value does not fit.
+    """
+    if isinstance(value, ToolCallResult):
+        return value
+    if problem := unknown_key(value):
+        raise InputError(problem)
+    try:
+        return ToolCallResult.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def unknown_key(call: Mapping[str, Any]) -> str:
+    """What to say of a key that calls do not have; empty if there is none."""
+    known = ["create_time", *ToolCallResult.model_fields]
+    name = next((name for name in call if name not in known), None)
+    return "" if name is None else f"unknown key '{name}'; {did_you_mean(name, known, f'a call has {known}')}"
+
+
 class ToolStatistics(BaseModel):
     """Statistics over all calls of a tool."""
 
@@ -102,10 +136,14 @@ class ToolStatistics(BaseModel):
     last_called_at: datetime
     not_summarised: int = 0
     """Number of calls since guidance was last made."""
+    avg_token_cost: float = 0.0
+    """This and the next two are means over the newest 20 calls, as ReMe 0.1 has them; 0 where nothing is known."""
+    avg_time_cost: float = 0.0
+    avg_score: float = 0.0
 
 
-async def record(database: Database, workspace: str, calls: Sequence[tuple[ToolCallResult, str]]) -> list[str]:
-    """Store calls, each with its error (empty if it worked), in one transaction.
+async def record(database: Database, workspace: str, calls: Sequence[Call]) -> list[str]:
+    """Store calls in one transaction.
 
     Returns:
         The hashes of those that were new.
@@ -113,16 +151,27 @@ async def record(database: Database, workspace: str, calls: Sequence[tuple[ToolC
     Raises:
         InputError: One contains text that Postgres cannot store; none was stored.
     """
+    async with database.transaction(workspace) as conn:
+        await conn.execute(_ENSURE_WORKSPACE, {"workspace": workspace})
+        return await insert(conn, workspace, calls)
+
+
+async def insert(conn: AsyncConnection[Any], workspace: str, calls: Sequence[Call]) -> list[str]:
+    """Store calls within a transaction; see `record`."""
     written = [_row(call, error) for call, error in calls]
     for row in written:
         for text in rows.strings(row):
             rows.check_text(f"the call of tool {row['tool_name']!r}", text)
-    async with database.transaction(workspace) as conn:
-        await conn.execute(_ENSURE_WORKSPACE, {"workspace": workspace})
-        # All writers insert in the order of the hashes, so that two of them cannot deadlock on the same calls.
-        ordered = sorted({row["call_hash"]: row for row in reversed(written)}.values(), key=lambda r: r["call_hash"])
-        values = {"workspace": workspace, "rows": Jsonb(ordered)}
-        return [row[0] for row in await (await conn.execute(_SQL["insert_calls"], values)).fetchall()]
+    # All writers insert in the order of the hashes, so that two of them cannot deadlock on the same calls.
+    ordered = sorted({row["call_hash"]: row for row in reversed(written)}.values(), key=lambda r: r["call_hash"])
+    values = {"workspace": workspace, "rows": Jsonb(ordered)}
+    return [row[0] for row in await (await conn.execute(_SQL["insert_calls"], values)).fetchall()]
+
+
+async def judge(database: Database, workspace: str, calls: Sequence[ToolCallResult]) -> None:
+    """Store what was thought of calls: their `summary`, `evaluation` and `score`."""
+    judged = [call.model_dump(include={"call_hash", "summary", "evaluation", "score"}) for call in calls]
+    await database.execute(workspace, _SQL["judge_calls"], {"workspace": workspace, "rows": Jsonb(judged)})
 
 
 async def statistics(database: Database, workspace: str, tools: Sequence[str] | None = None) -> list[ToolStatistics]:
@@ -134,16 +183,17 @@ async def statistics(database: Database, workspace: str, tools: Sequence[str] | 
 
 
 async def newest_calls(
-    database: Database, workspace: str, tool: str, *, limit: int
-) -> list[tuple[ToolCallResult, str]]:
-    """The newest `limit` calls of a tool, oldest first, each with its error (empty if it worked)."""
-    values = {"workspace": workspace, "tool": tool, "limit": limit}
-    calls = []
+    database: Database, workspace: str, tools: Sequence[str], *, limit: int
+) -> dict[str, list[Call]]:
+    """The newest `limit` calls of each of some tools, oldest first."""
+    values = {"workspace": workspace, "tools": list(tools), "limit": limit}
+    found: dict[str, list[Call]] = {tool: [] for tool in tools}
     for row in await database.fetch(workspace, _SQL["newest_calls"], values):
         fields = dict(zip(_COLUMNS, row, strict=True))
         error, summarised_at = fields.pop("error"), fields.pop("summarised_at")
-        calls.append((ToolCallResult.model_construct(**fields, is_summarized=summarised_at is not None), error))
-    return calls
+        call = ToolCallResult.model_construct(**fields, is_summarized=summarised_at is not None)
+        found[call.tool_name].append((call, error))
+    return found
 
 
 async def mark_summarised(database: Database, workspace: str, tool: str, until: datetime) -> None:

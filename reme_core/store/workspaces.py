@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -23,9 +24,11 @@ from reme_core.store import rows
 from reme_core.store.index import hnsw, postings
 from reme_core.store.index.embedders import WorkspaceModels
 from reme_core.store.index.reembed import drop_old_vectors, reembed
-from reme_core.store.libraries.format import library_path, to_line
+from reme_core.store.libraries.calls import CALLS, call_to_wire
+from reme_core.store.libraries.format import library_path, to_wire
 from reme_core.store.libraries.load import load_library
 from reme_core.store.sql import load
+from reme_core.store.tool_calls import ToolCallResult
 from reme_core.types import Source, new_id
 
 Progress = Callable[[int, int], None]
@@ -259,9 +262,12 @@ async def _dump(conn: AsyncConnection[Any], workspace: str, file: IO[str]) -> in
     written = 0
 
     def write(found: list[tuple[Any, ...]]) -> None:
-        for *row, sources in found:
+        for *row, sources, calls in found:
             evidence = [Source(kind=kind, id=source_id, quote=quote) for kind, source_id, quote in sources]
-            file.write(to_line(rows.to_memory(workspace, row, evidence)) + "\n")
+            wire = to_wire(rows.to_memory(workspace, row, evidence))
+            if calls:
+                wire[CALLS] = [call_to_wire(ToolCallResult.model_validate(call)) for call in calls]
+            file.write(json.dumps(wire, ensure_ascii=False) + "\n")
 
     async with conn.cursor(name="dump", binary=True) as cursor:
         await cursor.execute(statement, {"workspace": workspace})

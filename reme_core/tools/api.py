@@ -42,7 +42,7 @@ class Tools:
             await reme.tools.record("shop", [{"tool_name": "search", "input": {"q": "tea"}, "output": "3 items"}])
             ```
         """
-        return await store_calls(self._database, workspace, calls)
+        return (await store_calls(self._database, workspace, calls))[1]
 
     async def statistics(self, workspace: str, tool_names: Sequence[str] | None = None) -> list[ToolStatistics]:
         """Statistics of tools, by name (view `tool_statistics`); without names, of all tools."""

@@ -9,10 +9,7 @@ from typing import Any, Final
 
 from reme_core.prompts import Language, phrase
 from reme_core.prompts.transcript import condense
-from reme_core.store.tool_calls import ToolCallResult, ToolStatistics
-
-Call = tuple[ToolCallResult, str]
-"""A call and its error, which is empty if it worked."""
+from reme_core.store.tool_calls import Call, ToolStatistics
 
 _MAX_INPUT: Final = 200
 _MAX_ERRORS: Final = 3

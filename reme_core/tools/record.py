@@ -5,42 +5,55 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ValidationError
-
 from reme_core.errors import InputError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
+from reme_core.flows.state import UpdateResult
 from reme_core.flows.tool_output import MAX_ERROR, error_in
 from reme_core.postgres.database import Database
 from reme_core.prompts.transcript import condense
 from reme_core.store import tool_calls
-from reme_core.store.tool_calls import ToolCallResult
+from reme_core.store.tool_calls import ToolCallResult, parse_call
+from reme_core.tools.evaluate import evaluate
+from reme_core.tools.memory import memory_of
 from reme_core.tools.state import ToolState
 
 _SHOWN = 10  # problems that the answer spells out
 
 
-@op(reads={"tool_call_results"}, writes={"answer"})
+@op(reads={"tool_call_results"}, writes={"memories", "update_result", "answer"})
 async def add_tool_calls(state: ToolState, deps: Deps) -> None:
-    """Store finished tool calls, each once; the report says which were invalid and how many were new.
+    """Store finished tool calls, each once, and have the model judge the new ones.
+
+    The report says which were invalid and how many were new. The memories are those of the tools, which come with
+    their calls; a tool of which calls are stored already counts as deleted and inserted, as in ReMe 0.1.
 
     Raises:
         InputError: None is given, or none of them is valid.
     """
-    found = await store_calls(deps.database, state.workspace_id, state.tool_call_results)
-    state.report.update(found)
-    counted = found["deduplication_stats"]
-    state.answer = f"stored {counted['inserted_count']} of {found['validation_stats']['total_count']} tool calls"
+    workspace = state.workspace_id
+    before = {stats.tool_name for stats in await tool_calls.statistics(deps.database, workspace)}
+    stored, report = await store_calls(deps.database, workspace, state.tool_call_results)
+    state.report.update(report)
+    await evaluate(stored, state, deps)
+    state.memories = [
+        await memory_of(name, workspace, deps) for name in report["deduplication_stats"]["inserted_by_tool"]
+    ]
+    known = [memory.memory_id for memory in state.memories if memory.subject in before]
+    state.report["deleted_memory_ids"] = known
+    state.update_result = UpdateResult(len(known), len(state.memories))
+    state.answer = f"stored {len(stored)} of {len(state.tool_call_results)} tool calls"
 
 
 async def store_calls(
     database: Database, workspace: str, reported: Sequence[Mapping[str, Any] | ToolCallResult]
-) -> dict[str, Any]:
+) -> tuple[list[ToolCallResult], dict[str, Any]]:
     """Store the calls that are valid.
 
     Returns:
-        `validation_stats` (total_count, valid_count, invalid_count, and the first problems as `invalid`) and
-        `deduplication_stats` (total_count, inserted_count, duplicate_count, and the number inserted for each tool).
+        Those that were new; and `validation_stats` (total_count, valid_count, invalid_count, and the first problems as
+        `invalid`) and `deduplication_stats` (total_count, inserted_count, duplicate_count, and the number inserted for
+        each tool), both also by ReMe 0.1's names.
 
     Raises:
         InputError: None is given, or none of them is valid.
@@ -57,18 +70,25 @@ async def store_calls(
     by_tool: dict[str, int] = {}
     for call_hash, name in {call.call_hash: call.tool_name for call in valid}.items():
         by_tool[name] = by_tool.get(name, 0) + (call_hash in new)
-    return {
+    stored = {call.call_hash: call for call, _ in judged if call.call_hash in new}
+    return list(stored.values()), {
         "validation_stats": {
             "total_count": len(reported),
             "valid_count": len(valid),
             "invalid_count": len(problems),
             "invalid": problems[:_SHOWN],
+            "total_input": len(reported),
+            "valid": len(valid),
+            "filtered": len(problems),
         },
         "deduplication_stats": {
             "total_count": len(valid),
             "inserted_count": len(new),
             "duplicate_count": len(valid) - len(new),
             "inserted_by_tool": by_tool,
+            "total_new": len(valid),
+            "added": len(new),
+            "deduplicated": len(valid) - len(new),
         },
     }
 
@@ -80,10 +100,9 @@ def _split_valid(
     valid, problems = [], []
     for index, call in enumerate(reported):
         try:
-            valid.append(call if isinstance(call, ToolCallResult) else ToolCallResult.model_validate(call))
-        except ValidationError as error:
-            first = error.errors()[0]
-            problems.append({"index": index, "error": f"{'.'.join(map(str, first['loc']))}: {first['msg']}"})
+            valid.append(parse_call(call))
+        except InputError as error:
+            problems.append({"index": index, "error": str(error)})
     return valid, problems
 
 

@@ -21,8 +21,9 @@ from reme_core.prompts.transcript import condense, language
 from reme_core.store import tool_calls
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
-from reme_core.store.tool_calls import ToolStatistics
-from reme_core.tools.note import Call, format_input, guidance, situation
+from reme_core.store.tool_calls import Call, ToolStatistics
+from reme_core.tools.memory import first_id, guidance_of
+from reme_core.tools.note import format_input, guidance, situation
 from reme_core.tools.state import ToolState
 from reme_core.types import Kind, Memory, Message
 
@@ -34,7 +35,7 @@ class _Guidance(BaseModel):
     guidance: str = Field(description="How to call it, what to avoid, what to expect; at most eight short points")
 
 
-@op(reads={"tool_names"}, writes={"memories", "update_result"})
+@op(reads={"tool_names"}, writes={"memories", "closing", "update_result", "answer"})
 async def summarise_tools(state: ToolState, deps: Deps, *, max_calls: int = 30) -> None:
     """Make guidance for tools from their statistics and newest calls; it replaces earlier guidance.
 
@@ -58,38 +59,44 @@ async def summarise_tools(state: ToolState, deps: Deps, *, max_calls: int = 30) 
         )
     updates = await parallel([partial(_update_guidance, stats, state.workspace_id, deps, max_calls) for stats in found])
     state.memories = [memory for memory, _, _ in updates]
-    state.update_result = UpdateResult(sum(closed for _, _, closed in updates), sum(new for _, new, _ in updates))
+    state.closing = [close for _, _, closing in updates for close in closing]
+    made = sum(is_new for _, is_new, _ in updates)
+    state.update_result = UpdateResult(len(state.closing), made)
+    told = [f"Tool: {memory.subject}\n{memory.content}" for memory in state.memories]
+    head = f"Processed {len(found)} tool(s): {made} summarized, {len(found) - made} skipped"
+    state.answer = "\n\n---\n\n".join([head, *told])
     state.report["tool_statistics"] = [stats.model_dump(mode="json") for stats in found]
     if missing:
         state.report["unknown_tools"] = missing
 
 
-async def _update_guidance(stats: ToolStatistics, workspace: str, deps: Deps, most: int) -> tuple[Memory, bool, int]:
-    """The guidance for one tool, whether it is new, and how many it replaced."""
-    before = await _stored_guidance(stats.tool_name, workspace, deps)
-    if before and not stats.not_summarised:
-        return before[0], False, 0
-    calls = await tool_calls.newest_calls(deps.database, workspace, stats.tool_name, limit=most)
-    memory = await _write_guidance(stats, calls, deps)
+async def _update_guidance(
+    stats: ToolStatistics, workspace: str, deps: Deps, most: int
+) -> tuple[Memory, bool, list[Close]]:
+    """The guidance for one tool, whether it is new, and what it replaced."""
+    before = await guidance_of(stats.tool_name, workspace, deps)
+    if before and before[0].content and not stats.not_summarised:
+        return before[0], False, []
+    calls = await tool_calls.newest_calls(deps.database, workspace, [stats.tool_name], limit=most)
+    memory = await _write_guidance(stats, calls[stats.tool_name], deps)
+    taken = await deps.memories.list(workspace, Filters(ids=[first_id(stats.tool_name)], status=None))
+    if not taken:
+        memory.memory_id = first_id(stats.tool_name)
 
-    async def replace(_: int) -> tuple[Memory, bool, int]:
+    async def replace(_: int) -> tuple[Memory, bool, list[Close]]:
         # Looked up again, since somebody else may have replaced the guidance while the model wrote.
         version = await deps.memories.version(workspace)
-        before = await _stored_guidance(stats.tool_name, workspace, deps)
+        before = await guidance_of(stats.tool_name, workspace, deps)
         same = next((m for m in before if (m.content, m.when_to_use) == (memory.content, memory.when_to_use)), None)
+        closing = [Close(m.memory_id, "superseded", memory.memory_id) for m in before]
         if same is None:
-            closing = [Close(m.memory_id, "superseded", memory.memory_id) for m in before]
             change = Change(add=[memory], close=closing, expected_version=version)
             reason = f"{stats.not_summarised} calls since"
             await deps.memories.apply(workspace, change, actor=deps.flow, reason=reason)
         await tool_calls.mark_summarised(deps.database, workspace, stats.tool_name, stats.last_called_at)
-        return (same, False, 0) if same else (memory.model_copy(update={"workspace_id": workspace}), True, len(before))
+        return (same, False, []) if same else (memory.model_copy(update={"workspace_id": workspace}), True, closing)
 
     return await retry_conflicts(replace)
-
-
-async def _stored_guidance(tool: str, workspace: str, deps: Deps) -> list[Memory]:
-    return await deps.memories.list(workspace, Filters(kinds=[str(Kind.TOOL)], subject=tool))
 
 
 async def _write_guidance(stats: ToolStatistics, calls: list[Call], deps: Deps) -> Memory:
@@ -126,5 +133,5 @@ def _format_call(number: int, call: Call) -> str:
     result, error = call
     outcome = f"failed: {error}" if error else "worked"
     evaluation = f" ({result.evaluation})" if result.evaluation else ""
-    output = condense(result.output, _MAX_OUTPUT)
+    output = result.summary or condense(result.output, _MAX_OUTPUT)
     return f"[{number}] {json.dumps(result.input, ensure_ascii=False)[:_MAX_OUTPUT]} → {outcome}{evaluation}: {output}"

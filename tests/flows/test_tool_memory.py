@@ -36,7 +36,8 @@ async def test_calls_are_checked_and_each_counts_once(reme: Engine) -> None:
     assert (checked["total_count"], checked["valid_count"], checked["invalid_count"]) == (9, 7, 2)
     assert [problem["index"] for problem in checked["invalid"]] == [7, 8]
     assert "tool_name" in checked["invalid"][0]["error"]
-    assert counted == {
+    ours = ("total_count", "inserted_count", "duplicate_count", "inserted_by_tool")
+    assert {name: counted[name] for name in ours} == {
         "total_count": 7, "inserted_count": 6, "duplicate_count": 1, "inserted_by_tool": {"search_flights": 6},
     }  # fmt: skip
     again = await reme.execute("add_tool_call_result", tool_call_results=calls[:6], **W)
@@ -117,7 +118,7 @@ async def test_guidance_is_found_by_name_in_the_order_asked_for(reme: Engine) ->
     await reme.tools.summarise("w")
     found = await reme.execute("retrieve_tool_memory", tool_names="search_flights, book,unknown", **W)
     memories = found.metadata["memory_list"]
-    assert [m["metadata"]["reme_core"]["subject"] for m in memories] == ["search_flights", "book"]
+    assert [m["when_to_use"] for m in memories] == ["search_flights", "book"]
     assert found.metadata["unknown_tools"] == ["unknown"]
     assert found.answer.index("search_flights") < found.answer.index("book worked")
 
@@ -140,7 +141,10 @@ async def test_guidance_is_chinese_for_chinese_calls(reme: Engine) -> None:
     calls = [{"tool_name": "查询航班", "input": {"出发": "北京"}, "output": f"找到 {n} 个航班"} for n in range(3)]
     await reme.tools.record("w", calls)
     told = (await reme.tools.summarise("w")).metadata["memory_list"][0]
-    assert "查询航班 在 3 次调用中成功了 3 次" in told["content"] and "准备调用工具" in told["when_to_use"]
+    assert (
+        "查询航班 在 3 次调用中成功了 3 次" in told["content"]
+        and "准备调用工具" in told["metadata"]["reme_core"]["when_to_use"]
+    )
 
 
 async def test_what_cannot_be_done_is_said(reme: Engine) -> None:

@@ -31,5 +31,9 @@ async def test_calls_go_in_and_guidance_comes_out(app: FastAPI) -> None:
             assert made.json()["metadata"]["memory_list"][0]["memory_type"] == "tool"
         found = await client.post("/retrieve_tool_memory", json={"workspace_id": "w", "tool_names": "search,other"})
         assert found.json()["success"] and "worked in 3 of 4" in found.json()["answer"]
+        wrong = {"workspace_id": "w", "tool_call_results": [{"tool_name": "search", "tool_input": "tea"}]}
+        misspelt = await client.post("/add_tool_call_result", json=wrong)
+        assert misspelt.status_code == 422
+        assert misspelt.json()["message"] == ("tool_call_results.0: unknown key 'tool_input'; did you mean 'input'?")
         refused = await client.post("/summary_tool_memory", json={"workspace_id": "w", "tool_names": "ghost"})
         assert refused.status_code == 422 and "no calls are kept of ghost" in refused.text

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from reme_core.errors import InputError, LibraryError
 from reme_core.store.libraries.dialects import kind_of
-from reme_core.store.libraries.format import from_wire, library_path, read_lines, to_line, to_wire, type_of
+from reme_core.store.libraries.format import from_wire, library_path, read_lines, to_wire, type_of
 from reme_core.types import Kind, Memory, Source, Status
 
 MOMENT = datetime(2025, 7, 24, 21, 15, 17, 123456, tzinfo=UTC)
@@ -129,7 +129,7 @@ def test_all_that_we_know_of_a_memory_survives(
         valid_from=created, observed_at=created, metadata={"a": [1, {"b": None}]},
         sources=[Source(kind="message", id="m1", quote="I like tea"), Source(kind="episode", id="e1")],
     )  # fmt: skip
-    wire = json.loads(to_line(memory))
+    wire = json.loads(json.dumps(to_wire(memory), ensure_ascii=False))
     assert from_wire(wire) == memory
     assert wire["memory_type"] == type_of(kind) in ("task", "tool", "personal")
 

@@ -11,6 +11,7 @@ from reme_core.errors import InputError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.flows.state import State
+from reme_core.store.libraries.calls import add_calls
 from reme_core.store.libraries.format import to_wire
 
 _PAGE = 1_000
@@ -76,4 +77,5 @@ async def _list_all(workspace: str, deps: Deps) -> list[dict[str, Any]]:
         page = await deps.memories.list(workspace, limit=_PAGE, offset=len(found))
         found.extend(to_wire(memory) for memory in page)
         if len(page) < _PAGE:
+            await add_calls(deps.database, workspace, found)
             return found

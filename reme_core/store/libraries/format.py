@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from reme_core.errors import InputError, LibraryError
 from reme_core.store import change
 from reme_core.store.libraries.dialects import ALIASES, WireRow, excerpt, type_of
-from reme_core.types import PERSONAL_KINDS, Memory
+from reme_core.types import PERSONAL_KINDS, Kind, Memory
 
 EXTRAS_KEY: Final = "reme_core"
 """Key of the wire's `metadata` that holds what the wire has no field for."""
@@ -50,7 +50,7 @@ _ATTRIBUTES: Final = {
 """For a field of the wire, the attribute of a `Memory` that it gives."""
 
 # Attributes that the wire gives, but of which it cannot say every value.
-_PARTLY_GIVEN: Final = ("kind", "subject", "status", "expired_at", "created_at", "updated_at")
+_PARTLY_GIVEN: Final = ("kind", "subject", "when_to_use", "status", "expired_at", "created_at", "updated_at")
 # Attributes that the wire does not give, with their defaults.
 _NOT_GIVEN: Final[dict[str, Any]] = {
     name: Memory.model_fields[name].get_default(call_default_factory=True)
@@ -86,6 +86,8 @@ def to_wire(memory: Memory) -> dict[str, Any]:
     }
     if memory.subject and memory.kind in PERSONAL_KINDS:
         wire["target"] = memory.subject
+    if memory.subject and memory.kind == Kind.TOOL:
+        wire["when_to_use"] = memory.subject
     # The original spelling of a field is written as long as it still means what the memory says.
     original = WireRow(wire | kept)
     wire |= {
@@ -157,11 +159,6 @@ def read_lines(file: BinaryIO, path: Path | str) -> Iterator[tuple[int, Memory]]
 def bad_line(path: Path | str, number: int, reason: str) -> LibraryError:
     """The error for one line of a library."""
     return LibraryError(f"{path}, line {number}: {reason}; nothing was loaded", path=str(path), line=number)
-
-
-def to_line(memory: Memory) -> str:
-    """A memory as a line of a library, without the line break."""
-    return json.dumps(to_wire(memory), ensure_ascii=False)
 
 
 def library_path(path: Path | str, workspace: str) -> Path:

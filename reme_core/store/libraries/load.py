@@ -19,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 from psycopg import AsyncConnection
 
-from reme_core.errors import LibraryError
+from reme_core.errors import InputError, LibraryError
 from reme_core.models import Embedder
 from reme_core.postgres.database import Database
-from reme_core.store import change, rows
+from reme_core.store import change, rows, tool_calls
 from reme_core.store.index import postings, writer
+from reme_core.store.libraries.calls import take_calls
 from reme_core.store.libraries.format import bad_line, read_lines
 from reme_core.store.sql import load
 from reme_core.types import Memory
@@ -105,10 +106,22 @@ async def _insert(
         await _drop_same(conn, workspace, ids)
     if not twice:
         memories = [memory for _, memory in batch]
+        await tool_calls.insert(conn, workspace, _calls_in(path, batch))
         twice = set(await change.insert(conn, workspace, memories, vectors, state, model))
     if twice:
         number, memory = next(item for item in reversed(batch) if item[1].memory_id in twice)
         raise bad_line(path, number, f"memory_id '{memory.memory_id}' stands on an earlier line too")
+
+
+def _calls_in(path: Path, batch: Numbered) -> list[tool_calls.Call]:
+    """The calls of tools that memories came with; they are taken out of them."""
+    calls = []
+    for number, memory in batch:
+        try:
+            calls += take_calls(memory)
+        except InputError as error:
+            raise bad_line(path, number, str(error)) from None
+    return calls
 
 
 async def _drop_memories(conn: AsyncConnection[Any], workspace: str) -> None:

@@ -24,7 +24,15 @@ select exists (select from reme.memory where workspace_id = %(workspace)s)
 select ${columns},
        array(select (s.source_kind, s.source_id, s.quote) from reme.memory_source s
              where s.workspace_id = m.workspace_id and s.memory_id = m.memory_id
-             order by s.source_kind, s.source_id)
+             order by s.source_kind, s.source_id),
+       -- Calls of a tool go with the guidance in force, or, where there is none, not at all.
+       case when m.kind = 'tool' and m.status = 'active' then (
+           select jsonb_agg(jsonb_build_object(
+               'call_hash', c.call_hash, 'tool_name', c.tool_name, 'input', c.input, 'output', c.output,
+               'success', c.success, 'time_cost', c.time_cost, 'token_cost', c.token_cost, 'summary', c.summary,
+               'evaluation', c.evaluation, 'score', c.score, 'called_at', c.called_at,
+               'is_summarized', c.summarised_at is not null, 'metadata', c.metadata) order by c.called_at, c.number)
+           from reme.tool_call_result c where c.workspace_id = m.workspace_id and c.tool_name = m.subject) end
 from reme.memory m
 where m.workspace_id = %(workspace)s and m.status <> 'deleted'
 order by m.document_id

@@ -1,0 +1,76 @@
+"""Calls of tools in libraries and on the wire, where ReMe 0.1 has them within the memory of their tool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from reme_core.errors import InputError
+from reme_core.postgres.database import Database
+from reme_core.prompts.transcript import condense
+from reme_core.store.libraries.format import WIRE_KEY, time_text
+from reme_core.store.tool_calls import LISTED_CALLS, Call, ToolCallResult, newest_calls, parse_call
+from reme_core.types import Kind, Memory
+
+CALLS: Final = "tool_call_results"
+"""The field of a tool's memory that holds its calls."""
+
+_LONGEST_ERROR: Final = 200
+
+
+def take_calls(memory: Memory) -> list[Call]:
+    """The calls that a tool's memory came with in a library; they are taken out of it.
+
+    Raises:
+        InputError: One does not fit; the message says which.
+    """
+    kept = memory.metadata.get(WIRE_KEY, {})
+    if memory.kind != Kind.TOOL or not isinstance(kept.get(CALLS), list):
+        return []
+    values = kept[CALLS]
+    rest = {name: value for name, value in kept.items() if name != CALLS}
+    memory.metadata = {k: v for k, v in memory.metadata.items() if k != WIRE_KEY} | ({WIRE_KEY: rest} if rest else {})
+    return [_call_of(number, value) for number, value in enumerate(values)]
+
+
+async def add_calls(database: Database, workspace: str, memories: Sequence[dict[str, Any]]) -> None:
+    """Give memories of tools, as the wire has them, their newest calls."""
+    of_tools = [memory for memory in memories if memory["memory_type"] == "tool"]
+    if of_tools:
+        names = list({memory["when_to_use"] for memory in of_tools})
+        calls = await newest_calls(database, workspace, names, limit=LISTED_CALLS)
+        for memory in of_tools:
+            memory[CALLS] = [call_to_wire(call) for call, _ in calls[memory["when_to_use"]]]
+
+
+def call_to_wire(call: ToolCallResult) -> dict[str, Any]:
+    """A call in the form of ReMe 0.1, in which what is not known is -1 or 0."""
+    return {
+        "create_time": time_text(call.called_at),
+        "tool_name": call.tool_name,
+        "input": call.input,
+        "output": call.output,
+        "token_cost": -1 if call.token_cost is None else call.token_cost,
+        "success": bool(call.success),
+        "time_cost": call.time_cost or 0.0,
+        "summary": call.summary,
+        "evaluation": call.evaluation,
+        "score": call.score or 0.0,
+        "is_summarized": call.is_summarized,
+        "call_hash": call.call_hash,
+        "metadata": call.metadata,
+    }
+
+
+def _call_of(number: int, value: Any) -> Call:
+    try:
+        if not isinstance(value, Mapping):
+            raise InputError("a call is an object")
+        call = parse_call(value)
+    except InputError as error:
+        raise InputError(f"{CALLS}.{number}: {error}") from None
+    success = call.success is not False
+    # See `call_to_wire`: a 0 that nobody explains is no judgement, and no time.
+    score = call.score if call.score or call.evaluation else None
+    call = call.model_copy(update={"success": success, "score": score, "time_cost": call.time_cost or None})
+    return call, "" if success else condense(call.output, _LONGEST_ERROR)
