@@ -37,11 +37,12 @@ from reme_core.store.memories import Memories
 from reme_core.store.messages import conversation, record
 from reme_core.store.recall import Recall
 from reme_core.store.recall_sql import Plan
+from reme_core.store.rows import within_scope
 from reme_core.store.workspaces import Workspaces
 from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.text.timex import AskedTime
 from reme_core.tools.api import Tools
-from reme_core.types import Message, Recollection, TimeRange
+from reme_core.types import Message, Recollection, Scope, TimeRange
 from reme_core.working.api import Working
 
 log = logging.getLogger(__name__)
@@ -143,7 +144,7 @@ class Engine:
                 database,
                 self.settings.worker,
                 summarise=self._summarise,
-                reflect=self.reflect,
+                reflect=self._reflect,
                 embed=self._indexing.embed_everywhere,
                 has_chat=self.chat is not None,
             )
@@ -270,7 +271,7 @@ class Engine:
             current_session: The conversation in which it is asked, which "three chats ago" does not count.
             flow: Who asks, for the retrieval log.
             filters: `subject`, `status`, `known`, `happened`, `as_of`, `held_at`, `metadata`, `min_stored_score`,
-                `author`, `session_id` and `without`, as `FilterOptions` tells of them.
+                `author`, `session_id`, `user_id`, `agent_id`, `run_id` and `without`, as `FilterOptions` tells of them.
 
         Raises:
             InputError: The query is empty, a filter does not fit, or the time zone is unknown.
@@ -292,6 +293,7 @@ class Engine:
         *,
         session_id: str = "",
         wait: bool = False,
+        **scope: Unpack[Scope],
     ) -> list[Message]:
         """Take in what was said, durably; a message whose id is known already is passed over.
 
@@ -308,6 +310,8 @@ class Engine:
                 parts and tool calls included. One without an id is new each time that it is recorded.
             session_id: The conversation, for messages that do not name it themselves.
             wait: Return only when the vectors are there too.
+            scope: The `user_id`, `agent_id` and `run_id` of messages that do not name them; the memories that are made
+                of these inherit them.
 
         Returns:
             The messages that were new or edited.
@@ -316,6 +320,7 @@ class Engine:
             InputError: One is no message, or holds what Postgres cannot store; none was taken.
         """
         said = [m if m.session_id else m.model_copy(update={"session_id": session_id}) for m in read_messages(messages)]
+        said = within_scope(said, scope)
         if not said:
             return []
         fresh = await record(
@@ -382,9 +387,9 @@ class Engine:
         request = {"workspace_id": workspace, "query": query, "top_k": top_k, **more}
         return await self.execute(f"retrieve_{kind}_memory", **request)
 
-    async def get_profile(self, workspace: str, *, subject: str | None = None) -> Profile:
+    async def get_profile(self, workspace: str, *, subject: str | None = None, **scope: Unpack[Scope]) -> Profile:
         """The standing wishes and stable facts of a workspace, which every note begins with."""
-        return await get_profile(self.memories, workspace, subject=subject)
+        return await get_profile(self.memories, workspace, subject=subject, **scope)
 
     async def summarise(self, workspace: str) -> Summary:
         """Make memories, now, of every conversation that waits for it, and return when that is done.
@@ -401,6 +406,13 @@ class Engine:
         made = await self.execute("summary_personal_memory", workspace_id=workspace, session_id=session_id)
         return Counter(refused["reason"] for refused in made.metadata.get("refused", ()))
 
-    async def reflect(self, workspace: str) -> Response:
-        """Make higher memories: form and update insights, close contradictions and repetitions."""
-        return await self.execute("reflect", workspace_id=workspace)
+    async def reflect(self, workspace: str, **scope: Unpack[Scope]) -> Response:
+        """Make higher memories: form and update insights, close contradictions and repetitions.
+
+        It keeps to one `user_id`, `agent_id` and `run_id`: without any, to what is of nobody in particular.
+        """
+        return await self.execute("reflect", workspace_id=workspace, **scope)
+
+    async def _reflect(self, workspace: str) -> None:
+        for scope in await self.memories.scopes(workspace):
+            await self.reflect(workspace, **scope)

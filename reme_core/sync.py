@@ -48,6 +48,7 @@ class BlockingMemories(Facade):
     undo = blocking(Memories.undo)
     evidence = blocking(Memories.evidence)
     from_source = blocking(Memories.from_source)
+    scopes = blocking(Memories.scopes)
     as_of = blocking(Memories.as_of)
 
 

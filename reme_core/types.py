@@ -9,11 +9,12 @@ from __future__ import annotations
 import enum
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
+from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
 
 
 def new_id() -> str:
@@ -145,7 +146,52 @@ class ToolCall(_FromClient):
         return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
 
 
-class Message(_FromClient):
+class Scope(TypedDict, total=False):
+    """What something is of within its workspace; what is left out, or empty, is of nobody in particular."""
+
+    user_id: str
+    """The person."""
+    agent_id: str
+    """The agent, where several share a workspace and yet have memories of their own."""
+    run_id: str
+    """The run, or task."""
+
+
+SCOPES: Final = ("user_id", "agent_id", "run_id")
+
+
+class Scoped(BaseModel):
+    """What may be of a person, an agent or a run; a text is empty where it is of none in particular."""
+
+    user_id: str = ""
+    agent_id: str = ""
+    run_id: str = ""
+
+    @property
+    def scope(self) -> Scope:
+        """What it is of."""
+        return {"user_id": self.user_id, "agent_id": self.agent_id, "run_id": self.run_id}
+
+
+def scope_of(evidence: Collection[Scoped]) -> Scope:
+    """What that is of which follows from all of this: the person, agent and run on which those agree that name one.
+
+    >>> scope_of([Message(user_id="ann", agent_id="cook"), Message(user_id="ann", agent_id="nurse"), Message()])
+    {'user_id': 'ann', 'agent_id': '', 'run_id': ''}
+    """
+    return {
+        "user_id": _only_name(one.user_id for one in evidence),
+        "agent_id": _only_name(one.agent_id for one in evidence),
+        "run_id": _only_name(one.run_id for one in evidence),
+    }
+
+
+def _only_name(names: Iterable[str]) -> str:
+    named = set(names) - {""}
+    return named.pop() if len(named) == 1 else ""
+
+
+class Message(Scoped, _FromClient):
     """One turn of a conversation.
 
     A message is stored once in a workspace, however often it is recorded: `message_id` identifies it. `sent_at` (in
@@ -218,7 +264,7 @@ class Evidence(BaseModel):
     """Who said it."""
 
 
-class Memory(BaseModel):
+class Memory(Scoped):
     """One remembered statement.
 
     It has two time axes: `recorded_at` to `expired_at` is when we knew it, `valid_from` to `valid_until` when it is

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from reme_core.cli.session import Session, read_input, with_session
+from reme_core.cli.session import AgentId, RunId, Session, UserId, read_input, scope_of_options, with_session
 from reme_core.errors import InputError
 
 app = typer.Typer()
@@ -28,11 +28,15 @@ def record(
     workspace: Workspace,
     role: Annotated[str, typer.Option(help="Who said it: user, assistant, system or tool.")] = "user",
     conversation: Annotated[str, typer.Option("--session", help="The conversation that it belongs to.")] = "",
+    user_id: UserId = None,
+    agent_id: AgentId = None,
+    run_id: RunId = None,
 ) -> None:
     """Take in what was said, durably. JSON is a list of {"role": …, "content": …}, as chat APIs take it."""
     said = _read_conversation() if text == ["-"] else [{"role": role, "content": content} for content in text]
     with session.open() as reme:
-        fresh = reme.record(workspace, said, session_id=conversation, wait=True)
+        scope = scope_of_options(user_id, agent_id, run_id)
+        fresh = reme.record(workspace, said, session_id=conversation, wait=True, **scope)
     session.show(fresh, Text(f"recorded {len(fresh)} messages in '{workspace}'", "green"))
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import Session, read_input, with_session
+from reme_core.cli.session import AgentId, RunId, Session, UserId, read_input, scope_of_options, with_session
 from reme_core.errors import InputError, NotFoundError
 
 if TYPE_CHECKING:
@@ -64,6 +64,9 @@ def recall(
     ] = 0.0,
     min_stored_score: Annotated[float | None, typer.Option(help="Only memories of at least this stored score.")] = None,
     metadata: Annotated[str | None, typer.Option(metavar="JSON", help="Only what carries all of this.")] = None,
+    user_id: UserId = None,
+    agent_id: AgentId = None,
+    run_id: RunId = None,
     closed: Annotated[bool, typer.Option("--closed", help="Superseded, expired and deleted ones as well.")] = False,
     read_time: Annotated[
         bool, typer.Option("--time/--no-time", help='Heed a time in the query ("in May", "two chats ago").')
@@ -87,6 +90,7 @@ def recall(
             author=author,
             session_id=conversation,
             time="query" if read_time else None,
+            **scope_of_options(user_id, agent_id, run_id),
         )
     nothing = f"Nothing in workspace '{workspace}' answers that."
     session.show(found, output.hits_table(found.hits, explain=explain) if found else Text(nothing, "dim"))
@@ -104,6 +108,9 @@ def add(
     kind: Annotated[str, typer.Option("--kind", "-k", help="What sort of statement it is.")] = "custom",
     subject: Annotated[str, typer.Option(help="Whom or what it is about.")] = "",
     when_to_use: Annotated[str, typer.Option(help="The situation in which it helps (for tasks and tools).")] = "",
+    user_id: UserId = None,
+    agent_id: AgentId = None,
+    run_id: RunId = None,
     metadata: Annotated[str, typer.Option(metavar="JSON", help="Whatever else belongs to it.")] = "{}",
 ) -> None:
     """Remember something."""
@@ -118,7 +125,8 @@ def add(
         problem = error.errors()[0]
         raise InputError(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
     with session.open() as reme:
-        added = reme.memories.add(workspace, memories, actor="command line")
+        scope = scope_of_options(user_id, agent_id, run_id)
+        added = reme.memories.add(workspace, memories, actor="command line", **scope)
     session.show(added, *map(_added_line, added))
 
 
@@ -141,15 +149,18 @@ def list_memories(
     workspace: Workspace,
     kind: Annotated[list[str] | None, typer.Option("--kind", "-k", help="Only these kinds; may be repeated.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, at the most.")] = 50,
+    user_id: UserId = None,
+    agent_id: AgentId = None,
+    run_id: RunId = None,
     closed: Annotated[bool, typer.Option("--closed", help="Superseded, expired and deleted ones as well.")] = False,
 ) -> None:
     """List what is remembered, newest first."""
     from reme_core.store.filters import Filters
 
     with session.open() as reme:
-        found = reme.memories.list(
-            workspace, Filters.of(kind=kind or None, status=None if closed else "active"), limit=limit
-        )
+        scope = scope_of_options(user_id, agent_id, run_id)
+        filters = Filters.of(kind=kind or None, status=None if closed else "active", **scope)
+        found = reme.memories.list(workspace, filters, limit=limit)
     shown = output.table("id", "kind", "status", "recorded", "content", wide="content")
     for memory in found:
         status = Text(str(memory.status), output.STATUS_STYLES[memory.status])
@@ -282,6 +293,7 @@ def _memory_details(memory: Memory, evidence: list[Evidence], history: list[Hist
         "recorded": output.moment(memory.recorded_at),
         "known until": output.moment(memory.expired_at),
         "author": memory.author,
+        "of": ", ".join(f"{name[:-3]} {value}" for name, value in memory.scope.items() if value),
         "importance": f"{memory.importance:g}",
         "score": f"{memory.score:g}" if memory.score else "",
         "stated": f"{memory.seen_count} times" if memory.seen_count > 1 else "",

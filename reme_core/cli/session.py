@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from reme_core import ReMe, Settings
+    from reme_core.types import Scope
 
 P = ParamSpec("P")
 
@@ -69,6 +70,17 @@ class Options:
             self.config or earlier.config,
             self.debug or earlier.debug,
         )
+
+
+UserId = Annotated[str | None, typer.Option("--user-id", help="The person within the workspace.")]
+AgentId = Annotated[str | None, typer.Option("--agent-id", help="The agent within the workspace.")]
+RunId = Annotated[str | None, typer.Option("--run-id", help="The run within the workspace.")]
+
+
+def scope_of_options(user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope:
+    """What of a scope the options name."""
+    given = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
+    return {name: value for name, value in given.items() if value is not None}  # type: ignore[return-value]
 
 
 _SHARED = "Every command"

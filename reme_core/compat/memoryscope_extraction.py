@@ -13,7 +13,7 @@ from typing import Final, Literal
 import numpy as np
 from pydantic import BaseModel, Field
 
-from reme_core.compat.memoryscope_forgetting import MOST, is_about, tell, time_said
+from reme_core.compat.memoryscope_forgetting import MOST, is_about, scope_to_reflect, tell, time_said
 from reme_core.errors import InputError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
@@ -31,7 +31,7 @@ from reme_core.prompts.transcript import condense, language
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
 from reme_core.text.timex import has_time, validity, with_dates
-from reme_core.types import Kind, Memory, Message, Source
+from reme_core.types import Kind, Memory, Message, Source, scope_of
 
 _BATCH: Final = 30
 """Messages, or statements, that one question to the model is about."""
@@ -164,7 +164,8 @@ async def contra_repeat(
     drafts = list({draft.memory_id: draft for draft in (*state.drafts, *state.dated_drafts)}.values())
     contents = [draft.content for draft in drafts]
     vectors = await embed(state.workspace_id, contents, deps)
-    hits = await nearest(state.workspace_id, contents, vectors, deps, limit=neighbours)
+    scopes = [draft.scope for draft in drafts]
+    hits = await nearest(state.workspace_id, contents, vectors, deps, limit=neighbours, scopes=scopes)
     pairs = {draft.memory_id: [hit.memory for hit in found] for draft, found in zip(drafts, hits, strict=True)}
     if not enable_contra_repeat:
         pairs = {memory_id: [] for memory_id in pairs}
@@ -199,7 +200,7 @@ async def long_contra_repeat(
     if deps.chat is None or not enable_long_contra_repeat:
         return
     version = await deps.memories.version(state.workspace_id)
-    stored = await deps.memories.list(state.workspace_id, Filters(kinds=STATED), limit=most)
+    stored = await deps.memories.list(state.workspace_id, Filters(kinds=STATED, **scope_to_reflect(state)), limit=most)
     ordered = sorted((m for m in stored if is_about(m, state)), key=time_said)
     vectors = await embed(state.workspace_id, [m.content for m in ordered], deps)
     likeness = np.tril(vectors @ vectors.T, -1)
@@ -267,6 +268,7 @@ def _observation(content: str, evidence: Sequence[Message], subject: str, author
         author=author,
         sources=[Source(kind="message", id=m.message_id, quote=condense(m.content, 300)) for m in evidence],
         metadata={"mode": READ},
+        **scope_of(evidence),
     )
 
 

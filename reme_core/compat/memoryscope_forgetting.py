@@ -11,7 +11,7 @@ from reme_core.flows.state import UpdateResult
 from reme_core.personal.state import PersonalState
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
-from reme_core.types import Kind, Memory
+from reme_core.types import Kind, Memory, Scope, Scoped
 
 MOST = 400
 """Memories that one reflection looks at, the newest; what is older has been looked at before."""
@@ -33,7 +33,8 @@ async def forget(state: PersonalState, deps: Deps, *, half_life_days: float = 0.
         return
     version = await deps.memories.version(state.workspace_id)
     half_life, now = timedelta(days=half_life_days), deps.now()
-    stored = await deps.memories.list(state.workspace_id, Filters(kinds=[str(Kind.OBSERVATION)]), limit=10 * MOST)
+    observations = Filters(kinds=[str(Kind.OBSERVATION)], **scope_to_reflect(state))
+    stored = await deps.memories.list(state.workspace_id, observations, limit=10 * MOST)
     faded = [m for m in stored if is_about(m, state) and strength(m, now, half_life) < below]
     change = Change(close=[Close(m.memory_id, "expired") for m in faded], expected_version=version)
     if faded:
@@ -61,6 +62,11 @@ def strength(memory: Memory, now: datetime, half_life: timedelta) -> float:
 def is_about(memory: Memory, state: PersonalState) -> bool:
     """Whether a memory is about the person that is reflected upon; what was added by hand names nobody."""
     return memory.subject in (state.user_name, "")
+
+
+def scope_to_reflect(state: PersonalState) -> Scope:
+    """The one scope that is reflected upon; without any in the request, what is of nobody in particular."""
+    return Scoped(**state.scope).scope
 
 
 def time_said(memory: Memory) -> datetime:

@@ -7,7 +7,7 @@ from functools import partial
 
 from pydantic import BaseModel, Field
 
-from reme_core.compat.memoryscope_forgetting import MOST, is_about, tell, time_said
+from reme_core.compat.memoryscope_forgetting import MOST, is_about, scope_to_reflect, tell, time_said
 from reme_core.flows.deps import Deps
 from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
@@ -21,7 +21,7 @@ from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
-from reme_core.types import Kind, Memory, Message, Source
+from reme_core.types import Kind, Memory, Message, Source, scope_of
 
 _REFLECTED = "reflected"
 _ANSWER_TOKENS = 400
@@ -115,12 +115,13 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, 
 
 async def _observations(state: PersonalState, deps: Deps) -> list[Memory]:
     kinds = [str(Kind.OBSERVATION), str(Kind.CUSTOM)]
-    found = await deps.memories.list(state.workspace_id, Filters(kinds=kinds), limit=MOST)
+    found = await deps.memories.list(state.workspace_id, Filters(kinds=kinds, **scope_to_reflect(state)), limit=MOST)
     return [memory for memory in found if is_about(memory, state)]
 
 
 async def _insights(state: PersonalState, deps: Deps) -> list[Memory]:
-    found = await deps.memories.list(state.workspace_id, Filters(kinds=[str(Kind.INSIGHT)]), limit=MOST)
+    filters = Filters(kinds=[str(Kind.INSIGHT)], **scope_to_reflect(state))
+    found = await deps.memories.list(state.workspace_id, filters, limit=MOST)
     return [memory for memory in found if is_about(memory, state)]
 
 
@@ -130,7 +131,7 @@ async def _near(
     query = f"{attribute} {old.content if old else ''}".strip()
     if not query:
         return []
-    filters = Filters.of(kind=[Kind.OBSERVATION, Kind.CUSTOM])
+    filters = Filters.of(kind=[Kind.OBSERVATION, Kind.CUSTOM], **scope_to_reflect(state))
     hits = (await deps.recall(state.workspace_id, query, filters, limit=4 * nearest, flow=deps.flow)).memories
     return sorted([observed[m.memory_id] for m in hits if m.memory_id in observed][:nearest], key=time_said)
 
@@ -169,6 +170,7 @@ async def _write(
         author=chat.name,
         sources=[*sources, *kept],
         metadata={"attribute": attribute},
+        **scope_of(near),
     )
 
 

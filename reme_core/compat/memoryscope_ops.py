@@ -45,7 +45,9 @@ async def read_waiting(state: OperationState, deps: Deps, *, limit: int = 500) -
 async def list_personal(state: OperationState, deps: Deps) -> None:
     """List what is known about people, newest first; with `include_expired`, what was closed as well."""
     status = None if state.include_expired else Status.ACTIVE
-    found = await deps.memories.list(state.workspace_id, Filters(kinds=_PERSONAL, status=status), limit=state.limit)
+    found = await deps.memories.list(
+        state.workspace_id, Filters(kinds=_PERSONAL, status=status, **state.scope), limit=state.limit
+    )
     state.memories = [memory for memory in found if memory.status != Status.DELETED]
 
 
@@ -59,12 +61,14 @@ async def add_told(state: OperationState, deps: Deps) -> None:
     content = state.content.strip()
     if not content:
         raise InputError("content: is empty; say what to remember")
-    known = await deps.memories.same_text(state.workspace_id, [content], _PERSONAL)
+    known = await deps.memories.same_text(state.workspace_id, [content], _PERSONAL, **state.scope)
     if content in known:
         state.memories = [await deps.memories.get(state.workspace_id, known[content])]
         return
     told = Memory(kind=Kind.CUSTOM, subject=state.user_name, content=content, author=state.user_name)
-    state.memories = await deps.memories.add(state.workspace_id, told, actor=deps.flow, reason="told outright")
+    state.memories = await deps.memories.add(
+        state.workspace_id, told, actor=deps.flow, reason="told outright", **state.scope
+    )
     state.update_result = UpdateResult(inserted_count=1)
 
 
@@ -78,7 +82,7 @@ async def delete_told(state: OperationState, deps: Deps) -> None:
     """
     ids = [*state.memory_ids, *([state.memory_id] if state.memory_id else [])]
     if content := state.content.strip():
-        known = await deps.memories.same_text(state.workspace_id, [content], _PERSONAL)
+        known = await deps.memories.same_text(state.workspace_id, [content], _PERSONAL, **state.scope)
         if content not in known:
             raise NotFoundError(f"workspace '{state.workspace_id}' remembers nothing that says exactly {content!r}")
         ids.append(known[content])
@@ -94,7 +98,7 @@ async def delete_told(state: OperationState, deps: Deps) -> None:
 async def delete_all_personal(state: OperationState, deps: Deps) -> None:
     """Delete everything that is known about people in a workspace; experience and messages stay, and the history."""
     deleted = 0
-    while found := await deps.memories.list(state.workspace_id, Filters(kinds=_PERSONAL), limit=_MOST):
+    while found := await deps.memories.list(state.workspace_id, Filters(kinds=_PERSONAL, **state.scope), limit=_MOST):
         ids = [memory.memory_id for memory in found]
         deleted += await deps.memories.delete(state.workspace_id, ids, actor=deps.flow, reason="all deleted on request")
     state.update_result = UpdateResult(deleted_count=deleted)

@@ -7,7 +7,7 @@ from typing import Any
 
 from reme_core.ids import episode_id, stable_id
 from reme_core.prompts.transcript import condense
-from reme_core.types import Kind, Memory, Message, Source, Trajectory
+from reme_core.types import Kind, Memory, Message, Source, Trajectory, scope_of
 
 RULES = "rules"
 """The author of memories that rules made, and no model."""
@@ -30,8 +30,8 @@ def draft(
 ) -> Memory:
     """A task memory to be stored.
 
-    Its id is made from its words, so two writers that learn the same at the same time store one memory. Its
-    `observed_at` is the time of the last message of its evidence.
+    Its id is made from its words and its scope, so two writers that learn the same at the same time store one memory.
+    Its `observed_at` is the time of the last message of its evidence.
 
     Args:
         when_to_use: The situation in which it helps.
@@ -53,8 +53,9 @@ def draft(
     }
     quoted = [Source(kind="message", id=m.message_id, quote=_quote(m)) for m in evidence[:MAX_SOURCES]]
     attempts = [Source(kind="episode", id=episode_id(t)) for t in trajectories]
+    scope = scope_of(evidence)
     return Memory(
-        memory_id=stable_id(Kind.TASK, when_to_use, content),
+        memory_id=stable_id(Kind.TASK, when_to_use, content, *filter(None, scope.values())),
         kind=Kind.TASK,
         subject=trajectories[0].task_id if trajectories else "",
         when_to_use=when_to_use,
@@ -64,6 +65,7 @@ def draft(
         author=author,
         sources=list({(s.kind, s.id): s for s in [*quoted, *attempts]}.values()),
         metadata=metadata,
+        **scope,
     )
 
 

@@ -14,12 +14,22 @@ from typing import Annotated, Any, Final, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from reme_core.errors import InputError
 from reme_core.ids import with_ids
 from reme_core.store.change import Close
-from reme_core.types import Hit, Memory, Message, Moment, Source, TimeRange, Trajectory
+from reme_core.store.rows import within_scope
+from reme_core.types import SCOPES, Hit, Memory, Message, Moment, Scope, Source, TimeRange, Trajectory
 
 T = TypeVar("T")
 
@@ -58,6 +68,9 @@ class State(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     workspace_id: str = "default"
+    user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
     messages: list[Message] = Field(default_factory=list)
     metadata: dict[str, Any] = Field(default_factory=dict)
 
@@ -72,6 +85,19 @@ class State(BaseModel):
     @classmethod
     def _empty_is_default(cls, value: str) -> str:
         return value or "default"
+
+    @property
+    def scope(self) -> Scope:
+        """What alone the flow looks at, and what that is of which it makes, as far as the request says it."""
+        given = {name: getattr(self, name) for name in SCOPES}
+        return {name: value for name, value in given.items() if value is not None}  # type: ignore[return-value]
+
+    @model_validator(mode="after")
+    def _scope_what_was_said(self) -> Self:
+        self.messages = within_scope(self.messages, self.scope)
+        for trajectory in getattr(self, "trajectories", ()):
+            trajectory.messages = within_scope(trajectory.messages, self.scope)
+        return self
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> Self:

@@ -9,21 +9,21 @@ from reme_core.flows.deps import Deps
 from reme_core.personal.nearby import STATED
 from reme_core.store.filters import Filters
 from reme_core.text.commands import names_topic
-from reme_core.types import Kind, Memory, Message, Status
+from reme_core.types import Kind, Memory, Message, Scope, Status
 
 _MOST: Final = 1_000
 _MESSAGES: Final = 30
 
 
-async def memories_naming(workspace: str, topic: str, subject: str, deps: Deps) -> list[Memory]:
-    """The active memories of a person that name a topic."""
-    stored = await deps.memories.list(workspace, Filters(kinds=STATED), limit=_MOST)
+async def memories_naming(workspace: str, topic: str, subject: str, scope: Scope, deps: Deps) -> list[Memory]:
+    """The active memories of a person, within a scope, that name a topic."""
+    stored = await deps.memories.list(workspace, Filters(kinds=STATED, **scope), limit=_MOST)
     return [m for m in stored if m.subject in (subject, "") and names_topic(topic, m.content)]
 
 
-async def messages_naming(workspace: str, topic: str, deps: Deps) -> list[str]:
-    """The ids of the messages that name a topic, so that they are not recalled either."""
-    messages = Filters.of(kind=Kind.CONVERSATION)
+async def messages_naming(workspace: str, topic: str, scope: Scope, deps: Deps) -> list[str]:
+    """The ids of the messages of a scope that name a topic, so that they are not recalled either."""
+    messages = Filters.of(kind=Kind.CONVERSATION, **scope)
     found = await deps.recall(workspace, topic, messages, limit=_MESSAGES, flow=deps.flow)
     return [hit.memory.memory_id for hit in found.hits if names_topic(topic, hit.content)]
 

@@ -12,7 +12,7 @@ from reme_core.flows.deps import Deps
 from reme_core.store.filters import Filters
 from reme_core.store.recall_sql import Plan, find, hits_of
 from reme_core.store.relevance import Question, judge
-from reme_core.types import PERSONAL_KINDS, Hit, Kind, Message
+from reme_core.types import PERSONAL_KINDS, Hit, Kind, Message, Scope
 
 Vectors = npt.NDArray[np.float32]
 
@@ -30,13 +30,15 @@ async def embed(workspace: str, texts: Sequence[str], deps: Deps) -> Vectors:
     return await embedder.embed(list(texts), "passage")
 
 
-async def nearest(workspace: str, texts: Sequence[str], vectors: Vectors, deps: Deps, *, limit: int) -> list[list[Hit]]:
-    """For each text the active statements nearest to it, best first, at most `limit`."""
+async def nearest(
+    workspace: str, texts: Sequence[str], vectors: Vectors, deps: Deps, *, limit: int, scopes: Sequence[Scope]
+) -> list[list[Hit]]:
+    """For each text the active statements of its scope nearest to it, best first, at most `limit`."""
     embedder = await deps.workspace_models.embedder(workspace)
     hits = []
-    for text, vector in zip(texts, vectors, strict=True):
+    for text, vector, scope in zip(texts, vectors, scopes, strict=True):
         question = Question(workspace, text, vector, embedder.name, limit)
-        found = await find(deps.database, question, Filters(kinds=STATED), Plan())
+        found = await find(deps.database, question, Filters(kinds=STATED, **scope), Plan())
         hits.append(hits_of(found, judge(question, found)[1]))
     return hits
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Unpack
 
 from reme_core.store.filters import Filters
 from reme_core.store.memories import Memories
-from reme_core.types import Kind, Memory
+from reme_core.types import Kind, Memory, Scope
 
 MOST: Final = 100
 
@@ -36,6 +36,7 @@ async def get_profile(
     subject: str | None = None,
     as_of: datetime | None = None,
     held_at: datetime | None = None,
+    **scope: Unpack[Scope],
 ) -> Profile:
     """The standing wishes and stable facts of a workspace.
 
@@ -45,13 +46,14 @@ async def get_profile(
         subject: Only of this person.
         as_of: As they were known at this moment.
         held_at: As they were true at this moment.
+        scope: Only of this `user_id`, `agent_id`, `run_id`.
     """
     kinds = [str(Kind.INSTRUCTION), str(Kind.PROFILE)]
     if held_at is None:
-        found = await memories.list(workspace, Filters(kinds=kinds, subject=subject, as_of=as_of), limit=MOST)
+        found = await memories.list(workspace, Filters(kinds=kinds, subject=subject, as_of=as_of, **scope), limit=MOST)
     else:
         # What is over today may have been true then.
-        filters = Filters(kinds=kinds, subject=subject, status=None, as_of=as_of, held_at=held_at)
+        filters = Filters(kinds=kinds, subject=subject, status=None, as_of=as_of, held_at=held_at, **scope)
         listed = await memories.list(workspace, filters, limit=MOST)
         found = [m for m in listed if m.status != "deleted" and "forgotten" not in m.metadata]
     ordered = sorted(found, key=lambda m: (-m.importance, -(m.observed_at or m.created_at).timestamp()))

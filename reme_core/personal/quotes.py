@@ -148,11 +148,12 @@ async def _decide(
             drafts = {
                 key: draft for key, draft in drafts.items() if not names_topic(piece.command.topic, draft.content)
             }
-            found = await memories_naming(state.workspace_id, piece.command.topic, subject, deps)
+            scope = piece.message.scope
+            found = await memories_naming(state.workspace_id, piece.command.topic, subject, scope, deps)
             if piece.command.action == "erase":
                 erased += [m.memory_id for m in found]
                 continue
-            others = await messages_naming(state.workspace_id, piece.command.topic, deps) if found else []
+            others = await messages_naming(state.workspace_id, piece.command.topic, scope, deps) if found else []
             closing |= {m.memory_id: m for m in found}
             forgotten |= {m.memory_id: forgotten_note(m, piece.message, others) for m in found}
         else:
@@ -192,6 +193,7 @@ def _quote(piece: Piece, drafts: Iterable[Memory], user_name: str, deps: Deps) -
             "mode": QUOTED,
             **({"times": [{"text": w.text, **w.range.model_dump(mode="json")} for w in named]} if named else {}),
         },
+        **message.scope,
     )
 
 
@@ -206,13 +208,13 @@ async def _repetitions(
     workspace: str, drafts: Sequence[Memory], deps: Deps
 ) -> tuple[list[str], dict[str, list[Source]], set[str]]:
     """The stored memories that say the same as drafts, the evidence that these add, and the ids of these drafts."""
-    vectors = await embed(workspace, [draft.content for draft in drafts], deps)
+    contents, scopes = [draft.content for draft in drafts], [draft.scope for draft in drafts]
+    vectors = await embed(workspace, contents, deps)
+    near = await nearest(workspace, contents, vectors, deps, limit=_NEAR, scopes=scopes)
     restated: list[str] = []
     support: dict[str, list[Source]] = {}
     repeated = set()
-    for draft, hits in zip(
-        drafts, await nearest(workspace, [d.content for d in drafts], vectors, deps, limit=_NEAR), strict=True
-    ):
+    for draft, hits in zip(drafts, near, strict=True):
         same = [
             h.memory for h in hits if h.memory.subject == draft.subject and _words(h.content) == _words(draft.content)
         ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from reme_core.flows.conflicts import retry_conflicts
@@ -28,7 +29,7 @@ from reme_core.prompts.window import Window, windows
 from reme_core.store.filters import Filters
 from reme_core.store.messages import unsummarised_messages
 from reme_core.text.commands import command_of
-from reme_core.types import Kind, Memory, Message
+from reme_core.types import Kind, Memory, Message, scope_of
 
 _ATTEMPTS: Final = 4
 """Fewer than elsewhere, since each asks the model."""
@@ -176,12 +177,15 @@ class _Reader:
             command = command_of(message.content)
             if command and command.topic:
                 subject = subject_of(message, self._state.user_name)
-                named += await memories_naming(workspace, command.topic, subject, self._deps)
+                named += await memories_naming(workspace, command.topic, subject, message.scope, self._deps)
         vectors = await embed(workspace, texts, self._deps)
-        hits = [h for found in await nearest(workspace, texts, vectors, self._deps, limit=_NEAR) for h in found]
-        near = [hit.memory for hit in sorted(hits, key=lambda hit: hit.rank)]
-        standing = await memories.list(workspace, Filters(kinds=[str(Kind.INSTRUCTION)]), limit=self._shown // 2)
-        newest = await memories.list(workspace, Filters(kinds=STATED), limit=self._shown)
+        scopes = [message.scope for message in self._window.people]
+        found_near = await nearest(workspace, texts, vectors, self._deps, limit=_NEAR, scopes=scopes)
+        near = [hit.memory for hit in sorted(chain.from_iterable(found_near), key=lambda hit: hit.rank)]
+        scope = scope_of(self._window.people)
+        instructions = Filters(kinds=[str(Kind.INSTRUCTION)], **scope)
+        standing = await memories.list(workspace, instructions, limit=self._shown // 2)
+        newest = await memories.list(workspace, Filters(kinds=STATED, **scope), limit=self._shown)
         found = {m.memory_id: m for m in [*standing, *named, *near, *newest] if _is_settled(m)}
         return Remembered(list(found.values())[: self._shown + _BRIEFLY], self._shown)
 

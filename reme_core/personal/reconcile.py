@@ -17,7 +17,7 @@ from reme_core.prompts.window import Window
 from reme_core.store.change import Change, Close
 from reme_core.text.commands import erases
 from reme_core.text.timex import validity, with_dates
-from reme_core.types import Kind, Memory, Message, Source, Status, TimeRange
+from reme_core.types import Kind, Memory, Message, Source, Status, TimeRange, scope_of
 
 _KINDS: Final = {"profile": Kind.PROFILE, "instruction": Kind.INSTRUCTION}
 _IMPORTANCE: Final = {Kind.INSTRUCTION: 0.9, Kind.PROFILE: 0.8}
@@ -183,6 +183,7 @@ class _Made:
             author=self.author,
             sources=_sources(item.evidence),
             metadata={"mode": READ, **{name: value for name, value in named.items() if value}},
+            **scope_of(item.evidence),
         )
 
     def _holds(self, item: Accepted) -> TimeRange:

@@ -59,8 +59,9 @@ async def recall_personal(
     # What is over by now may have been true at the moment that is asked about.
     status = None if state.held_at is not None and state.as_of is None else Status.ACTIVE
     filters = Filters.of(
-        kind="personal", subject=state.user_name or None, status=status, as_of=state.as_of, held_at=state.held_at
-    )
+        kind="personal", subject=state.user_name or None, status=status, as_of=state.as_of, held_at=state.held_at,
+        **state.scope,
+    )  # fmt: skip
     found = await deps.recall(
         state.workspace_id,
         state.search_query,
@@ -96,6 +97,7 @@ async def write_note(state: RetrievalState, deps: Deps) -> None:
         subject=state.user_name or None,
         as_of=state.as_of,
         held_at=state.held_at,
+        **state.scope,
     )
     speech = language(deps.language, [Message(content=state.search_query)])
     zone = deps.settings.timezone
@@ -111,7 +113,7 @@ async def _held_then(state: RetrievalState, deps: Deps, past: TimeRange, limit: 
 
     Scored among all that held then; what is still in force was found already.
     """
-    filters = Filters.of(kind="personal", subject=state.user_name or None, status=None, happened=past)
+    filters = Filters.of(kind="personal", subject=state.user_name or None, status=None, happened=past, **state.scope)
     found = await deps.recall(
         state.workspace_id,
         state.search_query,
@@ -130,7 +132,7 @@ async def _held_then(state: RetrievalState, deps: Deps, past: TimeRange, limit: 
 async def _quotes(state: RetrievalState, deps: Deps, hits: Sequence[Hit], limit: int) -> list[Hit]:
     """The best messages that no recalled memory quotes, without those that somebody asked to forget."""
     without = await forgotten_messages(state.workspace_id, deps)
-    filters = Filters.of(kind=Kind.CONVERSATION, as_of=state.as_of, without=without)
+    filters = Filters.of(kind=Kind.CONVERSATION, as_of=state.as_of, without=without, **state.scope)
     found = await deps.recall(
         state.workspace_id,
         state.search_query,

@@ -25,6 +25,9 @@ PlainText = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at the most.")]
 Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="How many to pass over.")]
 WritableKind = Literal["observation", "insight", "custom", "instruction", "profile", "task", "rule", "mistake", "tool"]
+OfUser = Annotated[PlainText | None, Query(description="Only what is of this person; empty: of nobody in particular.")]
+OfAgent = Annotated[PlainText | None, Query(description="Only what is of this agent.")]
+OfRun = Annotated[PlainText | None, Query(description="Only what is of this run.")]
 Subject = Annotated[PlainText | None, Query(description="Only memories about this.")]
 Importance = Annotated[Number, Field(ge=0, le=1), AfterValidator(lambda value: round(value, 6))]
 Content = Annotated[str, Field(pattern=r"[^\s]")]
@@ -56,6 +59,9 @@ class _MemoryFields(BaseModel):
     valid_from: Time | None = None
     valid_until: Time | None = None
     author: str = ""
+    user_id: str = Field("", description="The person whom it is of.")
+    agent_id: str = Field("", description="The agent that it is of.")
+    run_id: str = Field("", description="The run that it is of.")
     metadata: JsonObject = Field(default_factory=dict)
 
 
@@ -112,6 +118,9 @@ class RecallIn(BaseModel):
     metadata: JsonObject = Field(default_factory=dict)
     author: str | None = None
     session_id: str | None = None
+    user_id: str | None = Field(None, description="Only what is of this person; empty: of nobody in particular.")
+    agent_id: str | None = Field(None, description="Only what is of this agent.")
+    run_id: str | None = Field(None, description="Only what is of this run.")
 
 
 class RecordIn(BaseModel):
@@ -180,12 +189,18 @@ async def list_memories(
     kind: Annotated[list[Kind] | None, Query(description="Only memories of these kinds.")] = None,
     subject: Subject = None,
     status: Annotated[Status, Query(description="Only memories of this status.")] = Status.ACTIVE,
+    user_id: OfUser = None,
+    agent_id: OfAgent = None,
+    run_id: OfRun = None,
     limit: Limit = 100,
     offset: Offset = 0,
 ) -> Memories:
     """Memories, the newest first."""
     access.check(workspace_id)
-    filters = Filters(kinds=[str(k) for k in kind or ()], subject=subject, status=status)
+    filters = Filters(
+        kinds=[str(k) for k in kind or ()], subject=subject, status=status,
+        user_id=user_id, agent_id=agent_id, run_id=run_id,
+    )  # fmt: skip
     return Memories(memories=await service.reme.memories.list(workspace_id, filters, limit=limit, offset=offset))
 
 

@@ -126,6 +126,9 @@ class MessageIn(_Wire):
     session_id: str | None = Field("", description="The conversation it belongs to.")
     author: str | None = Field("", description="Who speaks, where the role alone does not say it.")
     name: str | None = Field("", description="The same, as OpenAI calls it.")
+    user_id: str | None = Field("", description="The person in whose conversation it stands.")
+    agent_id: str | None = Field("", description="The agent in whose conversation it stands.")
+    run_id: str | None = Field("", description="The run in which it was said.")
     id: Name | None = Field(None, description="The same as `message_id`.")
     sent_at: Moment | None = Field(None, description="The same as `time_created`.")
 

@@ -25,7 +25,7 @@ from reme_core.errors import ConflictError, InputError
 from reme_core.store import rows
 from reme_core.store.index import postings, writer
 from reme_core.store.sql import load
-from reme_core.types import Kind, Memory, Source
+from reme_core.types import SCOPES, Kind, Memory, Source
 
 Vectors = npt.NDArray[np.float32]
 
@@ -88,7 +88,7 @@ def weigh(memory: Memory) -> Counter[str]:
     )
 
 
-_TEXTS = ("memory_id", "content", "when_to_use", "subject", "author")
+_TEXTS = ("memory_id", "content", "when_to_use", "subject", "author", *SCOPES)
 
 
 def check(memories: Sequence[Memory]) -> None:
@@ -103,7 +103,7 @@ def check(memories: Sequence[Memory]) -> None:
             raise InputError(f"memory '{memory.memory_id}' has no text; give it a content")
         if memory.kind == Kind.CONVERSATION:
             raise InputError("kind 'conversation' is for raw messages; record them with record(messages)")
-        texts = (memory.memory_id, memory.content, memory.when_to_use, memory.subject, memory.author)
+        texts = [getattr(memory, name) for name in _TEXTS]
         if not rows.is_storable("".join(texts)):
             for name, text in zip(_TEXTS, texts, strict=True):
                 rows.check_text(f"{name} of memory {memory.memory_id!r}", text)

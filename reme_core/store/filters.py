@@ -45,6 +45,12 @@ class FilterOptions(TypedDict, total=False):
     """Only memories (messages) made (said) by this author."""
     session_id: str | None
     """Only messages of this session."""
+    user_id: str | None
+    """Only what is of this person; empty: only what is of nobody in particular."""
+    agent_id: str | None
+    """The same of an agent."""
+    run_id: str | None
+    """The same of a run."""
     without: Sequence[str]
     """Memories (messages) to pass over: their ids, or all that they say, word for word."""
 
@@ -69,6 +75,9 @@ class Filters:
     min_stored_score: float | None = None
     author: str | None = None
     session_id: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
     ids: Sequence[str] | None = None
     without: Sequence[str] = ()
 
@@ -152,6 +161,9 @@ class Filters:
             "min_stored_score": self.min_stored_score,
             "author": self.author,
             "session_id": self.session_id,
+            "user_id": self.user_id,
+            "agent_id": self.agent_id,
+            "run_id": self.run_id,
             "ids": list(self.ids) if self.ids is not None else None,
             "without": list(self.without),
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from reme_core.store.index.embedders import WorkspaceModels
 from reme_core.store.seen_again import addition
 from reme_core.store.sql import load
 from reme_core.store.undo import Undone, earlier_state, restore_states, undo_last
-from reme_core.types import Evidence, HistoryEntry, Kind, Memory, Source
+from reme_core.types import SCOPES, Evidence, HistoryEntry, Kind, Memory, Scope, Scoped, Source
 from reme_core.types import now as present
 
 Vectors = npt.NDArray[np.float32]
@@ -39,7 +39,7 @@ _LOCKED = (
 
 CHANGEABLE = frozenset(
     {"kind", "subject", "when_to_use", "content", "keywords", "importance", "score", "observed_at", "valid_from",
-     "valid_until", "author", "metadata"}
+     "valid_until", "author", "metadata", *SCOPES}
 )  # fmt: skip
 _INDEXED = frozenset({"kind", "subject", "when_to_use", "content", "keywords"})
 
@@ -87,6 +87,7 @@ class Memories:
         embeddings: Sequence[Sequence[float]] | Vectors | None = None,
         actor: str = "",
         reason: str = "",
+        **scope: Unpack[Scope],
     ) -> list[Memory]:
         """Store memories, all or none. What the workspace says already counts as seen again (`seen_count`).
 
@@ -98,6 +99,7 @@ class Memories:
                 memories are embedded.
             actor: Who adds them, for the history.
             reason: Why, for the history.
+            scope: The `user_id`, `agent_id` and `run_id` of those that do not name them.
 
         Returns:
             The memories as they are stored; with a `seen_count` above 1 where they were there already.
@@ -112,6 +114,7 @@ class Memories:
         full = [_memory_of({"kind": kind, "content": m}) if isinstance(m, str) else m for m in given]
         if wrong := [m for m in full if not isinstance(m, Memory)]:
             raise InputError(f"a memory is a text or a Memory, not {wrong[0]!r:.80}")
+        full = rows.within_scope(full, scope)
         stored: builtins.list[Memory] = []
 
         async def add_new(conn: AsyncConnection[Any], vectors: Vectors, model: str) -> writer.IndexState:
@@ -238,11 +241,17 @@ class Memories:
         found = await self._database.fetch(workspace, _SQL["from_sources"], values)
         return await self.list(workspace, Filters(ids=[row[0] for row in found]), limit=max(1, len(found)))
 
-    async def same_text(self, workspace: str, contents: Sequence[str], kinds: Sequence[str]) -> dict[str, str]:
-        """Active memories whose content is one of `contents`: `{content: memory_id}`."""
-        found = await self._database.fetch(
-            workspace, _SQL["same_text"], {"workspace": workspace, "contents": list(contents), "kinds": list(kinds)}
-        )
+    async def scopes(self, workspace: str) -> builtins.list[Scope]:
+        """Of whom there are active memories: each person, agent and run that occur together."""
+        found = await self._database.fetch(workspace, _SQL["scopes"], {"workspace": workspace})
+        return [{"user_id": user, "agent_id": agent, "run_id": run} for user, agent, run in found]
+
+    async def same_text(
+        self, workspace: str, contents: Sequence[str], kinds: Sequence[str], **scope: Unpack[Scope]
+    ) -> dict[str, str]:
+        """Active memories of a scope whose content is one of `contents`: `{content: memory_id}`."""
+        values = {"workspace": workspace, "contents": list(contents), "kinds": list(kinds), **Scoped(**scope).scope}
+        found = await self._database.fetch(workspace, _SQL["same_text"], values)
         return dict(found)
 
     async def update(

@@ -30,7 +30,7 @@ from reme_core.store import rows
 from reme_core.store.index import postings, writer
 from reme_core.store.sql import load
 from reme_core.text.terms import language_of
-from reme_core.types import Message
+from reme_core.types import SCOPES, Message
 
 # How much the terms of a neighbour count, by its offset in the session: -1 is the message before, 1 the one after.
 NEIGHBOUR_WEIGHTS = {-1: 0.5, -2: 0.25, 1: 0.25}
@@ -97,7 +97,7 @@ async def record(
         InputError: A message holds what Postgres cannot store; none was stored.
     """
     for message in messages:
-        for name in ("message_id", "session_id", "author", "content", "reasoning_content", "tool_call_id"):
+        for name in ("message_id", "session_id", "author", "content", "reasoning_content", "tool_call_id", *SCOPES):
             rows.check_text(f"{name} of message {message.message_id!r}", getattr(message, name))
     by_id: dict[str, Message] = {}
     for message in messages:

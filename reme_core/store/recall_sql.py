@@ -268,4 +268,5 @@ def _message_values(workspace: str, row: Sequence[Any]) -> dict[str, Any]:
         "created_at": message.sent_at,
         "updated_at": message.sent_at,
         "metadata": message.metadata,
+        **message.scope,
     }

@@ -6,23 +6,25 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from psycopg.types.range import TimestamptzRange
 
 from reme_core.errors import InputError
-from reme_core.types import Memory, Message, Source, ToolCall
+from reme_core.types import SCOPES, Memory, Message, Scope, Scoped, Source, ToolCall
+
+AnyScoped = TypeVar("AnyScoped", bound=Scoped)
 
 COLUMNS = (
     "memory_id", "kind", "subject", "when_to_use", "content", "keywords", "importance", "score", "status",
     "superseded_by", "observed_at", "valid_during", "recorded_at", "expired_at", "created_at", "updated_at", "author",
-    "seen_count", "freq", "utility", "metadata",
+    "seen_count", "freq", "utility", "metadata", *SCOPES,
 )  # fmt: skip
 """Columns of `reme.memory` that make up a `Memory`, in the order that `to_memory` reads."""
 
 MESSAGE_COLUMNS = (
     "message_id", "role", "author", "content", "session_id", "sent_at", "reasoning_content", "tool_calls",
-    "tool_call_id", "metadata",
+    "tool_call_id", "metadata", *SCOPES,
 )  # fmt: skip
 """Columns of `reme.message` that make up a `Message`, in the order that `to_message` reads."""
 
@@ -73,6 +75,31 @@ def to_message(row: Sequence[Any]) -> Message:
     values = dict(zip(MESSAGE_COLUMNS, row, strict=False))
     values["tool_calls"] = [ToolCall.model_construct(**call) for call in values["tool_calls"]]
     return Message.model_construct(**values)
+
+
+def check_scope(scope: Scope) -> Scope:
+    """Return a scope as it is.
+
+    Raises:
+        InputError: It has a name that no scope has, or a value that is no text.
+    """
+    for name, value in scope.items():
+        if name not in SCOPES:
+            raise InputError(f"there is no option {name!r}; whose something is, is said by {', '.join(SCOPES)}")
+        if not isinstance(value, str):
+            raise InputError(f"{name} is a text, not {value!r:.60}")
+    return scope
+
+
+def within_scope(given: Sequence[AnyScoped], scope: Scope) -> list[AnyScoped]:
+    """Memories or messages with a scope for those that do not say of whom they are.
+
+    Raises:
+        InputError: There is no such scope.
+    """
+    if not any(check_scope(scope).values()):
+        return list(given)
+    return [one.model_copy(update={k: v for k, v in scope.items() if not getattr(one, k)}) for one in given]
 
 
 def is_storable(text: str) -> bool:

@@ -12,13 +12,13 @@ from psycopg import AsyncConnection
 from reme_core.store import rows
 from reme_core.store.change import Change
 from reme_core.store.sql import load
-from reme_core.types import Memory, Source
+from reme_core.types import SCOPES, Memory, Source
 
 _SQL = load("memory.sql")
 _SAME_CONTENT = f"select {rows.select(rows.COLUMNS, 'm')} {_SQL['with_same_content']}"
 _STATED = {
     "kind", "subject", "when_to_use", "content", "keywords", "observed_at", "valid_from", "valid_until", "author",
-    "metadata",
+    "metadata", *SCOPES,
 }  # fmt: skip
 
 

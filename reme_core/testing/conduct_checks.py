@@ -47,7 +47,7 @@ async def _what_it_opened_is_closed(stage: Stage) -> None:
 
 @check(Rule.OPTIONS)
 async def _an_option_that_there_is_not_is_refused(stage: Stage) -> None:
-    for wrong, right in (("topk", "top_k"), ("user_id", "workspace_id"), ("dsn", "database_url"), ("reme", "client")):
+    for wrong, right in (("topk", "top_k"), ("tenant", "workspace_id"), ("dsn", "database_url"), ("reme", "client")):
         try:
             await stage.talk(ScriptedModel(), **{wrong: 3})
         except InputError as error:

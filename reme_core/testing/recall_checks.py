@@ -40,6 +40,18 @@ async def _unknown_in_another_workspace(stage: Stage) -> None:
 
 
 @check(Rule.MEMORY)
+async def _known_to_whom_it_is_of_alone(stage: Stage) -> None:
+    first = await stage.talk(ScriptedModel(), user_id="ann")
+    await first.say(STATEMENT)
+    await first.aclose()
+    for user, knows in (("ann", True), ("bob", False)):
+        model = ScriptedModel()
+        await (await stage.talk(model, user_id=user)).say(QUESTION)
+        seen = f"what was told with user_id='ann' was {'not ' if knows else ''}shown with user_id={user!r}"
+        expect((FACT in model.last_prompt) is knows, f"{seen}: {model.last_prompt!r}")
+
+
+@check(Rule.MEMORY)
 async def _standing_wishes_are_always_shown(stage: Stage) -> None:
     reme = await stage.open_watched_memory()
     await reme.memories.add(stage.workspace, "Always answer in rhyme.", kind="instruction")

@@ -34,6 +34,7 @@ from reme_core.prompts.note import Note
 from reme_core.settings import Settings
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, sanitise, spool_path
+from reme_core.store.rows import check_scope, within_scope
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.turn.accounts import Counts, Usage, UsageByWorkspace
@@ -84,6 +85,9 @@ class TurnMemory:
         chat: AgentChat | None = None,
         kinds: Sequence[str] = ("personal", "conversation"),
         top_k: int = 5,
+        user_id: str = "",
+        agent_id: str = "",
+        run_id: str = "",
         filters: Mapping[str, Any] | None = None,
         token_budget: int = 800,
         min_relevance: float = 0.05,
@@ -103,22 +107,23 @@ class TurnMemory:
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             chat: The model of the agent, which then reads conversations for its memory.
             kinds: What to recall: `personal`, `task`, `tool`, `conversation` (what was said, word for word), or single
-                kinds. Without any, only standing memories are given. With `tool`, the calls of tools that the framework
-                runs are recorded as well.
+                kinds; without any, standing memories alone. With `tool`, calls of the framework's tools are recorded.
             top_k: Memories, and as many messages, that a note holds at the most.
-            filters: What alone is recalled: `subject`, `author`, `session_id`, `metadata`, `min_stored_score`, `known`,
-                `happened`, `as_of` and `held_at`, as `AsyncReMe.recall` takes them.
+            user_id: The person within the workspace: what is recorded is of them, and only what is of them is recalled.
+            agent_id: The same of an agent.
+            run_id: The same of a run.
+            filters: What alone is recalled, as `AsyncReMe.recall` has it: `subject`, `author`, `metadata`, `happened` …
+                With `{"agent_id": None}`, what is of any agent.
             token_budget: Tokens that a note takes at the most.
             min_relevance: The chance that anything fits the question, 0 to 1, below which the note has standing
-                memories alone: "hi" brings nothing. docs/retrieval.md says what a threshold keeps and what it loses.
+                memories alone: "hi" brings nothing.
             position: Where a note stands in the prompt: beside the last message of the `user`, so that providers find
                 all before it in their cache, or in the `system` message.
             on_error: `log` lets the turn go on without memory; `raise` lets it fail.
-            write: `background` returns from `record` once the messages are safe from a crash, `awaited` once the
-                database has them, `off` records nothing.
+            write: In the `background`, once the messages are safe from a crash; `awaited`; or `off`.
             patience: Seconds that a turn waits for memory, recalling or writing, before it counts as failed.
-            spool: Where messages wait that the database has not taken yet: in a file under the settings' `data_dir`,
-                which outlives the process, in memory alone, or in a file of your choice.
+            spool: Where messages wait that the database has not taken yet: a `file` under the settings' `data_dir`,
+                `memory` alone, or a file of your choice.
             window: Tokens that the conversation may take of the model's window; None shows the model all of it.
             unknown: Nothing; an option that there is not is refused with the name of the one that is meant.
 
@@ -136,6 +141,7 @@ class TurnMemory:
             top_k=top_k, token_budget=token_budget, patience=patience, window=1 if window is None else window,
             on_error=on_error, write=write, position=position,
         )  # fmt: skip
+        self.scope = check_scope({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
         self.top_k = top_k
         self.token_budget = token_budget
         self.position = position
@@ -146,7 +152,7 @@ class TurnMemory:
         self.counts = Counts()
         self._usage.begin(self.workspace_id)
         self._recall = TurnRecall(
-            self.kinds, filters or {}, top_k=top_k, token_budget=token_budget, min_relevance=min_relevance
+            self.kinds, filters or {}, self.scope, top_k=top_k, token_budget=token_budget, min_relevance=min_relevance
         )
         self._outbox = Outbox(self._connection, Spool(spool_path(spool, self.settings)), self.counts)
         self._notes = NotesByTurn()
@@ -327,11 +333,7 @@ class TurnMemory:
         return await self._recall.hits(await self._connection.engine(), self.workspace_id, query, limit=limit)
 
     async def messages(self, session_id: str) -> list[Message]:
-        """What was recorded of a conversation, in order.
-
-        Raises:
-            ReMeError: Memory failed, whatever `on_error` says.
-        """
+        """What was recorded of a conversation, in order; it raises where memory fails, whatever `on_error` says."""
         return await self._connection.portal.run(self._messages(session_id))
 
     async def _messages(self, session_id: str) -> list[Message]:
@@ -366,7 +368,7 @@ class TurnMemory:
         return note
 
     def _entry(self, messages: Sequence[Message]) -> Entry:
-        return Entry(self.workspace_id, [sanitise(message) for message in messages])
+        return Entry(self.workspace_id, [sanitise(m) for m in within_scope(messages, self.scope)])
 
     def _put(self, entry: Entry) -> bool:
         try:

@@ -116,10 +116,10 @@ class MemoryTools:
         lesson = Kind.TASK in self._turn.kinds and (when_to_use or Kind.CUSTOM not in self._turn.kinds)
         kind = Kind.TASK if lesson else Kind.CUSTOM
         memories = self._turn.reme.memories
-        known = await memories.same_text(self._turn.workspace_id, [content], [kind])
+        known = await memories.same_text(self._turn.workspace_id, [content], [kind], **self._turn.scope)
         if content in known:
             return f"This is remembered already, as [{known[content]}]."
-        memory = Memory(kind=kind, content=content, when_to_use=when_to_use, author=ACTOR)
+        memory = Memory(kind=kind, content=content, when_to_use=when_to_use, author=ACTOR, **self._turn.scope)
         await memories.add(self._turn.workspace_id, memory, actor=ACTOR, reason="add_memory")
         return f"Remembered as [{memory.memory_id}]."
 

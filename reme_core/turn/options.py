@@ -61,8 +61,15 @@ class TurnOptions(TypedDict, total=False):
     """Memories, and as many messages, that a note holds at the most."""
     min_relevance: float
     """The chance that anything fits, 0 to 1, below which a note has standing memories alone."""
+    user_id: str
+    """The person within the workspace: what is recorded is of them, and only what is of them is recalled."""
+    agent_id: str
+    """The same of an agent."""
+    run_id: str
+    """The same of a run."""
     filters: Mapping[str, Any]
-    """What alone is recalled, as `recall` names it: `subject`, `author`, `session_id`, `metadata`, `happened` …"""
+    """What alone is recalled, as `recall` names it: `subject`, `author`, `session_id`, `metadata`, `happened` … With
+    `agent_id` None, what is of any agent."""
     token_budget: int
     """Tokens that a note takes at the most."""
     position: Position
@@ -85,8 +92,8 @@ _SHARED: Final = ("database_url", "client", "workspace_id", "session_id")
 _MEANT: Final = {
     **dict.fromkeys(("reme", "connection"), "client"),
     **dict.fromkeys(("url", "uri", "dsn", "connection_string", "conn_string"), "database_url"),
-    **dict.fromkeys(("user", "user_id", "tenant", "tenant_id", "workspace"), "workspace_id"),
-    **dict.fromkeys(("session", "thread_id", "conversation_id", "run_id"), "session_id"),
+    **dict.fromkeys(("user", "tenant", "tenant_id", "workspace"), "workspace_id"),
+    **dict.fromkeys(("session", "thread_id", "conversation_id"), "session_id"),
     **dict.fromkeys(("k", "limit", "max_results", "similarity_top_k"), "top_k"),
 }
 _told: set[str] = set()

@@ -14,13 +14,13 @@ from reme_core.prompts import Language
 from reme_core.prompts.note import Note, render
 from reme_core.store.filters import Filters
 from reme_core.text.terms import language_of
-from reme_core.types import Hit, Kind, Memory, Message, kinds_of
+from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Scope, kinds_of
 
 STANDING_KINDS: Final = (Kind.INSTRUCTION, Kind.PROFILE)
 """Kinds that are given with every note: recall hardly ever finds a standing wish."""
 FILTERS: Final = frozenset(
     ("subject", "author", "session_id", "metadata", "min_stored_score", "known", "happened", "as_of", "held_at")
-)
+).union(SCOPES)
 MOST_STANDING: Final = 50
 _MOST_AT_ONCE: Final = 100  # messages of one recall, which has about as many candidates anyway
 _LONGEST_QUERY: Final = 4_000  # characters of a question that are recalled by; its beginning says what it is about
@@ -32,6 +32,7 @@ class TurnRecall:
     Args:
         kinds: Single kinds, as `spell_out` gives them.
         filters: What alone is recalled, as keyword arguments of `Engine.recall`.
+        scope: What alone is recalled where the filters do not say otherwise.
         top_k: Memories, and as many messages, that a note holds at the most.
         token_budget: Tokens that a note takes at the most.
         min_relevance: The chance that anything fits, below which a note has standing memories alone.
@@ -41,6 +42,7 @@ class TurnRecall:
         self,
         kinds: Sequence[str],
         filters: Mapping[str, Any],
+        scope: Scope,
         *,
         top_k: int,
         token_budget: int,
@@ -51,7 +53,7 @@ class TurnRecall:
             raise InputError(f"there is no filter {min(unknown)!r}; there are {', '.join(sorted(FILTERS))}")
         if not 0 <= min_relevance <= 1:
             raise InputError(f"min_relevance is a chance, between 0 and 1, not {min_relevance!r}")
-        self._filters = dict(filters)
+        self._filters: dict[str, Any] = {**{name: value for name, value in scope.items() if value}, **filters}
         self._memory_kinds = [kind for kind in kinds if kind != Kind.CONVERSATION]
         self._message_kinds = [kind for kind in kinds if kind == Kind.CONVERSATION]
         self._top_k = top_k

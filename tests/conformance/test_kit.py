@@ -38,6 +38,8 @@ class PlainConversation(Conversation):
         self.model, self.fault, self.options = model, fault, options
         if fault == "shares a workspace":
             options = options | {"workspace_id": "everybody"}
+        if fault == "forgets whose it is":
+            options = {name: value for name, value in options.items() if name != "user_id"}
         if fault == "swallows options":
             options = {name: value for name, value in options.items() if name in TurnOptions.__annotations__}
             options["database_url"] = self.options.get("database_url")
@@ -171,6 +173,7 @@ class PlainDriver(Driver):
 FAULTS = {
     "forgets the question": Rule.MEMORY,
     "shares a workspace": Rule.MEMORY,
+    "forgets whose it is": Rule.MEMORY,
     "leaves the loop": Rule.ASYNC_AND_SYNC,
     "has no synchronous calls": Rule.ASYNC_AND_SYNC,
     "recalls for each call": Rule.RECALL_ONCE,

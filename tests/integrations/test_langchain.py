@@ -264,7 +264,7 @@ async def test_retrieves_memories_and_messages_in_turn_or_nothing_where_memory_i
         ({"top_k": 3}, "'k'"),
         ({"search_kwargs": {"k": 3}}, "'k'"),
         ({"kind": "personal"}, "'kinds'"),
-        ({"user_id": "alice"}, "'workspace_id'"),
+        ({"tenant": "alice"}, "'workspace_id'"),
         ({"filters": {"color": "red"}}, "there are .*metadata"),
         ({"k": 0}, "1 or more"),
         ({"k": "3"}, "1 or more"),

@@ -133,7 +133,7 @@ def _can_compare(one: Memory, other: Memory) -> bool:
     """Whether a high cosine means that two lessons say the same."""
     # Rules write by template, so their lessons are alike even if tools and errors differ. And embedders hardly see
     # numbers, in which alone two lessons may differ.
-    if one.author == other.author == RULES:
+    if one.author == other.author == RULES or one.scope != other.scope:
         return False
     first, second = (set(_NUMBER.findall(f"{m.when_to_use} {m.content}")) for m in (one, other))
     return first == second

@@ -84,7 +84,7 @@ async def _from_memory(
         await deps.recall(
             state.workspace_id,
             mention.anchor,
-            Filters.of(kind=_STATED, subject=state.user_name or None, as_of=state.as_of),
+            Filters.of(kind=_STATED, subject=state.user_name or None, as_of=state.as_of, **state.scope),
             limit=_CANDIDATES,
             flow=deps.flow,
         )

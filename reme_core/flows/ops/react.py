@@ -17,6 +17,7 @@ from reme_core.prompts.note_text import numbered_list
 from reme_core.prompts.transcript import language
 from reme_core.store.change import Change
 from reme_core.store.filters import Filters
+from reme_core.store.rows import within_scope
 from reme_core.types import Message, ToolCall
 
 _TEXT = {"type": "string"}
@@ -78,15 +79,16 @@ async def _run_tool(call: ToolCall, state: RetrievalState, deps: Deps, chat: Cha
     if not all(value.strip() for value in values.values()):
         return "Error: a required field is empty."
     if call.name == _SEARCH.name:
-        filters = Filters.of(kind="task")
+        filters = Filters.of(kind="task", **state.scope)
         found = await deps.recall(state.workspace_id, values["query"], filters, limit=state.top_k, flow=deps.flow)
         speech = language(deps.language, [Message(role="user", content=state.query)])
         return fence(numbered_list(found.memories, speech), NOTE) if found else "Nothing was found."
     kept = draft(
         values["when_to_use"], values["content"], trajectories=[], evidence=[], author=chat.name, confidence=0.5
     )
+    [kept] = within_scope([kept], state.scope)
     # A model may save the same lesson at several steps.
-    known = await deps.memories.same_text(state.workspace_id, [kept.content], [str(kept.kind)])
+    known = await deps.memories.same_text(state.workspace_id, [kept.content], [str(kept.kind)], **kept.scope)
     if known:
         return "That is known already."
     await deps.memories.apply(state.workspace_id, Change(add=[kept]), actor=deps.flow, reason="saved by the model")

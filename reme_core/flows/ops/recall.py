@@ -41,7 +41,7 @@ async def recall(
         threshold_score: Leave out memories whose cosine similarity to the query is below.
     """
     wanted = max(state.top_k, candidates)
-    filters = Filters.of(kind=kind)
+    filters = Filters.of(kind=kind, **state.scope)
     found = await deps.recall(
         state.workspace_id,
         state.search_query,

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from reme_core.errors import InputError, LibraryError
 from reme_core.store import change
 from reme_core.store.libraries.dialects import ALIASES, WireRow, excerpt, type_of
-from reme_core.types import PERSONAL_KINDS, Kind, Memory
+from reme_core.types import PERSONAL_KINDS, SCOPES, Kind, Memory
 
 EXTRAS_KEY: Final = "reme_core"
 """Key of the wire's `metadata` that holds what the wire has no field for."""
@@ -55,7 +55,7 @@ _PARTLY_GIVEN: Final = ("kind", "subject", "when_to_use", "status", "expired_at"
 _NOT_GIVEN: Final[dict[str, Any]] = {
     name: Memory.model_fields[name].get_default(call_default_factory=True)
     for name in ("keywords", "importance", "superseded_by", "observed_at", "valid_from", "valid_until", "seen_count",
-                 "sources")
+                 "sources", *SCOPES)
 }  # fmt: skip
 
 

@@ -28,10 +28,10 @@ select dimensions from registered
 added as (
     insert into reme.memory (workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords,
                              importance, score, status, superseded_by, observed_at, valid_during, expired_at, created_at,
-                             updated_at, author, seen_count, freq, utility, metadata)
+                             updated_at, author, seen_count, freq, utility, metadata, user_id, agent_id, run_id)
     select workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords,
            importance, score, status, superseded_by, observed_at, valid_during, expired_at, created_at,
-           updated_at, author, seen_count, freq, utility, metadata
+           updated_at, author, seen_count, freq, utility, metadata, user_id, agent_id, run_id
     from jsonb_populate_recordset(null::reme.memory, %(rows)s::jsonb)
     on conflict (workspace_id, memory_id) do nothing
     returning memory_id
@@ -111,6 +111,11 @@ where workspace_id = %(workspace)s and history_id > %(version)s
   and (operation <> 'update' or before ->> 'status' <> after ->> 'status' or before ->> 'content' <> after ->> 'content')
 limit 1
 
+-- name: scopes
+select distinct user_id, agent_id, run_id from reme.memory
+where workspace_id = %(workspace)s and status = 'active'
+order by user_id, agent_id, run_id
+
 -- name: from_sources
 select memory_id from reme.memory_source
 where workspace_id = %(workspace)s and source_kind = %(kind)s and source_id = any(%(ids)s)
@@ -142,6 +147,7 @@ order by memory_id, source_kind, source_id
 select content, min(memory_id)
 from reme.memory
 where workspace_id = %(workspace)s and status = 'active' and kind = any(%(kinds)s)
+  and (user_id, agent_id, run_id) = (%(user_id)s, %(agent_id)s, %(run_id)s)
   and md5(content) in (select md5(wanted) from unnest(%(contents)s::text[]) as wanted) and content = any(%(contents)s)
 group by content
 
@@ -154,7 +160,8 @@ where m.workspace_id = %(workspace)s and m.status = 'active'
 update reme.memory m
 set kind = n.kind, subject = n.subject, when_to_use = n.when_to_use, content = n.content, keywords = n.keywords,
     importance = n.importance, score = n.score, observed_at = n.observed_at, valid_during = n.valid_during,
-    author = n.author, metadata = n.metadata, updated_at = n.updated_at
+    author = n.author, metadata = n.metadata, updated_at = n.updated_at,
+    user_id = n.user_id, agent_id = n.agent_id, run_id = n.run_id
 from jsonb_populate_record(null::reme.memory, %(row)s) as n
 where m.workspace_id = %(workspace)s and m.memory_id = n.memory_id
 

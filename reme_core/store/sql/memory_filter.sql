@@ -33,6 +33,15 @@ m.score >= %(min_stored_score)s
 -- name: author
 m.author = %(author)s
 
+-- name: user_id
+m.user_id = %(user_id)s
+
+-- name: agent_id
+m.agent_id = %(agent_id)s
+
+-- name: run_id
+m.run_id = %(run_id)s
+
 -- name: ids
 m.memory_id = any(%(ids)s)
 

@@ -28,9 +28,11 @@ order by tail.session_id, tail.position
 
 -- name: insert_messages
 insert into reme.message (workspace_id, message_id, document_id, session_id, position, role, author, content,
-                          terms, reasoning_content, tool_calls, tool_call_id, sent_at, embedded_at, summarised_at, metadata)
+                          terms, reasoning_content, tool_calls, tool_call_id, sent_at, embedded_at, summarised_at, metadata,
+                          user_id, agent_id, run_id)
 select workspace_id, message_id, document_id, session_id, position, role, author, content,
-       terms, reasoning_content, tool_calls, tool_call_id, sent_at, embedded_at, summarised_at, metadata
+       terms, reasoning_content, tool_calls, tool_call_id, sent_at, embedded_at, summarised_at, metadata,
+       user_id, agent_id, run_id
 from jsonb_populate_recordset(null::reme.message, %(rows)s)
 
 -- name: unembedded
@@ -70,7 +72,8 @@ order by m.session_id, m.position
 
 -- name: unsummarised
 -- Messages that no memory was made of yet, in the order of their conversations.
-select message_id, role, author, content, session_id, sent_at, reasoning_content, tool_calls, tool_call_id, metadata
+select message_id, role, author, content, session_id, sent_at, reasoning_content, tool_calls, tool_call_id, metadata,
+       user_id, agent_id, run_id
 from reme.message
 where workspace_id = %(workspace)s and summarised_at is null
   and (%(ids)s::text[] is null or message_id = any(%(ids)s))
@@ -79,7 +82,8 @@ order by document_id
 limit %(limit)s
 
 -- name: conversation
-select message_id, role, author, content, session_id, sent_at, reasoning_content, tool_calls, tool_call_id, metadata
+select message_id, role, author, content, session_id, sent_at, reasoning_content, tool_calls, tool_call_id, metadata,
+       user_id, agent_id, run_id
 from reme.message
 where workspace_id = %(workspace)s and session_id = %(session)s and erased_at is null
 order by position
@@ -87,7 +91,7 @@ order by position
 -- name: before_these
 -- What was said last in the sessions of some messages, before them.
 select m.message_id, m.role, m.author, m.content, m.session_id, m.sent_at, m.reasoning_content, m.tool_calls,
-       m.tool_call_id, m.metadata
+       m.tool_call_id, m.metadata, m.user_id, m.agent_id, m.run_id
 from (
     select session_id, min(position) as first
     from reme.message
@@ -109,6 +113,7 @@ set content = n.content,
     tool_calls = case when n.content = '' then '[]' else m.tool_calls end,
     tool_call_id = case when n.content = '' then '' else m.tool_call_id end,
     metadata = case when n.content = '' then '{}' else m.metadata end,
+    user_id = case when n.content = '' then '' else m.user_id end,
     embedded_at = case when n.terms > 0 then null else coalesce(m.embedded_at, now()) end,
     summarised_at = case when n.content = '' then coalesce(m.summarised_at, now()) else m.summarised_at end,
     erased_at = case when n.content = '' then now() else m.erased_at end

@@ -20,6 +20,15 @@ m.metadata @> %(metadata)s
 -- name: author
 m.author = %(author)s
 
+-- name: user_id
+m.user_id = %(user_id)s
+
+-- name: agent_id
+m.agent_id = %(agent_id)s
+
+-- name: run_id
+m.run_id = %(run_id)s
+
 -- name: session_id
 m.session_id = %(session_id)s
 

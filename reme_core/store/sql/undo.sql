@@ -34,6 +34,6 @@ update reme.memory m
 set kind = n.kind, subject = n.subject, when_to_use = n.when_to_use, content = n.content, keywords = n.keywords,
     importance = n.importance, score = n.score, status = n.status, superseded_by = n.superseded_by,
     observed_at = n.observed_at, valid_during = n.valid_during, expired_at = n.expired_at, author = n.author,
-    metadata = n.metadata, updated_at = now()
+    metadata = n.metadata, user_id = n.user_id, agent_id = n.agent_id, run_id = n.run_id, updated_at = now()
 from jsonb_populate_recordset(null::reme.memory, %(rows)s) as n
 where m.workspace_id = %(workspace)s and m.memory_id = n.memory_id

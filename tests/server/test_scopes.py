@@ -1,0 +1,68 @@
+"""Scopes within a workspace, through the services and the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from mcp.shared.memory import create_connected_server_and_client_session as connect
+
+from reme_core.engine import Engine
+from reme_core.server.mcp import create_server
+from tests.server.test_cli import Reme, configured  # noqa: F401 - fixtures
+
+SAID = "My dog Rex lives in Lisbon with my mother."
+ASKED = "Where does my dog Rex live?"
+
+
+async def test_v1(client: httpx.AsyncClient) -> None:
+    async def ask(method: str, path: str, **more: Any) -> Any:
+        response = await client.request(method, f"/v1/workspaces/team/{path}", **more)
+        assert response.is_success, response.text
+        return response.json()
+
+    memories = [{"content": f"Rex lives with {name}.", "user_id": name} for name in ("ann", "bob")]
+    made = (await ask("POST", "memories", json={"memories": memories}))["memories"]
+    await ask("POST", "records", json={"messages": [{"content": SAID, "user_id": "ann", "run_id": "r1"}]})
+    assert [m["user_id"] for m in made] == ["ann", "bob"]
+    listed = (await ask("GET", "memories", params={"user_id": "bob"}))["memories"]
+    assert [m["content"] for m in listed] == ["Rex lives with bob."]
+    cases: Any = [(["personal"], {"user_id": "ann"}, 1), ("conversation", {"run_id": "r1"}, 1)]
+    for kind, scope, count in (*cases, ("conversation", {"user_id": "bob"}, 0)):
+        found = await ask("POST", "recall", json={"query": ASKED, "kind": kind, **scope})
+        assert len(found["hits"]) == count
+    await ask("PATCH", f"memories/{made[1]['memory_id']}", json={"user_id": "ann"})
+    assert len((await ask("GET", "memories", params={"user_id": "ann"}))["memories"]) == 2
+
+
+async def test_flows_over_http_and_mcp(client: httpx.AsyncClient, reme: Engine) -> None:
+    given = {"workspace_id": "team", "trajectories": [{"messages": [{"content": SAID}]}], "user_id": "ann"}
+    made = (await client.post("/summary_personal_memory", json=given)).json()
+    assert made["metadata"]["memory_list"]
+    assert {m.user_id for m in await reme.memories.list("team")} == {"ann"}
+    async with connect(create_server(reme)) as session:
+        for user, knows in (("ann", True), ("bob", False)):
+            request = {"workspace_id": "team", "query": ASKED, "user_id": user}
+            assert (
+                "Lisbon" in (await client.post("/retrieve_personal_memory", json=request)).json()["answer"]
+            ) is knows
+            found = await session.call_tool("retrieve_personal_memory", request)
+            assert ("Lisbon" in str(found.content)) is knows
+            listed = await session.call_tool("list_memory", {"workspace_id": "team", "user_id": user})
+            assert ("Lisbon" in str(listed.content)) is knows
+
+
+@pytest.mark.usefixtures("configured")
+def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    run = Reme(capsys)
+    run("add", "Rex lives with Ann.", "-w", "team", "--user-id", "ann", "--agent-id", "cook")
+    run("record", SAID, "-w", "team", "--user-id", "ann")
+    assert run.json("list", "-w", "team", "--user-id", "bob") == []
+    [memory] = run.json("list", "-w", "team", "--agent-id", "cook")
+    assert memory["user_id"] == "ann"
+    assert "user ann, agent cook" in run("show", memory["memory_id"], "-w", "team")
+    for user, count in (("ann", 1), ("bob", 0)):
+        for kind in ("personal", "conversation"):
+            found = run.json("recall", ASKED, "-w", "team", "--user-id", user, "-k", kind)
+            assert len(found["hits"]) == count
