@@ -21,6 +21,7 @@ import numpy as np
 
 from benchmarks.common import fresh_reme, percentiles, report
 from reme_core import AsyncReMe, Message
+from reme_core.engine import Engine
 from reme_core.models import registry
 from reme_core.settings import WorkerSettings
 from reme_core.testing import ScriptedModel
@@ -136,10 +137,10 @@ FRAMEWORKS = {
 }
 
 
-async def measure(make: Callable[[AsyncReMe | None], tuple[Turn, Any]], reme: AsyncReMe, turns: int) -> dict[str, Any]:
+async def measure(make: Callable[[AsyncReMe | None], tuple[Turn, Any]], engine: Engine, turns: int) -> dict[str, Any]:
     """Time turns with and without memory, alternately, so that a busy machine slows both."""
     without, _ = make(None)
-    remembering, counts = make(reme)
+    remembering, counts = make(AsyncReMe.of(engine))
     spent: dict[bool, list[float]] = {True: [], False: []}
     for number in range(-5, turns):
         for with_memory, turn in ((False, without), (True, remembering)):
@@ -147,11 +148,12 @@ async def measure(make: Callable[[AsyncReMe | None], tuple[Turn, Any]], reme: As
             await turn(f"What does person {number % KNOWN} drink in street {number}?")
             if number >= 0:
                 spent[with_memory].append(time.perf_counter() - begun)
-        while (counts is not None and counts.records < number + 6) or await _writes(reme):
+        while (counts is not None and counts.records < number + 6) or await _writes(engine):
             await asyncio.sleep(0.005)
     times = {"without": percentiles(spent[False]), "with": percentiles(spent[True])}
+    ratio = round(times["with"]["p50"] / times["without"]["p50"], 2)
     added = {name: round(times["with"][name] - times["without"][name], 3) for name in ("min", "p50")}
-    result: dict[str, Any] = {"added_min_ms": added["min"], "added_p50_ms": added["p50"], **times}
+    result: dict[str, Any] = {"ratio_p50": ratio, "added_min_ms": added["min"], "added_p50_ms": added["p50"], **times}
     if counts is not None:
         result |= {
             "recalls_per_turn": counts.recalls / (turns + 5),
@@ -160,9 +162,9 @@ async def measure(make: Callable[[AsyncReMe | None], tuple[Turn, Any]], reme: As
     return result
 
 
-async def _writes(reme: AsyncReMe) -> bool:
+async def _writes(engine: Engine) -> bool:
     """Whether messages are still being embedded."""
-    return bool(await reme.database.fetch("bench", "select from reme.message where embedded_at is null limit 1"))
+    return bool(await engine.database.fetch("bench", "select from reme.message where embedded_at is null limit 1"))
 
 
 async def main(turns: int, names: Sequence[str]) -> None:

@@ -39,12 +39,13 @@ from reme_core.postgres.database import Database
 from reme_core.settings import Settings
 from reme_core.testing import (  # noqa: F401 - importing them registers their checks
     conduct_checks,
+    generated_checks,
     recall_checks,
     record_checks,
     tool_checks,
 )
 from reme_core.testing.checks import CHECKS, Check
-from reme_core.testing.driver import AGENT, Capability, Conversation, Driver, clock
+from reme_core.testing.driver import AGENT, IMAGE, Capability, Conversation, Driver, clock
 from reme_core.testing.gate import Gate
 from reme_core.testing.model import COMPLETION_TOKENS, PROMPT_TOKENS, PromptMessage, Reply, ScriptedModel
 from reme_core.testing.report import Report, Result, Rule
@@ -53,6 +54,7 @@ from reme_core.testing.stage import BrokenRuleError, Stage
 __all__ = [
     "AGENT",
     "COMPLETION_TOKENS",
+    "IMAGE",
     "PROMPT_TOKENS",
     "BrokenRuleError",
     "Capability",
@@ -70,7 +72,13 @@ __all__ = [
 ]
 
 
-async def validate(driver: Driver, *, database_url: str | None = None, rules: Collection[Rule] = tuple(Rule)) -> Report:
+async def validate(
+    driver: Driver,
+    *,
+    database_url: str | None = None,
+    rules: Collection[Rule] = tuple(Rule),
+    conversations: int = 20,
+) -> Report:
     """Check an adapter against the rules.
 
     Args:
@@ -78,6 +86,7 @@ async def validate(driver: Driver, *, database_url: str | None = None, rules: Co
         database_url: A Postgres with ReMe's schema, in which each check uses a new workspace. None starts an embedded
             one in a temporary folder.
         rules: The rules to check.
+        conversations: How many generated conversations are held, for the check that nothing of them is lost.
 
     Returns:
         The result of each check. The report is truthy if no rule was broken, and can be printed.
@@ -90,18 +99,18 @@ async def validate(driver: Driver, *, database_url: str | None = None, rules: Co
             database_url = database.url
         for check in CHECKS:
             if check.rule in rules:
-                report.results.append(await _run(check, driver, database_url, folder))
+                report.results.append(await _run(check, driver, database_url, folder, conversations))
     return report
 
 
-async def _run(check: Check, driver: Driver, database_url: str, folder: Path) -> Result:
+async def _run(check: Check, driver: Driver, database_url: str, folder: Path, conversations: int) -> Result:
     if not check.needs <= driver.capabilities:
         missing = ", ".join(sorted(check.needs - driver.capabilities))
         return Result(check.rule, check.name, "skipped", f"no {missing}")
     try:
         async with AsyncExitStack() as closing:
             gate = closing.enter_context(Gate(database_url))
-            await check.run(Stage(driver, gate, folder, closing))
+            await check.run(Stage(driver, gate, folder, closing, conversations=conversations))
     except BrokenRuleError as seen:
         return Result(check.rule, check.name, "failed", str(seen))
     except Exception as error:  # an adapter may raise anything; it fails this check, and the others still run

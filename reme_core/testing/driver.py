@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
@@ -29,9 +30,18 @@ class Capability(enum.StrEnum):
     """The note can stand in the system prompt: `position="system"`."""
     EXPORT = "export"
     """Its state and events are written down as JSON: `Conversation.export`."""
+    IMAGES = "images"
+    """A user's message can hold an image beside its words: `Conversation.show`."""
+    EDITS = "edits"
+    """The words of a message can be changed later: `Conversation.edit`."""
     NAMES = "names"
     """Agents have names. Call the agent `AGENT`."""
 
+
+IMAGE: Final = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+"""A picture of one pixel, in PNG."""
 
 AGENT: Final = "watchman"
 """The name of the driver's agent, where the framework has names for agents (`Capability.NAMES`)."""
@@ -41,7 +51,7 @@ def clock(city: str = "here") -> str:
     """Tell the time of day in a city."""
     if city == "Atlantis":
         raise ValueError("there is no clock in Atlantis")
-    return "It is noon."
+    return "" if city == "Limbo" else "It is noon."
 
 
 class Conversation(ABC):
@@ -65,6 +75,14 @@ class Conversation(ABC):
     def stream(self, text: str) -> AsyncIterator[Any]:
         """Run one turn and give its events (`Capability.STREAM`)."""
         raise NotImplementedError(f"{type(self).__name__} claims to be able to, but has no stream")
+
+    async def show(self, text: str, image: bytes) -> str:
+        """`say` with a picture, in PNG, in the same message (`Capability.IMAGES`)."""
+        raise NotImplementedError(f"{type(self).__name__} claims to be able to, but has no show")
+
+    async def edit(self, text: str) -> None:
+        """Put other words in the place of what the user said last (`Capability.EDITS`)."""
+        raise NotImplementedError(f"{type(self).__name__} claims to be able to, but has no edit")
 
     def usage(self) -> tuple[int, int]:
         """Prompt and completion tokens that the framework reports of the last turn (`Capability.USAGE`)."""

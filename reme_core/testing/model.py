@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reme_core.prompts.fence import NOTE
+from reme_core.types import new_id
 
 PROMPT_TOKENS, COMPLETION_TOKENS = 11, 5
 """The tokens that drivers report for each answer."""
@@ -52,7 +53,7 @@ class ScriptedModel:
 
     def call(self, tool: str, **arguments: Any) -> None:
         """Answer the next prompt by calling a tool."""
-        self._script.append(Reply(tool=tool, arguments=json.dumps(arguments)))
+        self._script.append(Reply(tool=tool, arguments=json.dumps(arguments), call_id=new_id()))
 
     def hold(self) -> None:
         """Never answer the next prompt."""

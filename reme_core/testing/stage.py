@@ -89,6 +89,8 @@ class Stage:
     folder: Path
     closing: AsyncExitStack
     workspace: str = field(default_factory=lambda: f"kit-{new_id()}")
+    conversations: int = 20
+    """How many generated conversations are held."""
 
     @property
     def settings(self) -> Settings:

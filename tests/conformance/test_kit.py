@@ -56,7 +56,7 @@ class PlainConversation(Conversation):
         self.loop = asyncio.get_running_loop()
 
     async def say(self, text: str) -> str:
-        question = Message(content=text)
+        question = Message(content=text, message_id=new_id())
         self.history.append(question)
         try:
             answer = await self._answer(question)
@@ -118,6 +118,8 @@ class PlainConversation(Conversation):
     async def _record(self, question: Message, reply: Message) -> None:
         done, self.done = self.done, []
         new = [question, *([] if self.fault == "loses tools" else done), reply]
+        if self.fault == "loses empty results":
+            new = [m for m in new if m.content or m.tool_calls]
         if self.fault == "writes everything again":
             new = [m.model_copy(update={"message_id": new_id()}) for m in self.history]
         if self.fault == "trims what was typed":
@@ -129,6 +131,15 @@ class PlainConversation(Conversation):
         await self.turn.record(new, question.message_id, session_id="s")
         if self.fault == "writes twice":
             await self.turn.record([Message(content="by the way")], new_id())
+
+    async def show(self, text: str, image: bytes) -> str:
+        return await self.say(f"{text}\n<image>" if self.fault == "marks images" else text)
+
+    async def edit(self, text: str) -> None:
+        place = max(place for place, message in enumerate(self.history) if message.role == "user")
+        self.history[place] = self.history[place].model_copy(update={"content": text})
+        if self.fault != "loses edits":
+            await self.turn.record([self.history[place]], session_id="s")
 
     def say_sync(self, text: str) -> str:
         if self.fault == "has no synchronous calls":
@@ -188,6 +199,9 @@ FAULTS = {
     "writes its notes": Rule.DELTA,
     "forgets who spoke": Rule.SPEAKER,
     "loses tools": Rule.DELTA,
+    "loses empty results": Rule.DELTA,
+    "marks images": Rule.DELTA,
+    "loses edits": Rule.DELTA,
     "loses what is cancelled": Rule.DURABLE,
     "fails turns": Rule.ON_ERROR,
     "hides errors": Rule.ON_ERROR,

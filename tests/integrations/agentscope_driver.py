@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 from agentscope.agent import Agent
 from agentscope.formatter import OpenAIChatFormatter
-from agentscope.message import Msg, TextBlock, ToolCallBlock, UserMsg
+from agentscope.message import Base64Source, DataBlock, Msg, TextBlock, ToolCallBlock, UserMsg
 from agentscope.model import ChatModelBase, ChatResponse, ChatUsage
 from agentscope.permission import PermissionBehavior, PermissionDecision
 from agentscope.state import AgentState
@@ -71,6 +72,12 @@ class AgentScopeConversation(Conversation):
         self.last = await self.agent.reply(UserMsg(name="user", content=text))
         return self.last.get_text_content() or ""
 
+    async def show(self, text: str, image: bytes) -> str:
+        picture = Base64Source(data=base64.b64encode(image).decode(), media_type="image/png")
+        said = UserMsg(name="user", content=[TextBlock(text=text), DataBlock(source=picture)])
+        self.last = await self.agent.reply(said)
+        return self.last.get_text_content() or ""
+
     async def stream(self, text: str) -> AsyncIterator[Any]:
         async for event in self.agent.reply_stream(UserMsg(name="user", content=text)):
             yield event
@@ -102,6 +109,7 @@ class AgentScopeDriver(Driver):
             Capability.BESIDE,
             Capability.QUIET,
             Capability.NAMES,
+            Capability.IMAGES,
         }
     )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Any, Self
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.base import TaskResult
-from autogen_core import CancellationToken, Component, FunctionCall
+from autogen_agentchat.messages import MultiModalMessage
+from autogen_core import CancellationToken, Component, FunctionCall, Image
 from autogen_core.models import (
     AssistantMessage,
     ChatCompletionClient,
@@ -94,7 +96,7 @@ class FakeClient(ChatCompletionClient, Component[FakeConfig]):
     @property
     def model_info(self) -> ModelInfo:
         return ModelInfo(
-            vision=False, function_calling=True, json_output=False, family="unknown", structured_output=False
+            vision=True, function_calling=True, json_output=False, family="unknown", structured_output=False
         )
 
 
@@ -120,6 +122,11 @@ class AutoGenConversation(Conversation):
     async def say(self, text: str) -> str:
         token = CancellationToken()
         self.last = await self.agent.run(task=text, cancellation_token=token)
+        return self.last.messages[-1].to_text()  # type: ignore[union-attr]
+
+    async def show(self, text: str, image: bytes) -> str:
+        picture = Image.from_base64(base64.b64encode(image).decode())
+        self.last = await self.agent.run(task=MultiModalMessage(content=[text, picture], source="user"))
         return self.last.messages[-1].to_text()  # type: ignore[union-attr]
 
     async def stream(self, text: str) -> AsyncIterator[Any]:
@@ -150,7 +157,7 @@ class AutoGenDriver(Driver):
     def __init__(self, how: str) -> None:
         self.how = how
         self.name = f"AutoGen, {how}"
-        self.capabilities = {*QUIET, Capability.TOOLS, Capability.EXPORT, Capability.NAMES}  # type: ignore[misc,assignment]
+        self.capabilities = {*QUIET, Capability.TOOLS, Capability.EXPORT, Capability.NAMES, Capability.IMAGES}  # type: ignore[misc,assignment]
         if how == "agent":
             self.capabilities |= {Capability.USAGE}  # type: ignore[misc]
         if how != "memory":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -92,7 +93,7 @@ class LangChainConversation(Conversation):
         self.thread = new_id()
         self.handler = UsageMetadataCallbackHandler()
 
-    def _begin(self, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _begin(self, text: str | list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         self.handler = UsageMetadataCallbackHandler()
         self.history.append({"role": "user", "content": text})
         messages = [HumanMessage(text)] if self.checkpointed else list(self.history)
@@ -107,6 +108,17 @@ class LangChainConversation(Conversation):
     async def say(self, text: str) -> str:
         given, config = self._begin(text)
         return self._end(await self.agent.ainvoke(given, config))
+
+    async def show(self, text: str, image: bytes) -> str:
+        url = f"data:image/png;base64,{base64.b64encode(image).decode()}"
+        given, config = self._begin([{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": url}}])
+        return self._end(await self.agent.ainvoke(given, config))
+
+    async def edit(self, text: str) -> None:
+        config = {"configurable": {"thread_id": self.thread}}
+        said = (await self.agent.aget_state(config)).values["messages"]
+        last = next(message for message in reversed(said) if isinstance(message, HumanMessage))
+        await self.agent.aupdate_state(config, {"messages": [HumanMessage(text, id=last.id)]})
 
     def say_sync(self, text: str) -> str:
         given, config = self._begin(text)
@@ -138,6 +150,8 @@ class LangChainDriver(Driver):
 
     def __init__(self, *, checkpointed: bool = True) -> None:
         self.checkpointed = checkpointed
+        if not checkpointed:
+            self.capabilities = self.capabilities - {Capability.EDITS}  # type: ignore[misc]
 
     async def start(self, model: ScriptedModel, options: dict[str, Any]) -> LangChainConversation:
         return LangChainConversation(model, ReMeMiddleware(**options), checkpointed=self.checkpointed)

@@ -13,6 +13,7 @@ from llama_index.core.base.llms.types import (
     ChatMessage,
     ChatResponse,
     CompletionResponse,
+    ImageBlock,
     LLMMetadata,
     TextBlock,
     ToolCallBlock,
@@ -122,6 +123,10 @@ class LlamaIndexConversation(Conversation):
             await handler.cancel_run()
             raise
 
+    async def show(self, text: str, image: bytes) -> str:
+        said = ChatMessage(role="user", blocks=[TextBlock(text=text), ImageBlock(image=image)])
+        return str(await self.agent.run(user_msg=said, memory=self.memory))
+
     def say_sync(self, text: str) -> str:
         return str(SimpleChatEngine.from_defaults(llm=self.llm, memory=self.memory).chat(text))
 
@@ -148,7 +153,8 @@ class LlamaIndexDriver(Driver):
     def __init__(self, **options: Any) -> None:
         self.options = options
         away = {Capability.BESIDE} if options.get("insert_method") == InsertMethod.SYSTEM else set()
-        self.capabilities = frozenset(Capability) - away  # type: ignore[misc]
+        # What its memory holds cannot be changed but as a whole.
+        self.capabilities = frozenset(Capability) - {Capability.EDITS} - away  # type: ignore[misc]
 
     async def start(self, model: ScriptedModel, options: dict[str, Any]) -> LlamaIndexConversation:
         return LlamaIndexConversation(model, ReMeMemory(**options, **self.options))

@@ -9,6 +9,7 @@ from typing import Any
 from autogen_agentchat.messages import (
     BaseAgentEvent,
     BaseChatMessage,
+    MultiModalMessage,
     ToolCallExecutionEvent,
     ToolCallRequestEvent,
 )
@@ -38,7 +39,8 @@ def from_chat(message: BaseChatMessage, agent: str) -> Message:
     return Message(
         role="assistant" if message.source == agent else "user",
         author=_author(message.source),
-        content=message.to_text(),
+        # As text, it would have a mark for each image.
+        content=text_of(message.content) if isinstance(message, MultiModalMessage) else message.to_text(),
         message_id=message.id,
         sent_at=message.created_at,
         metadata=plain_json(message.metadata),
