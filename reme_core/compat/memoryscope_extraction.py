@@ -20,6 +20,7 @@ from reme_core.flows.registry import op
 from reme_core.flows.state import Internal
 from reme_core.ids import stable_id
 from reme_core.models import ChatModel
+from reme_core.models.likeness import ALIKE, likeness
 from reme_core.personal.filter import statements, take_in
 from reme_core.personal.grounding import NO_EVIDENCE, VALUE, inventions
 from reme_core.personal.nearby import READ, STATED, embed, nearest, person_of, subject_of
@@ -183,7 +184,7 @@ async def long_contra_repeat(
     deps: Deps,
     *,
     enable_long_contra_repeat: bool = True,
-    similarity: float = 0.5,
+    similarity: float = ALIKE,
     neighbours: int = 3,
     most: int = MOST,
 ) -> None:
@@ -192,7 +193,7 @@ async def long_contra_repeat(
     Args:
         state: Reads `user_name`.
         deps: Uses `memories` and `chat`.
-        similarity: The least cosine similarity at which the model is asked about a pair (MemoryScope's 0.5).
+        similarity: The least likeness at which the model is asked about a pair, 0 (unrelated) to 1 (the same).
         enable_long_contra_repeat: Do anything at all.
         neighbours: Older statements that one statement is compared with.
         most: How many statements are looked at, the newest.
@@ -202,15 +203,17 @@ async def long_contra_repeat(
     version = await deps.memories.version(state.workspace_id)
     stored = await deps.memories.list(state.workspace_id, Filters(kinds=STATED, **scope_to_reflect(state)), limit=most)
     ordered = sorted((m for m in stored if is_about(m, state)), key=time_said)
-    vectors = await embed(state.workspace_id, [m.content for m in ordered], deps)
-    likeness = np.tril(vectors @ vectors.T, -1)
+    if len(ordered) < 2:
+        return
+    embedder = await deps.workspace_models.embedder(state.workspace_id)
+    alike = np.tril(await likeness(embedder, [m.content for m in ordered]), -1)
     pairs = {
         newer.memory_id: [
             ordered[i]
             for i in np.argsort(-row)[:neighbours]
             if row[i] >= similarity and not (_is_compared(newer) and _is_compared(ordered[i]))
         ]
-        for newer, row in zip(ordered, likeness, strict=True)
+        for newer, row in zip(ordered, alike, strict=True)
     }
     judged = await _judge(pairs, {m.memory_id: m for m in ordered}, deps, deps.chat)
     change = Change(expected_version=version)

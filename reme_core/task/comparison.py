@@ -10,6 +10,7 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
 from reme_core.models import ChatModel
+from reme_core.models.likeness import ALIKE, likeness
 from reme_core.prompts import prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import MAX_TRANSCRIPT, language, speech_in, transcript
@@ -33,7 +34,7 @@ async def comparative_extraction(
     max_lessons: int = 2,
     enable_soft_comparison: bool = True,
     enable_similarity_comparison: bool = True,
-    similarity_threshold: float = 0.3,
+    similarity_threshold: float = ALIKE,
     max_similarity_sequences: int = 5,
     max_similarity_pairs: int = 3,
 ) -> None:
@@ -45,11 +46,11 @@ async def comparative_extraction(
         max_lessons: Lessons of one comparison.
         enable_soft_comparison: Compare the best with the worst attempt.
         enable_similarity_comparison: Compare similar segments.
-        similarity_threshold: The least likeness of two segments that are compared.
+        similarity_threshold: The least likeness of two segments that are compared, 0 (unrelated) to 1 (the same).
         max_similarity_sequences: So many segments of successes, and of failures, are looked at.
         max_similarity_pairs: So many pairs of segments are compared, the most similar.
     """
-    # The thresholds are those of ReMe 0.1.
+    # The numbers are those of ReMe 0.1.
     best_and_worst = [
         (_whole_attempt(better), _whole_attempt(worse))
         for better, worse in best_and_worst_of([*state.successes, *state.failures])
@@ -106,17 +107,17 @@ def _whole_attempt(trajectory: Trajectory) -> Segment:
 async def _similar_pairs(
     good: Sequence[Segment], bad: Sequence[Segment], workspace: str, deps: Deps, *, least: float
 ) -> list[Pair]:
-    """Pairs of a successful and a failed segment whose cosine is at least `least`, the most similar first.
+    """Pairs of a successful and a failed segment whose likeness is at least `least`, the most similar first.
 
     Each segment is in one pair at most.
     """
     if not good or not bad:
         return []
     embedder = await deps.workspace_models.embedder(workspace)
-    vectors = await embedder.embed([_embedding_text(segment) for segment in (*good, *bad)], "passage")
-    likeness = vectors[: len(good)] @ vectors[len(good) :].T
+    alike = await likeness(embedder, [_embedding_text(segment) for segment in (*good, *bad)])
+    alike = alike[: len(good), len(good) :]
     ranked = sorted(
-        ((float(likeness[g, b]), g, b) for g in range(len(good)) for b in range(len(bad)) if likeness[g, b] >= least),
+        ((float(alike[g, b]), g, b) for g in range(len(good)) for b in range(len(bad)) if alike[g, b] >= least),
         key=lambda found: (-found[0], found[1], found[2]),
     )
     pairs: list[Pair] = []

@@ -24,16 +24,20 @@ _MAX_STEPS = 12  # a longer path is a log, not a lesson
 _MAX_ARGUMENTS = 160
 
 
-def success_lesson(segment: Segment, language: Language) -> Memory:
-    """The lesson of a success: the tools that worked, in order, and the answer that was accepted."""
+def success_lesson(segment: Segment, language: Language) -> Memory | None:
+    """The lesson of a success: the tools that worked, in order, and the answer that was accepted.
+
+    None if the messages show nothing of how it was done.
+    """
     actions, answer = actions_of(segment.messages), answer_of(segment)
     path = format_path(actions)
     sentences = [phrase("success_done", language, score=_score(segment))]
     if path:
         sentences.append(phrase("success_path", language, path=path))
+    elif any(m.role == "assistant" for m in segment.messages):
+        sentences.append(phrase("success_plain", language))
     else:
-        has_text = any(m.role == "assistant" for m in segment.messages)
-        sentences.append(phrase("success_plain" if has_text else "success_bare", language))
+        return None
     if answer:
         sentences.append(phrase("success_answer", language, answer=answer))
     # A path can be followed again, an answer can be recognised; the outcome alone says little.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from reme_core.flows import registry
 from reme_core.flows.build import _bind, build
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.grammar import Call
-from reme_core.settings import Settings
+from reme_core.settings import FlowSettings, Settings
 from reme_core.types import Memory
 from tests.loopback import Loopback
 
@@ -56,7 +57,6 @@ HONOURED = {
         "long_contra_repeat", "enable_long_contra_repeat", False,
     ),
     "long_contra_repeat_op.params.long_contra_repeat_max_count=50": ("long_contra_repeat", "most", 50),
-    "memory_deduplication_op.params.similarity_threshold=0.5": ("deduplication", "similarity_threshold", 0.5),
     "memory_validation_op.params.validation_threshold=0.6": ("validation", "validation_threshold", 0.6),
     "read_message_op.params.contextual_msg_max_count=11": ("read_waiting", "limit", 11),
     "rerank_memory_op.params.enable_llm_rerank=false": ("rerank", "enable_llm_rerank", False),
@@ -79,6 +79,7 @@ HONOURED = {
 WITHOUT_EFFECT = (
     "contra_repeat_op.params.contra_repeat_max_count=50",
     "load_today_memory_op.params.top_k=5",
+    "memory_deduplication_op.params.similarity_threshold=0.5",
     "memory_deduplication_op.params.max_existing_task_memories=1000",
     "parse_tool_call_result_op.params.max_history_tool_call_cnt=7",
     "parse_tool_call_result_op.params.evaluation_sleep_interval=1.0",
@@ -102,6 +103,7 @@ def test_its_own_configuration_loads_and_all_its_flows_build(caplog: pytest.LogC
     assert told == {
         "op.memory_deduplication_op.vector_store", "thread_pool_max_workers", "vector_store.default.embedding_model",
         "op.parse_tool_call_result_op.params.max_history_tool_call_cnt",
+        "op.memory_deduplication_op.params.similarity_threshold",
         "op.parse_tool_call_result_op.params.evaluation_sleep_interval",
         "op.summary_tool_memory_op.params.summary_sleep_interval",
         "the op 'update_memory_utility_op'", "the op 'load_today_memory_op'",
@@ -252,3 +254,18 @@ def test_an_op_without_effect_is_told_when_its_flow_is_built(caplog: pytest.LogC
     build("take_in >> (info_filter | load_today_memory_op)")
     [told] = [record.getMessage() for record in caplog.records]
     assert told.startswith("the op 'load_today_memory_op' has no effect in a flow: `contra_repeat` compares")
+
+
+async def test_statements_that_have_nothing_in_common_are_not_put_to_the_model(
+    reme_with_chat: Engine, loopback: Loopback, flow: Any
+) -> None:
+    loopback.chat({"relations": []})
+    said = ["I live in Porto.", "I like strong coffee.", "I moved to Lisbon."]
+    for number, content in enumerate(said):
+        memory = Memory(content=content, subject="user", observed_at=datetime(2024, 1, 1 + number, tzinfo=UTC))
+        await reme_with_chat.memories.add("w", memory)
+    ops = {"tend": FlowSettings(flow_content="long_contra_repeat_op")}
+    reme_with_chat.settings.flow = ops
+    await flow(reme_with_chat, "tend", workspace_id="w")
+    [asked] = [body["messages"][-1]["content"] for body in loopback.bodies("/chat/completions")]
+    assert "Lisbon" in asked and "Porto" in asked and "coffee" not in asked

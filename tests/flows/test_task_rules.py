@@ -88,6 +88,19 @@ async def test_similar_segments_of_other_tasks_are_compared(reme: Engine, flow: 
     assert "succeeded once (task Book a flight to Rome.) and failed once (task Book a flight to Nice.)" in pair.content
 
 
+async def test_segments_that_have_nothing_in_common_are_not_compared(reme: Engine, flow: Flow) -> None:
+    good = attempt(user("Book a flight to Rome."), calls("pay", "ok"), says("Done"), score=1.0, task_id="rome")
+    bad = attempt(user("Cook lentils with onions."), calls("stir", "ok"), says("Burnt"), score=0.0, task_id="stew")
+    state = await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[good, bad])
+    assert [m.metadata["step_type"] for m in state.memories] == ["success", "failure"]
+
+
+async def test_a_success_that_shows_nothing_of_how_it_was_done_is_no_experience(reme: Engine, flow: Flow) -> None:
+    bare = attempt(user("Help me create a project plan."), score=1.0)
+    for name in ("summary_task_memory", "summary_task_memory_simple"):
+        assert (await flow(reme, name, workspace_id="w", trajectories=[bare])).memories == []
+
+
 async def test_chinese_attempts_give_chinese_memories(reme: Engine, flow: Flow) -> None:
     state = await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[CANCELLED])
     done, fix = state.memories

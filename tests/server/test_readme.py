@@ -93,9 +93,10 @@ def test_the_readme_runs_unchanged(process: Process, monkeypatch: pytest.MonkeyP
     made, found, heard, known, loaded, adopted = answers
     assert {tuple(answer) for answer in answers} == {("answer", "messages", "success", "metadata")}
     assert all(answer["success"] for answer in answers)
-    assert made["metadata"]["memory_list"]
-    assert found["metadata"]["memory_list"]
-    assert found["answer"]
+    # The README's attempt is a request without anything that was done: a model makes something of it, rules do not.
+    learned = "offline rules serve" not in process.said
+    assert bool(made["metadata"]["memory_list"]) is bool(found["metadata"]["memory_list"]) is learned
+    assert bool(found["answer"]) is learned
     assert heard["metadata"]["memory_list"]
     assert "咖啡" in known["answer"]
     assert loaded["metadata"]["action_result"] == {"size": len(LIBRARY)}

@@ -66,7 +66,7 @@ async def test_nothing_remembered_is_an_empty_answer_and_no_error(client: Client
 
 async def test_extra_keys_and_null_are_taken_as_clients_send_them(client: Client) -> None:
     message = user("帮我制定项目计划", name=None, unknown=1, reasoning_content=None, tool_calls=None, metadata=None)
-    attempts = [{"messages": [message], "score": score, "whatever": [1]} for score in (None, 1)]
+    attempts = [{"messages": [message, says("好的")], "score": score, "whatever": [1]} for score in (None, 1)]
     body = {"trajectories": attempts, "more": {"a": None}}
     await posted(client, "summary_task_memory", **body, workspace_id="", metadata={"x": 1})
     assert "default" in (await client.get("/v1/workspaces")).json()["workspaces"]
