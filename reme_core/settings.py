@@ -111,6 +111,8 @@ class McpSettings(Section):
     port: int = 8002
     allowed_hosts: list[str] = Field(default_factory=list)
     """As for the HTTP service."""
+    tools: Literal["default", "all"] | list[str] = "default"
+    """The flows that are tools: eight that take nothing away, and those of the settings; or all of them; or these."""
 
 
 class FlowSettings(Section):

@@ -21,7 +21,7 @@ def settings_of(arguments: Sequence[str]) -> Settings:
         ConfigurationError: A key is unknown (the nearest valid name is given), or a value is invalid.
     """
     given = [argument for argument in arguments if not _is_default_config(argument)]
-    return Settings.load(*given)
+    return Settings.load("mcp.tools=all", *given)  # as ReMe 0.1 had it
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -30,11 +30,10 @@ from reme_core._version import __version__
 from reme_core.client import AsyncReMe
 from reme_core.engine import Engine
 from reme_core.errors import InputError, NotFoundError, ReMeError
-from reme_core.flows.build import Flow
-from reme_core.flows.execute import Response
 from reme_core.server.auth import FULL_ACCESS, Access, ApiKeys
 from reme_core.server.errors import AccessError, error_response
 from reme_core.server.hosts import HostCheck
+from reme_core.server.mcp_tools import tool, tool_names
 from reme_core.server.service import Service
 from reme_core.server.wire import (
     DEFAULT_WORKSPACE,
@@ -112,9 +111,9 @@ class _Handlers:
         self._service = service
         self._server = server
         catalog = service.reme.flows.catalog
-        flows = [catalog.get(name) for name in catalog.names()]
+        flows = [catalog.get(name) for name in tool_names(service.reme.settings, catalog)]
         self._models: dict[str, type[FlowRequest]] = {flow.name: request_model(flow) for flow in flows}
-        self._tools = [_tool(flow, self._models[flow.name]) for flow in flows]
+        self._tools = [tool(flow, self._models[flow.name]) for flow in flows]
 
     async def list_tools(self) -> list[types.Tool]:
         return self._tools
@@ -122,7 +121,8 @@ class _Handlers:
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> tuple[list[types.TextContent], dict[str, Any]]:
         with _hide_internal_errors(name):
             if name not in self._models:
-                raise NotFoundError(f"there is no tool '{name}'; there are {', '.join(self._models)}")
+                more = "" if self._service.reme.settings.mcp.tools == "all" else "; mcp.tools has others listed"
+                raise NotFoundError(f"there is no tool '{name}'; there are {', '.join(self._models)}{more}")
             try:
                 body = self._models[name].model_validate(replace_unstorable(arguments))
             except ValidationError as error:
@@ -259,20 +259,6 @@ def _streamable_app(manager: StreamableHTTPSessionManager) -> Starlette:
 
 def _initialization(server: Server[Any, Any]) -> InitializationOptions:
     return server.create_initialization_options(NotificationOptions())
-
-
-def _tool(flow: Flow, model: type[FlowRequest]) -> types.Tool:
-    schema = model.model_json_schema()
-    # `config` is accepted all the same; its long schema in each tool would only cost the model tokens.
-    if "config" not in flow.input_schema:
-        schema["properties"].pop("config")
-    return types.Tool(
-        name=flow.name,
-        description=flow.description,
-        inputSchema=schema,
-        outputSchema=Response.model_json_schema(),
-        annotations=types.ToolAnnotations(readOnlyHint=flow.name.startswith("retrieve_"), openWorldHint=False),
-    )
 
 
 def _memories_uri(workspace: str) -> AnyUrl:

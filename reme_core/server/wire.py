@@ -100,7 +100,7 @@ class ToolCallIn(_Wire):
     type: str | None = "function"
     name: str | None = ""
     arguments: str | dict[str, Any] | None = Field("", description="The arguments, as JSON text or as an object.")
-    function: FunctionIn | None = None
+    function: FunctionIn | None = Field(None, description="The same as `name` and `arguments`, as OpenAI nests them.")
 
 
 class FunctionIn(_Wire):

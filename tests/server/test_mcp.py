@@ -23,7 +23,10 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import AnyUrl
 
 from reme_core.engine import Engine
+from reme_core.errors import ConfigurationError
 from reme_core.server.mcp import create_server
+from reme_core.server.mcp_tools import DEFAULT_TOOLS
+from reme_core.settings import FlowSettings, Settings
 from reme_core.types import Kind, Memory
 from tests.server.conftest import Process
 
@@ -33,7 +36,7 @@ SAID = {"role": "user", "content": "我喜欢早上喝咖啡工作"}
 async def whole_story(session: ClientSession) -> None:
     """Remember, retrieve, and look at what is remembered."""
     tools = {tool.name: tool for tool in (await session.list_tools()).tools}
-    assert {"retrieve_task_memory", "summary_personal_memory", "vector_store"} <= set(tools)
+    assert {"retrieve_task_memory", "summary_personal_memory", "add_memory"} <= set(tools)
     assert tools["retrieve_task_memory"].inputSchema["required"] == ["query"]
     made = await session.call_tool(
         "summary_personal_memory", {"workspace_id": "alice", "trajectories": [{"messages": [SAID]}]}
@@ -83,7 +86,46 @@ async def test_tools_have_proper_schemas_and_give_structured_results(session: Cl
         assert set(tool.outputSchema["properties"]) == {"answer", "messages", "success", "metadata"}
 
 
-async def test_an_error_tells_the_model_what_to_do(session: ClientSession) -> None:
+async def test_what_a_model_is_shown_fits_into_its_context(session: ClientSession) -> None:
+    tools = (await session.list_tools()).tools
+    assert [tool.name for tool in tools] == sorted(DEFAULT_TOOLS) and len(tools) <= 8
+    assert len(json.dumps([tool.model_dump(mode="json", exclude_none=True) for tool in tools])) <= 12 * 1024
+    assert not any(tool.annotations and tool.annotations.destructiveHint for tool in tools)
+    refused = await session.call_tool("vector_store", {"action": "clear"})
+    assert refused.isError and "mcp.tools has others listed" in text_of(refused)
+    by_name = {tool.name: tool for tool in tools}
+    message = by_name["summary_personal_memory"].inputSchema["$defs"]["MessageIn"]["properties"]
+    assert {"role", "content", "session_id", "message_id"} <= set(message)
+
+
+@pytest.mark.parametrize(
+    ("asked", "listed"), [(["vector_store", "add_memory"], ["vector_store", "add_memory"]), ("all", None)]
+)
+async def test_other_tools_are_listed_when_they_are_asked_for(
+    settings: Settings, asked: str | list[str], listed: list[str] | None
+) -> None:
+    settings.mcp.tools = asked  # type: ignore[assignment]
+    settings.flow["mine"] = FlowSettings(flow_content="build_query >> recall >> merge")
+    async with Engine(settings) as reme, connect(create_server(reme)) as session:
+        tools = {tool.name: tool for tool in (await session.list_tools()).tools}
+    assert list(tools) == (listed or sorted(reme.flows.catalog.names()))
+    assert tools["vector_store"].annotations and tools["vector_store"].annotations.destructiveHint
+
+
+async def test_a_tool_that_there_is_not_is_refused_at_the_start(settings: Settings) -> None:
+    settings.mcp.tools = ["add_memry"]
+    async with Engine(settings) as reme:
+        with pytest.raises(ConfigurationError, match="did you mean 'add_memory'"):
+            create_server(reme)
+
+
+async def test_an_error_tells_the_model_what_to_do(reme: Engine) -> None:
+    reme.settings.mcp.tools = "all"
+    async with connect(create_server(reme)) as session:
+        await errors_tell_what_to_do(session)
+
+
+async def errors_tell_what_to_do(session: ClientSession) -> None:
     for name, arguments, told in (
         ("retrieve_task_memory", {"query": 5}, "query: "),
         ("retrieve_task_memory", {}, "query: "),

@@ -1,0 +1,107 @@
+"""The tools of the MCP service: which flows a model is shown, and their schemas, as short as a model can use them.
+
+Every tool costs tokens in every request of whoever connects. So by default there are few, and none that takes anything
+away; `mcp.tools` has others listed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from mcp import types
+
+from reme_core.errors import ConfigurationError, did_you_mean
+from reme_core.flows.build import Flow
+from reme_core.flows.catalog import Catalog
+from reme_core.flows.execute import Response
+from reme_core.server.wire import FlowRequest
+from reme_core.settings import Settings
+
+DEFAULT_TOOLS: Final = (
+    "retrieve_personal_memory", "retrieve_task_memory", "retrieve_tool_memory", "summary_personal_memory",
+    "summary_task_memory", "record_task_memory", "add_memory", "list_memory",
+)  # fmt: skip
+"""The built-in flows that are tools unless others are asked for."""
+
+_DESTRUCTIVE: Final = frozenset({"vector_store", "delete_memory", "delete_task_memory", "delete_all"})
+_EMPTY: Final[tuple[object, ...]] = (None, "", [], {})
+_REF: Final = re.compile(r"#/\$defs/(\w+)")
+
+
+def tool_names(settings: Settings, catalog: Catalog) -> list[str]:
+    """The flows that are tools: those that `mcp.tools` asks for, else the default ones and those of the settings.
+
+    Raises:
+        ConfigurationError: It names a flow that there is not.
+    """
+    asked = settings.mcp.tools
+    if asked == "all":
+        return catalog.names()
+    if asked == "default":
+        return [name for name in catalog.names() if name in DEFAULT_TOOLS or name in settings.flow]
+    for name in asked:
+        if name not in catalog.names():
+            advice = did_you_mean(name, catalog.names(), "`reme flows list` shows those there are")
+            raise ConfigurationError(f"mcp.tools names '{name}', which is no flow; {advice}")
+    return list(asked)
+
+
+def tool(flow: Flow, model: type[FlowRequest]) -> types.Tool:
+    """A flow as a tool. What it is called with is validated by the `model`, which takes more than is shown."""
+    schema = model.model_json_schema()
+    # The description stands beside it; that a query or messages are needed, `required` says where it matters.
+    schema = {name: value for name, value in schema.items() if name not in ("description", "anyOf")}
+    required = schema.get("required", [])
+    shown = [name for name in flow.input_schema if name != "messages" or "query" not in required]
+    schema = _short({**schema, "properties": {name: schema["properties"][name] for name in shown}})
+    schema["$defs"] = _used_definitions(schema)
+    return types.Tool(
+        name=flow.name,
+        description=flow.description,
+        inputSchema={name: value for name, value in schema.items() if value not in _EMPTY},
+        outputSchema=_short(Response.model_json_schema()) | {"description": "What it answers."},
+        annotations=types.ToolAnnotations(
+            readOnlyHint=flow.name.startswith("retrieve_"),
+            destructiveHint=flow.name in _DESTRUCTIVE,
+            openWorldHint=False,
+        ),
+    )
+
+
+def _short(schema: Any) -> Any:
+    """A schema without what tells a model nothing: titles, empty defaults, other names and other forms of a field."""
+    if isinstance(schema, list):
+        return [_short(part) for part in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    kept = {name: value for name, value in schema.items() if name not in ("title", "pattern", "maxLength")}
+    if kept.get("default", "") in _EMPTY:
+        kept.pop("default", None)
+    if kept.get("additionalProperties") is True:
+        del kept["additionalProperties"]
+    if options := kept.pop("anyOf", None):  # the first is the usual one
+        return _short({**options[0], **kept})
+    if isinstance(properties := kept.get("properties"), Mapping):
+        named = {name: part for name, part in properties.items() if not _is_alias(part)}
+        kept["properties"] = {name: _short(part) for name, part in named.items()}
+    if isinstance(definitions := kept.get("$defs"), Mapping):
+        kept["$defs"] = {name: _short(part) for name, part in definitions.items()}
+    return {name: value if name in ("properties", "$defs") else _short(value) for name, value in kept.items()}
+
+
+def _is_alias(part: Mapping[str, Any]) -> bool:
+    return str(part.get("description", "")).startswith("The same")
+
+
+def _used_definitions(schema: Mapping[str, Any]) -> dict[str, Any]:
+    definitions: Mapping[str, Any] = schema.get("$defs", {})
+
+    def reach(part: Any, seen: frozenset[str]) -> Iterator[str]:
+        for name in set(_REF.findall(str(part))) - seen:
+            yield name
+            yield from reach(definitions[name], seen | {name})
+
+    used = set(reach(schema["properties"], frozenset()))
+    return {name: definition for name, definition in definitions.items() if name in used}
