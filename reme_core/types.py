@@ -328,6 +328,12 @@ class Hit(BaseModel):
     parts: Parts
     relevance: float = 0.0
     """The chance that it answers the query, 0 to 1; low also where the answer may stand in any of many hits."""
+    alike: int = 1
+    """How many of what was found say the same, this one included: it is the best of them and stands for all.
+
+    The same are the same words, whatever their case and punctuation, of one kind, about one subject, by one author, and
+    valid at the same time; for messages, by one author in whatever conversation.
+    """
 
     @property
     def content(self) -> str:

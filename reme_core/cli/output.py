@@ -139,7 +139,8 @@ def hits_table(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table
     for hit in found:
         memory = hit.memory
         text = Text(memory_text(memory))
-        text.append(f"\n{'' if talk else memory.kind + ' '}{memory.memory_id}", "dim")
+        again = f", said {hit.alike} times" if hit.alike > 1 else ""
+        text.append(f"\n{'' if talk else memory.kind + ' '}{memory.memory_id}{again}", "dim")
         parts = [
             _factor(value) if leg in factors else bar(value, width=width)
             for leg, value in ((leg, getattr(hit.parts, leg)) for leg in shown.values())

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from reme_core.errors import InputError, ModelAnswerError, ModelRefusedError, ModelUnavailableError
 from reme_core.postgres.database import Database
 from reme_core.settings import RecallSettings
+from reme_core.store.alike import once
 from reme_core.store.filters import Filters
 from reme_core.store.index.embedders import WorkspaceModel, WorkspaceModels
 from reme_core.store.index.upkeep import Indexing
@@ -33,6 +34,7 @@ MAX_HITS = 1_000
 # A vector takes milliseconds, seldom a second; who asks can be answered by words, and waits less long than an endpoint.
 _EMBED_SECONDS, _VECTORS_SECONDS = 4.0, 2.0
 
+_SPARE = 5  # hits that are looked at beyond those asked for, for places that become free
 _PLAIN = Plan()
 
 Vector = Sequence[float] | npt.NDArray[np.float32]
@@ -103,7 +105,7 @@ class Recall:
         hits: list[Hit] = []
         relevance = 0.0
         for question, part in zip(questions, filters.apart, strict=True):
-            found = await self.find(question, part, plan)
+            found = await self._find_once(question, part, plan)
             of_part, of_hits = judge(question, found)
             relevance = max(relevance, of_part)
             hits.extend(hits_of(found, of_hits))
@@ -158,6 +160,16 @@ class Recall:
                 np.atleast_2d(np.asarray(embedding, np.float32)), 1, model.embedder
             )[0]
         return Question(workspace, query, vector, model.embedder.name, limit, degraded, time)
+
+    async def _find_once(self, question: Question, filters: Filters, plan: Plan) -> Found:
+        """What fits the question best, each statement once; what says the same gives its place to the next ones."""
+        asked = question.limit + _SPARE
+        while True:
+            found = await self.find(replace(question, limit=asked), filters, plan)
+            matches = once(found.matches)
+            if len(matches) >= question.limit or len(found.matches) < asked or asked > MAX_HITS:
+                return replace(found, matches=matches[: question.limit])
+            asked *= 4
 
     async def find(self, question: Question, filters: Filters, plan: Plan = _PLAIN) -> Found:
         """What fits the question best, before it is judged."""

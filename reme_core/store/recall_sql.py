@@ -120,7 +120,13 @@ def hits_of(found: Found, chances: Sequence[float]) -> list[Hit]:
     # Validated all at once: each by itself would take half as long again.
     return _HITS.validate_python(
         [
-            {"rank": rank, "memory": match.memory, "parts": match.parts, "relevance": chance}
+            {
+                "rank": rank,
+                "memory": match.memory,
+                "parts": match.parts,
+                "relevance": chance,
+                "alike": match.alike,
+            }
             for rank, (match, chance) in enumerate(zip(found.matches, chances, strict=True), 1)
         ]
     )

@@ -53,12 +53,16 @@ class Question:
 
 
 class Match(NamedTuple):
-    """One that was found: the parts of its rank, its BM25 score, the idf of the terms that it has, and the memory."""
+    """One that was found: the parts of its rank, its BM25 score, the idf of the terms that it has, and the memory.
+
+    `alike` is how many of what was found say the same, itself included.
+    """
 
     parts: dict[str, Any]
     score: float
     covered: float
     memory: dict[str, Any]
+    alike: int = 1
 
 
 class Background(NamedTuple):

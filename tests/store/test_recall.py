@@ -159,6 +159,33 @@ async def test_a_superseded_memory_is_out_of_recall_until_asked_for_as_of_then(r
     assert await found(reme, "Where does she live?", as_of=before) == ["She lives in Berlin."]
 
 
+async def test_what_says_the_same_comes_once_with_a_count_and_leaves_its_places_to_others(reme: Engine) -> None:
+    def memory(number: int, content: str, **more: object) -> Memory:
+        return Memory(memory_id=f"m{number}", content=content, **more)  # type: ignore[arg-type]  # given an id, each is kept
+
+    again = ["She drinks tea.", "she drinks TEA", "She drinks  tea!", "Ｓhe drinks tea。"] * 10
+    others = ["She drinks no tea.", "She drinks tea at 5.", "She drinks tea at 6."]
+    memories = [memory(number, text) for number, text in enumerate([*again, *others])]
+    await reme.memories.add(
+        "w", [*memories, memory(99, "She drinks tea.", subject="Ann"), memory(98, "?!"), memory(97, "…")]
+    )
+    hits = (await reme.recall("w", "Does she drink tea?", limit=5)).hits
+    assert [hit.rank for hit in hits] == [1, 2, 3, 4, 5]
+    assert set(others) < set(said(hits))
+    assert sorted(hit.alike for hit in hits) == [1, 1, 1, 1, 40]
+    assert len((await reme.recall("w", "Does she drink tea?", limit=20)).hits) == 7  # signs alone are told apart
+
+
+async def test_a_message_that_was_sent_again_comes_once(reme: Engine) -> None:
+    again = [
+        Message(role="user", author=author, content="The boiler is broken!", session_id=f"s{n}")
+        for n, author in enumerate(["Ann", "Ann", "Bob", "Ann"])
+    ]
+    await reme.record("w", again, wait=True)
+    hits = (await reme.recall("w", "What is broken?", kind="conversation")).hits
+    assert {(hit.memory.author, hit.alike) for hit in hits} == {("Ann", 3), ("Bob", 1)}
+
+
 async def test_kinds_weigh_and_the_time_asked_about_counts_twice(reme: Engine) -> None:
     await reme.memories.add(
         "w",
