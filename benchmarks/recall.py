@@ -138,7 +138,7 @@ async def run(total: int, workspaces: int, rounds: int, text: synthetic.Text) ->
             seconds = await timed(
                 rounds, {"recall": through_api, "sql": through_sql, "vector_sql": vector_only, "numpy": with_numpy}
             )
-        agreement, of_words = await agree(reme, asked[: min(rounds, 100)])
+        agreement, of_words = await agree(reme, asked[: min(rounds, 100)], every_posting=width is None)
 
     medians = {name: float(np.median(values)) for name, values in seconds.items()}
     report(
@@ -153,9 +153,9 @@ async def run(total: int, workspaces: int, rounds: int, text: synthetic.Text) ->
     )
 
 
-async def agree(reme: AsyncReMe, asked: list[tuple[str, str, Vector]]) -> tuple[float, float]:
+async def agree(reme: AsyncReMe, asked: list[tuple[str, str, Vector]], *, every_posting: bool) -> tuple[float, float]:
     """The share of the exact answer that recall gives, of both legs, and of words alone; fewer hits count as misses."""
-    every_posting, words = recall_sql.Plan(fewest_postings=10_000_000), VectorShares(personal=0)
+    whole, words = recall_sql.Plan(), VectorShares(personal=0)
     shares = []
     for name, query, vector in asked:
         question = Question(name, query, vector, await bound_model(reme, name), LIMIT)
@@ -164,9 +164,12 @@ async def agree(reme: AsyncReMe, asked: list[tuple[str, str, Vector]]) -> tuple[
             return list((await recall_sql.find(reme.database, question, Filters(), plan)).matches)
 
         found = await reme.recall(name, query, embedding=vector, limit=LIMIT)
-        right = {match.memory["memory_id"] for match in await best(every_posting)}
-        last = (await best(replace(every_posting, shares=words)))[-1].score
-        high = [match.score > last - 1e-6 for match in await best(recall_sql.Plan(shares=words))]
+        right = {match.memory["memory_id"] for match in await best(whole)}
+        last = (await best(replace(whole, shares=words)))[-1].score
+        high = [
+            match.score > last - 1e-6
+            for match in await best(recall_sql.Plan(shares=words, every_posting=every_posting))
+        ]
         shares.append((len(right & {hit.memory.memory_id for hit in found.hits}) / len(right), sum(high) / LIMIT))
     both, of_words = np.mean(shares, axis=0)
     return float(both), float(of_words)

@@ -332,7 +332,8 @@ class Hit(BaseModel):
     """How many of what was found say the same, this one included: it is the best of them and stands for all.
 
     The same are the same words, whatever their case and punctuation, of one kind, about one subject, by one author, and
-    valid at the same time; for messages, by one author in whatever conversation.
+    valid at the same time; for messages, by one author in whatever conversation. Where a time is asked about, what was
+    said or observed at different times is told apart.
     """
 
     @property

@@ -15,11 +15,14 @@ _NO_WORD = re.compile(r"[\W_]+")
 _ABOUT = ("kind", "subject", "author", "valid_from", "valid_until")
 
 
-def once(matches: Iterable[Match]) -> list[Match]:
-    """The matches, best first, without those that a better one says already; each counts those that it stands for."""
+def once(matches: Iterable[Match], *, at_its_time: bool) -> list[Match]:
+    """The matches, best first, without those that a better one says already; each counts those that it stands for.
+
+    With `at_its_time`, what was said or observed at another time is something else.
+    """
     best: dict[Hashable, Match] = {}
     for match in matches:
-        said = _statement(match.memory)
+        said = _statement(match.memory), at_its_time and match.memory["observed_at"]
         first = best.get(said)
         best[said] = match if first is None else first._replace(alike=first.alike + 1)
     return list(best.values())

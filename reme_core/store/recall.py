@@ -166,7 +166,7 @@ class Recall:
         asked = question.limit + _SPARE
         while True:
             found = await self.find(replace(question, limit=asked), filters, plan)
-            matches = once(found.matches)
+            matches = once(found.matches, at_its_time=question.time is not None)
             if len(matches) >= question.limit or len(found.matches) < asked or asked > MAX_HITS:
                 return replace(found, matches=matches[: question.limit])
             asked *= 4
@@ -175,6 +175,7 @@ class Recall:
         """What fits the question best, before it is judged."""
         exact = replace(plan, fusion=plan.fusion or self._settings.fusion, shares=self._settings.vector_share)
         if question.vector is not None and (await self._workspace_models.of(question.workspace)).hnsw:
+            exact = replace(exact, every_posting=False)
             found = await find(self._database, question, filters, replace(exact, hnsw_dimensions=len(question.vector)))
             if len(found.matches) == question.limit:
                 return found

@@ -45,7 +45,7 @@ _MOST_THEN = 5_000  # messages of one stretch of time that are compared with the
 
 # Of a corpus of n documents, so many times √n postings are read, and the scores of a tenth as many documents
 # are completed. On texts by Zipf's law that gives all of BM25's first ten at 10,000 documents, .98 at 100,000.
-_POSTINGS_BY_ROOT, _COMPLETED_SHARE = 40, 0.1
+_POSTINGS_BY_ROOT, _FEWEST_POSTINGS, _COMPLETED_SHARE = 40, 2_048, 0.1
 
 # Planning the statement takes as long as running it, and its text says all that the planner needs.
 _SETTINGS = {"plan_cache_mode": "force_generic_plan"}
@@ -69,14 +69,15 @@ class Plan:
         shares: The share of the vector leg, by family of kinds.
         type_weights: Factors for kinds; one that isn't named counts once.
         hnsw_dimensions: Width of the vectors where the workspace is in its model's HNSW index; None scans exactly.
-        fewest_postings: Postings that are read in any case, before the scores of the best are completed.
+        every_posting: Whether all postings of the query's terms are read, which is the cheapest way in a small
+            workspace; else those that can add most to a score, and the scores of the best are completed.
     """
 
     fusion: Fusion | None = None
     type_weights: Mapping[str, float] = field(default_factory=dict)
     shares: VectorShares = field(default_factory=VectorShares)
     hnsw_dimensions: int | None = None
-    fewest_postings: int = 2_048
+    every_posting: bool = True
 
     @classmethod
     def of(
@@ -149,10 +150,16 @@ def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict
         width=f"({plan.hnsw_dimensions})" if plan.hnsw_dimensions else "",
         # Numbers that the planner should know stand in the text; few different ones, so that few texts are made.
         depth=max(_DEPTHS[corpus], 1 << (question.limit - 1).bit_length()),
-        fewest_postings=plan.fewest_postings,
+        fewest_postings=_FEWEST_POSTINGS,
         postings_by_root=_POSTINGS_BY_ROOT,
         completed_share=_COMPLETED_SHARE,
         most_terms=_COUNTED_TERMS,
+        by_score=_SQL["by_score" if plan.every_posting else "by_completed_score"],
+        shares=" ".join(
+            f"when kind = '{kind}' then {share}::float8" for family, share in plan.shares for kind in kinds_of(family)
+        ),
+        type=_TYPE if plan.type_weights else "1",
+        scored="matched" if plan.every_posting else "scored",
         near="near" if question.time and corpus == "message" else "vector_leg",
         on_row=" and ".join(on_row) or "true",
         on_vector=" and ".join(near),
@@ -178,7 +185,8 @@ def _fragments(question: Question, filters: Filters, plan: Plan, corpus: Corpus,
         legs.append("session_time" if question.time.sessions else "asked_time")
         if corpus == "message":
             legs.append("time_leg")
-    legs += ["asked", "matched", "lexical_leg", *(["own_row"] if filtered else []), "deepest"]
+    whole = "_whole" if plan.every_posting else ""
+    legs += [f"held{whole}", "asked", f"matched{whole}", "lexical_leg", *(["own_row"] if filtered else []), "deepest"]
     legs += ["candidate", "background", plan.fusion or "convex"]
     by_time = "_by_time" if question.time else ""
     if corpus == "message":
@@ -196,15 +204,12 @@ def _literal(name: str) -> str:
 
 
 def _values(question: Question, filters: Filters, plan: Plan, corpus: Corpus) -> dict[str, Any]:
-    shares = {kind: share for family, share in plan.shares for kind in kinds_of(family)}
     return filters.parameters() | {
         "workspace": question.workspace,
         "corpus": corpus,
         "vector": None if question.vector is None else HalfVector(question.vector),
         "terms": query_terms(question.text),
         "share": plan.shares.conversation,
-        "shares": list(shares.values()),
-        "kinds_of_shares": list(shares),
         "limit": question.limit,
         "weighted_kinds": list(plan.type_weights),
         "type_weights": list(plan.type_weights.values()),
@@ -258,6 +263,7 @@ _SIGNS = (
     "background.nearest", "background.widest", "known.terms", "known.idf", "c.documents",
 )  # fmt: skip
 _PARTS = ("similarity", "vector", "lexical", "session", "speaker", "time", "type", "final")
+_TYPE = "coalesce((%(type_weights)s::real[])[array_position(%(weighted_kinds)s::text[], kind)], 1)"
 _HITS = TypeAdapter(list[Hit])
 
 

@@ -288,7 +288,7 @@ async def test_of_words_that_nearly_all_hold_little_is_read_and_the_best_are_tho
     # 20 is the mean length that is taken for granted before anything is stored.
     dampened = [1.2 * (0.5 + 0.5 * count.total() / 20) for count in counts]
     holding = Counter(chain.from_iterable(counts))
-    words_alone = recall_sql.Plan(shares=VectorShares(personal=0))
+    words_alone = recall_sql.Plan(shares=VectorShares(personal=0), every_posting=False)
     shares, read, held = [], [], []
     for query, vector in synthetic.queries(memories, vectors, 20):
         asked = set(terms(query))

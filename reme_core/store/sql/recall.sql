@@ -2,7 +2,8 @@
 --
 --     vector_leg | vector_leg_filtered,
 --     where the query asks about a time: asked_time | session_time where it counts conversations, and for messages time_leg,
---     then asked, matched, lexical_leg, own_row where a filter needs it, deepest, candidate, background, convex | rrf,
+--     then held | held_whole, asked, matched | matched_whole, lexical_leg, own_row where a filter needs it, deepest, candidate,
+--     background, convex | rrf,
 --     then for memories   ranked | ranked_by_time, best, present | past, in_order
 --     and  for messages   said | said_by_time, judged
 --
@@ -85,8 +86,20 @@ near as materialized (
     where not exists (select from vector_leg v where v.document_id = t.document_id)
 ),
 
--- name: asked
--- The segments of each term, by their headers: an array is read where it is used.
+-- name: held_whole
+-- The segments of each term.
+held as materialized (
+    select given.term, given.place, found.*
+    from unnest(%(terms)s::text[]) with ordinality as given (term, place)
+    cross join lateral (
+        select p.documents, p.impacts, cardinality(p.documents) as size, p.from_neighbour
+        from reme.posting p
+        where p.workspace_id = %(workspace)s and p.corpus = %(corpus)s and p.term = given.term
+    ) found
+),
+
+-- name: held
+-- The segments of each term, by their headers: of large arrays few are read.
 held as materialized (
     select given.term, given.place, found.*
     from unnest(%(terms)s::text[]) with ordinality as given (term, place)
@@ -96,6 +109,8 @@ held as materialized (
         where p.workspace_id = %(workspace)s and p.corpus = %(corpus)s and p.term = given.term
     ) found
 ),
+
+-- name: asked
 -- Of a query of many terms those that fewest documents hold, wherever in it they stand; one that none holds finds nothing.
 asked as materialized (
     select rarest.term, greatest(${fewest_postings}, ${postings_by_root} * sqrt(c.documents)) as postings,
@@ -111,6 +126,18 @@ asked as materialized (
     cross join reme.corpus_statistic c
     where c.workspace_id = %(workspace)s and c.corpus = %(corpus)s
 ),
+
+-- name: matched_whole
+matched as materialized (
+    select document_id, sum(impact * idf) as score, sum(idf) as covered
+    from (
+        select unnest(h.documents) as document_id, unnest(h.impacts) as impact, a.idf
+        from held h join asked a using (term)
+    ) posting
+    group by document_id
+),
+
+-- name: matched
 -- What can add most to a score is read first, and most of the postings of common words need not be read at all.
 segment as materialized (
     select segment, idf, better < postings as read
@@ -120,8 +147,6 @@ segment as materialized (
         from held h join asked a using (term)
     ) ordered
 ),
-
--- name: matched
 matched as materialized (
     select document_id, sum(impact * idf) as score, sum(idf) as covered
     from (
@@ -156,20 +181,33 @@ completed as materialized (
     where documents[place] = document_id
     group by document_id
 ),
+scored as materialized (
+    select * from completed
+    union all
+    select * from matched
+    where not exists (select from segment where not read)
+      and (document_id in (select document_id from ${near})) is true
+),
+
+-- name: by_score
+select * from matched order by score desc, document_id offset 0
+
+-- name: by_completed_score
+-- The second part is sorted only if the completed ones that pass the filters are too few.
+(select * from completed order by score desc, document_id)
+        union all
+        (select * from matched where (document_id in (select document_id from completed)) is not true
+         order by score desc, document_id)
 
 -- Rows are looked up by `limit 1` in lateral joins: it makes the planner use their key also where it takes the table
 -- for empty. Before the first ANALYZE it would rather read the whole workspace, and keep to that plan.
 -- A message that still waits for its vector is found by its words alone, hence the left joins.
--- The part of `matched` is sorted only if the completed ones that pass the filters are too few.
 
 -- name: lexical_leg
 lexical_leg as materialized (
     select matched.document_id, e.kind, matched.score, matched.covered, -(e.embedding <#> %(vector)b::halfvec) as similarity
     from (
-        (select * from completed order by score desc, document_id)
-        union all
-        (select * from matched where (document_id in (select document_id from completed)) is not true
-         order by score desc, document_id)
+        ${by_score}
     ) matched
     left join lateral (
         select e.* from reme.embedding e
@@ -192,14 +230,7 @@ lexical_leg as materialized (
 -- name: candidate
 candidate as materialized (
     select v.document_id, v.kind, v.similarity, coalesce(m.score, 0) as score, coalesce(m.covered, 0) as covered
-    from ${near} v
-    left join (
-        select * from completed
-        union all
-        select * from matched
-        where not exists (select from segment where not read)
-          and (document_id in (select document_id from ${near})) is true
-    ) m using (document_id)
+    from ${near} v left join ${scored} m using (document_id)
     union all
     select l.document_id, l.kind, l.similarity, l.score, l.covered
     from lexical_leg l
@@ -260,8 +291,7 @@ ranked as materialized (
 best as (
     select *, (share * vector + (1 - share) * lexical) * time * type as final
     from (
-        select *, (%(shares)s::real[])[array_position(%(kinds_of_shares)s::text[], kind)] as share,
-               coalesce((%(type_weights)s::real[])[array_position(%(weighted_kinds)s::text[], kind)], 1) as type
+        select *, case ${shares} end as share, ${type} as type
         from ranked
     ) ranked
     order by final desc, document_id
