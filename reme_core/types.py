@@ -331,8 +331,8 @@ class Hit(BaseModel):
     alike: int = 1
     """How many of what was found say the same, this one included: it is the best of them and stands for all.
 
-    The same are the same words, whatever their case and punctuation, of one kind, about one subject, by one author, and
-    valid at the same time; for messages, by one author in whatever conversation. Where a time is asked about, what was
+    The same are the same words, whatever their case and punctuation, of one kind, scope, subject and author, and valid
+    at the same time; for messages, by one author in whatever conversation. Where a time is asked about, what was
     said or observed at different times is told apart.
     """
 

@@ -8,11 +8,11 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from reme_core.store.relevance import Match
-from reme_core.types import Kind
+from reme_core.types import SCOPES, Kind
 
 _NO_WORD = re.compile(r"[\W_]+")
 # What has other words in one of these says something else; of a message the subject is its session.
-_ABOUT = ("kind", "subject", "author", "valid_from", "valid_until")
+_ABOUT = ("kind", "subject", "author", "valid_from", "valid_until", *SCOPES)
 
 
 def once(matches: Iterable[Match], *, at_its_time: bool) -> list[Match]:
