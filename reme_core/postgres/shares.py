@@ -18,13 +18,14 @@ class Shares:
     """
 
     def __init__(self, pool_size: int) -> None:
-        self._quarter = pool_size // 4
-        self._all_writes = asyncio.Semaphore(pool_size - self._quarter)
+        self._pool_size = pool_size
+        self._quarter = max(1, pool_size // 4)
+        self._all_writes = asyncio.Semaphore(max(1, pool_size - self._quarter))
         self._of_workspaces = WeakValueDictionary[tuple[str, str], asyncio.Semaphore]()  # those that are in use
 
     def of_read(self, workspace: str) -> Sequence[asyncio.Semaphore]:
         """For reads, which may hold half of the pool for one workspace."""
-        return [self._place("read", workspace, 2 * self._quarter)]
+        return [self._place("read", workspace, max(1, self._pool_size // 2))]
 
     def of_write(self, workspace: str) -> Sequence[asyncio.Semaphore]:
         """For writes, which may hold a quarter of the pool for one workspace, and three for all together."""
@@ -35,4 +36,4 @@ class Shares:
         return self._place("lock", workspace, 1)
 
     def _place(self, kind: str, workspace: str, most: int) -> asyncio.Semaphore:
-        return self._of_workspaces.setdefault((kind, workspace), asyncio.Semaphore(max(1, most)))
+        return self._of_workspaces.setdefault((kind, workspace), asyncio.Semaphore(most))
