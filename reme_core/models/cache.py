@@ -36,7 +36,8 @@ class CachedEmbedder:
         self._max_entries = max_entries
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
         self._lock = threading.Lock()
-        self._ask_again_at: float | None = None  # on the monotonic clock; None while the model answers
+        self._answered_at = 0.0  # on the monotonic clock, as the next one
+        self._ask_again_at: float | None = None  # None while the model answers
         # A task can be awaited on its own event loop only; vectors, once there, are shared by all.
         self._pending: dict[_Key, asyncio.Task[dict[str, Vectors]]] = {}
 
@@ -58,7 +59,7 @@ class CachedEmbedder:
         """
         if input_type != "query" or not texts:
             vectors = await self.inner.embed(texts, input_type)
-            self._ask_again_at = None
+            self._close_circuit()
             return vectors
         found = {text: vector for text in dict.fromkeys(texts) if (vector := self._lookup(text)) is not None}
         unknown = [text for text in dict.fromkeys(texts) if text not in found]
@@ -89,12 +90,13 @@ class CachedEmbedder:
         return found
 
     async def _embed_queries(self, loop: asyncio.AbstractEventLoop, texts: list[str]) -> dict[str, Vectors]:
-        hanging = loop.call_later(_HANGS_AFTER_SECONDS, self._open_circuit)
+        begun = time.monotonic()
+        hanging = loop.call_later(_HANGS_AFTER_SECONDS, self._open_circuit, begun)
         try:
             vectors = await self.inner.embed(texts, "query")
-            self._ask_again_at = None
+            self._close_circuit()
         except ModelUnavailableError:
-            self._open_circuit()
+            self._open_circuit(begun)
             raise
         finally:
             hanging.cancel()
@@ -108,15 +110,19 @@ class CachedEmbedder:
                 self._vectors.popitem(last=False)
         return found
 
-    def _open_circuit(self) -> None:
-        self._ask_again_at = time.monotonic() + _PAUSE_SECONDS
+    def _close_circuit(self) -> None:
+        self._answered_at, self._ask_again_at = time.monotonic(), None
+
+    def _open_circuit(self, begun: float) -> None:
+        if begun > self._answered_at:  # else it is a single query that fails, or one from before the model came back
+            self._ask_again_at = time.monotonic() + _PAUSE_SECONDS
 
     def _check_circuit(self) -> None:
         if self._ask_again_at is None:
             return
         if (left := self._ask_again_at - time.monotonic()) > 0:
             raise ModelUnavailableError(f"{self.name} did not answer a moment ago; it is asked again in {left:.0f} s")
-        self._open_circuit()  # this query tries, and others wait for what comes of it
+        self._ask_again_at = time.monotonic() + _PAUSE_SECONDS  # this query tries, and others wait for what comes of it
 
     def _lookup(self, text: str) -> Vectors | None:
         with self._lock:

@@ -167,6 +167,20 @@ async def test_one_recall_in_a_while_waits_for_an_endpoint_that_does_not_answer(
     assert (await reme.recall("w", "What colour has the car of Bob?")).degraded == ""
 
 
+async def test_one_query_that_hangs_while_others_are_answered_changes_nothing(
+    reme: Engine, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache, "_HANGS_AFTER_SECONDS", 0.5)
+    await reme.memories.add("w", "Bob has a red car.", kind="task")
+    loopback.slow(1.5)
+    slow = asyncio.create_task(reme.recall("w", "Whose car is red?"))
+    await asyncio.sleep(0.3)
+    assert (await reme.recall("w", "Who has a red car?")).degraded == ""
+    await asyncio.sleep(0.5)
+    assert (await reme.recall("w", "Which car is red?")).degraded == ""
+    assert (await slow).degraded == ""
+
+
 async def test_a_recall_that_lacks_nothing_says_nothing(reme: Engine) -> None:
     await reme.record("w", SAID, wait=True)
     assert (await reme.recall("w", "tea", kind="conversation")).degraded == ""
