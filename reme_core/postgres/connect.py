@@ -1,4 +1,4 @@
-"""Blocking connections. A server that is starting up is waited for; any other error is raised at once.
+"""Connecting. A server that is starting up is waited for; any other error is raised at once.
 
 While Postgres starts, and for longer while it recovers from a crash or restores a backup, it refuses connections with
 SQLSTATE 57P03. libpq does not pass that code on, and the message is in the server's language; but libpq's `PQping`
@@ -7,6 +7,7 @@ looks at the code, and answers `REJECT` for this one alone.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
@@ -48,9 +49,23 @@ def _connect_once(url: str, arguments: dict[str, Any]) -> Connection:
         attempt = error.pgconn
         if attempt is None or attempt.needs_password or attempt.used_password:  # not reached; or it has started
             raise
-        state = PGconn.ping(make_conninfo(url, connect_timeout=_PING_SECONDS).encode())
+        state = _ping(url)
         if state == Ping.REJECT:
             raise pg.CannotConnectNow(" ".join(str(error).split())) from error
         if state != Ping.OK:
             raise
     return psycopg.connect(url, **arguments)  # it may have come up just now; if not, this raises what is wrong
+
+
+async def wait_for_start(url: str) -> None:
+    """Return when the server does not refuse connections for its start any more, or after `RESTART_SECONDS`.
+
+    A pool that connects in vain tries again after 1, 2, 4 … seconds, while a server may need tenths to recover.
+    """
+    deadline = time.monotonic() + RESTART_SECONDS
+    while time.monotonic() < deadline and await asyncio.to_thread(_ping, url) == Ping.REJECT:  # noqa: ASYNC110
+        await asyncio.sleep(_RETRY_SECONDS)
+
+
+def _ping(url: str) -> int:
+    return PGconn.ping(make_conninfo(url, connect_timeout=_PING_SECONDS).encode())

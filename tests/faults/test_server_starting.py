@@ -83,6 +83,24 @@ async def test_it_is_waited_for(starting: Starting) -> None:
     await upgrading
 
 
+async def test_a_pool_does_not_connect_in_vain_to_one_that_starts_again(starting: Starting, own_data_dir: Path) -> None:
+    starting.let_go()
+    async with await Database.open(starting.settings) as database:
+        await database.fetch("w", "select 1")
+        await asyncio.to_thread(stop_embedded, own_data_dir)
+        starting.signal.unlink()
+        (own_data_dir / "postgres" / "recovery.signal").touch()
+        held = asyncio.create_task(asyncio.to_thread(EmbeddedServer.acquire, own_data_dir))
+        await asyncio.to_thread(starting.wait_until, Ping.REJECT)
+        asking = asyncio.create_task(database.fetch("w", "select 1"))
+        await asyncio.sleep(1.5)
+        assert not asking.done()
+        starting.let_go()
+        assert await asking == [(1,)]
+        assert database.pool.get_stats().get("connections_errors", 0) == 0
+        (await held).release()
+
+
 async def test_it_is_waited_for_no_longer_than_for_any_connection(
     starting: Starting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
