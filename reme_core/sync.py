@@ -119,6 +119,7 @@ class BlockingBackground(Facade):
 
     jobs = blocking(Background.jobs)
     job = blocking(Background.job)
+    load = blocking(Background.load)
     retry = blocking(Background.retry)
     drain = blocking(Background.drain)
     summarise = blocking(Background.summarise)

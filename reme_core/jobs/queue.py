@@ -63,6 +63,18 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueLoad:
+    """What waits in the queue, for all workspaces together."""
+
+    due: int
+    """How many jobs could run now."""
+    oldest_seconds: float
+    """For how long the first of them could have run."""
+    failed: int
+    """How many were given up."""
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """What became of the conversations that waited to be made memories of."""
 
@@ -319,6 +331,11 @@ class Background:
         """Jobs, newest first; `statuses=["failed"]` is the list of those that were given up, `ids` names some."""
         values = {"workspace": workspace, "statuses": statuses and list(statuses), "ids": ids, "limit": limit}
         return [Job(*_job_fields(row)) for row in await self._database.execute_anywhere(_SQL["jobs"], values)]
+
+    async def load(self) -> QueueLoad:
+        """How much waits, and since when."""
+        ((due, oldest, failed),) = await self._database.execute_anywhere(_SQL["load"])
+        return QueueLoad(due, max(0.0, oldest), failed)
 
     async def job(self, job_id: int) -> tuple[Job, list[tuple[str, datetime]]]:
         """One job, and what happened to it: `(job, [(event, when), …])`.

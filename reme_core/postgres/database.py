@@ -43,6 +43,7 @@ ALL_WORKSPACES = "*"
 """The name by which the policies show the rows of every workspace; no workspace may have it."""
 
 _POOL_SECONDS = RESTART_SECONDS  # to wait for a connection: long enough for a restart of the server
+_AWAY_SECONDS = 0.5  # the same, where somebody has waited in vain already and nobody got one since
 _MAX_IDLE_SECONDS = 300.0
 _MAX_LIFETIME_SECONDS = 3600.0
 _WORKSPACE_LENGTH = 200
@@ -78,6 +79,7 @@ class Database:
         self._session: Session
         self._shares = Shares(settings.pool_size)
         self._pool: AsyncConnectionPool[Connection] | None = None
+        self._away: str | None = None  # why there was no connection when somebody last waited for one in vain
 
     @classmethod
     async def open(cls, settings: Settings) -> Self:
@@ -303,14 +305,18 @@ class Database:
     async def _connection(self, share: Collection[asyncio.Semaphore] = ()) -> AsyncIterator[Connection]:
         pool = self.pool
         async with AsyncExitStack() as stack:
+            patience = _POOL_SECONDS if self._away is None else _AWAY_SECONDS
             try:
-                async with asyncio.timeout(_POOL_SECONDS):
+                async with asyncio.timeout(patience):
                     for place in share:
                         await stack.enter_async_context(place)
-                connection = await pool.getconn()
+                connection = await pool.getconn(patience)
             except (PoolTimeout, TimeoutError) as error:
+                if self._away is not None:  # others have waited long enough to know
+                    raise psycopg.OperationalError(self._away) from error
                 await self._ping()  # raises the reason why there is no connection; if it can connect, all were busy
-                raise PoolTimeout(f"none became free within {_POOL_SECONDS:g} s") from error
+                raise PoolTimeout(f"none became free within {patience:g} s") from error
+            self._away = None
             try:
                 yield connection
             finally:
@@ -383,7 +389,11 @@ class Database:
 
     async def _ping(self) -> None:
         await self._ensure_server()
-        connection = await AsyncConnection.connect(self.url, **self._session.arguments)
+        try:
+            connection = await AsyncConnection.connect(self.url, **self._session.arguments)
+        except psycopg.OperationalError as error:
+            self._away = str(error)
+            raise
         await connection.close()
 
     async def _replace_dead_connections(self) -> None:

@@ -47,6 +47,8 @@ _STATUS: Final[tuple[tuple[type[ReMeError], int], ...]] = (
 )
 """The HTTP status of each class of errors; the first class that an error belongs to counts."""
 
+_OF_DATABASE: Final = "the database cannot be used right now; try again, and if it stays so, ask who runs the service"
+
 _CODES: Final = {
     400: "bad_request",
     401: "unauthorized",
@@ -103,6 +105,11 @@ def error_response(request_id: str, status: int, code: str, message: str) -> JSO
     return JSONResponse(body, status, headers)
 
 
+def message_for_caller(error: ReMeError) -> str:
+    """What a caller is told of an error: of the database no more than that it is its fault, since he is a tenant."""
+    return _OF_DATABASE if isinstance(error, DatabaseError) else str(error)
+
+
 def add_error_handlers(app: FastAPI) -> None:
     """Have the app answer every error in the form of `ErrorBody`."""
 
@@ -111,7 +118,7 @@ def add_error_handlers(app: FastAPI) -> None:
         status = _status(error)
         if status >= 500:
             log.error("request %s: %s", _request_id(request), error, exc_info=error)
-        return error_response(_request_id(request), status, error.code, str(error))
+        return error_response(_request_id(request), status, error.code, message_for_caller(error))
 
     @app.exception_handler(RequestValidationError)
     async def answer_invalid_request(request: Request, error: RequestValidationError) -> JSONResponse:

@@ -5,20 +5,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, FastAPI, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import PlainTextResponse, Response
 
 from reme_core._version import __version__
 from reme_core.engine import Engine
+from reme_core.errors import DatabaseError, ModelError
 from reme_core.flows.build import Flow
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.execute import Response as FlowResponse
 from reme_core.flows.state import RetrievalState
+from reme_core.models.registry import embedder
 from reme_core.server import experience_maker, inspector, v1
 from reme_core.server.errors import COMMON_STATUSES, add_error_handlers, openapi_errors
 from reme_core.server.guard import Guard
@@ -30,11 +34,26 @@ from reme_core.server.stream import event_stream, wants_events
 from reme_core.server.wire import FlowRequest, flow_arguments, request_model
 from reme_core.settings import Settings
 
+log = logging.getLogger(__name__)
+
+_READY_SECONDS: Final = 3.0
+_MODEL_SECONDS: Final = 20.0
+
 
 class Health(BaseModel):
     """Whether the service runs."""
 
     status: str = Field("healthy", description="Always `healthy`: a service that isn't does not answer.")
+
+
+class Readiness(BaseModel):
+    """Whether the service can do its work now, and what it lacks. It names no address, role or model."""
+
+    status: Literal["ready", "not ready"]
+    database: bool = Field(description="It answers.")
+    due_jobs: int | None = Field(None, description="Jobs in the background that could run now.")
+    oldest_job_seconds: float | None = Field(None, description="For how long the first of them could have run.")
+    models: bool | None = Field(None, description="They answer, where that was asked.")
 
 
 class FlowEntry(BaseModel):
@@ -110,6 +129,22 @@ def _service_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:
         """Whether the service runs. It asks nobody, and answers at once."""
         return Health()
 
+    @router.get("/health/live")
+    async def live() -> Health:
+        """The same, as Kubernetes and others call it: where it fails, start the service anew."""
+        return Health()
+
+    @router.get("/health/ready", responses={503: {"model": Readiness, "description": "It cannot work now"}})
+    async def ready(
+        service: TheService,
+        response: Response,
+        models: Annotated[bool, Query(description="Ask the embedding and chat models too, once each.")] = False,
+    ) -> Readiness:
+        """Whether the database answers, and what waits; where it fails, send requests elsewhere."""
+        found = await _readiness(service.reme, ask_models=models)
+        response.status_code = 200 if found.status == "ready" else 503
+        return found
+
     @router.get("/list", name="list")
     async def list_flows() -> list[FlowEntry]:
         """The flows; each is an endpoint of its name."""
@@ -121,6 +156,38 @@ def _service_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:
         return metrics.response()
 
     return router
+
+
+async def _readiness(reme: Engine, *, ask_models: bool) -> Readiness:
+    try:
+        async with asyncio.timeout(_READY_SECONDS):
+            load = await reme.background.load()
+    except (DatabaseError, TimeoutError) as error:
+        log.warning("not ready: %s", error or "the database did not answer")
+        return Readiness(status="not ready", database=False)
+    answered = await _models_answer(reme) if ask_models else None
+    return Readiness(
+        status="not ready" if answered is False else "ready",
+        database=True,
+        due_jobs=load.due,
+        oldest_job_seconds=round(load.oldest_seconds, 1),
+        models=answered,
+    )
+
+
+async def _models_answer(reme: Engine) -> bool:
+    model = embedder(reme.settings)
+    try:
+        async with asyncio.timeout(_MODEL_SECONDS):
+            await model.embed(["ready?"])
+            if reme.chat is not None:
+                await reme.chat.complete([{"role": "user", "content": "Answer with OK."}], purpose="health")
+    except (ModelError, TimeoutError) as error:
+        log.warning("not ready: %s", error or "a model did not answer")
+        return False
+    finally:
+        await model.aclose()
+    return True
 
 
 def _add_flow_endpoint(router: APIRouter, flow: Flow, *, stream: bool) -> None:

@@ -29,9 +29,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from reme_core._version import __version__
 from reme_core.client import AsyncReMe
 from reme_core.engine import Engine
-from reme_core.errors import InputError, NotFoundError, ReMeError
+from reme_core.errors import DatabaseError, InputError, NotFoundError, ReMeError
 from reme_core.server.auth import FULL_ACCESS, Access, ApiKeys
-from reme_core.server.errors import AccessError, error_response
+from reme_core.server.errors import AccessError, error_response, message_for_caller
 from reme_core.server.hosts import HostCheck
 from reme_core.server.mcp_tools import tool, tool_names
 from reme_core.server.service import Service
@@ -211,6 +211,9 @@ def _hide_internal_errors(what: str) -> Iterator[None]:
     # The SDK sends the message of an exception to the model; that of a foreign one could hold passwords or paths.
     try:
         yield
+    except DatabaseError as error:
+        log.exception("%s failed", what)
+        raise ReMeError(message_for_caller(error)) from None
     except ReMeError:
         raise
     except Exception:

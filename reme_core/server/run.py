@@ -45,17 +45,12 @@ async def serve_http(settings: Settings) -> None:
 
     http = settings.http
     async with _open_with_worker(settings) as reme:
-        rows = [
-            ("listens", f"http://{_display_host(http.host)}:{http.port}"),
-            ("docs", f"http://{_display_host(http.host)}:{http.port}/docs"),
-            ("inspector", f"http://{_display_host(http.host)}:{http.port}/inspector"),
-        ]
         await _listen(
             reme,
             create_app(reme),
             http.host,
             http.port,
-            rows,
+            {"listens": "", "docs": "/docs", "inspector": "/inspector"},
             timeout_keep_alive=http.timeout_keep_alive,
             limit_concurrency=http.limit_concurrency,
         )
@@ -87,9 +82,9 @@ async def serve_mcp(settings: Settings) -> None:
             await run_stdio(reme)
             return
         kind: Literal["sse", "http"] = "sse" if mcp.transport == "sse" else "http"
-        url = f"http://{_display_host(mcp.host)}:{mcp.port}/{'sse' if kind == 'sse' else 'mcp'}"
-        app = create_mcp_app(reme, kind)
-        await _listen(reme, app, mcp.host, mcp.port, [("listens", f"MCP at {url}")])
+        await _listen(
+            reme, create_mcp_app(reme, kind), mcp.host, mcp.port, {"MCP": "/sse" if kind == "sse" else "/mcp"}
+        )
 
 
 def run_until_stopped(service: Coroutine[Any, Any, None]) -> None:
@@ -126,10 +121,9 @@ async def announce(reme: Engine, rows: list[tuple[str, str]], *, host: str = "12
         )
 
 
-async def _listen(
-    reme: Engine, app: ASGIApp, host: str, port: int, rows: list[tuple[str, str]], **options: Any
-) -> None:
+async def _listen(reme: Engine, app: ASGIApp, host: str, port: int, paths: dict[str, str], **options: Any) -> None:
     listening = _bind(host, port)
+    url = _url_of(listening)
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -140,7 +134,7 @@ async def _listen(
         **options,
     )
     try:
-        await announce(reme, rows, host=host)
+        await announce(reme, [(name, url + path) for name, path in paths.items()], host=host)
         await uvicorn.Server(config).serve(sockets=[listening])
     finally:
         listening.close()
@@ -159,8 +153,10 @@ def _bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _display_host(host: str) -> str:
-    return "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104 - for people
+def _url_of(listening: socket.socket) -> str:
+    """The address that was bound, whatever was asked for: a port of 0 is any."""
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def _database_name(settings: Settings) -> str:

@@ -17,7 +17,7 @@ from starlette.requests import Request
 
 from reme_core.errors import ReMeError
 from reme_core.flows.execute import Response
-from reme_core.server.errors import ErrorBody
+from reme_core.server.errors import ErrorBody, message_for_caller
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,8 @@ async def _events(request_id: str, execute: Callable[[Tell], Awaitable[Response]
             yield ServerSentEvent(json.dumps({"text": piece}, ensure_ascii=False), event="answer")
         yield ServerSentEvent((await task).model_dump_json(), event="response")
     except ReMeError as error:
-        yield ServerSentEvent(_error_json(error.code, str(error), request_id), event="error")
+        log.warning("request %s: %s", request_id, error)
+        yield ServerSentEvent(_error_json(error.code, message_for_caller(error), request_id), event="error")
     except Exception:
         log.exception("request %s failed", request_id)
         message = "an error of the service itself; its log tells more under this request id"

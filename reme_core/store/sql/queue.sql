@@ -129,3 +129,10 @@ where r.workspace_id = %(workspace)s and r.terms > 0 and r.session_id in (
     where m.workspace_id = %(workspace)s and m.status = 'active'
       and m.metadata @> '{"mode": "quoted"}' and not m.metadata ? 'read'
 )
+
+-- name: load
+-- How much waits to be done now, for how long the first of it, and how much was given up.
+select count(*) filter (where status = 'todo' and coalesce(scheduled_at, now()) <= now()),
+       coalesce(extract(epoch from now() - min(coalesce(scheduled_at, now())) filter (where status = 'todo')), 0)::float8,
+       count(*) filter (where status = 'failed')
+from procrastinate_jobs where status in ('todo', 'failed')

@@ -1,0 +1,84 @@
+"""Health: what tells an operator that a service lives and is ready, and a tenant nothing about the database."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from mcp.shared.memory import create_connected_server_and_client_session as connect
+from psycopg.conninfo import conninfo_to_dict
+from pydantic import SecretStr
+
+from reme_core import Settings
+from reme_core.engine import Engine
+from reme_core.postgres import database as module
+from reme_core.server.auth import ApiKeys
+from reme_core.server.http import create_app
+from reme_core.server.mcp import create_server
+from reme_core.server.run import _bind, _url_of
+from reme_core.settings import ChatSettings
+from reme_core.testing.gate import Gate
+from reme_core.types import Message
+from tests.loopback import Loopback
+from tests.server.conftest import connected
+
+
+async def test_a_service_is_ready_and_says_what_waits_whatever_keys_there_are(
+    client: httpx.AsyncClient, reme: Engine
+) -> None:
+    await ApiKeys(reme.database).create("somebody")
+    assert (await client.get("/health/live")).json() == {"status": "healthy"}
+    ready = (await client.get("/health/ready")).json()
+    assert (ready["status"], ready["database"], ready["due_jobs"], ready["models"]) == ("ready", True, 0, None)
+
+
+async def test_what_could_run_and_does_not_is_counted(settings: Settings) -> None:
+    settings.worker.embedded = False
+    settings.worker.after_turns = 1
+    async with Engine(settings) as reme, connected(create_app(reme)) as client:
+        await reme.record("alice", [Message(content="I moved to Porto.", session_id="monday")])
+        assert (await client.get("/health/ready")).json()["due_jobs"] == 1
+
+
+async def test_models_are_asked_where_that_is_wanted(settings: Settings, loopback: Loopback) -> None:
+    settings.llm["default"] = ChatSettings(model_name="talker", base_url=loopback.url, max_retries=0)
+    async with Engine(settings) as reme, connected(create_app(reme)) as client:
+        loopback.chat("OK")
+        assert (await client.get("/health/ready")).json()["models"] is None
+        assert (await client.get("/health/ready?models=true")).json()["models"] is True
+        settings.llm["default"].base_url = "http://127.0.0.1:1/v1"
+    async with Engine(settings) as reme, connected(create_app(reme)) as client:
+        away = await client.get("/health/ready?models=true")
+        assert (away.status_code, away.json()["models"]) == (503, False)
+
+
+async def test_a_tenant_is_told_nothing_of_a_database_that_is_away(
+    settings: Settings, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_POOL_SECONDS", 1.0)
+    with Gate(database_url) as gate:
+        settings.database_url = SecretStr(gate.url)
+        settings.worker.embedded = False
+        async with Engine(settings) as reme, connected(create_app(reme)) as client:
+            await client.get("/v1/workspaces")
+            gate.close()
+            answers = [
+                await client.get("/health/ready"),
+                await client.post("/v1/workspaces/w/recall", json={"query": "tea"}),
+                await client.post("/retrieve_personal_memory", json={"query": "tea"}),
+            ]
+            async with connect(create_server(reme)) as session:
+                told = (await session.call_tool("list_memory", {})).content[0].text  # type: ignore[union-attr]
+            gate.open()
+    assert [answer.status_code for answer in answers] == [503] * 3
+    where = conninfo_to_dict(gate.url)
+    for text in (*(answer.text for answer in answers), told):
+        for name in ("user", "dbname", "host", "port"):
+            assert str(where[name]) not in text, text
+
+
+def test_the_printed_address_is_the_one_that_is_bound() -> None:
+    with _bind("127.0.0.1", 0) as listening:
+        host, port = listening.getsockname()
+        assert port and _url_of(listening) == f"http://{host}:{port}"
+    with _bind("0.0.0.0", 0) as listening:
+        assert _url_of(listening).startswith("http://0.0.0.0:")
