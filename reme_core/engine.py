@@ -138,7 +138,7 @@ class Engine:
                 on_growth=self._indexing.schedule_upkeep,
                 on_erase=self._erase_waiting_words,
             )
-            self.workspaces = Workspaces(database, self._workspace_models, on_clear=self._erase_waiting)
+            self.workspaces = Workspaces(database, self._workspace_models, on_clear=self._clear_waiting)
             self.flows = Flows(catalog, self._surroundings(database))
             self.background = Background(
                 database,
@@ -361,6 +361,14 @@ class Engine:
     async def _erase_waiting(self, workspace: str, message_ids: Collection[str] | None = None) -> set[str]:
         """Erase what turns wait to record, of a workspace or of these ids; returns the ids of the messages gone."""
         return set().union(*await self._in_spools(lambda spool: spool.erase(workspace, message_ids)))
+
+    async def _clear_waiting(self, workspace: str, scope: Scope) -> set[str]:
+        if not scope:
+            return await self._erase_waiting(workspace)
+        waiting = [entry for found in await self._in_spools(Spool.entries) for entry in found]
+        said = [message for entry in waiting if entry.workspace == workspace for message in entry.messages]
+        of_scope = {m.message_id for m in said if scope.items() <= m.scope.items()}
+        return await self._erase_waiting(workspace, of_scope)
 
     async def _erase_waiting_words(self, workspace: str, words: Collection[str], cut: Callable[[str], str]) -> None:
         await self._in_spools(lambda spool: spool.erase_words(workspace, words, cut))

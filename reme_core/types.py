@@ -191,6 +191,11 @@ def _only_name(names: Iterable[str]) -> str:
     return named.pop() if len(named) == 1 else ""
 
 
+def names_in(scope: Scope) -> Scope:
+    """What of a scope is named."""
+    return {name: value for name, value in scope.items() if value}  # type: ignore[return-value]
+
+
 class Message(Scoped, _FromClient):
     """One turn of a conversation.
 

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import Session, confirm, with_session
+from reme_core.cli.session import AgentId, RunId, Session, UserId, confirm, scope_of_options, with_session
 from reme_core.errors import NotFoundError
 
 app = typer.Typer()
@@ -89,16 +89,21 @@ def copy(
 def clear(
     session: Session,
     workspace: Annotated[str, typer.Argument(help="The workspace to remove.")],
+    user_id: UserId = None,
+    agent_id: AgentId = None,
+    run_id: RunId = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Remove a workspace with all that belongs to it: messages, history and logs as well. Final."""
+    """Remove a workspace with all that belongs to it, or what of it is of a person, an agent or a run. Final."""
     with session.open() as reme:
         if workspace not in reme.workspaces.list():
             raise NotFoundError(f"there is no workspace '{workspace}'; `reme workspaces` lists them")
+        scope = scope_of_options(user_id, agent_id, run_id)
+        what = f"what is of {' and '.join(map(str, scope.values()))} in '{workspace}'" if scope else f"'{workspace}'"
         if not yes:
-            confirm(f"Remove all of workspace '{workspace}' for good?")
-        removed = reme.workspaces.clear(workspace)
-    session.show({"workspace": workspace, "removed": removed}, _success(f"removed '{workspace}', {removed:,} memories"))
+            confirm(f"Remove {what} for good?" if scope else f"Remove all of workspace {what} for good?")
+        removed = reme.workspaces.clear(workspace, **scope)
+    session.show({"workspace": workspace, "removed": removed}, _success(f"removed {what}, {removed:,} memories"))
 
 
 @app.command()

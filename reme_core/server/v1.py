@@ -15,7 +15,7 @@ from reme_core.server.route import JsonRoute
 from reme_core.server.service import TheAccess, TheService
 from reme_core.server.wire import MessageIn, Number, PathWorkspace, Time, TopK
 from reme_core.store.filters import Filters
-from reme_core.types import HistoryEntry, JsonObject, Kind, Memory, Message, Recollection, Status, TimeRange
+from reme_core.types import HistoryEntry, JsonObject, Kind, Memory, Message, Recollection, Status, TimeRange, names_in
 
 _ACTOR: Final = "http"
 
@@ -274,6 +274,23 @@ async def add_memories(
     access.check(workspace_id)
     memories = [Memory(**memory.model_dump(exclude_none=True)) for memory in body.memories]
     return Memories(memories=await service.reme.memories.add(workspace_id, memories, actor=_ACTOR))
+
+
+@router.delete("/{workspace_id:path}/memories")
+async def erase_scope(
+    workspace_id: PathWorkspace,
+    service: TheService,
+    access: TheAccess,
+    user_id: OfUser = None,
+    agent_id: OfAgent = None,
+    run_id: OfRun = None,
+) -> Deleted:
+    """Erase the memories and messages of a person, an agent or a run, with what was concluded from them."""
+    access.check(workspace_id)
+    scope = names_in({"user_id": user_id or "", "agent_id": agent_id or "", "run_id": run_id or ""})
+    if not scope:
+        raise InputError("name whose memory is to be erased: user_id, agent_id or run_id")
+    return Deleted(deleted_count=await service.reme.workspaces.clear(workspace_id, **scope))
 
 
 @router.patch("/{workspace_id:path}/memories/{memory_id}", responses=openapi_errors(404, 409))

@@ -26,11 +26,12 @@ from psycopg import AsyncConnection, sql
 from reme_core.errors import NotFoundError
 from reme_core.postgres.database import Database
 from reme_core.store import change
+from reme_core.store.filters import Filters
 from reme_core.store.index import postings, writer
 from reme_core.store.messages import rewrite
 from reme_core.store.sql import load
 from reme_core.text.terms import terms
-from reme_core.types import Memory
+from reme_core.types import Memory, Scope
 
 _SQL = load("erasure.sql")
 
@@ -79,6 +80,25 @@ async def erase_messages(database: Database, workspace: str, message_ids: Sequen
     return named
 
 
+async def erase_scope(database: Database, workspace: str, scope: Scope) -> int:
+    """Erase the memories and messages of a scope, and what was concluded from them; returns how many memories.
+
+    Other scopes keep what they say in the same words: it is theirs.
+    """
+    filters = Filters(status=None, **scope)
+    values = {"workspace": workspace, **filters.parameters()}
+    within = "select {} from reme.{} m where " + " and ".join(["m.workspace_id = %(workspace)s", *filters.on_memory()])
+    async with database.write_transaction(workspace) as conn:
+        await conn.execute(_SQL["begin"], {"workspace": workspace})
+        roots = await (await conn.execute(within.format("m.memory_id", "memory"), values)).fetchall()
+        said = await (await conn.execute(within.format("m.message_id, m.content", "message"), values)).fetchall()
+        rest = await _rows(conn, "memories_from_messages", workspace, messages=[row[0] for row in said])
+        plan = ErasurePlan({row[0] for row in (*roots, *rest)}, messages=dict(said))
+        await plan.collect(conn, workspace)
+        await _carry_out(conn, workspace, plan)
+    return len(plan.memories)
+
+
 @dataclass(slots=True)
 class ErasurePlan:
     """What an erasure affects: memories with all their wordings, and messages."""
@@ -99,15 +119,7 @@ class ErasurePlan:
         saying = plan.roots
         while saying:
             plan.roots |= saying
-            for memory_id, number, when_to_use, content, keywords, subject in await _rows(
-                conn, "affected", workspace, roots=list(plan.roots)
-            ):
-                plan.memories[memory_id] = (
-                    number,
-                    Memory.model_construct(
-                        when_to_use=when_to_use, content=content, keywords=keywords, subject=subject
-                    ),
-                )
+            await plan.collect(conn, workspace)
             for wording, statement in await _rows(conn, "wordings", workspace, affected=plan.ids):
                 if statement:
                     plan.statements.add(wording)
@@ -118,6 +130,15 @@ class ErasurePlan:
             found = await _rows(conn, "memories_saying", workspace, affected=plan.ids, **_patterns(plan.statements))
             saying = {row[0] for row in found}
         return plan
+
+    async def collect(self, conn: AsyncConnection[Any], workspace: str) -> None:
+        """Collect the roots and the memories that were concluded from them."""
+        found = await _rows(conn, "affected", workspace, roots=list(self.roots))
+        for memory_id, number, when_to_use, content, keywords, subject in found:
+            memory = Memory.model_construct(
+                when_to_use=when_to_use, content=content, keywords=keywords, subject=subject
+            )
+            self.memories[memory_id] = (number, memory)
 
     @property
     def ids(self) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from string import Template
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Unpack
 
 import anyio.to_thread
 from psycopg import AsyncConnection, sql
@@ -21,6 +21,7 @@ from reme_core.models import Embedder
 from reme_core.postgres.database import Database, check_workspace
 from reme_core.postgres.session import WRITE_LOCK
 from reme_core.store import rows
+from reme_core.store.erasure import erase_scope
 from reme_core.store.index import hnsw, postings
 from reme_core.store.index.embedders import WorkspaceModels
 from reme_core.store.index.reembed import drop_old_vectors, reembed
@@ -29,7 +30,7 @@ from reme_core.store.libraries.format import library_path, to_wire
 from reme_core.store.libraries.load import load_library
 from reme_core.store.sql import load
 from reme_core.store.tool_calls import ToolCallResult
-from reme_core.types import Source, new_id
+from reme_core.types import Scope, Source, names_in, new_id
 
 Progress = Callable[[int, int], None]
 """Called with progress: how much is done, and how much there is in all."""
@@ -75,12 +76,14 @@ class ModelUsage:
     seconds: float
 
 
+OnClear = Callable[[str, Scope], Awaitable[set[str]]]
+"""Erases what waits elsewhere to be recorded in a workspace, or in a scope of it; gives the ids of the messages."""
+
+
 class Workspaces:
     """The workspaces of one database."""
 
-    def __init__(
-        self, database: Database, workspace_models: WorkspaceModels, *, on_clear: Callable[[str], Awaitable[set[str]]]
-    ) -> None:
+    def __init__(self, database: Database, workspace_models: WorkspaceModels, *, on_clear: OnClear) -> None:
         self._database = database
         self._workspace_models = workspace_models
         self._on_clear = on_clear  # erases what waits elsewhere to be recorded in the workspace
@@ -193,8 +196,11 @@ class Workspaces:
         await self._update_index(target)
         return copied
 
-    async def clear(self, workspace: str) -> int:
+    async def clear(self, workspace: str, **scope: Unpack[Scope]) -> int:
         """Remove a workspace with all that belongs to it, also logs, history, and turns that wait to be recorded.
+
+        With a `user_id`, `agent_id` or `run_id`, the memories and messages of that alone are erased, and what was
+        concluded from them. What others said stays, also in the same words.
 
         Returns:
             How many memories are gone with it, closed ones included.
@@ -203,7 +209,12 @@ class Workspaces:
             NotFoundError: There is no such workspace, and nothing waits for it.
         """
         check_workspace(workspace)
-        is_waited_for = await self._on_clear(workspace)
+        named = names_in(rows.check_scope(scope))
+        if scope and not named:
+            raise InputError(f"nothing was erased: {', '.join(scope)} is empty; name whose memory is to be erased")
+        is_waited_for = await self._on_clear(workspace, named)
+        if named:
+            return await erase_scope(self._database, workspace, named)
         async with self._database.write_transaction(workspace) as conn:
             if not is_waited_for:
                 await _require_workspace(conn, workspace)

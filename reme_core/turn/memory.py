@@ -54,7 +54,7 @@ from reme_core.turn.options import (
 )
 from reme_core.turn.outbox import Deduplicator, Outbox
 from reme_core.turn.recall import TurnRecall, spell_out
-from reme_core.types import Hit, Kind, Message
+from reme_core.types import Hit, Kind, Message, names_in
 
 __all__ = ["NOTE_METADATA", "Note", "TurnMemory"]
 
@@ -345,7 +345,7 @@ class TurnMemory:
             raise explain_timeout(error, self.patience) from None
 
     async def clear(self) -> None:
-        """Delete everything in the workspace for good, and what waits in the outbox for it.
+        """Delete for good what is of this memory's scope, or else all of the workspace, and what waits in the outbox.
 
         Raises:
             ReMeError: Memory cannot be reached, whatever `on_error` says.
@@ -353,10 +353,11 @@ class TurnMemory:
         await self._connection.portal.run(self._clear())
 
     async def _clear(self) -> None:
-        await self._outbox.drop(self.workspace_id)
+        named = names_in(self.scope)
+        await (self._outbox.flush() if named else self._outbox.drop(self.workspace_id))
         self._notes.clear()
         with contextlib.suppress(NotFoundError):  # nothing was recorded yet
-            await (await self._connection.engine()).workspaces.clear(self.workspace_id)
+            await (await self._connection.engine()).workspaces.clear(self.workspace_id, **named)
 
     def take_usage(self) -> Usage:
         """What chat models used for this memory since the last call of this, for the framework's own report."""

@@ -14,7 +14,7 @@ from reme_core.prompts import Language
 from reme_core.prompts.note import Note, render
 from reme_core.store.filters import Filters
 from reme_core.text.terms import language_of
-from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Scope, kinds_of
+from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Scope, kinds_of, names_in
 
 STANDING_KINDS: Final = (Kind.INSTRUCTION, Kind.PROFILE)
 """Kinds that are given with every note: recall hardly ever finds a standing wish."""
@@ -53,7 +53,7 @@ class TurnRecall:
             raise InputError(f"there is no filter {min(unknown)!r}; there are {', '.join(sorted(FILTERS))}")
         if not 0 <= min_relevance <= 1:
             raise InputError(f"min_relevance is a chance, between 0 and 1, not {min_relevance!r}")
-        self._filters: dict[str, Any] = {**{name: value for name, value in scope.items() if value}, **filters}
+        self._filters: dict[str, Any] = {**names_in(scope), **filters}
         self._memory_kinds = [kind for kind in kinds if kind != Kind.CONVERSATION]
         self._message_kinds = [kind for kind in kinds if kind == Kind.CONVERSATION]
         self._top_k = top_k

@@ -36,6 +36,15 @@ async def test_v1(client: httpx.AsyncClient) -> None:
     assert len((await ask("GET", "memories", params={"user_id": "ann"}))["memories"]) == 2
 
 
+async def test_v1_erases_what_is_of_somebody(client: httpx.AsyncClient) -> None:
+    path = "/v1/workspaces/team/memories"
+    memories = [{"content": f"Rex lives with {name}.", "user_id": name} for name in ("ann", "bob")]
+    await client.post(path, json={"memories": memories})
+    assert (await client.delete(path)).status_code == 422
+    assert (await client.delete(path, params={"user_id": "ann"})).json() == {"deleted_count": 1}
+    assert [m["user_id"] for m in (await client.get(path)).json()["memories"]] == ["bob"]
+
+
 async def test_flows_over_http_and_mcp(client: httpx.AsyncClient, reme: Engine) -> None:
     given = {"workspace_id": "team", "trajectories": [{"messages": [{"content": SAID}]}], "user_id": "ann"}
     made = (await client.post("/summary_personal_memory", json=given)).json()
@@ -66,3 +75,5 @@ def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
         for kind in ("personal", "conversation"):
             found = run.json("recall", ASKED, "-w", "team", "--user-id", user, "-k", kind)
             assert len(found["hits"]) == count
+    assert run.json("clear", "team", "--user-id", "ann", "--yes")["removed"] == 1
+    assert run.json("list", "-w", "team") == []

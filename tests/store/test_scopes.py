@@ -11,7 +11,7 @@ from reme_core.engine import Engine
 from reme_core.errors import InputError
 from reme_core.store.filters import Filters
 from reme_core.turn import MemoryTools, Turn, TurnMemory
-from reme_core.types import Kind, Memory, Message, Scope, Scoped
+from reme_core.types import Kind, Memory, Message, Scope, Scoped, Source
 
 ANN: Scope = {"user_id": "ann", "agent_id": "cook"}
 BOB: Scope = {"user_id": "bob", "agent_id": "cook", "run_id": "r1"}
@@ -89,6 +89,41 @@ async def test_what_one_person_says_does_nothing_to_the_memories_of_another(reme
     await reme.record("team", Message(content="Forget what I told you about Ines."), session_id="e", **BOB)
     await reme.summarise("team")
     assert {m.user_id for m in await reme.memories.list("team")} == {"ann", ""}
+
+
+async def test_one_persons_memory_can_be_erased_and_nobody_elses_goes(reme: Engine) -> None:
+    said = "My sister Ines lives in Hull with her dog Rex."
+    for session, scope in (("a", ANN), ("b", BOB)):
+        await reme.record("team", Message(content=said), session_id=session, **scope)
+    await reme.summarise("team")
+    [of_ann] = await reme.memories.list("team", Filters(user_id="ann"))
+    concluded = Memory(kind=Kind.INSIGHT, content="Has family.", sources=[Source(kind="memory", id=of_ann.memory_id)])
+    await reme.memories.add("team", concluded)
+    assert await reme.workspaces.clear("team", user_id="ann") == 2
+    assert {m.user_id for m in await reme.memories.list("team", Filters(status=None))} == {"bob"}
+    assert [m.content for m in await reme.messages("team", "b")] == [said]
+    assert await reme.messages("team", "a") == []
+    left = await reme.database.fetch(
+        "team", "select count(*) from reme.memory_history where after ->> 'user_id' = 'ann'"
+    )
+    assert left == [(0,)]
+    for found in ("personal", "conversation"):
+        assert {h.memory.user_id for h in (await reme.recall("team", "Where does Ines live?", kind=found)).hits} == {
+            "bob"
+        }
+    with pytest.raises(InputError, match="nothing was erased"):
+        await reme.workspaces.clear("team", user_id="")
+
+
+async def test_a_turn_clears_its_scope_alone_with_what_waits(settings: Settings) -> None:
+    async with AsyncReMe(settings) as reme:
+        turns = [TurnMemory(client=reme, workspace_id="team", spool="memory", **scope) for scope in (ANN, BOB)]
+        for turn in turns:
+            await turn.record([Message(content="My dog Rex lives in Lisbon.")], "t1", session_id=turn.scope["user_id"])
+        await turns[0].clear()
+        await turns[1].aclose()
+        hits = (await reme.recall("team", "Where does Rex live?", kind="conversation")).hits
+        assert [hit.memory.user_id for hit in hits] == ["bob"]
 
 
 async def test_a_lesson_inherits_from_the_attempt(reme: Engine) -> None:
