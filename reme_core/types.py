@@ -318,6 +318,9 @@ class Parts(BaseModel):
     lexical: float = 0.0
     session: float = 0.0
     speaker: float = 0.0
+    """1 where the query names who said it."""
+    role: float = 0.0
+    """1 for the user's own words; or for the assistant's, where the query asks what it said."""
     time: float = 0.0
     type: float = 1.0
     final: float = 0.0

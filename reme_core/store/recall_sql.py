@@ -25,6 +25,7 @@ from reme_core.store.filters import Filters
 from reme_core.store.index.postings import Corpus
 from reme_core.store.relevance import NOTHING, Background, Found, Match, Question
 from reme_core.store.sql import load
+from reme_core.text.query_traits import asks_what_assistant_said
 from reme_core.text.terms import terms
 from reme_core.text.timex import AskedTime
 from reme_core.types import Hit, Kind, kinds_of
@@ -33,8 +34,10 @@ TIME_FACTOR = 2.0
 """Factor for a memory whose time meets the time asked about (MemoryScope's)."""
 TIME_WEIGHTS, TOLD_WITHIN = {"said": 2.0, "happened": 0.4}, {"said": 86_400.0, "happened": 7 * 86_400.0}
 """How much it counts for a message to be of the time asked about, and seconds beyond it that leave 1/e of that."""
-SESSION_WEIGHT, SPEAKER_WEIGHT, QUESTION_MALUS, LENGTH_BONUS = 0.2, 0.3, 0.1, 0.4
-"""How much its session, its speaker being asked about, being a question, and having much to say count for a message."""
+SESSION_WEIGHT, SPEAKER_WEIGHT, ROLE_WEIGHT = 0.2, 0.3, 0.5
+"""How much its session, its speaker being named, and being said by the user count for a message."""
+QUESTION_MALUS, LENGTH_BONUS = 0.05, 0.3
+"""How much being a question, and having much to say count for a message."""
 
 # Candidates a leg. Each lexical one costs a look at its vector; LoCoMo loses .002 with 50 instead of 100,
 # and gains nothing from more.
@@ -217,6 +220,8 @@ def _values(question: Question, filters: Filters, plan: Plan, corpus: Corpus) ->
         "padded_query": " " + re.sub(r"\W+", " ", question.text.lower()) + " ",
         "session_weight": SESSION_WEIGHT,
         "speaker_weight": SPEAKER_WEIGHT,
+        "role_weight": ROLE_WEIGHT,
+        "asked_role": "assistant" if asks_what_assistant_said(question.text) else "user",
         "question_malus": QUESTION_MALUS,
         "length_bonus": LENGTH_BONUS,
     }
@@ -262,7 +267,7 @@ _SIGNS = (
     "best.score", "best.covered", "background.candidates", "background.mean", "background.deviation",
     "background.nearest", "background.widest", "known.terms", "known.idf", "c.documents",
 )  # fmt: skip
-_PARTS = ("similarity", "vector", "lexical", "session", "speaker", "time", "type", "final")
+_PARTS = ("similarity", "vector", "lexical", "session", "speaker", "role", "time", "type", "final")
 _TYPE = "coalesce((%(type_weights)s::real[])[array_position(%(weighted_kinds)s::text[], kind)], 1)"
 _HITS = TypeAdapter(list[Hit])
 

@@ -30,6 +30,24 @@ _OTHERS: Final = re.compile(
 )
 
 
+_SPOKEN: Final = re.compile(
+    r"\bdid you (?:\w+ )?(?:recommend|suggest|say|tell|advise|mention|explain|propose|give|list|write|answer)\b"
+    r"|\byou (?:\w+ )?(?:recommended|suggested|said|told|advised|mentioned|explained|gave|listed|wrote|answered)\b"
+    r"|\byour (?:advice|suggestions?|recommendations?|answers?|explanation)\b"
+    r"|[你您].{0,6}?(?:推荐|建议|说|告诉|提到|解释|回答|给)(?:过|了|的)",
+    re.I,
+)
+
+
+def asks_what_assistant_said(query: str) -> bool:
+    """Whether a query asks for the words of the assistant that it is put to.
+
+    >>> asks_what_assistant_said("Which film did you recommend?"), asks_what_assistant_said("Can you recommend a film?")
+    (True, False)
+    """
+    return bool(_SPOKEN.search(query))
+
+
 def query_traits(query: str) -> dict[str, float]:
     """Whether a query names the first, second or third person, asks, and has a name in it: each 1 or 0.
 

@@ -297,7 +297,7 @@ best as (
     order by final desc, document_id
     limit %(limit)s
 )
-select best.similarity, best.vector, best.lexical, 0, 0, best.time, best.type, best.final, ${signs}, 0, ${columns}
+select best.similarity, best.vector, best.lexical, 0, 0, 0, best.time, best.type, best.final, ${signs}, 0, ${columns}
 from best cross join background cross join known
 left join reme.corpus_statistic c on c.workspace_id = %(workspace)s and c.corpus = %(corpus)s
 
@@ -327,7 +327,7 @@ order by best.final desc, best.document_id
 
 -- name: said
 said as materialized (
-    select s.*, m.session_id, m.author, m.content, m.terms, 0 as time
+    select s.*, m.session_id, m.role, m.author, m.content, m.terms, 0 as time
     from scaled s
     cross join lateral (
         select m.* from reme.message m
@@ -339,7 +339,7 @@ said as materialized (
 -- name: said_by_time
 -- What happened at a time is told on its day, or some days before or after.
 said as materialized (
-    select s.*, m.session_id, m.author, m.content, m.terms,
+    select s.*, m.session_id, m.role, m.author, m.content, m.terms,
            %(time_weight)s * exp(-least(distance.seconds / %(told_within)s, 50)) as time
     from scaled s
     cross join lateral (
@@ -355,12 +355,13 @@ said as materialized (
 ),
 
 -- name: judged
--- A turn counts by its own score, by the best of its session, by whether its speaker is the one asked about, by the time
--- that is asked about, and by how much it can say: short turns and questions seldom hold the answer.
+-- A turn counts by its own score, by the best of its session, by whether its speaker is the one asked about, by whether
+-- it is the user (or the assistant, where its words are asked for), by the time that is asked about, and by how much it can say: short turns and questions seldom hold the answer.
 judged as materialized (
     select said.*, %(share)s * vector + (1 - %(share)s) * lexical as own,
            case when author <> '' and strpos(%(padded_query)s, ' ' || split_part(lower(author), ' ', 1) || ' ') > 0
                 then 1.0 else 0 end as speaker,
+           case when role = %(asked_role)s then 1.0 else 0 end as asked_role,
            case when right(rtrim(content), 1) in ('?', '？') then -%(question_malus)s else 0 end
            + %(length_bonus)s * terms / (terms + 20.0) as prior
     from said
@@ -370,12 +371,12 @@ ranked as materialized (
     from judged
 ),
 best as (
-    select *, own + %(session_weight)s * session + %(speaker_weight)s * speaker + prior + time as final
+    select *, own + %(session_weight)s * session + %(speaker_weight)s * speaker + %(role_weight)s * asked_role + prior + time as final
     from ranked
     order by final desc, document_id
     limit %(limit)s
 )
-select best.similarity, best.vector, best.lexical, best.session, best.speaker, best.time, 1, best.final, ${signs}, (select max(speaker) from ranked), ${columns}
+select best.similarity, best.vector, best.lexical, best.session, best.speaker, best.asked_role, best.time, 1, best.final, ${signs}, (select max(speaker) from ranked), ${columns}
 from best cross join background cross join known
 left join reme.corpus_statistic c on c.workspace_id = %(workspace)s and c.corpus = %(corpus)s
 cross join lateral (
