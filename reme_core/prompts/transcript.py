@@ -54,11 +54,13 @@ def condense(text: str, limit: int) -> str:
 
 
 def message_before(message: Message, spoken: Sequence[Message]) -> Message | None:
-    """The assistant's message that a message may answer: the one right before it in its conversation."""
+    """What a message may answer: the one right before it in its conversation, of the assistant or another person."""
     session = [m for m in spoken if m.session_id == message.session_id]
     place = next((place for place, m in enumerate(session) if m.message_id == message.message_id), 0)
     last = session[place - 1] if place else None
-    return last if last is not None and last.role == "assistant" else None
+    if last is None or (last.role != "assistant" and last.author == message.author):
+        return None
+    return last
 
 
 def quoted_answer(answer: str, asked: Message, language: Language) -> str:

@@ -76,6 +76,17 @@ async def test_an_answer_is_kept_with_the_question_it_answers(reme: Engine) -> N
     assert "(asked: “Which days do you swim?”) remember that: wednesdays at 7" in await active(reme)
 
 
+async def test_an_answer_to_another_person_is_kept_with_the_question_too(reme: Engine) -> None:
+    ann, tom = ({"author": name} for name in ("Ann", "Tom"))
+    await summarise(
+        reme,
+        turn("I go to the swimming club in Hove with my brother Max", **tom),
+        turn("Lovely. Which days do you swim?", **ann),
+        turn("remember that: wednesdays at 7", **tom),
+    )
+    assert "(asked: “Which days do you swim?”) remember that: wednesdays at 7" in await active(reme)
+
+
 async def test_a_conversation_posted_five_times_at_once_is_remembered_once(reme: Engine) -> None:
     turns = [turn("I live in Hamburg with my wife Eva."), turn("Nice.", role="assistant"), turn(MOVED, "2024-07-08")]
     await asyncio.gather(*(summarise(reme, *turns) for _ in range(5)))

@@ -383,6 +383,25 @@ async def test_a_turn_is_found_beside_the_question_that_it_answers(reme: Engine)
     assert other.parts.session < answer.parts.session == 1
 
 
+@pytest.mark.parametrize(
+    ("query", "role"),
+    [
+        ("Which tent do I want?", "user"),
+        ("Can you recommend a tent?", "user"),
+        ("Which tent did you recommend?", "assistant"),
+        ("你上次推荐的帐篷是哪个？", "assistant"),
+    ],
+)
+async def test_the_users_own_words_come_first_unless_the_assistants_are_asked_for(
+    reme: Engine, query: str, role: str
+) -> None:
+    messages = [Message(role=role, content="A light tent for two.") for role in ("assistant", "user")]  # type: ignore[arg-type]
+    await reme.record("w", messages, wait=True)
+    hits = (await reme.recall("w", query, kind="conversation")).hits
+    assert [hit.parts.role for hit in hits] == [1, 0]
+    assert hits[0].memory.author == role
+
+
 async def test_a_later_turn_lends_its_words_to_the_one_before(reme: Engine) -> None:
     await reme.record("w", turns(("Ann", "I bought it yesterday!")))
     await reme.record("w", turns(("Tom", "Oh, the accordion?")), wait=True)
