@@ -92,7 +92,7 @@ async def samples_of(reme: Engine, conversation: Conversation, others: Sequence[
     asked = [("real", question) for question in conversation.questions]
     asked += [(label, Asked(text, "", frozenset())) for label, text in nothing()]
     asked += [("foreign", Asked(question.text, "", frozenset())) for question in foreign]
-    filters = Filters.of(kind="conversation" if conversation.of_messages else None)
+    filters = Filters.of(kind="conversation" if conversation.messages else None)
     samples = []
     for label, one in asked:
         question = await reme._recall.question(conversation.workspace, one.text, filters, limit=DEPTH)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common import fresh_reme, report
+from benchmarks.common import fresh_reme, interval, report
 from benchmarks.sets import Conversation, read
 from reme_core.engine import Engine
 from reme_core.settings import WorkerSettings
@@ -27,7 +27,7 @@ WAYS = ("memories alone", "messages alone", "half as many messages", "memories a
 async def measure(reme: Engine, conversation: Conversation, top_k: int) -> tuple[np.ndarray, float]:
     """Which of the questions each way answers, a row each, and the share of messages that was kept."""
     workspace = conversation.workspace
-    await reme.record(workspace, conversation.docs, wait=True)  # type: ignore[arg-type]
+    await reme.record(workspace, conversation.messages, wait=True)
     await reme.summarise(workspace)
     evidence = {
         m.memory_id: {source.id for source in m.sources} for m in await reme.memories.list(workspace, limit=10_000)
@@ -54,12 +54,11 @@ async def main(files: list[Path], top_k: int) -> None:
             answered.append(rows)
             kept.append(share)
             print(f"  {conversation.workspace}: {len(rows)} questions, {share:.0%} of the messages kept", flush=True)
-    draws = np.random.default_rng(0).integers(0, len(answered), (2_000, len(answered)))
-    shares = np.array([np.concatenate([answered[i] for i in draw]).mean(0) for draw in draws])
-    low, high = np.percentile(shares, [2.5, 97.5], axis=0)
+    sums, counts = np.array([rows.sum(axis=0) for rows in answered]), np.array([float(len(rows)) for rows in answered])
+    low, high = interval(sums, counts)
     results = {}
     for column, way in enumerate(WAYS):
-        share = float(np.concatenate(answered)[:, column].mean())
+        share = sums[:, column].sum() / counts.sum()
         results[way] = {"share": round(share, 3), "low": round(low[column], 3), "high": round(high[column], 3)}
         print(f"{way:22} {share:.1%}  ({low[column]:.1%} to {high[column]:.1%})")
     report(benchmark="notes", top_k=top_k, messages_kept=round(float(np.mean(kept)), 3), **results)

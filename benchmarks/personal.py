@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from pydantic import SecretStr
 
-from benchmarks.common import fresh_reme, report
+from benchmarks.common import fresh_reme, interval, report
 from benchmarks.oracle import Oracle
 from benchmarks.people import DATA, Fact, Person, Query, read_people, says
 from reme_core.engine import Engine
@@ -207,15 +207,12 @@ class RawMessages:
         return {self._ids[place] for place in np.argsort(-scores)[:top_k] if scores[place] > 0}
 
 
-def interval(tallies: Sequence[Tally], measure: str) -> tuple[float, float, float] | None:
+def share_of(tallies: Sequence[Tally], measure: str) -> tuple[float, float, float] | None:
     """The share of right ones over all people, and its 95 % interval by bootstrap over people."""
     pairs = np.array([tally.counts.get(measure, [0, 0]) for tally in tallies])
     if not pairs[:, 1].sum():
         return None
-    draws = np.random.default_rng(0).integers(0, len(pairs), (2_000, len(pairs)))
-    sums = pairs[draws].sum(axis=1)
-    shares = sums[sums[:, 1] > 0]
-    low, high = np.percentile(shares[:, 0] / shares[:, 1], [2.5, 97.5])
+    [low], [high] = interval(pairs[:, :1], pairs[:, 1])
     return float(pairs[:, 0].sum() / pairs[:, 1].sum()), float(low), float(high)
 
 
@@ -223,7 +220,7 @@ def table(tallies: Sequence[Tally]) -> dict[str, Any]:
     """Print a line a measure, and give the figures."""
     figures: dict[str, Any] = {}
     for measure in dict.fromkeys(name for tally in tallies for name in tally.counts):
-        found = interval(tallies, measure)
+        found = share_of(tallies, measure)
         if found is not None:
             share, low, high = found
             right = sum(tally.counts.get(measure, [0, 0])[0] for tally in tallies)

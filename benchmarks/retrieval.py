@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.common import fresh_reme, percentiles, report
+from benchmarks.common import fresh_reme, interval, percentiles, report
 from benchmarks.remembered import RememberingEmbedder
 from benchmarks.sets import Conversation, read
 from reme_core.engine import Engine
@@ -43,7 +43,7 @@ from reme_core.types import Memory, Message
 
 DEPTHS = (1, 5, 10, 20)
 MEASURES = (*(f"recall@{depth}" for depth in DEPTHS), "all@10", "hit@5", "MRR", "NDCG@10")
-DRAWS, ENOUGH_CONVERSATIONS = 1_000, 5
+ENOUGH_CONVERSATIONS = 5
 TIMED = 50
 """Questions of each set that are timed with their embedding."""
 
@@ -120,9 +120,7 @@ class Results:
         sums = np.zeros((len(names), len(MEASURES)))
         np.add.at(sums, own, values)
         counts = np.bincount(own)
-        draws = np.random.default_rng(0).integers(0, len(names), (DRAWS, len(names)))
-        means = sums[draws].sum(axis=1) / counts[draws].sum(axis=1)[:, None]
-        low, high = np.percentile(means, [2.5, 97.5], axis=0)
+        low, high = interval(sums, counts)
         return {
             name: [round(float(number), 3) for number in ends]
             for name, *ends in zip(MEASURES, values.mean(axis=0), low, high, strict=True)
@@ -144,15 +142,15 @@ async def quoted(reme: Engine, conversation: Conversation) -> Conversation:
 
 async def load(reme: Engine, conversation: Conversation) -> None:
     """Take the documents of a conversation in."""
-    if conversation.of_messages:
-        await reme.record(conversation.workspace, conversation.docs, wait=True)  # type: ignore[arg-type]
+    if conversation.messages:
+        await reme.record(conversation.workspace, conversation.messages, wait=True)
     else:
-        await reme.memories.add(conversation.workspace, conversation.docs)  # type: ignore[arg-type]
+        await reme.memories.add(conversation.workspace, conversation.memories)
 
 
 def asked_at(conversation: Conversation) -> datetime | None:
     """When the questions are asked: a minute after the last message; None where there is none."""
-    said = [doc.sent_at for doc in conversation.docs if isinstance(doc, Message)]
+    said = [message.sent_at for message in conversation.messages]
     return max(said) + timedelta(minutes=1) if said else None
 
 
@@ -165,7 +163,7 @@ async def ask(
     embedder = reme._workspace_models.default
     for conversation in track(conversations, "Asking", console=Console(stderr=True)):
         plain = PlainSearch(conversation.docs, embedder)
-        kind = "conversation" if conversation.of_messages else None
+        kind = "conversation" if conversation.messages else None
         now = asked_at(conversation)
         for asked in conversation.questions:
             await reme.recall(conversation.workspace, asked.text, kind=kind, limit=1)  # which embeds the query

@@ -43,9 +43,14 @@ class Conversation:
     questions: Sequence[Asked]
 
     @property
-    def of_messages(self) -> bool:
-        """Whether its documents are messages."""
-        return isinstance(self.docs[0], Message)
+    def messages(self) -> list[Message]:
+        """Its documents, where they are messages."""
+        return [doc for doc in self.docs if isinstance(doc, Message)]
+
+    @property
+    def memories(self) -> list[Memory]:
+        """Its documents, where they are memories."""
+        return [doc for doc in self.docs if isinstance(doc, Memory)]
 
 
 def read(path: Path) -> list[Conversation]:

@@ -45,7 +45,7 @@ def test_a_set_is_read_with_the_questions_that_it_can_answer(tmp_path: Path, kin
     path.write_text(json.dumps([{"workspace": "w", "kind": kind, "docs": docs, "questions": questions}]))
     (conversation,) = sets.read(path)
     assert (conversation.set, conversation.workspace) == ("small", "w")
-    assert conversation.of_messages == (kind == "message")
+    assert conversation.messages == (conversation.docs if kind == "message" else [])
     assert [doc.content for doc in conversation.docs] == ["A cat."]
     assert list(conversation.questions) == [sets.Asked("What?", "c", frozenset({"1"}))]
 
