@@ -46,6 +46,7 @@ async def record_use(state: TaskState, deps: Deps) -> None:
     order = {memory_id: place for place, memory_id in enumerate(dict.fromkeys([*ids, *counted]))}
     state.memories = sorted(found, key=lambda memory: order[memory.memory_id])
     state.update_result = UpdateResult(updated_count=len(counted))
+    state.report["deleted_memory_ids"] = []  # ReMe 0.1 stored each anew, in place of the old one
     if unknown := sorted(set(ids) - set(counted)):
         state.report["unknown_ids"] = unknown
 

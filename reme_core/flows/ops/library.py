@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Literal, get_args
 
 import anyio
 from pydantic import Field
 
-from reme_core.errors import InputError
+from reme_core.errors import InputError, NotFoundError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.flows.state import State
@@ -42,7 +43,7 @@ async def vector_store_action(state: WorkspaceState, deps: Deps) -> None:
     Raises:
         InputError: The action is unknown, or lacks what it needs.
         LibraryError: A line of the library cannot be read; nothing was loaded.
-        NotFoundError: There is no workspace to copy, delete or dump.
+        NotFoundError: There is no workspace to copy or dump.
         ConflictError: The workspace to copy into is not empty.
     """
     state.report["action_result"] = await _act(state, deps)
@@ -57,7 +58,10 @@ async def _act(state: WorkspaceState, deps: Deps) -> dict[str, int] | list[dict[
             raise InputError("src_workspace_id: the action 'copy' needs the workspace to copy from")
         return {"size": await deps.workspaces.copy(state.src_workspace_id, workspace)}
     if state.action == "delete":
-        return {"size": await deps.workspaces.clear(workspace)}
+        removed = 0
+        with suppress(NotFoundError):  # as in ReMe 0.1, whose programs begin with it
+            removed = await deps.workspaces.clear(workspace)
+        return {"size": removed}
     if state.action == "delete_ids":
         if not state.memory_ids:
             raise InputError("memory_ids: the action 'delete_ids' needs the ids of the memories to delete")

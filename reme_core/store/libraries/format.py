@@ -86,6 +86,7 @@ def to_wire(memory: Memory) -> dict[str, Any]:
     }
     if memory.subject and memory.kind in PERSONAL_KINDS:
         wire["target"] = memory.subject
+        wire["reflection_subject"] = str(memory.metadata.get("attribute", ""))
     if memory.subject and memory.kind == Kind.TOOL:
         wire["when_to_use"] = memory.subject
     # The original spelling of a field is written as long as it still means what the memory says.
