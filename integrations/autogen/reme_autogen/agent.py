@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -13,7 +13,7 @@ from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage, MemoryQu
 from autogen_core import CancellationToken, ComponentModel
 from autogen_core.memory import Memory
 from autogen_core.model_context import ChatCompletionContext
-from autogen_core.models import ChatCompletionClient, RequestUsage
+from autogen_core.models import ChatCompletionClient, LLMMessage, RequestUsage
 from autogen_core.tools import StaticStreamWorkbench, Workbench
 
 from reme_autogen.context import ContextWithNote
@@ -21,8 +21,9 @@ from reme_autogen.convert import from_chat, from_events, from_model
 from reme_autogen.memory import ReMeMemory, cancellable, note_contents
 from reme_autogen.recorder import team_of_running_agent
 from reme_autogen.tools import ReMeTool
+from reme_autogen.window import what_fits
 from reme_core.errors import InputError
-from reme_core.turn import calls_in
+from reme_core.turn import TurnMemory, calls_in
 from reme_core.types import Message, new_id
 
 Event = BaseAgentEvent | BaseChatMessage | Response
@@ -74,8 +75,9 @@ class ReMeAssistantAgent(AssistantAgent):
             raise InputError("give a ReMeAssistantAgent one ReMeMemory: memory=[ReMeMemory(workspace_id=…)]")
         self._reme = ours[0]
         others = [one for one in memory or () if one is not self._reme]
-        self._context_with_note = _AgentContext(model_context, self._reme.turn.position)
-        own: list[Any] = list(ReMeTool.all(self._reme)) if memory_tools else []
+        self._session_id = ""  # until the first turn, which knows the team
+        self._context_with_note = _AgentContext(model_context, self._reme.turn, lambda: self._session_id)
+        own: list[Any] = [*(ReMeTool.all(self._reme) if memory_tools else []), *ReMeTool.of_window(self._reme)]
         if workbench is not None and own:
             given = list(workbench) if isinstance(workbench, Sequence) else [workbench]
             workbench, own = [*given, StaticStreamWorkbench(own)], []
@@ -88,7 +90,6 @@ class ReMeAssistantAgent(AssistantAgent):
             tools=[*(tools or []), *own] or None,
             **options,
         )
-        self._session_id = ""  # until the first turn, which knows the team
         self._resets = 0
 
     async def on_messages_stream(
@@ -173,6 +174,14 @@ class ReMeAssistantAgent(AssistantAgent):
 
 class _AgentContext(ContextWithNote):
     """Wraps the agent's own context. It is dumped as that one, since loading the agent wraps it again."""
+
+    def __init__(self, inner: ChatCompletionContext | None, turn: TurnMemory, session: Callable[[], str]) -> None:
+        super().__init__(inner, turn.position)
+        self._turn = turn
+        self._session = session
+
+    async def fit(self, messages: list[LLMMessage]) -> list[LLMMessage]:
+        return await what_fits(self._turn, messages, self._session())
 
     def dump_component(self) -> ComponentModel:
         return self.inner.dump_component()

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from reme_autogen.memory import ReMeMemory
 from reme_autogen.recorder import ends_turn, visible_messages
+from reme_autogen.window import what_fits
 from reme_core.errors import ConfigurationError
 from reme_core.turn import Position
 from reme_core.types import new_id
@@ -36,8 +37,12 @@ class ContextWithNote(ChatCompletionContext):
         await self.inner.add_message(message)
 
     async def get_messages(self) -> list[LLMMessage]:
-        """What the inner context shows, with the note."""
-        return with_note(await self.inner.get_messages(), self.note, self.position)
+        """What the inner context shows, as far as it fits, with the note."""
+        return with_note(await self.fit(await self.inner.get_messages()), self.note, self.position)
+
+    async def fit(self, messages: list[LLMMessage]) -> list[LLMMessage]:
+        """As much of these messages as the model is to see: all of them."""
+        return messages
 
     async def clear(self) -> None:
         """Clear the inner context."""
@@ -99,6 +104,10 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
         note = await self.memory.turn.begin(await visible_messages(self.inner), f"{self._name}:{self._turns}")
         self.note = note.text
         return await super().get_messages()
+
+    async def fit(self, messages: list[LLMMessage]) -> list[LLMMessage]:
+        """As much of these messages as fits the memory's window."""
+        return await what_fits(self.memory.turn, messages, self.memory.contexts.session_of(self.inner))
 
     def _to_config(self) -> ReMeModelContextConfig:
         return ReMeModelContextConfig(memory=self.memory.dump_component(), inner=self.inner.dump_component())

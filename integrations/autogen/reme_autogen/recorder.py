@@ -73,6 +73,10 @@ class Contexts:
         for context in list(self._unfinished.values()):
             await self.record(context)
 
+    def session_of(self, context: ChatCompletionContext) -> str:
+        """The conversation as which a context is recorded."""
+        return self._recorder_of(context).session_id
+
     def _recorder_of(self, context: ChatCompletionContext) -> ContextRecorder:
         key = id(context)
         if key not in self._recorders:

@@ -10,8 +10,9 @@ from autogen_core.tools import BaseTool
 from pydantic import BaseModel
 
 from reme_autogen.memory import ReMeMemory, cancellable
+from reme_autogen.window import SESSION
 from reme_core.errors import ConfigurationError
-from reme_core.turn import MemoryTools, arguments_model, tool_schema
+from reme_core.turn import MemoryTool, MemoryTools, WindowTools, arguments_model, tool_schema
 
 
 class ReMeToolConfig(BaseModel):
@@ -29,8 +30,9 @@ class ReMeTool(BaseTool[BaseModel, Any], Component[ReMeToolConfig]):
     component_provider_override = "reme_autogen.ReMeTool"
 
     def __init__(self, name: str, memory: ReMeMemory) -> None:
-        """Make the tool called `name` (`search_memory`, `add_memory`, `update_memory`, `forget_memory`)."""
-        tools = {tool.__name__: tool for tool in MemoryTools(memory.turn).all()}
+        """Make the tool called `name`: one of `all`, or one of `of_window`."""
+        given = [*MemoryTools(memory.turn).all(), *_window_tools(memory)]
+        tools = {tool.__name__: tool for tool in given}
         if name not in tools:
             raise ConfigurationError(f"there is no memory tool {name!r}; there are {', '.join(tools)}")
         self._function, self._memory = tools[name], memory
@@ -38,8 +40,13 @@ class ReMeTool(BaseTool[BaseModel, Any], Component[ReMeToolConfig]):
 
     @classmethod
     def all(cls, memory: ReMeMemory) -> list[Self]:
-        """All tools on one memory."""
+        """`search_memory`, `add_memory`, `update_memory` and `forget_memory` on one memory."""
         return [cls(tool.__name__, memory) for tool in MemoryTools(memory.turn).all()]
+
+    @classmethod
+    def of_window(cls, memory: ReMeMemory) -> list[Self]:
+        """The tools that find and read what left the window of the agent; none where the memory has no `window`."""
+        return [cls(tool.__name__, memory) for tool in _window_tools(memory)]
 
     async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> str:
         """Call the tool."""
@@ -54,3 +61,7 @@ class ReMeTool(BaseTool[BaseModel, Any], Component[ReMeToolConfig]):
         if not isinstance(memory, ReMeMemory):
             raise ConfigurationError(f"the memory of a ReMeTool is a ReMeMemory, not {type(memory).__name__}")
         return cls(config.name, memory)
+
+
+def _window_tools(memory: ReMeMemory) -> list[MemoryTool]:
+    return WindowTools(memory.turn, SESSION.get).all()

@@ -126,6 +126,7 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
         """Erase the conversation, and with it the memories that rest on it."""
         recorded = [message.message_id for message in await self._messages()]
         await self._turn.reme.erase_messages(self._turn.workspace_id, recorded)
+        await self._turn.reme.working.erase(self._turn.workspace_id, self.session_id)
 
     async def aclose(self) -> None:
         """Deliver what waits, and close what was opened here."""

@@ -24,12 +24,13 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command
 
 from reme_core.errors import InputError
-from reme_core.turn import Client, ReMeLike, ToolRun, TurnMemory, TurnOptions, observe_call, stable_id
+from reme_core.turn import Client, CountTokens, ReMeLike, ToolRun, TurnMemory, TurnOptions, observe_call, stable_id
 from reme_core.types import Message, new_id
 from reme_langchain.convert import as_chat, from_langchain
 from reme_langchain.note_in_prompt import PlacedNote, show_note
-from reme_langchain.tools import memory_tools
+from reme_langchain.tools import memory_tools, window_tools
 from reme_langchain.usage import areport_usage, report_usage
+from reme_langchain.window import in_session, show_what_fits
 
 Workspace = str | Callable[[Runtime[Any]], str]
 """A tenant, or what tells the tenant of a run, such as `lambda runtime: runtime.context.user_id`."""
@@ -82,6 +83,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         chat_model: BaseChatModel | None = None,
         recall: bool = True,
         tools: bool = False,
+        count_tokens: CountTokens | None = None,
         name: str = "ReMeMiddleware",
         **options: Unpack[TurnOptions],
     ) -> None:
@@ -96,6 +98,8 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
                 name; without one, what people said is kept word for word.
             recall: Whether to recall before each turn; False leaves that to the tools.
             tools: Whether the agent may search and change its memory by tools.
+            count_tokens: The model's own tokenizer, such as `model.get_num_tokens`, by which the option `window` is
+                kept; default is an estimate. With a window, the agent gets tools to read what it does not show.
             name: Tells two of them in one agent apart.
             options: How a turn uses memory.
         """
@@ -107,7 +111,9 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         self._memory = TurnMemory(database_url, named, client=client, chat=chat, **options)
         self._workspace = self._memory.workspace_id if workspace_id is None else workspace_id
         self.counts = self._memory.counts
-        self.tools = memory_tools(self._memory, self._current_memory) if tools else []
+        self._count_tokens = count_tokens
+        given = memory_tools(self._memory, self._current_memory) if tools else []
+        self.tools = [*given, *window_tools(self._memory, self._current_memory)]
         self._tenants: OrderedDict[str, TurnMemory] = OrderedDict({self._memory.workspace_id: self._memory})
         self._unfinished: OrderedDict[str, _Turn] = OrderedDict()
 
@@ -147,28 +153,28 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
-        """Show the note to the model."""
+        """Show the model what fits its window, and the note."""
         turn = self._unfinished.get(_turn_id(request.state))
         if turn is None:  # resumed after an interrupt, maybe in another process
             turn = await self._begin(self._turn(request.state, request.runtime))
         with self._record_if_broken_off(request.state):
-            return await handler(self._with_note(request, turn))
+            return await handler(self._with_note(await self._fit(request, turn), turn))
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        """Show the note to the model."""
+        """Show the model what fits its window, and the note."""
         turn = self._unfinished.get(_turn_id(request.state))
         if turn is None:
             turn = self._memory.call(self._begin, self._turn(request.state, request.runtime))
         with self._record_if_broken_off(request.state):
-            return handler(self._with_note(request, turn))
+            return handler(self._with_note(self._memory.call(self._fit, request, turn), turn))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
     ) -> ToolMessage | Command[Any]:
         """Record the call in tool memory, and what was said if it is cancelled."""
-        with self._record_if_broken_off(request.state), self._observe(request) as run:
+        with self._record_if_broken_off(request.state), self._observe(request) as run, _in_session(request):
             result = await handler(request)
             _report_outcome(run, result)
             return result
@@ -177,7 +183,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
         """Record the call in tool memory, and what was said if it is interrupted."""
-        with self._record_if_broken_off(request.state), self._observe(request) as run:
+        with self._record_if_broken_off(request.state), self._observe(request) as run, _in_session(request):
             result = handler(request)
             _report_outcome(run, result)
             return result
@@ -261,6 +267,9 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
                 words = [message for message in turn.new if message.role == "user"]
                 turn.memory.record_soon(words, turn_id, session_id=turn.session_id)
 
+    async def _fit(self, request: ModelRequest[Any], turn: _Turn) -> ModelRequest[Any]:
+        return await show_what_fits(request, turn.memory, turn.session_id, self._count_tokens)
+
     def _with_note(self, request: ModelRequest[Any], turn: _Turn) -> ModelRequest[Any]:
         return show_note(request, PlacedNote(turn.note, turn.memory.position, self.name)) if turn.note else request
 
@@ -273,6 +282,10 @@ def _report_outcome(run: ToolRun, result: ToolMessage | Command[Any]) -> None:
         answers = update.get("messages", []) if isinstance(update, dict) else []
     message = next((message for message in answers if isinstance(message, ToolMessage)), None)
     run.finish(str(message.text) if message else "", success=message.status != "error" if message else True)
+
+
+def _in_session(request: ToolCallRequest) -> AbstractContextManager[None]:
+    return in_session(_session_id(request.state))
 
 
 def _configurable() -> dict[str, Any]:

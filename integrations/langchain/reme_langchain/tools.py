@@ -9,11 +9,12 @@ from langchain_core.tools import BaseTool
 from pydantic import PrivateAttr
 
 from reme_core.errors import InputError
-from reme_core.turn import MemoryTools, TurnMemory, arguments_model, tool_schema
+from reme_core.turn import MemoryTool, MemoryTools, TurnMemory, WindowTools, arguments_model, tool_schema
+from reme_langchain.window import SESSION
 
 
 class ReMeTool(BaseTool):
-    """One of `search_memory`, `add_memory`, `update_memory` and `forget_memory`."""
+    """One of the four memory tools, or of the two that read what left a window."""
 
     _turn: Callable[[], TurnMemory] = PrivateAttr()
 
@@ -23,7 +24,7 @@ class ReMeTool(BaseTool):
         """Make the tool of that name.
 
         Args:
-            name: One of the four.
+            name: One of them.
             turn: The memory it works on.
             current: Gives, whenever the tool is called, the memory to work on instead: that of the run's tenant.
             options: Everything else that `BaseTool` takes.
@@ -31,7 +32,7 @@ class ReMeTool(BaseTool):
         Raises:
             InputError: There is no such tool.
         """
-        functions = {tool.__name__: tool for tool in MemoryTools(turn).all()}
+        functions = _functions(turn)
         if name not in functions:
             raise InputError(f"there is no memory tool {name!r}; there are {', '.join(functions)}")
         function = functions[name]
@@ -42,11 +43,11 @@ class ReMeTool(BaseTool):
 
     def _run(self, **arguments: Any) -> str:
         turn = self._turn()
-        answer: str = turn.call(getattr(MemoryTools(turn), self.name), **arguments)
+        answer: str = turn.call(_functions(turn)[self.name], **arguments)
         return answer
 
     async def _arun(self, **arguments: Any) -> str:
-        answer: str = await getattr(MemoryTools(self._turn()), self.name)(**arguments)
+        answer: str = await _functions(self._turn())[self.name](**arguments)
         return answer
 
 
@@ -58,3 +59,13 @@ def memory_tools(turn: TurnMemory, current: Callable[[], TurnMemory] | None = No
     ```
     """
     return [ReMeTool(tool.__name__, turn, current) for tool in MemoryTools(turn).all()]
+
+
+def window_tools(turn: TurnMemory, current: Callable[[], TurnMemory] | None = None) -> list[BaseTool]:
+    """The tools that find and read what left the window of an agent's conversation; none where no window is set."""
+    return [ReMeTool(tool.__name__, turn, current) for tool in WindowTools(turn, SESSION.get).all()]
+
+
+def _functions(turn: TurnMemory) -> dict[str, MemoryTool]:
+    tools = [*MemoryTools(turn).all(), *WindowTools(turn, SESSION.get).all()]
+    return {tool.__name__: tool for tool in tools}

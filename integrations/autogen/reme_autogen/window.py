@@ -1,0 +1,52 @@
+"""What a model is shown of a long context. The context keeps all of it; nothing here changes that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import ContextVar
+from itertools import groupby
+from typing import Final
+
+from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, UserMessage
+
+from reme_autogen.convert import NOTE_SOURCE, from_model
+from reme_core.turn import TurnMemory, fit_window
+from reme_core.types import Message
+
+SESSION: Final[ContextVar[str]] = ContextVar("reme_session", default="")
+"""The conversation of the agent that runs, for the tools that it calls."""
+
+
+async def what_fits(turn: TurnMemory, messages: list[LLMMessage], session_id: str) -> list[LLMMessage]:
+    """As much of a context as fits the memory's window."""
+    if turn.window is None:
+        return messages
+    SESSION.set(session_id)
+    parts = [(place, part) for place, message in enumerate(messages) for part in _parts(message)]
+    fitted = await fit_window(turn, [part for _, part in parts], session_id)
+    if fitted is None:
+        return messages
+    shown: list[LLMMessage] = []
+    pairs = zip(fitted.places, fitted.messages, strict=True)
+    # The results of one message stand or fall together, since no cut parts a call from them.
+    for place, group in groupby(pairs, key=lambda pair: parts[pair[0]][0] if pair[0] >= 0 else -1):
+        contents = [message.content for _, message in group]
+        summary = UserMessage(content=contents[0], source=NOTE_SOURCE)
+        shown.append(_with_contents(messages[place], contents) if place >= 0 else summary)
+    return shown
+
+
+def _parts(message: LLMMessage) -> list[Message]:
+    return from_model(message) or [Message(role="system", content=str(message.content))]
+
+
+def _with_contents(message: LLMMessage, contents: Sequence[str]) -> LLMMessage:
+    """The message with the contents that its parts have now."""
+    if [part.content for part in _parts(message)] == list(contents):
+        return message
+    if isinstance(message, FunctionExecutionResultMessage):
+        results = zip(message.content, contents, strict=True)
+        return message.model_copy(
+            update={"content": [result.model_copy(update={"content": content}) for result, content in results]}
+        )
+    return message.model_copy(update={"content": contents[0]})

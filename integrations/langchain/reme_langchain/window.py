@@ -1,0 +1,57 @@
+"""What a model is shown of a long conversation. The agent's state keeps all of it; nothing here changes that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+from langchain.agents.middleware import ModelRequest
+from langchain_core.messages import AnyMessage, HumanMessage
+
+from reme_core.turn import NOTE_METADATA, CountTokens, TurnMemory, fit_window
+from reme_core.types import Message
+from reme_langchain.convert import to_message
+
+SESSION: Final[ContextVar[str]] = ContextVar("reme_session", default="")
+"""The conversation in which a tool is called."""
+
+
+@contextmanager
+def in_session(session_id: str) -> Iterator[None]:
+    """Within this block, tools are called in that conversation."""
+    token = SESSION.set(session_id)
+    try:
+        yield
+    finally:
+        SESSION.reset(token)
+
+
+async def show_what_fits(
+    request: ModelRequest[Any], memory: TurnMemory, session_id: str, count_tokens: CountTokens | None
+) -> ModelRequest[Any]:
+    """The request with as much of the conversation as fits the memory's window."""
+    given = request.messages
+    fitted = await fit_window(
+        memory, [to_message(message, session_id) for message in given], session_id, count_tokens=count_tokens
+    )
+    if fitted is None:
+        return request
+    shown = [_shown(given, place, message) for place, message in zip(fitted.places, fitted.messages, strict=True)]
+    return request.override(messages=shown)
+
+
+def _shown(given: list[AnyMessage], place: int, message: Message) -> AnyMessage:
+    if place < 0:
+        return HumanMessage(message.content, additional_kwargs=dict(NOTE_METADATA))
+    original = given[place]
+    if str(original.text) == message.content:
+        return original
+    beside = [] if isinstance(original.content, str) else [part for part in original.content if not _is_text(part)]
+    content: Any = [{"type": "text", "text": message.content}, *beside] if beside else message.content
+    return original.model_copy(update={"content": content})
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, str) or part.get("type") == "text"

@@ -1,0 +1,102 @@
+"""Each framework's agent stays within its window, through the framework's own hook, and reads what left it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from autogen_agentchat.agents import AssistantAgent
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from reme_autogen import ReMeAssistantAgent, ReMeMemory, ReMeModelContext, ReMeTool
+from reme_langchain import ReMeMiddleware
+
+from reme_core import AsyncReMe
+from reme_core.prompts.budget import most_tokens
+from reme_core.testing import ScriptedModel
+from tests.integrations.autogen_driver import FakeClient
+from tests.integrations.langchain_driver import ScriptedChat
+
+WINDOW = 4_000
+ROWS = 1_200
+
+
+def read_log(job: int) -> str:
+    """Read the log of a job."""
+    return "\n".join(f"job {job} step {number} gave {number * 37 + job}" for number in range(ROWS))
+
+
+def check(prompt: list[Any]) -> None:
+    """What a model was shown is within three quarters of its window."""
+    text = "\n".join(message.text for message in prompt)
+    assert most_tokens(text) < 0.75 * WINDOW, most_tokens(text)
+
+
+def handles(model: ScriptedModel) -> list[str]:
+    return re.findall(r'read_working_memory\("(\w{12})"\)', model.last_prompt)
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+async def test_langchain(reme: AsyncReMe, asynchronous: bool) -> None:
+    model = ScriptedModel()
+    async with ReMeMiddleware(client=reme, workspace_id="alice", window=WINDOW, recall=False) as memory:
+        agent: Any = create_agent(
+            ScriptedChat(model), [tool(read_log)], middleware=[memory], checkpointer=InMemorySaver()
+        )
+
+        async def say(text: str) -> list[Any]:
+            place = {"configurable": {"thread_id": "t"}}
+            asked = {"messages": [HumanMessage(text)]}
+            state = await agent.ainvoke(asked, place) if asynchronous else agent.invoke(asked, place)
+            check(model.prompts[-1])
+            return state["messages"]  # type: ignore[no-any-return]
+
+        for job in range(3):
+            model.call("read_log", job=job)
+            await say(f"Read the log of job {job}. " + "It matters a lot to me. " * 60)
+        model.call("grep_working_memory", pattern="job 1 step 600 ")
+        said = await say("What did step 600 of job 1 give?")
+        found = next(m for m in reversed(said) if isinstance(m, ToolMessage))
+        assert "job 1 step 600 gave 22201" in str(found.text)
+        model.call("read_working_memory", handle=re.findall(r"(\w{12}) @", str(found.text))[0], offset=0)
+        said = await say("And its first step?")
+        assert "job 1 step 0 gave 1" in next(str(m.text) for m in reversed(said) if isinstance(m, ToolMessage))
+        # The state keeps everything, in order.
+        outputs = [str(m.text) for m in said if isinstance(m, ToolMessage)]
+        assert outputs[:3] == [read_log(job) for job in range(3)]
+        assert "Summary of" in model.last_prompt and not any("Summary of" in str(m.text) for m in said)
+        assert [m.tool_calls[0]["id"] for m in said if isinstance(m, AIMessage) and m.tool_calls] == [
+            m.tool_call_id for m in said if isinstance(m, ToolMessage)
+        ]
+
+
+@pytest.mark.parametrize("how", ["agent", "context"])
+async def test_autogen(reme: AsyncReMe, how: str) -> None:
+    model = ScriptedModel()
+    memory = ReMeMemory(client=reme, workspace_id="alice", window=WINDOW, kinds=())
+    options: dict[str, Any] = {"tools": [read_log], "max_tool_iterations": 3, "reflect_on_tool_use": True}
+    if how == "agent":
+        agent: AssistantAgent = ReMeAssistantAgent("a", FakeClient(model), memory=[memory], **options)
+    else:
+        options["tools"] += ReMeTool.of_window(memory)
+        agent = AssistantAgent("a", FakeClient(model), model_context=ReMeModelContext(memory), **options)
+
+    async def say(text: str) -> str:
+        await agent.run(task=text)
+        check(model.prompts[-1])
+        return model.last_prompt
+
+    for job in range(3):
+        model.call("read_log", job=job)
+        await say(f"Read the log of job {job}. " + "It matters a lot to me. " * 60)
+    model.call("grep_working_memory", pattern="job 1 step 600 ")
+    found = await say("What did step 600 of job 1 give?")
+    assert "job 1 step 600 gave 22201" in found and "Summary of" in found
+    model.call("read_working_memory", handle=re.findall(r"(\w{12}) @", found)[0], offset=0)
+    assert "job 1 step 0 gave 1" in await say("And its first step?")
+    kept = str(await agent.save_state())
+    assert "Summary of" not in kept and "job 2 step 700 gave" in kept
+    await memory.close()
