@@ -6,19 +6,30 @@ import re
 from typing import Any
 
 import pytest
+from agentscope.agent import Agent
+from agentscope.message import UserMsg
+from agentscope.permission import PermissionBehavior, PermissionDecision
+from agentscope.tool import FunctionTool as AgentScopeTool
+from agentscope.tool import Toolkit
 from autogen_agentchat.agents import AssistantAgent
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.tools import FunctionTool
+from reme_agentscope import ReMeMiddleware as ReMeMiddleware2
 from reme_autogen import ReMeAssistantAgent, ReMeMemory, ReMeModelContext, ReMeTool
 from reme_langchain import ReMeMiddleware
+from reme_llamaindex import ReMeMemory as LlamaIndexMemory
 
 from reme_core import AsyncReMe
 from reme_core.prompts.budget import most_tokens
 from reme_core.testing import ScriptedModel
+from tests.integrations.agentscope_driver import FakeModel
 from tests.integrations.autogen_driver import FakeClient
 from tests.integrations.langchain_driver import ScriptedChat
+from tests.integrations.llamaindex_driver import ScriptedLLM
 
 WINDOW = 4_000
 ROWS = 1_200
@@ -29,14 +40,15 @@ def read_log(job: int) -> str:
     return "\n".join(f"job {job} step {number} gave {number * 37 + job}" for number in range(ROWS))
 
 
+class Allowed(AgentScopeTool):
+    async def check_permissions(self, *args: Any, **kwargs: Any) -> PermissionDecision:
+        return PermissionDecision(behavior=PermissionBehavior.ALLOW, message="only a log")
+
+
 def check(prompt: list[Any]) -> None:
     """What a model was shown is within three quarters of its window."""
     text = "\n".join(message.text for message in prompt)
     assert most_tokens(text) < 0.75 * WINDOW, most_tokens(text)
-
-
-def handles(model: ScriptedModel) -> list[str]:
-    return re.findall(r'read_working_memory\("(\w{12})"\)', model.last_prompt)
 
 
 @pytest.mark.parametrize("asynchronous", [True, False])
@@ -100,3 +112,54 @@ async def test_autogen(reme: AsyncReMe, how: str) -> None:
     kept = str(await agent.save_state())
     assert "Summary of" not in kept and "job 2 step 700 gave" in kept
     await memory.close()
+
+
+async def test_agentscope(reme: AsyncReMe) -> None:
+    model = ScriptedModel()
+    async with ReMeMiddleware2(client=reme, workspace_id="alice", window=WINDOW, kinds=()) as memory:
+        toolkit = Toolkit(tools=[Allowed(read_log)])
+        agent = Agent("a", "You read logs.", FakeModel(model), toolkit=toolkit, middlewares=[memory])
+
+        async def say(text: str) -> str:
+            await agent.reply(UserMsg(name="user", content=text))
+            check(model.prompts[-1])
+            return model.last_prompt
+
+        for job in range(3):
+            model.call("read_log", job=job)
+            await say(f"Read the log of job {job}. " + "It matters a lot to me. " * 60)
+        model.call("grep_working_memory", pattern="job 1 step 600 ")
+        found = await say("What did step 600 of job 1 give?")
+        assert "job 1 step 600 gave 22201" in found and "Summary of" in found and "You read logs." in found
+        model.call("read_working_memory", handle=re.findall(r"(\w{12}) @", found)[0], offset=0)
+        assert "job 1 step 0 gave 1" in await say("And its first step?")
+        kept = agent.state.model_dump_json()
+        assert "Summary of" not in kept and "job 2 step 700 gave" in kept
+
+
+@pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")  # of LlamaIndex's workflows
+async def test_llamaindex(reme: AsyncReMe) -> None:
+    model = ScriptedModel()
+    memory = LlamaIndexMemory(client=reme, workspace_id="alice", window=WINDOW, kinds=())
+    tools = [FunctionTool.from_defaults(read_log), *memory.window_tools()]
+    agent = FunctionAgent(name="a", llm=ScriptedLLM(model), tools=tools, streaming=False)
+
+    async def say(text: str) -> str:
+        await agent.run(text, memory=memory)
+        return model.last_prompt
+
+    for job in range(3):
+        model.call("read_log", job=job)
+        await say(f"Read the log of job {job}. " + "It matters a lot to me. " * 130)
+        # What this run itself has read stands beside its memory; from the next on it is shortened.
+        check(model.prompts[-2])
+    model.call("grep_working_memory", pattern="job 1 step 600 ")
+    found = await say("What did step 600 of job 1 give?")
+    check(model.prompts[-1])
+    assert "job 1 step 600 gave 22201" in found and "Summary of" in found
+    model.call("read_working_memory", handle=re.findall(r"(\w{12}) @", found)[0], offset=0)
+    assert "job 1 step 0 gave 1" in await say("And its first step?")
+    check(model.prompts[-1])
+    kept = str([str(message) for message in await memory.aget_all()])
+    assert "Summary of" not in kept and "job 2 step 700 gave" in kept
+    await memory.aclose()

@@ -14,14 +14,17 @@ from agentscope.types import ReplyFinishedReason
 
 from reme_agentscope.convert import as_chat, from_msg, from_reply, text_of, with_note
 from reme_agentscope.tools import ReMeTool
+from reme_agentscope.window import SESSION, what_fits
 from reme_core.errors import InputError
 from reme_core.turn import (
     TOOLS_HINT,
     Client,
+    CountTokens,
     MemoryTools,
     ReMeLike,
     TurnMemory,
     TurnOptions,
+    WindowTools,
     check_session,
     observe_call,
 )
@@ -58,6 +61,7 @@ class ReMeMiddleware(MiddlewareBase):
         session_id: str | None = None,
         mode: Mode = "static_control",
         chat_model: ChatModelBase | None = None,
+        count_tokens: CountTokens | None = None,
         **options: Unpack[TurnOptions],
     ) -> None:
         """Say whose memory it is.
@@ -71,6 +75,9 @@ class ReMeMiddleware(MiddlewareBase):
             mode: Who uses memory: the middleware, the agent by tools, or both.
             chat_model: A model that reads conversations for memory, such as the agent's own. Default: what the settings
                 name; without one, what people said is kept word for word.
+            count_tokens: The model's own tokenizer, by which the option `window` is kept; default is an estimate. With
+                a window the model is shown what fits it, agents get tools to read the rest, and AgentScope's own
+                compression is left out.
             options: How a reply uses memory.
 
         Raises:
@@ -80,6 +87,7 @@ class ReMeMiddleware(MiddlewareBase):
             raise InputError(f"mode is 'static_control', 'agent_control' or 'both', not {mode!r}")
         self.mode = mode
         self.session_id = check_session(session_id)
+        self._count_tokens = count_tokens
         chat = as_chat(chat_model) if chat_model is not None else None
         self.turn = TurnMemory(database_url, workspace_id, client=client, chat=chat, **options)
 
@@ -104,8 +112,12 @@ class ReMeMiddleware(MiddlewareBase):
         self.close()
 
     async def list_tools(self) -> list[ToolBase]:
-        """The memory tools; none in the mode `static_control`. An agent gets them when it first replies."""
+        """The memory tools, but in the mode `static_control`, and with a window those that read what left it.
+
+        An agent gets them when it first replies.
+        """
         tools = [] if self.mode == "static_control" else MemoryTools(self.turn).all()
+        tools += WindowTools(self.turn, SESSION.get).all()
         return [ReMeTool(tool, self.turn.workspace_id) for tool in tools]
 
     async def get_middleware_key(self) -> str:
@@ -162,14 +174,16 @@ class ReMeMiddleware(MiddlewareBase):
         state = agent.state.middle_context.get(await self.get_middleware_key())
         if state is not None:
             state["done"] = [message.model_dump(mode="json") for message in _tool_messages(agent, state)]
-        await next_handler(**input_kwargs)
+        if self.turn.window is None:
+            await next_handler(**input_kwargs)
 
     async def on_model_call(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., Awaitable[Any]]
     ) -> Any:
-        """Show the model the note of this reply."""
+        """Show the model what fits its window, and the note of this reply."""
         state = agent.state.middle_context.get(await self.get_middleware_key()) or {}
-        shown = with_note(input_kwargs["messages"], state.get("note", ""), self.turn.position)
+        fitting = await what_fits(self.turn, input_kwargs["messages"], self._session_of(agent), self._count_tokens)
+        shown = with_note(fitting, state.get("note", ""), self.turn.position)
         return await next_handler(**{**input_kwargs, "messages": shown})
 
     async def on_acting(

@@ -11,26 +11,29 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Self, Unpack
 
-from llama_index.core.llms import LLM, ChatMessage
+from llama_index.core.llms import LLM, ChatMessage, TextBlock
 from llama_index.core.memory import BaseMemoryBlock, InsertMethod, Memory
 from llama_index.core.prompts import RichPromptTemplate
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
+from llama_index.core.tools import BaseTool
 from pydantic import BaseModel, Field, PrivateAttr
 
 from reme_core.errors import ReMeError
-from reme_core.turn import Client, Note, Position, ReMeLike, TurnOptions, check_session, with_recorded_ids
+from reme_core.turn import Client, Note, Position, ReMeLike, TurnOptions, check_session, fit_window, with_recorded_ids
 from reme_core.types import Message, new_id
 from reme_llamaindex.convert import from_llamaindex
 from reme_llamaindex.long_term import LongTermMemory
 from reme_llamaindex.noted_message import NotedMessage
 from reme_llamaindex.run_events import running_agent
 from reme_llamaindex.short_term import ConversationStore, StoredMessage
+from reme_llamaindex.tools import window_tools
 from reme_llamaindex.usage import report_usage
 
 log = logging.getLogger(__name__)
 
 SHORT_TERM_TOKENS: Final = 30_000
 """As LlamaIndex has it."""
+_UNLIMITED: Final = 2**31
 
 
 class MemoryOptions(TurnOptions, total=False):
@@ -102,7 +105,9 @@ class ReMeMemory(LongTermMemory, Memory):
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             options: How a turn uses memory (see `TurnOptions`), and what LlamaIndex's `Memory` takes.
         """
-        given: dict[str, Any] = {"token_limit": SHORT_TERM_TOKENS} | options
+        # With a window nothing is dropped from the conversation: the model is shown what fits of it.
+        limit = SHORT_TERM_TOKENS if options.get("window") is None else _UNLIMITED
+        given: dict[str, Any] = {"token_limit": limit} | options
         if check_session(given.get("session_id")) is None:
             given.pop("session_id", None)
         if "chat_store" in given:
@@ -159,12 +164,12 @@ class ReMeMemory(LongTermMemory, Memory):
         return self.session_id, self._turn_id
 
     async def aget(self, input: str | ChatMessage | None = None, **block_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
-        """The conversation, which brings a note of what is known about the last user message to the model.
+        """The conversation, as far as it fits a `window`, with a note of what is known about the last user message.
 
         LlamaIndex's models are shown the note when they are called with these messages; nobody else is. For another
         model, put it in with `show_notes`.
         """
-        seen = await super().aget(input=input, **block_kwargs)
+        seen = await self._what_fits(await super().aget(input=input, **block_kwargs))
         note = await self._note(seen, input)
         return self._with_note(seen, note.text) if note else seen
 
@@ -221,6 +226,29 @@ class ReMeMemory(LongTermMemory, Memory):
     def reset(self) -> None:
         """`areset` without awaiting."""
         self.turn.call(self.areset)
+
+    def window_tools(self) -> list[BaseTool]:
+        """Tools with which an agent finds and reads what left its window; none where no `window` is set."""
+        return window_tools(self.turn, lambda: self.session_id)
+
+    async def _what_fits(self, seen: list[ChatMessage]) -> list[ChatMessage]:
+        ours = from_llamaindex(seen)
+        fitted = await fit_window(
+            self.turn, ours, self.session_id, count_tokens=lambda text: len(self.tokenizer_fn(text))
+        )
+        if fitted is None:
+            return seen
+        shown: list[ChatMessage] = []
+        for place, message in zip(fitted.places, fitted.messages, strict=True):
+            if place < 0:
+                shown.append(ChatMessage(role="user", content=message.content))
+            elif message is ours[place]:
+                shown.append(seen[place])
+            else:
+                others = [block for block in seen[place].blocks if not isinstance(block, TextBlock)]
+                blocks = [TextBlock(text=message.content), *others]
+                shown.append(seen[place].model_copy(update={"blocks": blocks}))
+        return shown
 
     async def _note(self, seen: Sequence[ChatMessage], asked: str | ChatMessage | None) -> Note:
         present = from_llamaindex(seen)

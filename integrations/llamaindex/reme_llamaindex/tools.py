@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from llama_index.core.tools import BaseTool, FunctionTool
 
-from reme_core.turn import MemoryTools, TurnMemory, arguments_model, tool_schema
+from reme_core.turn import MemoryTool, MemoryTools, TurnMemory, WindowTools, arguments_model, tool_schema
 
 
 def memory_tools(turn: TurnMemory) -> list[BaseTool]:
     """`search_memory`, `add_memory`, `update_memory` and `forget_memory` on one memory."""
+    return _as_tools(turn, MemoryTools(turn).all())
+
+
+def window_tools(turn: TurnMemory, session: Callable[[], str]) -> list[BaseTool]:
+    """The tools that find and read what left the window of a conversation; none where no window is set."""
+    return _as_tools(turn, WindowTools(turn, session).all())
+
+
+def _as_tools(turn: TurnMemory, functions: Sequence[MemoryTool]) -> list[BaseTool]:
     return [
         FunctionTool.from_defaults(
             fn=partial(turn.call, tool),
@@ -19,5 +29,5 @@ def memory_tools(turn: TurnMemory) -> list[BaseTool]:
             description=tool_schema(tool).description,
             fn_schema=arguments_model(tool),
         )
-        for tool in MemoryTools(turn).all()
+        for tool in functions
     ]
