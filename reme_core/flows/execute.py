@@ -91,14 +91,12 @@ def respond(flow: Flow, state: State) -> Response:
     # An empty `memory_list` says that nothing was found, so a flow that does not look for memories has none.
     written = output_fields(flow)
     metadata: dict[str, Any] = {}
-    if isinstance(state, RetrievalState):
-        if "hits" in written:
-            metadata["memory_list"] = [to_wire(memory) for memory in state.memories]
-            metadata["retrieval_id"] = state.retrieval_id
+    if isinstance(state, RetrievalState) and "hits" in written:
+        metadata["memory_list"] = [to_wire(memory) for memory in state.memories]
+        metadata["retrieval_id"] = state.retrieval_id
+    if not isinstance(state, SummaryState):
         messages = [_message_to_wire(message) for message in state.transcript]
         return Response(answer=state.answer, messages=messages, metadata=metadata | state.report)
-    if not isinstance(state, SummaryState):
-        return Response(answer=state.answer, metadata=state.report)
     answer = state.answer
     if "memories" in written:
         metadata["memory_list"] = [to_wire(memory) for memory in state.memories]

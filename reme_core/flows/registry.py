@@ -41,6 +41,7 @@ HOMES = (
     "reme_core.task",
     "reme_core.tools",
     "reme_core.episodes",
+    "reme_core.working",
     "reme_core.compat.memoryscope_ops",
     "reme_core.compat.memoryscope_extraction",
     "reme_core.compat.memoryscope_forgetting",

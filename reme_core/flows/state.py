@@ -78,6 +78,8 @@ class State(BaseModel):
     """What the flow answers its caller."""
     report: Internal[dict[str, Any]] = Field(default_factory=dict)
     """What else it tells the caller, by name: counts, statistics, reasons."""
+    transcript: Internal[list[Message]] = Field(default_factory=list)
+    """The messages that it gives back: what an agent loop said and did, or a conversation that fits a window."""
     extra: Internal[dict[str, Any]] = Field(default_factory=dict)
     """Fields of the request that the state does not have, and values of ops of other packages."""
 
@@ -154,8 +156,6 @@ class RetrievalState(State):
     """What was recalled, best first."""
     retrieval_id: Internal[str] = ""
     """The id of this retrieval in the log, by which its outcome can be reported later."""
-    transcript: Internal[list[Message]] = Field(default_factory=list)
-    """What an agent loop was asked, said and did."""
 
     @property
     def memories(self) -> list[Memory]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final, Literal
+from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -22,6 +23,8 @@ LINE: Final = 300
 """Characters that are shown of a line that matches, and before the match in it."""
 _GREP: Final = {"statement_timeout": "5000"}  # a pattern that a model wrote may take for ever
 _SWEEP_SECONDS: Final = 3_600.0
+_swept: WeakKeyDictionary[Database, float] = WeakKeyDictionary()
+"""When what expired was last deleted, by database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,6 @@ class Artifacts:
     def __init__(self, database: Database, keep_days: float) -> None:
         self._database = database
         self._keep_days = keep_days
-        self._swept = float("-inf")
 
     async def put(self, workspace: str, session_id: str, artifacts: Sequence[Artifact]) -> None:
         """Store artifacts, all or none; one that is there already stays. Now and then what expired is deleted."""
@@ -95,8 +97,8 @@ class Artifacts:
         async with self._database.transaction(workspace) as connection, connection.pipeline():
             await connection.execute(_SQL["ensure_workspace"], values)
             await connection.execute(_SQL["put"], values)
-        if self._keep_days and time.monotonic() - self._swept > _SWEEP_SECONDS:
-            self._swept = time.monotonic()
+        if self._keep_days and time.monotonic() - _swept.get(self._database, float("-inf")) > _SWEEP_SECONDS:
+            _swept[self._database] = time.monotonic()
             await self._database.execute_anywhere(_SQL["sweep"], {"days": self._keep_days})
 
     async def use(self, workspace: str, handles: Sequence[str]) -> dict[str, str]:

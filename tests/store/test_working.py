@@ -266,7 +266,7 @@ async def test_what_no_conversation_refers_to_expires(reme: Engine) -> None:
     ]
     await reme.database.execute("acme", "update reme.artifact set used_at = now() - interval '31 days'")
     await fit(reme, step(1, log_of(1)), session="used", window=16_000)
-    reme.working._artifacts._swept = float("-inf")
+    artifacts._swept.clear()
     await fit(reme, step(3, log_of(3)), session="new", window=16_000)
     with pytest.raises(NotFoundError, match="kept no longer"):
         await reme.working.read("acme", old)

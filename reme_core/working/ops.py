@@ -1,0 +1,107 @@
+"""The ops of working memory, for services that are given a conversation over HTTP or MCP; named as in ReMe 0.2."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import Field
+
+from reme_core.errors import InputError
+from reme_core.flows.deps import Deps
+from reme_core.flows.registry import op
+from reme_core.flows.state import State
+from reme_core.working.answers import MOST_FOUND, MOST_READ, grep_answer, read_answer
+from reme_core.working.api import Mode, Working
+from reme_core.working.window import WindowUse, check_context
+
+_SIGNS: Final = 4  # characters a token, as ReMe 0.2 tells the size of a preview in characters
+
+
+class WindowState(State):
+    """A conversation, and how much of it a model takes; the fields have the names of ReMe 0.2."""
+
+    chat_id: str = ""
+    max_total_tokens: int = Field(20_000, ge=1)
+    max_tool_message_tokens: int = Field(2_000, ge=1)
+    working_summary_mode: Mode = "auto"
+    compact_ratio_threshold: float = Field(0.75, gt=0, lt=1)
+    keep_recent_count: int = Field(1, ge=0)
+    preview_char_length: int | None = Field(None, ge=0)
+
+
+class ReadingState(State):
+    """What is looked for in what left a window."""
+
+    chat_id: str = ""
+    handle: str = ""
+    file_path: str = ""
+    """What ReMe 0.2 calls a handle."""
+    pattern: str = ""
+    offset: int = Field(0, ge=0)
+    limit: int = Field(MOST_FOUND, ge=1, le=MOST_FOUND)
+
+
+_LIMITS: Final = (
+    "chat_id", "max_total_tokens", "max_tool_message_tokens", "working_summary_mode", "compact_ratio_threshold",
+    "keep_recent_count", "preview_char_length",
+)  # fmt: skip
+
+
+@op(reads={"messages"}, uses=_LIMITS, writes={"transcript"}, aliases=("message_offload", "context_offload"))
+async def fit_working_memory(state: WindowState, deps: Deps) -> None:
+    """Make a conversation fit: long outputs of tools and old turns are stored, and give way to what stands for them."""
+    settings = deps.settings.working.model_copy(
+        update={"offload_from": state.max_tool_message_tokens, "compact_from": state.compact_ratio_threshold}
+    )
+    if state.preview_char_length is not None:
+        settings.head_tokens, settings.tail_tokens = -(-state.preview_char_length // _SIGNS), 0
+    fitted = await Working(deps.database, deps.settings, deps.chat).fit(
+        state.workspace_id, state.messages, window=state.max_total_tokens, session_id=state.chat_id,
+        mode=state.working_summary_mode, keep_recent=state.keep_recent_count, settings=settings,
+    )  # fmt: skip
+    state.transcript = fitted.messages
+    state.report |= _told(fitted.use) | {
+        "tokens_before": fitted.before.tokens,
+        "offloaded": fitted.offloaded,
+        "compacted": fitted.compacted,
+        "summary_by": fitted.made,
+    }
+
+
+@op(reads={"messages"}, uses={"max_total_tokens"}, writes={"answer"}, aliases=("context_check", "context_checker"))
+async def check_window(state: WindowState, deps: Deps) -> None:
+    """Say how full a window is, by an estimate that errs on the safe side."""
+    use = check_context(state.messages, state.max_total_tokens)
+    state.report |= _told(use)
+    state.answer = f"{use.tokens} of {use.window} tokens ({use.share:.0%})"
+
+
+@op(reads={"pattern"}, uses={"chat_id", "handle", "file_path", "limit"}, writes={"answer"}, aliases=("grep",))
+async def grep_artifacts(state: ReadingState, deps: Deps) -> None:
+    """Find lines in what left the window of a conversation, or in one artifact."""
+    found = await Working(deps.database, deps.settings, None).grep(
+        state.workspace_id, state.pattern, session_id=state.chat_id, handle=state.handle or state.file_path,
+        limit=state.limit,
+    )  # fmt: skip
+    state.answer = grep_answer(found, state.limit)
+    state.report["matches"] = [{"handle": one.artifact_id, "offset": one.offset, "line": one.line} for one in found]
+
+
+@op(uses={"handle", "file_path", "offset"}, writes={"answer"}, aliases=("read_file",))
+async def read_artifact(state: ReadingState, deps: Deps) -> None:
+    """Read an artifact from a character on, as far as it fits an answer.
+
+    Raises:
+        InputError: No handle is given.
+    """
+    handle = state.handle or state.file_path
+    if not handle:
+        raise InputError("handle: names no artifact; it stands where the text was")
+    working = Working(deps.database, deps.settings, None)
+    piece = await working.read(state.workspace_id, handle, offset=state.offset, size=MOST_READ)
+    state.answer = read_answer(piece)
+    state.report |= {"text": piece.text, "offset": piece.offset, "length": piece.length}
+
+
+def _told(use: WindowUse) -> dict[str, object]:
+    return {"tokens": use.tokens, "tool_tokens": use.tool_tokens, "share": round(use.share, 3)}
