@@ -81,7 +81,11 @@ def test_the_quickstart_may_be_run_twice(settings: Settings, capsys: pytest.Capt
 @pytest.mark.usefixtures("configured")
 @pytest.mark.parametrize(
     ("page", "printed"),
-    [("docs/flows.md", "Refunds need a reason."), ("docs/coming-from-memoryscope.md", "allergic to peanuts")],
+    [
+        ("docs/flows.md", "Refunds need a reason."),
+        ("docs/coming-from-memoryscope.md", "allergic to peanuts"),
+        ("docs/working-memory.md", "step 4321 took 53 ms"),
+    ],
 )
 def test_each_piece_of_python_of_a_page_runs(page: str, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
     for block in blocks("python", page):
