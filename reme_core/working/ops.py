@@ -60,7 +60,7 @@ async def fit_working_memory(state: WindowState, deps: Deps) -> None:
         mode=state.working_summary_mode, keep_recent=state.keep_recent_count, settings=settings,
     )  # fmt: skip
     state.transcript = fitted.messages
-    state.report |= _told(fitted.use) | {
+    state.report |= _use_report(fitted.use) | {
         "tokens_before": fitted.before.tokens,
         "offloaded": fitted.offloaded,
         "compacted": fitted.compacted,
@@ -72,7 +72,7 @@ async def fit_working_memory(state: WindowState, deps: Deps) -> None:
 async def check_window(state: WindowState, deps: Deps) -> None:
     """Say how full a window is, by an estimate that errs on the safe side."""
     use = check_context(state.messages, state.max_total_tokens)
-    state.report |= _told(use)
+    state.report |= _use_report(use)
     state.answer = f"{use.tokens} of {use.window} tokens ({use.share:.0%})"
 
 
@@ -103,5 +103,5 @@ async def read_artifact(state: ReadingState, deps: Deps) -> None:
     state.report |= {"text": piece.text, "offset": piece.offset, "length": piece.length}
 
 
-def _told(use: WindowUse) -> dict[str, object]:
+def _use_report(use: WindowUse) -> dict[str, object]:
     return {"tokens": use.tokens, "tool_tokens": use.tool_tokens, "share": round(use.share, 3)}

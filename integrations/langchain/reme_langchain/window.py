@@ -38,11 +38,13 @@ async def show_what_fits(
     )
     if fitted is None:
         return request
-    shown = [_shown(given, place, message) for place, message in zip(fitted.places, fitted.messages, strict=True)]
+    shown = [
+        _message_to_show(given, place, message) for place, message in zip(fitted.places, fitted.messages, strict=True)
+    ]
     return request.override(messages=shown)
 
 
-def _shown(given: list[AnyMessage], place: int, message: Message) -> AnyMessage:
+def _message_to_show(given: list[AnyMessage], place: int, message: Message) -> AnyMessage:
     if place < 0:
         return HumanMessage(message.content, additional_kwargs=dict(NOTE_METADATA))
     original = given[place]
