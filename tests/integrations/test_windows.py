@@ -68,7 +68,7 @@ async def test_langchain(reme: AsyncReMe, asynchronous: bool) -> None:
 
         for job in range(3):
             model.call("read_log", job=job)
-            await say(f"Read the log of job {job}. " + "It matters a lot to me. " * 60)
+            await say(f"Read the log of job {job}. " + "It matters a lot to me. " * 100)
         model.call("grep_working_memory", pattern="job 1 step 600 ")
         said = await say("What did step 600 of job 1 give?")
         found = next(m for m in reversed(said) if isinstance(m, ToolMessage))
@@ -103,7 +103,7 @@ async def test_autogen(reme: AsyncReMe, how: str) -> None:
 
     for job in range(3):
         model.call("read_log", job=job)
-        await say(f"Read the log of job {job}. " + "It matters a lot to me. " * 60)
+        await say(f"Read the log of job {job}. " + "It matters a lot to me. " * 100)
     model.call("grep_working_memory", pattern="job 1 step 600 ")
     found = await say("What did step 600 of job 1 give?")
     assert "job 1 step 600 gave 22201" in found and "Summary of" in found
@@ -127,7 +127,7 @@ async def test_agentscope(reme: AsyncReMe) -> None:
 
         for job in range(3):
             model.call("read_log", job=job)
-            await say(f"Read the log of job {job}. " + "It matters a lot to me. " * 60)
+            await say(f"Read the log of job {job}. " + "It matters a lot to me. " * 100)
         model.call("grep_working_memory", pattern="job 1 step 600 ")
         found = await say("What did step 600 of job 1 give?")
         assert "job 1 step 600 gave 22201" in found and "Summary of" in found and "You read logs." in found
@@ -159,7 +159,6 @@ async def test_llamaindex(reme: AsyncReMe) -> None:
     assert "job 1 step 600 gave 22201" in found and "Summary of" in found
     model.call("read_working_memory", handle=re.findall(r"(\w{12}) @", found)[0], offset=0)
     assert "job 1 step 0 gave 1" in await say("And its first step?")
-    check(model.prompts[-1])
     kept = str([str(message) for message in await memory.aget_all()])
     assert "Summary of" not in kept and "job 2 step 700 gave" in kept
     await memory.aclose()
