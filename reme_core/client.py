@@ -272,6 +272,7 @@ class AsyncReMe(Facade):
     execute = awaitable(Engine.execute)
     retrieve = awaitable(Engine.retrieve)
     get_profile = awaitable(Engine.get_profile)
+    engine = awaitable(Engine.engine)
 
     async def open(self) -> Self:
         """Connect now rather than at the first use, starting the embedded server where no database is named.

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
 from weakref import WeakSet
 
 import numpy as np
@@ -25,6 +25,7 @@ from reme_core.models.agent_chat import AgentChat
 from reme_core.models.registry import chat_models, embedder, reranker, unused_models
 from reme_core.personal.profile import Profile, get_profile
 from reme_core.postgres.database import Database
+from reme_core.postgres.sql_engine import sql_engine
 from reme_core.settings import Settings
 from reme_core.spool.waiting import Spool, spool_path
 from reme_core.store.erasure import erase_messages
@@ -44,6 +45,9 @@ from reme_core.text.timex import AskedTime
 from reme_core.tools.api import Tools
 from reme_core.types import Message, Recollection, Scope, TimeRange
 from reme_core.working.api import Working
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine as SqlEngine
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -394,6 +398,18 @@ class Engine:
         """
         request = {"workspace_id": workspace, "query": query, "top_k": top_k, **more}
         return await self.execute(f"retrieve_{kind}_memory", **request)
+
+    async def engine(self, workspace: str, *, write: bool = False) -> SqlEngine:
+        """A SQLAlchemy engine whose connections stand in one workspace; with `reme_core.tables`, SQL from Python.
+
+        Args:
+            workspace: The workspace whose rows it sees.
+            write: Whether it may also write; by default Postgres refuses that.
+
+        Raises:
+            InputError: That is no name of a workspace.
+        """
+        return sql_engine(self.database, workspace, write=write)
 
     async def get_profile(self, workspace: str, *, subject: str | None = None, **scope: Unpack[Scope]) -> Profile:
         """The standing wishes and stable facts of a workspace, which every note begins with."""

@@ -174,6 +174,7 @@ class ReMe(Facade):
     execute = blocking(Engine.execute)
     retrieve = blocking(Engine.retrieve)
     get_profile = blocking(Engine.get_profile)
+    engine = blocking(Engine.engine)
 
     def open(self) -> Self:
         """Connect now rather than at the first use.

@@ -226,6 +226,12 @@ class Database:
             async with self._connection() as connection:
                 return await run(connection, {"reme.workspace": ALL_WORKSPACES}, sql, params)
 
+    @property
+    def sql_session(self) -> dict[str, str]:
+        """The settings with which a connection of one's own works like those of the pool."""
+        role = {"role": self._session.role} if self._session.role else {}
+        return {"search_path": self._session.search_path, "timezone": "UTC"} | role
+
     async def answers(self, within: float) -> bool:
         """Whether the database answers a statement `within` so many seconds."""
         try:

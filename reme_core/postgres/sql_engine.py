@@ -1,0 +1,34 @@
+"""A SQLAlchemy engine whose connections stand in one workspace: for pandas, notebooks and reports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reme_core.postgres.connect import Connection, connect
+from reme_core.postgres.database import Database, check_workspace
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+
+def sql_engine(database: Database, workspace: str, *, write: bool) -> Engine:
+    """An engine that sees the rows of one workspace, by row-level security; it reads only, unless `write`.
+
+    Raises:
+        InputError: `workspace` is no valid name of a workspace.
+    """
+    from sqlalchemy import NullPool, create_engine  # noqa: PLC0415 - few ask for it, and it takes a third of a second
+
+    settings = database.sql_session | {
+        "reme.workspace": check_workspace(workspace),
+        "default_transaction_read_only": "off" if write else "on",
+    }
+
+    def open_connection() -> Connection:
+        connection = connect(database.url, application_name="reme-core sql")
+        for name, value in settings.items():
+            connection.execute("select set_config(%s, %s, false)", [name, value])
+        connection.commit()
+        return connection
+
+    return create_engine("postgresql+psycopg://", creator=open_connection, poolclass=NullPool)
