@@ -79,12 +79,12 @@ class VectorStoreSettings(Section):
     @field_validator("backend", mode="before")
     @classmethod
     def _refuse_other_stores(cls, value: Any) -> Any:
-        if value in ("elasticsearch", "chroma", "qdrant", "local_file"):
+        if value in ("elasticsearch", "chroma", "qdrant"):
             raise ValueError(
                 f"memories live in Postgres, not in {value}: say 'local' for the embedded one,"
                 " or set database_url=postgresql://… for one of your own"
             )
-        return value
+        return "local" if value == "local_file" else value  # as ReMe 0.1's guide to MCP calls it
 
 
 class HttpSettings(Section):

@@ -165,6 +165,10 @@ def test_the_http_service_has_its_earlier_name_too(spelling: str) -> None:
     assert load(spelling).http.port == 8011
 
 
+def test_the_local_store_has_its_earlier_name_too() -> None:
+    assert load("vector_store.default.backend=local_file").vector_store["default"].backend == "local"
+
+
 def test_models_without_address_take_those_of_the_environment() -> None:
     environ = {"FLOW_LLM_API_KEY": "sk-1", "FLOW_LLM_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "sk-2"}
     settings = Settings.load(config=DEFAULT, environ=environ)
