@@ -79,12 +79,15 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
     settings = source.settings if isinstance(source, Engine) else source or Settings.load()
     catalog = Catalog(settings)
     catalog.check()
+    metrics = Metrics()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             engine = source if isinstance(source, Engine) else await stack.enter_async_context(Engine(settings))
             app.state.service = Service(engine)
+            engine.log_writer.listeners.append(metrics.count_call)
+            stack.callback(engine.log_writer.listeners.remove, metrics.count_call)
             yield
 
     app = FastAPI(
@@ -94,7 +97,6 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
         lifespan=lifespan,
         redoc_url=None,
     )
-    metrics = Metrics()
     add_error_handlers(app)
     app.add_middleware(HostCheck, allowed=settings.http.allowed_hosts)
     app.add_middleware(
@@ -151,8 +153,9 @@ def _service_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:
         return entries
 
     @router.get("/metrics", response_class=PlainTextResponse, responses=openapi_errors(401, 403, 503))
-    async def numbers(access: TheAccess) -> Response:
+    async def numbers(service: TheService, access: TheAccess) -> Response:
         """Numbers for Prometheus."""
+        await metrics.look(service.reme)
         return metrics.response()
 
     return router

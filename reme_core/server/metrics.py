@@ -1,9 +1,17 @@
-"""Metrics for Prometheus: requests by endpoint and status, how long they took, and how many are in progress."""
+"""Metrics for Prometheus: requests by endpoint and status, calls of models, and what waits in queue and pool."""
 
 from __future__ import annotations
 
+import logging
+
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.responses import Response
+
+from reme_core.engine import Engine
+from reme_core.errors import DatabaseError
+from reme_core.models.base import ModelCall
+
+log = logging.getLogger(__name__)
 
 _BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)  # from a recall to a long summary
 
@@ -25,6 +33,22 @@ class Metrics:
             "reme_request_seconds", "How long requests took.", ["endpoint"], buckets=_BUCKETS, registry=self._registry
         )
         self.in_progress = Gauge("reme_requests_under_way", "Requests being answered.", registry=self._registry)
+        self._calls = Counter("reme_model_calls", "Calls of models.", ["purpose", "ok"], registry=self._registry)
+        self._tokens = Counter(
+            "reme_model_tokens", "Tokens of these.", ["purpose", "direction"], registry=self._registry
+        )
+        self._call_seconds = Histogram(
+            "reme_model_call_seconds", "How long they took.", ["purpose"], buckets=_BUCKETS, registry=self._registry
+        )
+        self._jobs_due = Gauge("reme_jobs_due", "Jobs that could run now.", registry=self._registry)
+        self._oldest_job = Gauge(
+            "reme_oldest_job_seconds", "For how long the first of them could have run.", registry=self._registry
+        )
+        self._jobs_failed = Gauge("reme_jobs_failed", "Jobs that were given up.", registry=self._registry)
+        self._pool_waiting = Gauge(
+            "reme_pool_waiting", "Who waits for a connection to the database.", registry=self._registry
+        )
+        self._pool_size = Gauge("reme_pool_connections", "Connections to the database.", registry=self._registry)
 
     def count(self, endpoint: str, method: str, status: int, seconds: float) -> None:
         """Count one request that was answered.
@@ -37,6 +61,27 @@ class Metrics:
         """
         self._requests.labels(endpoint, method, str(status)).inc()
         self._seconds.labels(endpoint).observe(seconds)
+
+    def count_call(self, _workspace: str, call: ModelCall) -> None:
+        """Count one call of a model."""
+        self._calls.labels(call.purpose, str(call.ok).lower()).inc()
+        self._tokens.labels(call.purpose, "in").inc(call.prompt_tokens)
+        self._tokens.labels(call.purpose, "out").inc(call.completion_tokens)
+        self._call_seconds.labels(call.purpose).observe(call.milliseconds / 1000)
+
+    async def look(self, reme: Engine) -> None:
+        """Look what waits in the queue and for the database; where that is away, the queue's last numbers stay."""
+        pool = reme.database.pool.get_stats()
+        self._pool_waiting.set(pool.get("requests_waiting", 0))
+        self._pool_size.set(pool.get("pool_size", 0))
+        try:
+            load = await reme.background.load()
+        except DatabaseError as error:
+            log.warning("no numbers of the queue: %s", error)
+            return
+        self._jobs_due.set(load.due)
+        self._oldest_job.set(load.oldest_seconds)
+        self._jobs_failed.set(load.failed)
 
     def response(self) -> Response:
         """All metrics in Prometheus' text format."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
+
 import httpx
 import pytest
 from mcp.shared.memory import create_connected_server_and_client_session as connect
@@ -82,3 +86,19 @@ def test_the_printed_address_is_the_one_that_is_bound() -> None:
         assert port and _url_of(listening) == f"http://{host}:{port}"
     with _bind("0.0.0.0", 0) as listening:
         assert _url_of(listening).startswith("http://0.0.0.0:")
+
+
+async def test_the_dashboard_asks_for_numbers_that_there_are(settings: Settings, loopback: Loopback) -> None:
+    settings.worker.embedded = False
+    settings.llm["default"] = ChatSettings(model_name="talker", base_url=loopback.url, max_retries=0)
+    loopback.chat("Porto.")
+    async with Engine(settings) as reme, connected(create_app(reme)) as client:
+        await client.post("/v1/workspaces/w/recall", json={"query": "tea"})
+        await client.post("/react", json={"query": "Where does she live?", "workspace_id": "w"})
+        shown = (await client.get("/metrics")).text
+    series = set(re.findall(r"^(reme_\w+)", shown, re.M))
+    dashboard = json.loads((Path(__file__).parents[2] / "docs" / "grafana-dashboard.json").read_text(encoding="utf-8"))
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    assert {name for expression in asked for name in re.findall(r"reme_\w+", expression)} <= series
+    assert 'reme_model_calls_total{ok="true",purpose="react"} 1.0' in shown
+    assert "reme_jobs_due 0.0" in shown and "reme_pool_waiting 0.0" in shown
