@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from pydantic import BaseModel, Field
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from reme_core._version import __version__
 from reme_core.engine import Engine
@@ -24,6 +24,7 @@ from reme_core.flows.execute import Response as FlowResponse
 from reme_core.flows.state import RetrievalState
 from reme_core.models.registry import embedder
 from reme_core.server import experience_maker, inspector, v1
+from reme_core.server.docs_page import docs_page
 from reme_core.server.errors import COMMON_STATUSES, add_error_handlers, openapi_errors
 from reme_core.server.guard import Guard
 from reme_core.server.hosts import HostCheck
@@ -95,8 +96,14 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
         version=__version__,
         description="Long-term memory for AI agents on your own Postgres.",
         lifespan=lifespan,
+        docs_url=None,  # FastAPI's own page loads its script from another host
         redoc_url=None,
     )
+
+    @app.get("/docs", include_in_schema=False, response_class=HTMLResponse)
+    async def documentation() -> str:
+        return docs_page(app.openapi())
+
     add_error_handlers(app)
     app.add_middleware(HostCheck, allowed=settings.http.allowed_hosts)
     app.add_middleware(

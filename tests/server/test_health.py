@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from pathlib import Path
@@ -102,3 +103,13 @@ async def test_the_dashboard_asks_for_numbers_that_there_are(settings: Settings,
     assert {name for expression in asked for name in re.findall(r"reme_\w+", expression)} <= series
     assert 'reme_model_calls_total{ok="true",purpose="react"} 1.0' in shown
     assert "reme_jobs_due 0.0" in shown and "reme_pool_waiting 0.0" in shown
+
+
+async def test_the_documentation_comes_from_the_service_alone(client: httpx.AsyncClient) -> None:
+    page = await client.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    document = (await client.get("/openapi.json")).json()
+    for path, operations in document["paths"].items():
+        for method in operations:
+            assert f"<code>{method.upper()} {html.escape(path)}</code>" in page.text
+    assert not re.findall(r"(?:src|href)=.?(?:https?:)?//", page.text) and "<script" not in page.text
