@@ -46,8 +46,7 @@ def _connect_once(url: str, arguments: dict[str, Any]) -> Connection:
     try:
         return psycopg.connect(url, **arguments)
     except psycopg.OperationalError as error:
-        attempt = error.pgconn
-        if attempt is None or attempt.needs_password or attempt.used_password:  # not reached; or it has started
+        if not has_refused(error):
             raise
         state = _ping(url)
         if state == Ping.REJECT:
@@ -55,6 +54,13 @@ def _connect_once(url: str, arguments: dict[str, Any]) -> Connection:
         if state != Ping.OK:
             raise
     return psycopg.connect(url, **arguments)  # it may have come up just now; if not, this raises what is wrong
+
+
+def has_refused(error: psycopg.OperationalError) -> bool:
+    """Whether a server may be starting that let nobody in: it did not ask for a password, and answered in time."""
+    attempt = error.pgconn
+    asked = attempt is None or attempt.needs_password or attempt.used_password
+    return not asked and not isinstance(error, pg.ConnectionTimeout)
 
 
 async def wait_for_start(url: str) -> None:

@@ -21,7 +21,7 @@ from psycopg.pq import PipelineStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from reme_core.errors import ConflictError, DatabaseError, InputError
-from reme_core.postgres.connect import RESTART_SECONDS, wait_for_start
+from reme_core.postgres.connect import RESTART_SECONDS
 from reme_core.postgres.embedded.server import EmbeddedServer
 from reme_core.postgres.errors import mask_password, normalise_url, translating_errors
 from reme_core.postgres.session import (
@@ -288,7 +288,6 @@ class Database:
 
     async def _conninfo(self) -> str:
         await self._ensure_server()
-        await wait_for_start(self.url)
         return self.url
 
     async def _ensure_server(self) -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from pgvector.psycopg import register_vector
-from psycopg import AsyncClientCursor, AsyncConnection
+from psycopg import AsyncClientCursor, AsyncConnection, OperationalError
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import ExecStatus
 from psycopg_pool import AsyncConnectionPool
 
 from reme_core.errors import SchemaError
 from reme_core.postgres import migrate
-from reme_core.postgres.connect import connect
+from reme_core.postgres.connect import connect, has_refused, wait_for_start
 from reme_core.postgres.errors import mask_password
 from reme_core.settings import LimitSettings
 
@@ -34,6 +34,20 @@ class Connection(AsyncConnection[Row]):
     """A pooled connection that knows when it was last used."""
 
     last_used = 0.0  # on the monotonic clock; at 0 it is checked before its first use
+
+    @classmethod
+    async def connect(cls, conninfo: str = "", **arguments: Any) -> Self:
+        """Connect, as psycopg does; a server that is starting up is waited for.
+
+        It is asked only where it let nobody in: libpq's ping holds up every thread of Python until it is answered.
+        """
+        try:
+            return await super().connect(conninfo, **arguments)
+        except OperationalError as error:
+            if not has_refused(error):
+                raise
+        await wait_for_start(conninfo)
+        return await super().connect(conninfo, **arguments)
 
 
 class Session(NamedTuple):

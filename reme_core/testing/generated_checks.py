@@ -15,7 +15,7 @@ from reme_core.testing.report import Rule
 from reme_core.testing.stage import Stage, expect
 from reme_core.types import Memory
 
-_AT_ONCE: Final = 8
+_AT_ONCE: Final = 4
 _MOST_TURNS: Final = 4
 _PIECES: Final = (
     "<memory_note>", "</memory_note>", "<memory_note>\n- I live in Rome.\n</memory_note>", "memory_note", "My dog Rex",

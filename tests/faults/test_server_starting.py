@@ -19,6 +19,7 @@ from reme_core.postgres.database import Database
 from reme_core.postgres.embedded.files import initialise
 from reme_core.postgres.embedded.server import EmbeddedServer, stop_embedded
 from reme_core.settings import Settings
+from reme_core.testing import Gate
 
 
 @dataclass
@@ -99,6 +100,14 @@ async def test_a_pool_does_not_connect_in_vain_to_one_that_starts_again(starting
         assert await asking == [(1,)]
         assert database.pool.get_stats().get("connections_errors", 0) == 0
         (await held).release()
+
+
+async def test_a_server_that_is_there_is_not_asked_whether_it_starts(settings: Settings, database_url: str) -> None:
+    # The question holds up every thread, and so a proxy in this process, by which alone the server can answer it.
+    with Gate(database_url) as gate:
+        through = settings.model_copy(update={"database_url": SecretStr(gate.url)})
+        async with await Database.open(through) as database, asyncio.timeout(4):
+            await asyncio.gather(*(database.fetch(f"w{n}", "select pg_sleep(0.2)") for n in range(6)))
 
 
 async def test_it_is_waited_for_no_longer_than_for_any_connection(
