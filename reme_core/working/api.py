@@ -153,12 +153,15 @@ class Working:
             language(self._settings.language, given), self._excerpts if count_tokens is None else {},
         )  # fmt: skip
         task = _Task(workspace, session_id, window, reserve, working, style)
-        shortened = offload(given, session_id, task.limit, style)
+        return await self._fit(task, given, mode, keep_recent)
+
+    async def _fit(self, task: _Task, given: Sequence[Message], mode: Mode, keep_recent: int) -> Fitted:
+        shortened = offload(given, task.session_id, task.limit, task.style)
         before = task.use(list(enumerate(shortened.messages)))
         before = before.model_copy(update={"tokens": before.tokens + shortened.saved})
-        turns = Turns.of(given, shortened.messages, session_id)
+        turns = Turns.of(given, shortened.messages, task.session_id)
         handles = [artifact.artifact_id for artifact in shortened.artifacts]
-        known = await self._artifacts.use(workspace, [*handles, *turns.handles.values()])
+        known = await self._artifacts.use(task.workspace, [*handles, *turns.handles.values()])
         new = [artifact for artifact in shortened.artifacts if artifact.artifact_id not in known]
         cut = turns.newest({handle for handle, summary in known.items() if summary})
         summary = summary_message(known[turns.handles[cut]]) if cut else None
@@ -175,7 +178,7 @@ class Working:
             view, squeezed = task.squeeze(view)
             handles, new = [*handles, *(one.artifact_id for one in squeezed)], [*new, *squeezed]
         if new:
-            await self._artifacts.put(workspace, session_id, new)
+            await self._artifacts.put(task.workspace, task.session_id, new)
         return Fitted(
             messages=[message for _, message in view],
             places=[place for place, _ in view],
