@@ -79,6 +79,7 @@ class Client:
             shown = {"read": [result], "recall": getattr(result, "hits", [])}.get(entry["op"], [])
             seen = [token for memory in shown for token in checker.TOKEN.findall(memory.content)]
             return self._note(entry, phase="ok", seen=seen, calm=time.monotonic() - begun if calm else 0)
+        self._note(entry, phase="over", calm=time.monotonic() - begun if calm else 0)
         raise Over
 
     def _note(self, entry: dict[str, Any], **more: Any) -> None:

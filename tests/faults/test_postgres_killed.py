@@ -193,6 +193,20 @@ def test_a_killed_supervisor_is_replaced_by_the_next_user(migrated_data_dir: Pat
     wait_until_gone(pid)
 
 
+def test_a_server_comes_back_that_was_killed_under_its_second_supervisor(migrated_data_dir: Path) -> None:
+    first = EmbeddedServer.acquire(migrated_data_dir, linger_seconds=0)
+    pid = server_pid(migrated_data_dir)
+    os.kill(supervisor_pid(pid), signal.SIGKILL)
+    time.sleep(0.2)
+    second = EmbeddedServer.acquire(migrated_data_dir, linger_seconds=0)
+    os.kill(pid, signal.SIGKILL)
+    wait_until_gone(pid)
+    second.ensure_running()
+    assert server_pid(migrated_data_dir) != pid
+    first.release()
+    second.release()
+
+
 def test_nothing_is_left_running_after_the_server_was_killed(migrated_data_dir: Path) -> None:
     server = EmbeddedServer.acquire(migrated_data_dir)
     pid = server_pid(migrated_data_dir)

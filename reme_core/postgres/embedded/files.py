@@ -147,6 +147,7 @@ def launch_plan(data_dir: Path) -> dict[str, Any]:
         "group": account.pw_gid if account else None,
         "log": str(log),
         "cluster": str(cluster),
+        "socket": str(sockets / SOCKET_NAME),
         "users": str(data_dir / "postgres.users"),
         "query": [str(postgres_binary("psql")), "-XAt", "-h", str(sockets), "-U", SUPERUSER, "-d", "postgres", "-c"],
     }
@@ -172,7 +173,9 @@ def is_blocked_by_old_processes(data_dir: Path, log_before: int) -> bool:
     """
     with (data_dir / "postgres.log").open("rb") as log:
         log.seek(log_before if log_before <= log_size(data_dir) else 0)  # a start renames a long log
-        return b"pre-existing shared memory block" in log.read()
+        told = log.read()
+        # The second is said of a process that has ended, and whose end nobody has taken note of yet.
+        return b"pre-existing shared memory block" in told or b'lock file "postmaster.pid" already exists' in told
 
 
 def _with_advice(message: str, output: str) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -23,6 +24,7 @@ if sys.platform != "win32":
     import fcntl
 
 _STOP_SECONDS = 30.0
+_LOOK_SECONDS = 0.5  # between looks at a server that another supervisor has started
 _CONNECTIONS = "select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()"
 
 
@@ -60,8 +62,9 @@ def main(plan: dict[str, Any]) -> None:
 
     Args:
         plan: `command` starts the server; `user` and `group` are the ids to run it as, or None; `log` is the file for
-            its output; `cluster` is its data directory; `users` is the file that its users lock; `linger_seconds` is
-            how long it runs on after the last one; `query` is a command that runs the SQL statement put after it.
+            its output; `cluster` is its data directory; `socket` is where it listens; `users` is the file that its
+            users lock; `linger_seconds` is how long it runs on after the last one; `query` is a command that runs the
+            SQL statement put after it.
     """
     if os.fork():  # the parent ends at once, so that the one who started it need not wait
         os._exit(0)
@@ -81,6 +84,8 @@ def main(plan: dict[str, Any]) -> None:
             )
         # When the server ends, for whatever reason, the supervisor ends with it, and the next user starts both.
         threading.Thread(target=lambda: os._exit(server.wait()), daemon=True).start()
+    else:
+        threading.Thread(target=_end_with_server, args=[plan["socket"]], daemon=True).start()
     with Path(plan["users"]).open("a") as users:
         _wait_for_last_user(users.fileno(), plan)
         if plan["command"]:
@@ -88,6 +93,17 @@ def main(plan: dict[str, Any]) -> None:
             server.wait(_STOP_SECONDS)
         else:
             stop_server(Path(plan["cluster"]))
+
+
+def _end_with_server(address: str) -> None:
+    """End the process when a server that another one has started does not listen at `address` any more."""
+    while True:
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(address)
+            except (ConnectionRefusedError, FileNotFoundError):
+                os._exit(0)
+        time.sleep(_LOOK_SECONDS)
 
 
 def _wait_for_last_user(lock: int, plan: dict[str, Any]) -> None:
