@@ -14,6 +14,7 @@ from psycopg.types.json import Jsonb
 
 from reme_core.errors import DatabaseError, InputError, NotFoundError
 from reme_core.postgres.database import Database
+from reme_core.store.rows import check_text
 from reme_core.store.sql import load
 from reme_core.text.plain import decode_json, encode_json
 
@@ -22,6 +23,7 @@ _SQL = load("artifact.sql")
 LINE: Final = 300
 """Characters that are shown of a line that matches, and before the match in it."""
 _GREP: Final = {"statement_timeout": "5000"}  # a pattern that a model wrote may take for ever
+_LONGEST: Final = 2**30  # characters; no text of Postgres has more bytes
 _SWEEP_SECONDS: Final = 3_600.0
 _swept: WeakKeyDictionary[Database, float] = WeakKeyDictionary()
 """When what expired was last deleted, by database."""
@@ -89,6 +91,7 @@ class Artifacts:
 
     async def put(self, workspace: str, session_id: str, artifacts: Sequence[Artifact]) -> None:
         """Store artifacts, all or none; one that is there already stays. Now and then what expired is deleted."""
+        check_text("session_id", session_id)
         values = {
             "workspace": workspace,
             "session": session_id,
@@ -108,6 +111,7 @@ class Artifacts:
 
     async def of_session(self, workspace: str, session_id: str) -> list[StoredArtifact]:
         """What left the window of a conversation, oldest first."""
+        check_text("session_id", session_id)
         found = await self._database.fetch(workspace, _SQL["list"], {"workspace": workspace, "session": session_id})
         return [StoredArtifact(*row) for row in found]
 
@@ -118,7 +122,10 @@ class Artifacts:
             NotFoundError: There is none of that handle.
             InputError: It does not begin within the artifact.
         """
-        values = {"workspace": workspace, "handle": handle, "offset": max(offset, 0), "size": size}
+        check_text("the handle", handle)
+        # What lies beyond the beginning or the longest text is found to be so below.
+        place = min(max(offset, 0), _LONGEST)
+        values = {"workspace": workspace, "handle": handle, "offset": place, "size": min(size, _LONGEST)}
         found = await self._database.fetch(workspace, _SQL["read"], values)
         if not found:
             raise _no_artifact(handle)
@@ -145,6 +152,8 @@ class Artifacts:
         """
         if not pattern:
             raise InputError("the pattern is empty; give words of the line, or a regular expression")
+        for name, text in (("the pattern", pattern), ("session_id", session_id), ("the handle", handle)):
+            check_text(name, text)
         values = {"workspace": workspace, "session": session_id, "handle": handle, "pattern": pattern, "limit": limit}
         try:
             rows = await self._database.fetch(
@@ -162,6 +171,7 @@ class Artifacts:
 
     async def erase(self, workspace: str, session_id: str) -> int:
         """Erase what left the window of a conversation; returns how many artifacts that were."""
+        check_text("session_id", session_id)
         values = {"workspace": workspace, "session": session_id}
         return int((await self._database.execute(workspace, _SQL["erase"], values))[0][0])
 

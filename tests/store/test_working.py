@@ -125,7 +125,19 @@ async def test_what_is_not_there_is_told(reme: Engine) -> None:
         await reme.working.grep("acme", "x", handle="beef")
     with pytest.raises(InputError, match="offset is a character"):
         await reme.working.read("acme", handle, offset=10**7)
+    with pytest.raises(InputError, match="offset is a character"):
+        await reme.working.read("acme", handle, offset=10**30)
     assert await reme.working.grep("acme", "nowhere", handle=handle) == []
+
+
+async def test_names_that_postgres_cannot_store_are_refused(reme: Engine) -> None:
+    for name in ("a\x00b", "\ud800"):
+        with pytest.raises(InputError, match="session_id"):
+            await fit(reme, step(1, log_of(1)), session=name, window=16_000)
+        with pytest.raises(InputError, match="handle"):
+            await reme.working.read("acme", name)
+        with pytest.raises(InputError, match="pattern"):
+            await reme.working.grep("acme", name)
 
 
 async def test_old_turns_give_way_to_sentences_of_theirs_word_for_word(reme: Engine) -> None:
