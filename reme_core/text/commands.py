@@ -123,8 +123,12 @@ _INSTRUCT: Final = re.compile(
     r"call(?:ing)? me|suggest|recommend|remind|send|add|includ|ask|end|start|explain)"
     r"|"
     + _POLITE
+    + r"(?:always|never) \w+\b[^.!?]* (?:when(?:ever)?|if|every time|any time) I (?:ask|tell you|want you)\b"
+    + r"|"
+    + _POLITE
     + r"(?:please |pls |just )?(?:you can )?call me (?!back|later|when|if|maybe|at\b|on\b|in\b|tomorrow|a (?:cab|taxi|car)|an\b|crazy|old)"
     r"|(?:从现在起|从今以后|以后|今后)[^。！？]{0,12}(?:回答|回复|叫我|称呼|用|别|不要|不用|请|说话|写|给我|推荐|提醒|直接)"
+    r"|(?:每次|每当|只要|凡是)我(?:问|让你|请你)[^。！？]{0,20}?(?:都要?|请|总要?|就要?|的时候[，,]?)"
     r"|(?:^|[，。！？；\s]|请)(?:叫我|喊我|称呼我)(?!起|去|来|吃|做|写)",
     re.IGNORECASE,
 )

@@ -23,6 +23,8 @@ from reme_core.text.commands import command_of
         ("remember that when i ask for ideas dont give us thursdays", "instruct", ""),
         ("from now on answer in short bullets", "instruct", ""),
         ("pls always answer in short bullet points", "instruct", ""),
+        ("Thanks! Always confirm salary figures when I ask about pay.", "instruct", ""),
+        ("每次我问日程都要写清楚日期", "instruct", ""),
         ("call me Keels", "instruct", ""),
         ("以后请都用中文回答。", "instruct", ""),
         ("以后叫我老王", "instruct", ""),
@@ -38,7 +40,8 @@ def test_a_command_is_known_in_its_usual_wordings(said: str, action: str, topic:
     "said",
     [
         "forget it", "forget about it", "never mind, forget that", "don't forget to buy milk", "I forgot my keys",
-        "remember when we went to Rome?", "do you remember my name?", "i'll always remember that day",
+        "remember when we went to Rome?", "she always laughs when I ask about it",
+        "I never know if I ask too much", "do you remember my name?", "i'll always remember that day",
         "call me back later", "call me maybe", "in future I want to live in Rome", "stop keeleying us",
         "我记住了", "我忘了带钥匙", "忘了带伞", "叫我起床", "以后我想去北京",
     ],
