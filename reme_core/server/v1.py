@@ -95,7 +95,7 @@ class RecallIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     query: Content
-    kind: list[WritableKind | Literal["personal"]] | Literal["conversation"] = Field(
+    kind: list[WritableKind | Literal["personal", "conversation"]] | Literal["conversation"] = Field(
         default_factory=list,
         description="Kinds, or families of them (`personal`, `task`, `tool`); `conversation` looks at raw messages.",
     )
