@@ -18,6 +18,7 @@ from reme_core.flows.catalog import Catalog
 from reme_core.flows.execute import Response
 from reme_core.server.wire import FlowRequest
 from reme_core.settings import Settings
+from reme_core.types import SCOPES
 
 DEFAULT_TOOLS: Final = (
     "retrieve_personal_memory", "retrieve_task_memory", "retrieve_tool_memory", "summary_personal_memory",
@@ -26,6 +27,7 @@ DEFAULT_TOOLS: Final = (
 """The built-in flows that are tools unless others are asked for."""
 
 _DESTRUCTIVE: Final = frozenset({"vector_store", "delete_memory", "delete_task_memory", "delete_all"})
+_DETAILS: Final = frozenset({*SCOPES, "index", "metadata", "reasoning_content"})
 _EMPTY: Final[tuple[object, ...]] = (None, "", [], {})
 _REF: Final = re.compile(r"#/\$defs/(\w+)")
 
@@ -61,7 +63,7 @@ def tool(flow: Flow, model: type[FlowRequest]) -> types.Tool:
         name=flow.name,
         description=flow.description,
         inputSchema={name: value for name, value in schema.items() if value not in _EMPTY},
-        outputSchema=_short(Response.model_json_schema()) | {"description": "What it answers."},
+        outputSchema=_short({**Response.model_json_schema(), "description": ""}),
         annotations=types.ToolAnnotations(
             readOnlyHint=flow.name.startswith("retrieve_"),
             destructiveHint=flow.name in _DESTRUCTIVE,
@@ -77,6 +79,8 @@ def _short(schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         return schema
     kept = {name: value for name, value in schema.items() if name not in ("title", "pattern", "maxLength")}
+    if kept.get("description") == "":
+        del kept["description"]
     if kept.get("default", "") in _EMPTY:
         kept.pop("default", None)
     if kept.get("additionalProperties") is True:
@@ -87,8 +91,14 @@ def _short(schema: Any) -> Any:
         named = {name: part for name, part in properties.items() if not _is_alias(part)}
         kept["properties"] = {name: _short(part) for name, part in named.items()}
     if isinstance(definitions := kept.get("$defs"), Mapping):
-        kept["$defs"] = {name: _short(part) for name, part in definitions.items()}
+        kept["$defs"] = {name: _without_details(_short(part)) for name, part in definitions.items()}
     return {name: value if name in ("properties", "$defs") else _short(value) for name, value in kept.items()}
+
+
+def _without_details(definition: dict[str, Any]) -> dict[str, Any]:
+    """A definition without the scope, which a model says once in a request, and without what programs alone know."""
+    shown = {name: part for name, part in definition.get("properties", {}).items() if name not in _DETAILS}
+    return definition | {"properties": shown}
 
 
 def _is_alias(part: Mapping[str, Any]) -> bool:
