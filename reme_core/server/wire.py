@@ -238,6 +238,8 @@ _FIELD_TYPES: Final[Mapping[str, Any]] = {
 _LIMITS: Final = {
     "minimum": "ge",
     "maximum": "le",
+    "exclusiveMinimum": "gt",
+    "exclusiveMaximum": "lt",
     "minLength": "min_length",
     "maxLength": "max_length",
     "minItems": "min_length",

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from reme_core.errors import InputError, did_you_mean
 from reme_core.postgres.database import Database
@@ -53,10 +53,18 @@ class ToolCallResult(BaseModel):
     evaluation: str = ""
     score: float | None = Field(None, allow_inf_nan=False)
     """How useful it was, 0 to 1."""
-    called_at: Moment = Field(default_factory=now, validation_alias=AliasChoices("called_at", "create_time"))
+    called_at: Moment = Field(default_factory=now)
     is_summarized: bool = False
     call_hash: str = ""
     metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename_time(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping) or "create_time" not in value:
+            return value
+        rest = {name: own for name, own in value.items() if name != "create_time"}
+        return {"called_at": value["create_time"], **rest}
 
     @field_validator("token_cost", mode="after")
     @classmethod
