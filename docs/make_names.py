@@ -1,4 +1,4 @@
-"""Write what became of ReMe 0.1's names into docs/coming-from-reme-0.1.md: a row for each in reme_core/reme01.yaml.
+"""Write into docs/coming-from-reme-0.1.md what became of ReMe 0.1's names: a row for each in settings/reme01.yaml.
 
     python docs/make_names.py
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from reme_core import reme01
-from reme_core.reme01 import Successor
+from reme_core.settings import reme01
+from reme_core.settings.reme01 import Successor
 
 PAGE = Path(__file__).parents[1] / "docs" / "coming-from-reme-0.1.md"
 BEGIN, END = "<!-- names -->\n", "<!-- /names -->\n"

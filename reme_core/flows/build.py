@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from reme_core import reme01
 from reme_core.errors import ConfigurationError, FlowError, InputError, did_you_mean
 from reme_core.flows import registry
 from reme_core.flows.grammar import Call, Serial, Tree, fault, leaves, parse, replace_leaves
 from reme_core.flows.registry import REQUIRED, Op
 from reme_core.flows.state import State
-from reme_core.settings import OpSettings
+from reme_core.settings import OpSettings, reme01
 
 log = logging.getLogger(__name__)
 

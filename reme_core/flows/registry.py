@@ -30,9 +30,9 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from reme_core import reme01
 from reme_core.errors import FlowError, did_you_mean
 from reme_core.flows.state import State
+from reme_core.settings import reme01
 
 ENTRY_POINTS = "reme_core.ops"
 HOMES = (

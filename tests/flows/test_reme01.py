@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from reme_core import reme01
 from reme_core.engine import Engine
 from reme_core.errors import ConfigurationError, FlowError
 from reme_core.flows import registry
 from reme_core.flows.build import _bind, build
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.grammar import Call
-from reme_core.settings import FlowSettings, Settings
+from reme_core.settings import FlowSettings, Settings, reme01
 from reme_core.types import Memory
 from tests.loopback import Loopback
 

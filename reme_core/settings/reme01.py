@@ -94,4 +94,4 @@ def _successor(entry: str | Mapping[str, Any]) -> Successor:
 
 @cache
 def _table() -> Any:
-    return yaml.safe_load(files("reme_core").joinpath("reme01.yaml").read_text(encoding="utf-8"))
+    return yaml.safe_load(files("reme_core.settings").joinpath("reme01.yaml").read_text(encoding="utf-8"))

@@ -1,0 +1,158 @@
+"""All settings with their types and defaults, and how they are read.
+
+A YAML file overrides defaults, the environment (and `.env`) overrides the file, and `section.key=value` overrides all.
+Sections have the names of ReMe 0.1 (`llm.default.model_name`, `http.port`, …), so its command lines work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from dotenv import dotenv_values, find_dotenv
+from pydantic import Field, SecretStr, ValidationError
+
+from reme_core.errors import ConfigurationError
+from reme_core.settings import reme01
+from reme_core.settings.sections import (
+    LOCAL_EMBEDDERS,
+    ChatSettings,
+    EmbeddingSettings,
+    EpisodeSettings,
+    FlowSettings,
+    HttpSettings,
+    LimitSettings,
+    McpSettings,
+    ModelSettings,
+    OpSettings,
+    RecallSettings,
+    RerankSettings,
+    RetentionSettings,
+    Section,
+    VectorShares,
+    VectorStoreSettings,
+    WorkerSettings,
+    WorkingSettings,
+    default_data_dir,
+)
+from reme_core.settings.sources import Environment, explain, merge, nest, parse_assignment, read_yaml
+
+__all__ = [
+    "LOCAL_EMBEDDERS",
+    "ChatSettings",
+    "EmbeddingSettings",
+    "EpisodeSettings",
+    "FlowSettings",
+    "HttpSettings",
+    "LimitSettings",
+    "McpSettings",
+    "ModelSettings",
+    "OpSettings",
+    "RecallSettings",
+    "RerankSettings",
+    "RetentionSettings",
+    "Section",
+    "Settings",
+    "VectorShares",
+    "VectorStoreSettings",
+    "WorkerSettings",
+    "WorkingSettings",
+    "default_data_dir",
+]
+
+
+class Settings(Section):
+    """Everything that can be set. `Settings(…)` holds what it is given; `Settings.load` looks into all sources."""
+
+    backend: Literal["http", "mcp", "cmd"] = "cmd"
+    language: Literal["auto", "en", "zh", ""] = "auto"
+    """The language of prompts and rules; `auto` is the language of the input."""
+    timezone: str = "UTC"
+    database_url: SecretStr | None = None
+    """A Postgres 15–18 with pgvector 0.8 or newer; default is the embedded server in `data_dir`."""
+    data_dir: Path = Field(default_factory=default_data_dir)
+    library_dirs: list[Path] = Field(default_factory=lambda: [Path("docs/library")])
+    """Folders that `load` and `dump` may use over HTTP and MCP, besides `data_dir`."""
+    allow_default_workspace: bool = True
+    """Whether an adapter that is given no workspace uses `default`, which all share; otherwise that is an error."""
+    pool_size: int = Field(8, ge=1)
+    """Connections of one process at the most. One workspace gets half of them for its reads and a quarter for its
+    writes, so that others are served while its locks are held."""
+    limits: LimitSettings = Field(default_factory=LimitSettings)
+    http: HttpSettings = Field(default_factory=HttpSettings)
+    mcp: McpSettings = Field(default_factory=McpSettings)
+    recall: RecallSettings = Field(default_factory=RecallSettings)
+    worker: WorkerSettings = Field(default_factory=WorkerSettings)
+    retention: RetentionSettings = Field(default_factory=RetentionSettings)
+    episodes: EpisodeSettings = Field(default_factory=EpisodeSettings)
+    working: WorkingSettings = Field(default_factory=WorkingSettings)
+    ops: list[str] = Field(default_factory=list)
+    """Modules, or files (`my_ops.py`), with ops of one's own; they are imported when flows are built."""
+    flow: dict[str, FlowSettings] = Field(default_factory=dict)
+    op: dict[str, OpSettings] = Field(default_factory=dict)
+    llm: dict[str, ChatSettings] = Field(default_factory=dict)
+    embedding_model: dict[str, EmbeddingSettings] = Field(default_factory=dict)
+    rerank_model: dict[str, RerankSettings] = Field(default_factory=dict)
+    vector_store: dict[str, VectorStoreSettings] = Field(default_factory=dict)
+
+    @classmethod
+    def load(
+        cls,
+        *overrides: str,
+        config: str | Path | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Settings:
+        """Read settings from all sources.
+
+        Args:
+            overrides: `section.key=value`, with or without leading dashes. `config=file.yaml` names a YAML file.
+            config: A YAML file. With `import_config` it names another one, which it overrides.
+            environ: The environment, with settings as `REME_SECTION__KEY`. Default is `os.environ`, and below it the
+                `.env` of this folder or of the nearest one above that has one.
+
+        Raises:
+            ConfigurationError: A setting is unknown (the nearest name is given), or its value does not fit.
+
+        Example:
+            >>> Settings.load("http.port=8010", environ={"REME_HTTP__HOST": "0.0.0.0"}).http.port
+            8010
+        """
+        pairs = [parse_assignment(item) for item in overrides]
+        file = next((value for key, value in pairs if key == "config"), config)
+        if environ is None:
+            # The real environment wins over `.env`, so that a value can be set for one run.
+            environ = {**{k: v or "" for k, v in dotenv_values(find_dotenv(usecwd=True)).items()}, **os.environ}
+        tree = read_yaml(Path(str(file))) if file else {}
+        merge(tree, Environment(cls, environ)())
+        for key, value in pairs:
+            if key != "config":
+                merge(tree, nest(key.split("."), value))
+        settings = cls.of(reme01.rename_settings(tree))
+        settings._take_endpoints(environ)
+        return settings
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Settings:
+        """Settings of these values, and nothing else.
+
+        Raises:
+            ConfigurationError: A setting is unknown (the nearest name is given), or its value does not fit.
+        """
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise ConfigurationError(explain(error, cls)) from None
+
+    def _take_endpoints(self, environ: Mapping[str, str]) -> None:
+        """Give models that are named, without URL and key, those of ReMe 0.1's variables, or the official client's."""
+        for family, sections in (("LLM", self.llm), ("EMBEDDING", self.embedding_model)):
+            is_flow = environ.get(f"FLOW_{family}_BASE_URL") or environ.get(f"FLOW_{family}_API_KEY")
+            prefix = f"FLOW_{family}" if is_flow else "OPENAI"
+            for section in cast("dict[str, ModelSettings]", sections).values():
+                is_openai = section.backend in ("", "openai", "openai_compatible") and section.model_name
+                is_given = section.base_url or section.api_key.get_secret_value()
+                if is_openai and not is_given and section.model_name not in LOCAL_EMBEDDERS:
+                    section.base_url = environ.get(f"{prefix}_BASE_URL") or ""
+                    section.api_key = SecretStr(environ.get(f"{prefix}_API_KEY") or "")

