@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from reme_core._portal import Portal, portal
-from reme_core.engine import Engine, settings_with
+from reme_core.engine import Engine
 from reme_core.episodes.api import Episodes
 from reme_core.errors import ReMeError
 from reme_core.jobs.queue import Background
@@ -234,7 +234,7 @@ class AsyncReMe(Facade):
             chat: The model of an agent, in place of the settings' `llm.default`.
             overrides: Single settings, such as `database_url="postgresql://…"` or `data_dir=path`.
         """
-        self._connect(Connection(settings_with(settings, overrides), lambda settings: Engine(settings, chat=chat)))
+        self._connect(Connection(Settings.given(settings, overrides), lambda settings: Engine(settings, chat=chat)))
 
     @classmethod
     def share(cls, other: Facade) -> Self:

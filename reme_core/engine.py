@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +26,7 @@ from reme_core.personal.profile import Profile, get_profile
 from reme_core.postgres.database import Database
 from reme_core.postgres.sql_engine import sql_engine
 from reme_core.settings import Settings
-from reme_core.spool.waiting import Spool, spool_path
+from reme_core.spool.all import Spools
 from reme_core.store.erasure import erase_messages
 from reme_core.store.filters import FilterOptions, Filters
 from reme_core.store.index.embedders import WorkspaceModels
@@ -50,16 +49,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine as SqlEngine
 
 log = logging.getLogger(__name__)
-R = TypeVar("R")
 
 _ANSWER_SECONDS = 2.0  # within which a database that is there answers, when all is to be closed
 _LAST_SECONDS = 30.0  # for what is to be finished then
-
-
-def settings_with(settings: Settings | None, overrides: Mapping[str, Any]) -> Settings:
-    """The settings given, else those of the environment, with single ones set otherwise."""
-    base = settings if settings is not None else Settings.load()
-    return base.model_copy(update=Settings.of(overrides).model_dump(include=set(overrides)))
 
 
 class Engine:
@@ -80,7 +72,7 @@ class Engine:
         flows: The flows there are; `execute` runs one.
         chat: The chat model, or None where the offline rules serve.
         reranker: The reranker, or None.
-        spools: Where turns wait for this engine besides the file under `data_dir`; erasing reaches them too.
+        spools: Where turns wait to be recorded; erasing reaches them too.
     """
 
     def __init__(self, settings: Settings | None = None, *, chat: AgentChat | None = None, **overrides: Any) -> None:
@@ -92,7 +84,7 @@ class Engine:
             chat: The model of an agent, in place of the settings' `llm.default`.
             overrides: Single settings, such as `database_url="postgresql://…"` or `data_dir=path`.
         """
-        self.settings = settings_with(settings, overrides)
+        self.settings = Settings.given(settings, overrides)
         self.memories: Memories
         self.workspaces: Workspaces
         self.episodes: Episodes
@@ -103,7 +95,7 @@ class Engine:
         self.chat: ChatModel | None = None
         self.reranker: Reranker | None = None
         self._agent_chat = chat
-        self.spools = WeakSet[Spool]()
+        self.spools = Spools(self.settings)
         self._database: Database | None = None
 
     async def open(self) -> Self:
@@ -140,9 +132,9 @@ class Engine:
                 database,
                 self._workspace_models,
                 on_growth=self._indexing.schedule_upkeep,
-                on_erase=self._erase_waiting_words,
+                on_erase=self.spools.erase_words,
             )
-            self.workspaces = Workspaces(database, self._workspace_models, on_clear=self._clear_waiting)
+            self.workspaces = Workspaces(database, self._workspace_models, on_clear=self.spools.clear)
             self.flows = Flows(catalog, self._surroundings(database))
             self.background = Background(
                 database,
@@ -204,18 +196,9 @@ class Engine:
 
     def _surroundings(self, database: Database) -> Deps:
         return Deps(
-            database,
-            self.memories,
-            self.workspaces,
-            self._recall,
-            self._workspace_models,
-            self.log_writer,
-            self.settings,
-            self._chats,
-            self.chat,
-            self.reranker,
-            self.settings.language or "auto",
-        )
+            database, self.memories, self.workspaces, self._recall, self._workspace_models, self.log_writer,
+            self.settings, self._chats, self.chat, self.reranker, self.settings.language or "auto",
+        )  # fmt: skip
 
     async def execute(self, flow: str, /, **request: Any) -> Response:
         """Run a flow, such as `retrieve_task_memory`; `reme flows` lists them.
@@ -353,36 +336,12 @@ class Engine:
             NotFoundError: None of them is there, or all were erased before.
         """
         ids = [message_ids] if isinstance(message_ids, str) else message_ids
-        waiting = await self._erase_waiting(workspace, ids)
+        waiting = await self.spools.erase(workspace, ids)
         gone = waiting | await erase_messages(self.database, workspace, ids)
         if ids and not gone:
             told = ", ".join(map(repr, ids))
-            raise NotFoundError(
-                f"nothing was erased: workspace '{workspace}' has no message {told} that says something"
-            )
+            raise NotFoundError(f"nothing was erased: no message {told} of workspace '{workspace}' says anything")
         return len(gone)
-
-    async def _erase_waiting(self, workspace: str, message_ids: Collection[str] | None = None) -> set[str]:
-        """Erase what turns wait to record, of a workspace or of these ids; returns the ids of the messages gone."""
-        return set().union(*await self._in_spools(lambda spool: spool.erase(workspace, message_ids)))
-
-    async def _clear_waiting(self, workspace: str, scope: Scope) -> set[str]:
-        if not scope:
-            return await self._erase_waiting(workspace)
-        waiting = [entry for found in await self._in_spools(Spool.entries) for entry in found]
-        said = [message for entry in waiting if entry.workspace == workspace for message in entry.messages]
-        of_scope = {m.message_id for m in said if scope.items() <= m.scope.items()}
-        return await self._erase_waiting(workspace, of_scope)
-
-    async def _erase_waiting_words(self, workspace: str, words: Collection[str], cut: Callable[[str], str]) -> None:
-        await self._in_spools(lambda spool: spool.erase_words(workspace, words, cut))
-
-    async def _in_spools(self, work: Callable[[Spool], R]) -> list[R]:
-        of_data_dir = Spool(spool_path("file", self.settings))
-        try:  # the file first: who shares it looks there for what is gone
-            return [await asyncio.to_thread(work, spool) for spool in (of_data_dir, *self.spools)]
-        finally:
-            await asyncio.to_thread(of_data_dir.close)
 
     async def retrieve(
         self, /, workspace: str, query: str, *, kind: str = "personal", top_k: int = 5, **more: Any

@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from reme_core.client import Connection, Facade
-from reme_core.engine import Engine, settings_with
+from reme_core.engine import Engine
 from reme_core.episodes.api import Episodes
 from reme_core.jobs.queue import Background
 from reme_core.settings import Settings
@@ -155,7 +155,7 @@ class ReMe(Facade):
             settings: Everything that can be set; default is `Settings.load()`, which reads the environment.
             overrides: Single settings, such as `database_url="postgresql://…"` or `data_dir=path`.
         """
-        super().__init__(Connection(settings_with(settings, overrides)))
+        super().__init__(Connection(Settings.given(settings, overrides)))
         self.settings = self.connection.settings
         self.memories = BlockingMemories(self.connection, lambda engine: engine.memories)
         self.workspaces = BlockingWorkspaces(self.connection, lambda engine: engine.workspaces)

@@ -74,12 +74,15 @@ def version(session: Session) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line: `reme recall …`, or ReMe 0.1's `reme backend=http http.port=8002`."""
-    output.show_what_can_be_shown()
-    given = [_as_utf8(argument) for argument in (sys.argv[1:] if arguments is None else arguments)]
-    if given and _is_assignment(given[0]):
-        importlib.import_module(_REME_0_1).main(given)
-    else:
-        app(given, prog_name="reme")
+    try:
+        output.show_what_can_be_shown()
+        given = [_as_utf8(argument) for argument in (sys.argv[1:] if arguments is None else arguments)]
+        if given and _is_assignment(given[0]):
+            importlib.import_module(_REME_0_1).main(given)
+        else:
+            app(given, prog_name="reme")
+    except KeyboardInterrupt:  # outside of a command, which says itself what was not done
+        sys.exit(130)
 
 
 def _as_utf8(argument: str) -> str:

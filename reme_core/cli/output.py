@@ -130,10 +130,10 @@ def hits_table(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table
     legs = {"meaning": "vector", "words": "lexical"}
     # A bonus that is 0 for all of them explains nothing, nor does a factor that is 1. For messages time is a bonus.
     factors = () if talk else ("time", "type")
-    nothing = {
-        name: float(name in factors or name == "type") for name in ("session", "speaker", "role", "time", "type")
-    }
+    nothing = {name: float(name in factors or name == "type") for name in ("session", "speaker", "time", "type")}
     legs |= {name: name for name, n in nothing.items() if any(getattr(hit.parts, name) != n for hit in found)}
+    if len({hit.parts.role for hit in found}) > 1:  # mostly all of them are the user's words
+        legs["role"] = "role"
     width = 5 if len(legs) < 3 else 0  # many parts leave no room for bars in a terminal of 80 columns
     shown = legs if explain else {}
     made = table("#", "remembered", "when", *shown, "score", "fits", title=title, right=("#",), wide="remembered")

@@ -149,7 +149,7 @@ class Database:
                 except psycopg.OperationalError:
                     if not connection.closed:
                         raise
-            await self._replace_dead_connections()
+            await self.pool.check()  # all of them: a restart of the server may have ended more than this one
             async with self._connection(share) as connection:
                 return await run(connection, settings, sql, params)
 
@@ -343,9 +343,8 @@ class Database:
             except TimeoutError:
                 with translating_errors(self.url):
                     await self._ping()
-                raise ConflictError(
-                    f"others wrote to workspace '{workspace_id}' for all of {patience:g} s; try again"
-                ) from None
+                problem = f"others wrote to workspace '{workspace_id}' for all of {patience:g} s; try again"
+                raise ConflictError(problem) from None
             yield
 
     @asynccontextmanager
@@ -372,11 +371,7 @@ class Database:
                     return
 
     async def _begin(
-        self,
-        stack: AsyncExitStack,
-        settings: Mapping[str, str],
-        share: Collection[asyncio.Semaphore],
-        write_lock: bool,
+        self, stack: AsyncExitStack, settings: Mapping[str, str], share: Collection[asyncio.Semaphore], write_lock: bool
     ) -> Connection:
         """Begin a transaction; where the connection is dead, on a new one, since nothing was sent yet."""
         connection = await stack.enter_async_context(self._connection(share))
@@ -387,7 +382,7 @@ class Database:
                 await _roll_back(connection)
                 raise
             await stack.aclose()
-            await self._replace_dead_connections()
+            await self.pool.check()
             connection = await stack.enter_async_context(self._connection(share))
             await begin(connection, settings, write_lock=write_lock)
         return connection
@@ -400,11 +395,6 @@ class Database:
             self._away = str(error)
             raise
         await connection.close()
-
-    async def _replace_dead_connections(self) -> None:
-        """Have the pool check all connections: where one is dead, a restart of the server may have ended them all."""
-        if self._pool is not None:
-            await self._pool.check()
 
 
 async def _roll_back(connection: Connection) -> None:

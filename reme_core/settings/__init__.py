@@ -145,6 +145,12 @@ class Settings(Section):
         except ValidationError as error:
             raise ConfigurationError(explain(error, cls)) from None
 
+    @classmethod
+    def given(cls, settings: Settings | None, overrides: Mapping[str, Any]) -> Settings:
+        """The settings given, else those of the environment, with single ones set otherwise."""
+        base = settings if settings is not None else cls.load()
+        return base.model_copy(update=cls.of(overrides).model_dump(include=set(overrides)))
+
     def _take_endpoints(self, environ: Mapping[str, str]) -> None:
         """Give models that are named, without URL and key, those of ReMe 0.1's variables, or the official client's."""
         for family, sections in (("LLM", self.llm), ("EMBEDDING", self.embedding_model)):

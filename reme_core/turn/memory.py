@@ -19,8 +19,8 @@ import asyncio
 import contextlib
 import copy
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Never, ParamSpec, Self, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
 from opentelemetry import trace
 
@@ -41,20 +41,10 @@ from reme_core.turn.accounts import Counts, Usage, UsageByWorkspace
 from reme_core.turn.connections import TurnConnection, explain_timeout
 from reme_core.turn.failures import report_failure
 from reme_core.turn.notes import NotesByTurn
-from reme_core.turn.options import (
-    Client,
-    OnError,
-    Position,
-    ReMeLike,
-    SpoolPlace,
-    Write,
-    check_values,
-    name_workspace,
-    refuse_unknown,
-)
+from reme_core.turn.options import Client, ReMeLike, TurnOptions, complete_options, name_workspace
 from reme_core.turn.outbox import Deduplicator, Outbox
 from reme_core.turn.recall import TurnRecall, spell_out
-from reme_core.types import Hit, Kind, Message, names_in
+from reme_core.types import Hit, Kind, Message, Scope, names_in
 
 __all__ = ["NOTE_METADATA", "Note", "TurnMemory"]
 
@@ -83,21 +73,7 @@ class TurnMemory:
         *,
         client: Client | None = None,
         chat: AgentChat | None = None,
-        kinds: Sequence[str] = ("personal", "conversation"),
-        top_k: int = 5,
-        user_id: str = "",
-        agent_id: str = "",
-        run_id: str = "",
-        filters: Mapping[str, Any] | None = None,
-        token_budget: int = 800,
-        min_relevance: float = 0.05,
-        position: Position = "user",
-        on_error: OnError = "log",
-        write: Write = "background",
-        patience: float = 10.0,
-        spool: SpoolPlace = "file",
-        window: int | None = None,
-        **unknown: Never,
+        **options: Unpack[TurnOptions],
     ) -> None:
         """Say whose memory it is and how a turn uses it.
 
@@ -106,55 +82,34 @@ class TurnMemory:
             workspace_id: The tenant. Nothing of another one is ever recalled. Default: `default`, which all share.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             chat: The model of the agent, which then reads conversations for its memory.
-            kinds: What to recall: `personal`, `task`, `tool`, `conversation` (what was said, word for word), or single
-                kinds; without any, standing memories alone. With `tool`, calls of the framework's tools are recorded.
-            top_k: Memories, and as many messages, that a note holds at the most.
-            user_id: The person within the workspace: what is recorded is of them, and only what is of them is recalled.
-            agent_id: The same of an agent.
-            run_id: The same of a run.
-            filters: What alone is recalled, as `AsyncReMe.recall` has it: `subject`, `author`, `metadata`, `happened` …
-                With `{"agent_id": None}`, what is of any agent.
-            token_budget: Tokens that a note takes at the most.
-            min_relevance: The chance that anything fits the question, 0 to 1, below which the note has standing
-                memories alone: "hi" brings nothing.
-            position: Where a note stands in the prompt: beside the last message of the `user`, so that providers find
-                all before it in their cache, or in the `system` message.
-            on_error: `log` lets the turn go on without memory; `raise` lets it fail.
-            write: In the `background`, once the messages are safe from a crash; `awaited`; or `off`.
-            patience: Seconds that a turn waits for memory, recalling or writing, before it counts as failed.
-            spool: Where messages wait that the database has not taken yet: a `file` under the settings' `data_dir`,
-                `memory` alone, or a file of your choice.
-            window: Tokens that the conversation may take of the model's window; None shows the model all of it.
-            unknown: Nothing; an option that there is not is refused with the name of the one that is meant.
+            options: How a turn uses memory, see `TurnOptions`; what is left out is as `DEFAULTS` has it.
 
         Raises:
             InputError: There is no such option, or a value does not fit.
             ConfigurationError: The settings want a workspace, and none was given.
         """
-        refuse_unknown(unknown)
+        chosen = complete_options(options)
         self._usage = UsageByWorkspace()
         self._connection = TurnConnection(database_url, client, chat=chat, on_call=self._usage.add)
         self._chat = chat
         self.workspace_id = check_workspace(name_workspace(workspace_id, self.settings))
-        self.kinds = spell_out(kinds)
-        check_values(
-            top_k=top_k, token_budget=token_budget, patience=patience, window=1 if window is None else window,
-            on_error=on_error, write=write, position=position,
-        )  # fmt: skip
-        self.scope = check_scope({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
-        self.top_k = top_k
-        self.token_budget = token_budget
-        self.position = position
-        self.on_error = on_error
-        self.write = write
-        self.patience = patience
-        self.window = window
+        self.kinds = spell_out(chosen["kinds"])
+        scope: Scope = {"user_id": chosen["user_id"], "agent_id": chosen["agent_id"], "run_id": chosen["run_id"]}
+        self.scope = check_scope(scope)
+        self.top_k = chosen["top_k"]
+        self.token_budget = chosen["token_budget"]
+        self.position = chosen["position"]
+        self.on_error = chosen["on_error"]
+        self.write = chosen["write"]
+        self.patience = chosen["patience"]
+        self.window = chosen["window"]
         self.counts = Counts()
         self._usage.begin(self.workspace_id)
         self._recall = TurnRecall(
-            self.kinds, filters or {}, self.scope, top_k=top_k, token_budget=token_budget, min_relevance=min_relevance
-        )
-        self._outbox = Outbox(self._connection, Spool(spool_path(spool, self.settings)), self.counts)
+            self.kinds, chosen["filters"] or {}, self.scope,
+            top_k=self.top_k, token_budget=self.token_budget, min_relevance=chosen["min_relevance"],
+        )  # fmt: skip
+        self._outbox = Outbox(self._connection, Spool(spool_path(chosen["spool"], self.settings)), self.counts)
         self._notes = NotesByTurn()
         self._deduplicator = Deduplicator()
 

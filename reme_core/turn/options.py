@@ -52,22 +52,23 @@ Position = Literal["user", "system"]
 
 
 class TurnOptions(TypedDict, total=False):
-    """Parameters of `TurnMemory`, which has their defaults."""
+    """How a turn uses memory; `DEFAULTS` has what holds where nothing else is said."""
 
     kinds: Sequence[str]
-    """What to recall: `personal`, `task`, `tool`, `conversation`, or single kinds. With `tool`, calls of tools are
-    recorded too."""
+    """What to recall: `personal`, `task`, `tool`, `conversation` (what was said, word for word), or single kinds;
+    without any, standing memories alone. With `tool`, calls of the framework's tools are recorded too."""
     top_k: int
     """Memories, and as many messages, that a note holds at the most."""
     min_relevance: float
-    """The chance that anything fits, 0 to 1, below which a note has standing memories alone."""
+    """The chance that anything fits the question, 0 to 1, below which a note has standing memories alone: "hi" brings
+    nothing."""
     user_id: str
     """The person within the workspace: what is recorded is of them, and only what is of them is recalled."""
     agent_id: str
     """The same of an agent."""
     run_id: str
     """The same of a run."""
-    filters: Mapping[str, Any]
+    filters: Mapping[str, Any] | None
     """What alone is recalled, as `recall` names it: `subject`, `author`, `session_id`, `metadata`, `happened` … With
     `agent_id` None, what is of any agent."""
     token_budget: int
@@ -78,15 +79,32 @@ class TurnOptions(TypedDict, total=False):
     on_error: OnError
     """`log` lets a turn go on without memory, `raise` lets it fail."""
     write: Write
-    """When a turn is written: in the `background`, `awaited`, or `off`."""
+    """When a turn is written: in the `background`, once it is safe from a crash; `awaited`; or `off`."""
     patience: float
-    """Seconds that a turn waits for memory."""
+    """Seconds that a turn waits for memory, recalling or writing, before it counts as failed."""
     spool: SpoolPlace
     """Where turns wait that the database has not taken yet: a `file` of ours or a given one, or `memory` alone."""
     window: int | None
-    """Tokens that the conversation may take of the model's window; what is too much is kept, and can be read back."""
+    """Tokens that the conversation may take of the model's window; what is too much is kept, and can be read back. None
+    shows the model all of it."""
 
 
+DEFAULTS: Final[TurnOptions] = {
+    "kinds": ("personal", "conversation"),
+    "top_k": 5,
+    "min_relevance": 0.05,
+    "user_id": "",
+    "agent_id": "",
+    "run_id": "",
+    "filters": None,
+    "token_budget": 800,
+    "position": "user",
+    "on_error": "log",
+    "write": "background",
+    "patience": 10.0,
+    "spool": "file",
+    "window": None,
+}
 DEFAULT_WORKSPACE: Final = "default"
 _SHARED: Final = ("database_url", "client", "workspace_id", "session_id")
 _MEANT: Final = {
@@ -123,18 +141,26 @@ _CHOICES: Final[dict[str, tuple[object, ...]]] = {
 }
 
 
-def check_values(**options: object) -> None:
-    """Check that each of these options has one of its values, or is a positive number.
+_POSITIVE: Final = ("top_k", "token_budget", "patience", "window")
+
+
+def complete_options(options: TurnOptions) -> TurnOptions:
+    """The options given, and the defaults of the others.
 
     Raises:
-        InputError: One does not fit.
+        InputError: There is no such option, or a value does not fit.
     """
-    for name, value in options.items():
-        if name in _CHOICES:
-            if value not in _CHOICES[name]:
-                raise InputError(f"{name} is {' or '.join(map(repr, _CHOICES[name]))}, not {value!r}")
-        elif not isinstance(value, int | float) or value <= 0:
+    refuse_unknown(options.keys() - DEFAULTS.keys())
+    complete: TurnOptions = {**DEFAULTS, **options}
+    values: Mapping[str, Any] = complete
+    for name, choices in _CHOICES.items():
+        if values[name] not in choices:
+            raise InputError(f"{name} is {' or '.join(map(repr, choices))}, not {values[name]!r}")
+    for name in _POSITIVE:
+        value = values[name]
+        if (name, value) != ("window", None) and (not isinstance(value, int | float) or value <= 0):
             raise InputError(f"{name} is a positive number, not {value!r}")
+    return complete
 
 
 def check_session(session_id: str | None) -> str | None:

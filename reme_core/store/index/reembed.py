@@ -95,7 +95,7 @@ class _Move:
         self.width = embedder.dimensions or 0
 
     async def catch_up(self) -> None:
-        """Make the vectors that are missing, in the order of the documents."""
+        """Make the vectors that are missing, in the order of the documents, until few are."""
         after = -1
         while True:
             found = await self._database.fetch(self._workspace, _SQL["missing"], self._values(after=after))
@@ -106,6 +106,8 @@ class _Move:
             async with self._database.write_transaction(self._workspace) as conn:
                 written = await self._write(conn, documents, vectors)
             self._report(written)
+            if len(documents) < _BATCH:
+                return  # few are left, and `switch` takes those; whoever writes all the while would add one each time
             after = documents[-1].document_id
 
     async def switch(self, *, indexed: bool) -> bool:
