@@ -84,7 +84,7 @@ class Engine:
             chat: The model of an agent, in place of the settings' `llm.default`.
             overrides: Single settings, such as `database_url="postgresql://…"` or `data_dir=path`.
         """
-        self.settings = Settings.given(settings, overrides)
+        self.settings = Settings.with_overrides(settings, overrides)
         self.memories: Memories
         self.workspaces: Workspaces
         self.episodes: Episodes

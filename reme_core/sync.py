@@ -155,7 +155,7 @@ class ReMe(Facade):
             settings: Everything that can be set; default is `Settings.load()`, which reads the environment.
             overrides: Single settings, such as `database_url="postgresql://…"` or `data_dir=path`.
         """
-        super().__init__(Connection(Settings.given(settings, overrides)))
+        super().__init__(Connection(Settings.with_overrides(settings, overrides)))
         self.settings = self.connection.settings
         self.memories = BlockingMemories(self.connection, lambda engine: engine.memories)
         self.workspaces = BlockingWorkspaces(self.connection, lambda engine: engine.workspaces)

@@ -146,7 +146,7 @@ class Settings(Section):
             raise ConfigurationError(explain(error, cls)) from None
 
     @classmethod
-    def given(cls, settings: Settings | None, overrides: Mapping[str, Any]) -> Settings:
+    def with_overrides(cls, settings: Settings | None, overrides: Mapping[str, Any]) -> Settings:
         """The settings given, else those of the environment, with single ones set otherwise."""
         base = settings if settings is not None else cls.load()
         return base.model_copy(update=cls.of(overrides).model_dump(include=set(overrides)))
