@@ -234,7 +234,9 @@ class AsyncReMe(Facade):
             chat: The model of an agent, in place of the settings' `llm.default`.
             overrides: Single settings, such as `database_url="postgresql://…"` or `data_dir=path`.
         """
-        self._connect(Connection(Settings.with_overrides(settings, overrides), lambda settings: Engine(settings, chat=chat)))
+        self._connect(
+            Connection(Settings.with_overrides(settings, overrides), lambda settings: Engine(settings, chat=chat))
+        )
 
     @classmethod
     def share(cls, other: Facade) -> Self:

@@ -57,8 +57,7 @@ _LAST_SECONDS = 30.0  # for what is to be finished then
 class Engine:
     """An open memory. It belongs to the event loop that it is opened in.
 
-    Services, which own their loop, work with it directly. Applications use `AsyncReMe` or `ReMe`, whose engine runs in
-    a loop of the library's own.
+    Services, which own their loop, use it directly; `AsyncReMe` and `ReMe` run one in a loop of the library's own.
 
     Attributes:
         memories: Adding, reading, changing, deleting and explaining single memories.

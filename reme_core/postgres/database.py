@@ -58,17 +58,15 @@ def check_workspace(workspace_id: str) -> str:
     if not isinstance(workspace_id, str):
         raise InputError(f"a workspace is named by a text, such as 'alice', not by {workspace_id!r:.60}")
     if not 0 < len(workspace_id) <= _WORKSPACE_LENGTH or workspace_id == ALL_WORKSPACES or "\0" in workspace_id:
-        raise InputError(
-            f"{workspace_id[:60]!r} cannot name a workspace: give 1 to {_WORKSPACE_LENGTH} characters, no NUL, not '*'"
-        )
+        rule = f"give 1 to {_WORKSPACE_LENGTH} characters, no NUL, not '*'"
+        raise InputError(f"{workspace_id[:60]!r} cannot name a workspace: {rule}")
     return workspace_id
 
 
 class Database:
     """A Postgres database with its pool of connections. Open one with `Database.open`, and close it.
 
-    It belongs to the event loop in which it was opened. Any number of
-    tasks of that loop may use it.
+    It belongs to the event loop in which it was opened. Any number of tasks of that loop may use it.
     """
 
     def __init__(self, settings: Settings, url: str, server: EmbeddedServer | None) -> None:
