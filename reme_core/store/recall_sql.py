@@ -163,6 +163,8 @@ def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict
         ),
         type=_TYPE if plan.type_weights else "1",
         scored="matched" if plan.every_posting else "scored",
+        session_times=_SQL["session_times"] if question.time and question.time.sessions else "",
+        time=_SQL["time_bonus"] if question.time else "0",
         near="near" if question.time and corpus == "message" else "vector_leg",
         on_row=" and ".join(on_row) or "true",
         on_vector=" and ".join(near),
@@ -185,16 +187,21 @@ def _vector_conditions(filters: Filters, corpus: Corpus) -> list[str]:
 def _fragments(question: Question, filters: Filters, plan: Plan, corpus: Corpus, *, filtered: bool) -> tuple[str, ...]:
     legs = ["vector_leg_filtered" if filtered else "vector_leg"]
     if question.time:
-        legs.append("session_time" if question.time.sessions else "asked_time")
+        legs.append("asked_time")
         if corpus == "message":
             legs.append("time_leg")
     whole = "_whole" if plan.every_posting else ""
     legs += [f"held{whole}", "asked", f"matched{whole}", "lexical_leg", *(["own_row"] if filtered else []), "deepest"]
     legs += ["candidate", "background", plan.fusion or "convex"]
-    by_time = "_by_time" if question.time else ""
     if corpus == "message":
-        return (*legs, f"said{by_time}", "judged")
-    return (*legs, f"ranked{by_time}", "best", "past" if filters.as_of else "present", "in_order")
+        return (*legs, "said", "judged")
+    return (
+        *legs,
+        "ranked_by_time" if question.time else "ranked",
+        "best",
+        "past" if filters.as_of else "present",
+        "in_order",
+    )
 
 
 @lru_cache(maxsize=256)

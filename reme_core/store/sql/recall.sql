@@ -1,11 +1,11 @@
 -- Hybrid recall in one statement. `prepare` in store/recall_sql.py puts the text together from the fragments below:
 --
 --     vector_leg | vector_leg_filtered,
---     where the query asks about a time: asked_time | session_time where it counts conversations, and for messages time_leg,
+--     where the query asks about a time: asked_time, with session_times where it counts conversations, and for messages time_leg,
 --     then held | held_whole, asked, matched | matched_whole, lexical_leg, own_row where a filter needs it, deepest, candidate,
 --     background, convex | rrf,
 --     then for memories   ranked | ranked_by_time, best, present | past, in_order
---     and  for messages   said | said_by_time, judged
+--     and  for messages   said, with time_bonus where the query asks about a time, judged
 --
 -- ${…} marks stand for constant texts that depend on which filters are set, never for values. Both legs look only at
 -- what passes the filters (the `_filtered` ones at the memory's or message's own row, too), so that neither loses places
@@ -35,13 +35,11 @@ with vector_leg as materialized (
 asked_time as materialized (
     select coalesce(lower(span), '-infinity') as begun, coalesce(upper(span), 'infinity') as ended
     from unnest(%(times)s::tstzrange[]) as span
+    ${session_times}
 ),
 
--- name: session_time
--- Conversations that are named by their order, from the first one on or from the latest one back, are stretches of time.
-asked_time as materialized (
-    select coalesce(lower(span), '-infinity') as begun, coalesce(upper(span), 'infinity') as ended
-    from unnest(%(times)s::tstzrange[]) as span
+-- name: session_times
+    -- Conversations that are named by their order, from the first one on or from the latest one back, are stretches of time.
     union all
     select session.begun, session.ended + interval '1 microsecond'
     from (
@@ -56,7 +54,6 @@ asked_time as materialized (
     join unnest(%(first_sessions)s::int[], %(last_sessions)s::int[]) as run (first, last)
         on session.place between case when first < 0 then session.sessions + 1 + first else first end
                              and case when last < 0 then session.sessions + 1 + last else last end
-),
 
 -- name: time_leg
 -- What was said then, the nearest first; of a long time the newest. A message without a vector yet comes last.
@@ -327,7 +324,7 @@ order by best.final desc, best.document_id
 
 -- name: said
 said as materialized (
-    select s.*, m.session_id, m.role, m.author, m.content, m.terms, 0 as time
+    select s.*, m.session_id, m.role, m.author, m.content, m.terms, ${time} as time
     from scaled s
     cross join lateral (
         select m.* from reme.message m
@@ -336,27 +333,18 @@ said as materialized (
     ) m
 ),
 
--- name: said_by_time
--- What happened at a time is told on its day, or some days before or after.
-said as materialized (
-    select s.*, m.session_id, m.role, m.author, m.content, m.terms,
-           %(time_weight)s * exp(-least(distance.seconds / %(told_within)s, 50)) as time
-    from scaled s
-    cross join lateral (
-        select m.* from reme.message m
-        where m.workspace_id = %(workspace)s and m.document_id = s.document_id
-        limit 1
-    ) m
-    cross join lateral (
-        select coalesce(min(extract(epoch from greatest(a.begun - m.sent_at, m.sent_at - a.ended, '0'))), 'infinity')::float8
-        as seconds
-        from asked_time a
-    ) distance
-),
+-- name: time_bonus
+(
+    -- What happened at a time is told on its day, or some days before or after.
+    select %(time_weight)s * exp(-least(min(extract(epoch from greatest(a.begun - m.sent_at, m.sent_at - a.ended, '0')))
+                                        / %(told_within)s, 50)::float8)
+    from asked_time a
+)
 
 -- name: judged
 -- A turn counts by its own score, by the best of its session, by whether its speaker is the one asked about, by whether
--- it is the user (or the assistant, where its words are asked for), by the time that is asked about, and by how much it can say: short turns and questions seldom hold the answer.
+-- it is the user (or the assistant, where its words are asked for), by the time that is asked about, and by how much it
+-- can say: short turns and questions seldom hold the answer.
 judged as materialized (
     select said.*, %(share)s * vector + (1 - %(share)s) * lexical as own,
            case when author <> '' and strpos(%(padded_query)s, ' ' || split_part(lower(author), ' ', 1) || ' ') > 0
