@@ -9,36 +9,6 @@ comment on table reme.alembic_version is 'The version of this schema; reme db st
 comment on column reme.alembic_version.version_num is 'Number of the newest migration that was applied.';
 
 
--- Roles ---------------------------------------------------------------------------------------------------------------
--- Row-level security does not hold a superuser, so a service that logs in as one works as this role.
-do $$
-begin
-    create role reme_service nologin;
-exception
-    when duplicate_object or unique_violation then null;  -- another database of this cluster has made it
-    when insufficient_privilege then
-        raise notice 'role reme_service was not created: the login role itself is held by row-level security';
-end $$;
-
-do $$
-begin
-    execute format('grant reme_service to %I', current_user);
-exception
-    when undefined_object or insufficient_privilege or unique_violation or invalid_grant_operation then null;
-end $$;
-
-do $$
-begin
-    grant usage on schema reme to reme_service;
-    grant select, insert, update, delete on reme.alembic_version to reme_service;
-    alter default privileges in schema reme grant select, insert, update, delete on tables to reme_service;
-    alter default privileges in schema reme grant usage on sequences to reme_service;
-    alter default privileges in schema reme grant execute on functions to reme_service;
-exception
-    when undefined_object then null;  -- without the role, the login role owns the tables and FORCE holds it
-end $$;
-
-
 -- Workspaces ----------------------------------------------------------------------------------------------------------
 
 create table reme.workspace (

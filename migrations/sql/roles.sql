@@ -1,10 +1,11 @@
--- The role of the service, and what it may do. Run after each upgrade: in a server into which a dump was restored, the
--- role may be missing, and with it all grants of the dump.
+-- The role of the service, and what it may do. Row-level security does not hold a superuser, so a service that logs in as
+-- one works as this role. Run after each upgrade: in a server into which a dump was restored, the role may be missing, and
+-- with it all grants of the dump.
 do $$
 begin
     create role reme_service nologin;
 exception
-    when duplicate_object or unique_violation then null;
+    when duplicate_object or unique_violation then null;  -- another database of this cluster has made it
     when insufficient_privilege then
         raise notice 'role reme_service was not created: the login role itself is held by row-level security';
 end $$;

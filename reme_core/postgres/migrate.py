@@ -106,8 +106,8 @@ def upgrade(url: str, revision: str = "head") -> None:
         _run_alembic("upgrade", connection, revision)
         if revision == "head":
             queue_schema.catch_up(raw)
-            raw.execute(_sql("roles.sql"))
-            raw.commit()
+        raw.execute(_sql("roles.sql"))
+        raw.commit()
 
 
 def downgrade(url: str, revision: str) -> None:
