@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -21,19 +20,6 @@ from reme_core.types import Message, ToolCall
 from reme_core.working.offload import handle_in
 from reme_core.working.window import cuts
 from tests.loopback import Loopback
-
-
-@pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[Engine]:
-    async with Engine(settings) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def reme_with_chat(settings: Settings, loopback: Loopback) -> AsyncIterator[Engine]:
-    chat = ChatSettings(model_name="loop-chat", base_url=loopback.url, max_retries=0)
-    async with Engine(settings.model_copy(update={"llm": {"default": chat}})) as opened:
-        yield opened
 
 
 def log_of(number: int, lines: int = 400) -> str:

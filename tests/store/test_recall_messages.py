@@ -1,0 +1,129 @@
+"""Recall over what was said: turns beside their neighbours, by who said them, and before they have vectors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+
+from reme_core import Message, Settings, TimeRange
+from reme_core.engine import Engine
+from tests.store.recalled import day, found
+from tests.store.recount import recounted, statistics
+
+
+@pytest.fixture
+async def reme(settings: Settings) -> AsyncIterator[Engine]:
+    settings.worker.embedded = False
+    async with Engine(settings) as reme:
+        yield reme
+
+
+def turns(*texts: tuple[str, str], session: str = "s", at: datetime | None = None) -> list[Message]:
+    return [Message(author=author, content=text, session_id=session, sent_at=at or day(0)) for author, text in texts]
+
+
+async def test_a_turn_is_found_beside_the_question_that_it_answers(reme: Engine) -> None:
+    await reme.record("w", turns(("Ann", "Which instrument do you play?"), ("Tom", "The oboe, since I was nine.")))
+    await reme.record("w", turns(("Ann", "Shall we cook?"), ("Tom", "Yes, gladly."), session="t"), wait=True)
+    hits = (await reme.recall("w", "Which instrument does Tom play?", kind="conversation", limit=4)).hits
+    answer = next(hit for hit in hits if hit.content == "The oboe, since I was nine.")
+    assert answer.rank <= 2
+    assert answer.memory.author == "Tom"
+    assert answer.parts.lexical > 0  # by the words of the question before it
+    assert answer.parts.speaker == 1
+    other = next(hit for hit in hits if hit.content == "Yes, gladly.")
+    assert other.parts.session < answer.parts.session == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "role"),
+    [
+        ("Which tent do I want?", "user"),
+        ("Can you recommend a tent?", "user"),
+        ("Which tent did you recommend?", "assistant"),
+        ("你上次推荐的帐篷是哪个？", "assistant"),
+    ],
+)
+async def test_the_users_own_words_come_first_unless_the_assistants_are_asked_for(
+    reme: Engine, query: str, role: str
+) -> None:
+    messages = [Message(role=role, content="A light tent for two.") for role in ("assistant", "user")]  # type: ignore[arg-type]
+    await reme.record("w", messages, wait=True)
+    hits = (await reme.recall("w", query, kind="conversation")).hits
+    assert [hit.parts.role for hit in hits] == [1, 0]
+    assert hits[0].memory.author == role
+
+
+async def test_a_later_turn_lends_its_words_to_the_one_before(reme: Engine) -> None:
+    await reme.record("w", turns(("Ann", "I bought it yesterday!")))
+    await reme.record("w", turns(("Tom", "Oh, the accordion?")), wait=True)
+    both = (await reme.recall("w", "accordion", kind="conversation")).hits
+    assert {h.content: h.parts.lexical > 0 for h in both} == {
+        "Oh, the accordion?": True,
+        "I bought it yesterday!": True,
+    }
+
+
+async def test_a_question_about_a_day_finds_what_was_said_on_it(reme: Engine) -> None:
+    await reme.record("w", turns(("Ann", "We went up the hill."), session="a", at=datetime(2023, 5, 7, tzinfo=UTC)))
+    await reme.record(
+        "w", turns(("Ann", "We went down again."), session="b", at=datetime(2023, 8, 9, tzinfo=UTC)), wait=True
+    )
+    (best, *_) = (await reme.recall("w", "What happened on 9 August 2023?", kind="conversation")).hits
+    assert best.content == "We went down again."
+
+
+async def test_messages_are_filtered_by_session_author_and_time(reme: Engine) -> None:
+    await reme.record("w", turns(("Ann", "red apple"), ("Tom", "green apple"), session="a", at=day(1)))
+    await reme.record("w", turns(("Ann", "old apple"), session="b", at=day(9)), wait=True)
+
+    async def apples(**options: object) -> set[str]:
+        return set(await found(reme, "apple", kind="conversation", **options))
+
+    assert await apples() == {"red apple", "green apple", "old apple"}
+    assert await apples(session_id="a") == {"red apple", "green apple"}
+    assert await apples(author="Ann") == {"red apple", "old apple"}
+    assert await apples(happened=TimeRange(start=day(5))) == {"old apple"}
+    assert await found(reme, "apple") == []  # messages are no memories
+
+
+async def test_a_message_is_found_by_its_words_before_it_has_a_vector(reme: Engine) -> None:
+    from reme_core.store.messages import record
+
+    await record(reme.database, "w", turns(("Ann", "the password is swordfish")))
+    (hit,) = (await reme.recall("w", "swordfish", kind="conversation")).hits
+    assert hit.parts.similarity is None
+    assert hit.parts.lexical == 1
+
+
+async def test_the_same_message_is_taken_in_once_and_keeps_its_place(reme: Engine) -> None:
+    first, second = turns(("Ann", "one"), ("Tom", "two"))
+    assert len(await reme.record("w", [first, second, first])) == 2
+    assert await reme.record("w", [second, first]) == []
+    elsewhere = first.model_copy(update={"content": "something else", "session_id": "t"})
+    assert await reme.record("w", [elsewhere]) == []  # an id counts within its conversation
+    edited = first.model_copy(update={"content": "one and a half"})
+    assert await reme.record("w", [edited, second]) == [edited]
+    stored = await reme.database.fetch(
+        "w", "select position, content, metadata -> 'former' -> 0 ->> 'content' from reme.message order by position"
+    )
+    assert stored == [(1, "one and a half", "one"), (2, "two", None)]
+    assert (await reme.recall("w", "half", kind="conversation")).hits[0].content == "one and a half"
+    assert await statistics(reme.database, "w") == await recounted(reme.database, "w")
+
+
+async def test_what_nobody_said_is_kept_and_not_recalled(reme: Engine) -> None:
+    await reme.record(
+        "w",
+        [
+            Message(role="system", content="You are a walrus.", session_id="s"),
+            Message(role="assistant", content="", session_id="s"),
+            Message(role="tool", content="walrus: 404", session_id="s"),
+            Message(content="Hello walrus", session_id="s"),
+        ],
+        wait=True,
+    )
+    assert await found(reme, "walrus", kind="conversation") == ["Hello walrus"]
+    assert (await reme.database.fetch("w", "select count(*) from reme.message"))[0][0] == 4
