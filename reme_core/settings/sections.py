@@ -124,13 +124,13 @@ class OpSettings(Section):
 class VectorShares(Section):
     """How much meaning makes out of a hit's score, by family of kinds, 0 to 1; words make the rest.
 
-    Measured (docs/retrieval.md), but for tools, which are found by the same field as tasks.
+    Measured (docs/retrieval.md), but for tools, which are found by the same fields as tasks.
     """
 
     conversation: float = Field(0.5, ge=0, le=1)
     personal: float = Field(0.6, ge=0, le=1)
-    task: float = Field(0.8, ge=0, le=1)
-    tool: float = Field(0.8, ge=0, le=1)
+    task: float = Field(0.9, ge=0, le=1)
+    tool: float = Field(0.9, ge=0, le=1)
 
 
 class RecallSettings(Section):

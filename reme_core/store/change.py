@@ -70,9 +70,10 @@ class Change:
 
 
 def searched_text(memory: Memory) -> str:
-    """The text that is embedded for a memory: for experience the situation, for everything else the statement."""
-    if memory.kind in (Kind.TASK, Kind.TOOL, Kind.MISTAKE) and memory.when_to_use:
-        return memory.when_to_use
+    """The text that is embedded for a memory: for experience the situation and what was learned, else the statement."""
+    # Who asks names the situation in words of his own, or what went wrong in it: docs/retrieval.md has the figures.
+    if memory.kind in (Kind.TASK, Kind.TOOL, Kind.MISTAKE):
+        return "\n".join(text for text in (memory.when_to_use, memory.content) if text)
     return memory.content or memory.when_to_use
 
 

@@ -38,7 +38,7 @@ asyncio.run(main())
 @pytest.mark.long
 async def test_the_event_loop_goes_on_while_a_client_opens_and_its_first_flow_runs(database_url: str) -> None:
     best = []
-    for _ in range(4):  # a busy machine may keep any one of them waiting
+    for _ in range(8):  # a busy machine may keep any one of them waiting
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", _PROGRAM, database_url, stdout=asyncio.subprocess.PIPE
         )
