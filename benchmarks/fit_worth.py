@@ -121,14 +121,14 @@ _ENDED_BY_WORDS = ("replaced", "ended", "retracted")
 def read_locomo(path: Path) -> Iterator[Item]:
     """The turns of the conversations; the facts of a turn are the questions that it is evidence of."""
     for sample in json.loads(path.read_text(encoding="utf-8")):
-        asked: dict[str, set[str]] = {}
-        for number, (_, _, evidence) in enumerate(questions_of(sample)):
-            for name in evidence:
-                asked.setdefault(name, set()).add(f"{sample['sample_id']}/{number}")
+        asked_of: dict[str, set[str]] = {}
+        for number, asked in enumerate(questions_of(sample)):
+            for name in asked.evidence:
+                asked_of.setdefault(name, set()).add(f"{sample['sample_id']}/{number}")
         before = None
         for turn in messages_of(sample["conversation"]):
             answers = before if before and before.session_id == turn.session_id else None
-            facts = frozenset(asked.get(turn.message_id, ()))
+            facts = frozenset(asked_of.get(turn.message_id, ()))
             yield Item(sample["sample_id"], turn, answers, "fact" if facts else "filler", facts)
             before = turn
 

@@ -2,8 +2,8 @@
 
 A file is in one of four forms, told apart by what is in it:
 
-- `[{workspace, kind?, docs: [{id, author, content, session, sent_at}], questions: [{q, category, evidence: [ids]}]}]`;
-  with the kind "memory" the documents are memories, else messages
+- `[{workspace, kind?, docs: [{id, author, content, session, sent_at}], questions: [{q, category, evidence: [ids],
+  answer?}]}]`; with the kind "memory" the documents are memories, else messages
 - LoCoMo's own (Maharana et al., 2024); the questions of category 5, which have no answer, are left out
 - `{library: [[beginning of a memory's id, question], …]}`, with the libraries in `../libraries` (`lib_x` is `x.jsonl`)
 - a person of `benchmarks/data/people`
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,12 @@ LOCOMO_CATEGORIES = {1: "multi_hop", 2: "temporal", 3: "open_domain", 4: "single
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, and the ids of the documents that answer it."""
+    """A question, the ids of the documents that answer it, and the right answer where the file has one."""
 
     text: str
     category: str
     evidence: frozenset[str]
+    answer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def _answered(questions: Sequence[Asked], docs: Sequence[Message | Memory]) -> I
     known = {_id(doc) for doc in docs}
     for asked in questions:
         if evidence := asked.evidence & known:
-            yield Asked(asked.text, asked.category, evidence)
+            yield replace(asked, evidence=evidence)
 
 
 def _id(doc: Message | Memory) -> str:
@@ -104,7 +105,8 @@ def _plain(raw: dict[str, Any]) -> _Found:
             )
             for d in raw["docs"]
         ]
-    return raw["workspace"], docs, [Asked(q["q"], q["category"], frozenset(q["evidence"])) for q in raw["questions"]]
+    asked = [Asked(q["q"], q["category"], frozenset(q["evidence"]), str(q.get("answer", ""))) for q in raw["questions"]]
+    return raw["workspace"], docs, asked
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -131,8 +133,7 @@ def _person(path: Path) -> _Found:
 
 def _locomo(sample: dict[str, Any], number: int) -> _Found:
     workspace = str(sample.get("sample_id", number))
-    asked = [Asked(text, category, frozenset(evidence)) for text, category, evidence in questions_of(sample)]
-    return workspace, messages_of(sample["conversation"]), asked
+    return workspace, messages_of(sample["conversation"]), questions_of(sample)
 
 
 def messages_of(conversation: dict[str, Any]) -> list[Message]:
@@ -156,12 +157,13 @@ def messages_of(conversation: dict[str, Any]) -> list[Message]:
     return messages
 
 
-def questions_of(sample: dict[str, Any]) -> list[tuple[str, str, set[str]]]:
-    """`(question, category, ids of the evidence turns)` of everything in LoCoMo that has an answer."""
+def questions_of(sample: dict[str, Any]) -> list[Asked]:
+    """Everything that is asked in LoCoMo and has an answer, with the ids of the evidence turns."""
     known = {m.message_id for m in messages_of(sample["conversation"])}
     found = []
     for qa in sample["qa"]:
         evidence = {part for item in qa.get("evidence", []) for part in str(item).replace(";", " ").split()} & known
         if qa["category"] in LOCOMO_CATEGORIES and evidence:
-            found.append((qa["question"], LOCOMO_CATEGORIES[qa["category"]], evidence))
+            category = LOCOMO_CATEGORIES[qa["category"]]
+            found.append(Asked(qa["question"], category, frozenset(evidence), str(qa.get("answer", ""))))
     return found
