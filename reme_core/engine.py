@@ -270,6 +270,7 @@ class Engine:
             Filters.of(kind=kind, **filters),
             Plan.of(fusion=fusion, type_weights=type_weights),
             limit=limit, min_relevance=min_relevance, embedding=embedding, time=asked, flow=flow,
+            session_id=current_session,
         )  # fmt: skip
 
     async def record(

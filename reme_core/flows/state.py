@@ -29,7 +29,7 @@ from reme_core.errors import InputError
 from reme_core.ids import with_ids
 from reme_core.store.change import Close
 from reme_core.store.rows import within_scope
-from reme_core.types import SCOPES, Hit, Memory, Message, Moment, Scope, Source, TimeRange, Trajectory
+from reme_core.types import SCOPES, Hit, Memory, Message, Moment, Recollection, Scope, Source, TimeRange, Trajectory
 
 T = TypeVar("T")
 
@@ -154,6 +154,8 @@ class RetrievalState(State):
     """The times that the query is about."""
     hits: Internal[list[Hit]] = Field(default_factory=list)
     """What was recalled, best first."""
+    recalls: Internal[list[Recollection]] = Field(default_factory=list)
+    """The recalls from which `hits` were chosen, where the note is to say in the log what became of theirs."""
     retrieval_id: Internal[str] = ""
     """The id of this retrieval in the log, by which its outcome can be reported later."""
 

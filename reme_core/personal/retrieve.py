@@ -31,7 +31,7 @@ _OVER: Final = 0.5
 @op(
     reads={"search_query", "top_k"},
     uses={"time_ranges", "user_name", "as_of", "held_at", "now", "timezone", "min_relevance"},
-    writes={"hits", "retrieval_id"},
+    writes={"hits", "retrieval_id", "recalls"},
 )
 async def recall_personal(
     state: RetrievalState,
@@ -74,6 +74,7 @@ async def recall_personal(
     )
     now = state.now or deps.now()
     hits = [_by_validity(hit, now, past) for hit in found.hits if _is_shown(hit.memory)]
+    state.recalls = [found]
     if past and past.end and past.end <= now and not (state.as_of or state.held_at):
         hits += await _held_then(state, deps, past, limit, plan)
     hits = sorted(hits, key=lambda hit: -hit.parts.final)[:limit]
@@ -86,7 +87,7 @@ async def recall_personal(
 
 @op(
     reads={"hits", "search_query", "token_budget"},
-    uses={"user_name", "as_of", "held_at"},
+    uses={"user_name", "as_of", "held_at", "recalls"},
     writes={"answer"},
 )
 async def write_note(state: RetrievalState, deps: Deps) -> None:
@@ -103,6 +104,11 @@ async def write_note(state: RetrievalState, deps: Deps) -> None:
     zone = deps.settings.timezone
     note = render(state.hits, state.token_budget, speech, standing=profile.memories, timezone=zone)
     state.answer = note.text
+    if note.standing:
+        state.recalls.append(
+            deps.log_writer.log_standing(state.workspace_id, state.search_query, note.standing, session_id="")
+        )
+    deps.log_writer.log_note(state.workspace_id, state.recalls, lambda hit: note.why_missing(hit, state.hits))
     state.report["profile"] = [
         {"memory_id": m.memory_id, "kind": str(m.kind), "content": m.content} for m in profile.memories
     ]
@@ -124,6 +130,7 @@ async def _held_then(state: RetrievalState, deps: Deps, past: TimeRange, limit: 
         time=AskedTime([past]),
         flow=deps.flow,
     )
+    state.recalls.append(found)
     # One without an end holds on in the words of its successor.
     closed = [hit for hit in found.hits if hit.memory.status in (Status.SUPERSEDED, Status.EXPIRED)]
     return [hit for hit in closed if hit.memory.valid_until and _is_shown(hit.memory)]
@@ -144,6 +151,7 @@ async def _quotes(state: RetrievalState, deps: Deps, hits: Sequence[Hit], limit:
         ),
         flow=deps.flow,
     )
+    state.recalls.append(found)
     quoted = [hit.content for hit in hits]
     return [hit for hit in found.hits if not any(hit.content.strip() in text for text in quoted)][:limit]
 

@@ -66,6 +66,22 @@ class Rendered:
     hits: tuple[Hit, ...] = ()
     tokens: int = 0
 
+    def why_missing(self, hit: Hit, offered: Sequence[Hit]) -> str:
+        """Why a hit does not stand in it, as the log of recalls has it (`retrieval_hit.left_out`); empty if it does.
+
+        Args:
+            hit: What was recalled.
+            offered: The hits from which the note was made, best first.
+        """
+        name = hit.memory.memory_id
+        if name in {one.memory.memory_id for one in self.hits}:
+            return ""
+        if name in {memory.memory_id for memory in self.standing}:
+            return "standing"
+        if name in {one.memory.memory_id for one in offered}:
+            return "budget"
+        return "repeated" if hit.content.strip() in {one.content.strip() for one in offered} else "places"
+
 
 def render(
     hits: Sequence[Hit],

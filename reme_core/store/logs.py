@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import asdict
 from typing import Any
@@ -20,7 +20,7 @@ from reme_core.errors import ConflictError, DatabaseError
 from reme_core.models import ModelCall
 from reme_core.postgres.database import Database
 from reme_core.store.sql import load
-from reme_core.types import Recollection
+from reme_core.types import Hit, Memory, Parts, Recollection, new_id
 from reme_core.types import now as present
 
 log = logging.getLogger(__name__)
@@ -58,20 +58,56 @@ class LogWriter:
         """Told of every model call with the workspace it was made for, as it is noted."""
 
     def log_recall(
-        self, recollection: Recollection, *, kinds: list[str], flow: str, session_id: str, milliseconds: float
+        self,
+        recollection: Recollection,
+        found: Sequence[Hit],
+        *,
+        min_relevance: float,
+        kinds: list[str],
+        flow: str,
+        session_id: str,
+        milliseconds: float,
     ) -> None:
-        """Note what a recall found."""
+        """Note what a recall found, also where it gave nothing since nothing was likely enough to fit."""
         if not self._log_retrievals:
             return
         asked = {
             "asked_at": present().isoformat(),
+            "min_relevance": min_relevance,
             "kinds": kinds,
             "flow": flow,
             "session_id": session_id,
             "milliseconds": milliseconds,
         }
         # The row is made when it is written: here somebody is waiting for the answer.
-        self._put(recollection.workspace_id, "insert_retrievals", lambda: _entry(recollection) | asked)
+        self._put(recollection.workspace_id, "insert_retrievals", lambda: _entry(recollection, found) | asked)
+
+    def log_standing(self, workspace: str, query: str, memories: Sequence[Memory], *, session_id: str) -> Recollection:
+        """Note what a note gives whatever is asked, as a recall of its own, and return that."""
+        hits = [Hit(rank=rank, memory=memory, parts=Parts()) for rank, memory in enumerate(memories, 1)]
+        standing = Recollection(workspace_id=workspace, query=query, hits=hits)
+        kinds = sorted({str(memory.kind) for memory in memories})
+        self.log_recall(
+            standing, hits, min_relevance=0, kinds=kinds, flow="standing", session_id=session_id, milliseconds=0
+        )
+        return standing
+
+    def log_note(self, workspace: str, recalls: Sequence[Recollection], left_out: Callable[[Hit], str]) -> None:
+        """Note which hits of some recalls stand in the note that was made of them, and why the others do not.
+
+        Args:
+            workspace: Whose note it is.
+            recalls: What was recalled for it.
+            left_out: Why a hit does not stand in it, as the column `retrieval_hit.left_out` has it; empty: it does.
+        """
+        if not self._log_retrievals or not recalls:
+            return
+
+        def row() -> Row:
+            reasons = {r.retrieval_id: {hit.memory.memory_id: left_out(hit) for hit in r.hits} for r in recalls}
+            return {"workspace_id": workspace, "note_id": new_id(), "left_out": reasons}
+
+        self._put(workspace, "mark_notes", row)
 
     def log_call(self, call: ModelCall) -> None:
         """Note a model call, for the workspace that is being worked for."""
@@ -109,7 +145,8 @@ class LogWriter:
             locked: set[str] = set()
             while free := [entry for entry in self._waiting if entry[0] not in locked]:
                 # A statement takes a batch of all workspaces together: one transaction each would be the whole cost.
-                statement = free[0][1]
+                # By the alphabet, recalls are inserted before notes are marked on them.
+                statement = min(entry[1] for entry in free)
                 batch = [entry for entry in free if entry[1] == statement][:_BATCH]
                 workspaces = sorted({workspace for workspace, _, _ in batch})
                 async with self._database.maintenance() as conn:
@@ -135,11 +172,13 @@ class LogWriter:
                 log.warning("%d log entries were lost at the end: %s", len(self._waiting), why)
 
 
-def _entry(recollection: Recollection) -> Row:
+def _entry(recollection: Recollection, found: Sequence[Hit]) -> Row:
     return {
         "workspace_id": recollection.workspace_id,
         "retrieval_id": recollection.retrieval_id,
         "query": _clean(recollection.query),
+        "relevance": recollection.relevance,
+        "degraded": _clean(recollection.degraded),
         "hits": [
             {
                 "rank": hit.rank,
@@ -150,8 +189,9 @@ def _entry(recollection: Recollection) -> Row:
                 "time": hit.parts.time,
                 "type": hit.parts.type,
                 "final": hit.parts.final,
+                "relevance": hit.relevance,
             }
-            for hit in recollection.hits
+            for hit in found
         ],
     }
 

@@ -74,6 +74,7 @@ class Recall:
         embedding: Vector | None = None,
         time: AskedTime | None = None,
         flow: str = "",
+        session_id: str = "",
     ) -> Recollection:
         """Find what passes the filters and fits the query best, and note it in the retrieval log.
 
@@ -89,6 +90,7 @@ class Recall:
             embedding: The vector of the query, if it is at hand.
             time: The time that the query asks about.
             flow: Who asks, for the log.
+            session_id: The conversation in which it is asked, for the log.
 
         Raises:
             InputError: The query is empty, the limit is beyond `MAX_HITS`, the least relevance is no chance, or the
@@ -121,9 +123,11 @@ class Recall:
         )
         self._log_writer.log_recall(
             recollection,
+            hits,
+            min_relevance=min_relevance,
             kinds=list(filters.kinds),
             flow=flow,
-            session_id=filters.session_id or "",
+            session_id=session_id or filters.session_id or "",
             milliseconds=(perf_counter() - begun) * 1000,
         )
         return recollection

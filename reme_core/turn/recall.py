@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from reme_core.prompts import Language
 from reme_core.prompts.note import Note, render
 from reme_core.store.filters import Filters
 from reme_core.text.terms import language_of
-from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Scope, kinds_of, names_in
+from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Recollection, Scope, kinds_of, names_in
 
 STANDING_KINDS: Final = (Kind.INSTRUCTION, Kind.PROFILE)
 """Kinds that are given with every note: recall hardly ever finds a standing wish."""
@@ -75,14 +75,21 @@ class TurnRecall:
     ) -> Note:
         """Recall, and write the note; `present` is what the model sees without it."""
         query, session = (question.content.strip(), question.session_id) if question else ("", "")
-        standing, memories, quotes = await asyncio.gather(
+        standing, memories, messages = await asyncio.gather(
             engine.memories.list(workspace, Filters.of(kind=STANDING_KINDS, **self._filters), limit=MOST_STANDING),
             self._recall(engine, workspace, query, self._memory_kinds, self._top_k, self._min_relevance, session),
-            self._unseen_messages(engine, workspace, query, present, session),
+            self._recall_messages(engine, workspace, query, present, session),
         )
+        recalls = [*memories, *messages]
+        offered = [hit for found in memories for hit in found.hits]
+        offered += self._unseen(messages[-1].hits, present) if messages else []
         language: Language = "zh" if language_of(query) == "zh" else "en"
         zone = engine.settings.timezone
-        note = render([*memories, *quotes], self._token_budget, language, standing=standing, timezone=zone)
+        note = render(offered, self._token_budget, language, standing=standing, timezone=zone)
+        if note.standing:
+            recalls.append(engine.log_writer.log_standing(workspace, query, note.standing, session_id=session))
+        unfit = self._unfit(present)
+        engine.log_writer.log_note(workspace, recalls, lambda hit: unfit(hit) or note.why_missing(hit, offered))
         return Note(note.text, note.hits, note.standing, note.tokens, turn_id)
 
     async def hits(self, engine: Engine, workspace: str, query: str, *, limit: int) -> list[Hit]:
@@ -92,26 +99,45 @@ class TurnRecall:
             self._recall(engine, workspace, query, kinds, limit),
             self._recall(engine, workspace, query, self._message_kinds, limit),
         )
-        return [*memories, *quotes]
+        return [hit for found in (*memories, *quotes) for hit in found.hits]
 
-    async def _unseen_messages(
+    async def _recall_messages(
         self, engine: Engine, workspace: str, query: str, present: Sequence[Message], session: str
-    ) -> list[Hit]:
-        """The best messages that are not among `present`; of messages with equal words, only the best."""
-        ids, texts = {m.message_id for m in present}, {m.content.strip() for m in present}
+    ) -> list[Recollection]:
+        """Recalls of messages, of which the last gives enough that are not among `present`, if there are so many."""
+        seen = [*(m.message_id for m in present), *(m.content.strip() for m in present)]
         # Of a long conversation the model sees much that fits its question. So some more are recalled than are needed,
         # and where that leaves too few, all that it sees is left out of a second recall, which takes longer.
         limit = max(2 * self._top_k, min(self._top_k + len(present), _MOST_AT_ONCE))
-        for without in ([], [*ids, *texts]):
-            hits = await self._recall(
+        recalls: list[Recollection] = []
+        for without in ([], list(dict.fromkeys(seen))):
+            recalls += await self._recall(
                 engine, workspace, query, self._message_kinds, limit, self._min_relevance, session, without
             )
-            unseen_hits = [h for h in hits if h.memory.memory_id not in ids and h.content.strip() not in texts]
-            fresh = [hit for hit in unseen_hits if self._may_quote(hit.memory)]
-            unseen = {hit.content.strip(): hit for hit in reversed(fresh)}
-            if len(unseen) >= self._top_k or len(hits) < limit:
+            if not recalls or len(self._unseen(recalls[-1].hits, present)) >= self._top_k:
                 break
-        return list(unseen.values())[::-1][: self._top_k]
+            if len(recalls[-1].hits) < limit:
+                break
+        return recalls
+
+    def _unseen(self, hits: Sequence[Hit], present: Sequence[Message]) -> list[Hit]:
+        """The best messages that are not among `present`; of messages with equal words, only the best."""
+        unfit = self._unfit(present)
+        fresh = {hit.content.strip(): hit for hit in reversed(hits) if not unfit(hit)}
+        return list(fresh.values())[::-1][: self._top_k]
+
+    def _unfit(self, present: Sequence[Message]) -> Callable[[Hit], str]:
+        """Says of a hit why it has no place in a note, whatever else was found; empty if it may have one."""
+        ids, texts = {m.message_id for m in present}, {m.content.strip() for m in present}
+
+        def reason(hit: Hit) -> str:
+            if hit.memory.kind != Kind.CONVERSATION:
+                return ""
+            if hit.memory.memory_id in ids or hit.content.strip() in texts:
+                return "seen"
+            return "" if self._may_quote(hit.memory) else "speaker"
+
+        return reason
 
     async def _recall(
         self,
@@ -123,7 +149,8 @@ class TurnRecall:
         min_relevance: float = 0.0,
         current_session: str = "",
         without: Sequence[str] = (),
-    ) -> list[Hit]:
+    ) -> list[Recollection]:
+        """One recall; none where nothing is asked."""
         if not query or not kinds:
             return []
         found = await engine.recall(
@@ -137,7 +164,7 @@ class TurnRecall:
             flow="turn",
             **self._filters,
         )
-        return found.hits
+        return [found]
 
 
 def interleave(hits: Sequence[Hit]) -> list[Hit]:

@@ -1,9 +1,10 @@
 -- name: rate_retrievals
--- Note whether retrievals helped, on their hits, once for each hit, and on the memories of these.
+-- Note whether retrievals helped, on their hits, once for each hit, and on the memories of these. What was left out of
+-- the note can neither have helped nor have failed to.
 with rated as (
     update reme.retrieval_hit set helped = %(helped)s
     where workspace_id = %(workspace)s and retrieval_id = any(%(retrievals)s) and helped is null
-      and kind <> 'conversation'
+      and kind <> 'conversation' and coalesce(left_out, '') = ''
     returning memory_id
 ),
 times as (
@@ -24,6 +25,7 @@ from (
     from reme.retrieval_hit open
     join reme.retrieval r on r.workspace_id = open.workspace_id and r.retrieval_id = open.retrieval_id
     where open.workspace_id = %(workspace)s and open.memory_id = any(%(ids)s) and open.helped is null
+      and coalesce(open.left_out, '') = ''
     order by open.memory_id, r.asked_at desc
 ) newest
 where h.workspace_id = %(workspace)s and h.retrieval_id = newest.retrieval_id and h.rank = newest.rank

@@ -13,7 +13,7 @@ where not pg_try_advisory_xact_lock_shared(hashtextextended('reme.log ' || works
 with entry as (
     select * from jsonb_to_recordset(%(rows)s)
         as e (workspace_id text, retrieval_id text, asked_at timestamptz, query text, kinds text[], flow text,
-              session_id text, milliseconds real, hits jsonb)
+              session_id text, milliseconds real, relevance float8, min_relevance float8, degraded text, hits jsonb)
     where exists (select from reme.workspace w
                   where w.workspace_id = e.workspace_id and e.asked_at > coalesce(w.erased_at, '-infinity'))
       and not exists (select from jsonb_to_recordset(e.hits) as h (memory_id text, kind text)
@@ -22,16 +22,40 @@ with entry as (
                                         where m.workspace_id = e.workspace_id and m.memory_id = h.memory_id))
 ),
 logged as (
-    insert into reme.retrieval (workspace_id, retrieval_id, asked_at, query, kinds, flow, session_id, milliseconds)
-    select workspace_id, retrieval_id, asked_at, query, kinds, flow, session_id, milliseconds from entry
+    insert into reme.retrieval (workspace_id, retrieval_id, asked_at, query, kinds, flow, session_id, milliseconds,
+                                relevance, min_relevance, degraded)
+    select workspace_id, retrieval_id, asked_at, query, kinds, flow, session_id, milliseconds,
+           case when flow <> 'standing' then relevance end, min_relevance, degraded
+    from entry
     on conflict do nothing
 )
-insert into reme.retrieval_hit (workspace_id, retrieval_id, rank, memory_id, kind, vector, lexical, time, type, final)
-select e.workspace_id, e.retrieval_id, h.rank, h.memory_id, h.kind, h.vector, h.lexical, h.time, h.type, h.final
+insert into reme.retrieval_hit (workspace_id, retrieval_id, rank, memory_id, kind, vector, lexical, time, type, final,
+                                relevance, left_out)
+select e.workspace_id, e.retrieval_id, h.rank, h.memory_id, h.kind, h.vector, h.lexical, h.time, h.type, h.final,
+       -- A standing memory is given whatever is asked.
+       case when e.flow <> 'standing' then h.relevance end,
+       case when e.flow = 'standing' then '' when e.relevance < e.min_relevance then 'relevance' end
 from entry e
 cross join lateral jsonb_to_recordset(e.hits)
-    as h (rank integer, memory_id text, kind text, vector float8, lexical float8, time float8, type float8, final float8)
+    as h (rank integer, memory_id text, kind text, vector float8, lexical float8, time float8, type float8, final float8,
+          relevance float8)
 on conflict do nothing
+
+-- name: mark_notes
+-- Which hits stand in a note, and why the others do not; of standing memories, and where nothing was likely enough to fit,
+-- the log says so already.
+with note as (
+    select * from jsonb_to_recordset(%(rows)s) as n (workspace_id text, note_id text, left_out jsonb)
+),
+noted as (
+    update reme.retrieval r set note_id = n.note_id
+    from note n, jsonb_object_keys(n.left_out) as of_recall (id)
+    where r.workspace_id = n.workspace_id and r.retrieval_id = of_recall.id
+)
+update reme.retrieval_hit h set left_out = outcome.reason
+from note n, jsonb_each(n.left_out) as of_recall (id, hits), jsonb_each_text(of_recall.hits) as outcome (memory_id, reason)
+where h.workspace_id = n.workspace_id and h.retrieval_id = of_recall.id and h.memory_id = outcome.memory_id
+  and h.left_out is null
 
 -- name: insert_model_calls
 insert into reme.model_call (workspace_id, called_at, purpose, provider, model, prompt_tokens, completion_tokens,

@@ -1,0 +1,76 @@
+"""The log of recalls tells what stood in the note of a turn, and why the rest did not."""
+
+from __future__ import annotations
+
+import psycopg
+
+from reme_core import AsyncReMe
+from reme_core.settings import Settings
+from reme_core.turn import TurnMemory
+from reme_core.types import Message
+
+ASKED = "Where does my dog Rex live?"
+
+
+async def outcomes(reme: AsyncReMe, database_url: str, query: str) -> dict[str, str | None]:
+    """Why each thing that was recalled for a query does not stand in its note; empty where it does."""
+    await reme.aclose()  # which writes the log
+    async with await psycopg.AsyncConnection.connect(database_url, options="-c reme.workspace=alice") as connection:
+        cursor = await connection.execute(
+            "select content, left_out, note_id <> '', session_id from reme.recall_log"
+            " where query = %s and content is not null",
+            [query],
+        )
+        found = await cursor.fetchall()
+    assert {row[2:] for row in found} == {(True, "now")}
+    return {content: left_out for content, left_out, *_ in found}
+
+
+async def test_of_each_hit_the_log_says_why_it_is_not_in_the_note(settings: Settings, database_url: str) -> None:
+    async with AsyncReMe(settings) as reme:
+        async with TurnMemory(reme, "alice", write="awaited", top_k=2, token_budget=140) as turn:
+            await reme.memories.add("alice", "Answer in rhymes.", kind="instruction")
+            await reme.memories.add("alice", "Her dog Rex lives in Lisbon. " * 20)
+            told = [Message(content=text) for text in ("My dog Rex lives in Lisbon.", "My dog Rex lives in Lisbon!")]
+            seen = Message(content="Rex is the name of my dog.", session_id="now")
+            await turn.record(
+                [*told, Message(content="My dog Rex is brown."), Message(content="Rex likes fish."), seen]
+            )
+            note = await turn.begin([seen, Message(content=ASKED, session_id="now")], session_id="now")
+        of = await outcomes(reme, database_url, ASKED)
+    assert of["Answer in rhymes."] == ""
+    assert "rhymes" in note.text
+    assert of["Rex is the name of my dog."] == "seen"
+    assert of["Her dog Rex lives in Lisbon. " * 20] == "budget"
+    shown = [text for text in of if of[text] == ""]
+    assert len(shown) == 3
+    assert all(text in note.text for text in shown)
+    assert "places" in of.values()
+
+
+async def test_what_was_not_likely_enough_is_in_the_log_all_the_same(settings: Settings, database_url: str) -> None:
+    async with AsyncReMe(settings) as reme:
+        async with TurnMemory(reme, "alice", write="awaited", min_relevance=0.3) as turn:
+            await turn.record([Message(content="My dog Rex lives in Lisbon.")])
+            assert not await turn.begin("thanks!", session_id="now")
+        of = await outcomes(reme, database_url, "thanks!")
+    assert of == {"My dog Rex lives in Lisbon.": "relevance"}
+
+
+async def test_a_note_over_http_is_logged_too(settings: Settings, database_url: str) -> None:
+    async with AsyncReMe(settings) as reme:
+        await reme.memories.add("alice", "The weather was fine all week. " * 20, kind="observation")
+        await reme.memories.add("alice", "Rex is her dog.", kind="observation")
+        answer = await reme.execute(
+            "retrieve_personal_memory", workspace_id="alice", query=ASKED, token_budget=60, top_k=5
+        )
+        await reme.aclose()
+    assert "Rex is her dog." in answer.answer
+    async with await psycopg.AsyncConnection.connect(database_url, options="-c reme.workspace=alice") as connection:
+        cursor = await connection.execute(
+            "select content, left_out, relevance > 0 from reme.recall_log where rank is not null"
+        )
+        assert sorted(await cursor.fetchall()) == [
+            ("Rex is her dog.", "", True),
+            ("The weather was fine all week. " * 20, "budget", True),
+        ]
