@@ -1,0 +1,119 @@
+"""Every block of code on every page does what the page says: it runs as it stands, with nothing added to it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from reme_core import Episode, Settings
+from reme_core.demo import run_demo
+from reme_core.engine import Engine
+from tests.loopback import Loopback, tool_call
+from tests.pages.blocks import LANGUAGES, PAGES, Block, blocks, unfenced
+from tests.pages.runner import Runner, typed
+from tests.second_environment import python_with_lowest_versions, python_with_version_1  # noqa: F401 - fixtures
+from tests.server.conftest import by_schema
+
+DOG, WHERE = "My dog Rex lives in Lisbon.", "Where does my dog Rex live?"
+TYPED = {"README.md": (DOG, WHERE, "")}
+PROMISED: dict[str, list[str]] = {
+    "README.md": ["1 She drinks her tea green.", "I ran my first marathon yesterday!", "update he said so",
+                  "Her brother lives in Porto.", "carol"],
+    "docs/flows.md": ["Refunds need a reason."],
+    "docs/coming-from-memoryscope.md": ["allergic to peanuts"],
+    "docs/working-memory.md": ["step 4321 took 53 ms"],
+    "docs/sql-from-python.md": ["She drinks green tea."],
+    "docs/sql.md": ["drinks green tea", "hurt her left calf", "Two hours and four minutes", "严重过敏", "half marathon",
+                    "superseded_by", "invoice", "neighbour", "embed_passage"],
+    **{f"integrations/{name}/README.md": ["clock 1 1.0 []"] for name in ("langchain", "llamaindex", "autogen", "agentscope")},
+}  # fmt: skip
+"""What blocks of a page print, at the least."""
+SECRET = "Nobody may see this."
+
+
+@pytest.fixture
+def served(
+    request: pytest.FixtureRequest,
+    database_url: str,
+    empty_database_url: str,
+    loopback: Loopback,
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
+    """The variables that pages name: a database, an empty one, and a model."""
+    if request.node.name.endswith(("[docs/sql.md]", "[docs/backup.md]")):
+        asyncio.run(tell(database_url))
+    loopback.chat(reply)
+    environ = {"DATABASE_URL": database_url, "OPENAI_API_KEY": "key", "OPENAI_BASE_URL": loopback.url}
+    for name, value in {**environ, "OPENAI_API_BASE": loopback.url, "TARGET": empty_database_url}.items():
+        monkeypatch.setenv(name, value)
+    return database_url
+
+
+async def tell(url: str) -> None:
+    """What two pages start from: the demonstration, and a task that was tried twice."""
+    async with Engine(Settings(database_url=SecretStr(url))) as reme:
+        await run_demo(reme)
+        await reme.memories.add("neighbour", SECRET)
+        await reme.episodes.record_many("demo", [Episode(task_id="invoice", score=score) for score in (0.2, 1.0)])
+
+
+def reply(body: dict[str, Any]) -> Any:
+    tools = {tool["function"]["name"] for tool in body.get("tools") or []}
+    if "clock" in tools and body["messages"][-1]["role"] != "tool":
+        return {"tool_calls": [tool_call("clock", city="Lisbon")]}
+    return by_schema(body)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_does_what_it_shows(
+    page: str,
+    served: str,
+    loopback: Loopback,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def python_for(block: Block) -> str | None:
+        if block.language == "python" and block.mark == "v1":
+            return str(request.getfixturevalue("python_with_version_1"))
+        if block.language == "python" and "llamaindex" in page:  # its OpenAI package holds the official client back
+            return str(request.getfixturevalue("python_with_lowest_versions"))
+        return None
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", typed(*TYPED.get(page, ())))
+    Runner(tmp_path, served, python_for)([block for block in blocks(page) if not block.reason])
+    out = capfd.readouterr().out
+    assert not [promise for promise in PROMISED.get(page, []) if promise not in " ".join(out.split())], out
+    assert SECRET not in out
+    if "integrations" in page:
+        asked = [str(body["messages"]) for body in loopback.bodies("/chat/completions")]
+        assert any(DOG in prompt and "Where does my dog live?" in prompt for prompt in asked)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_says_what_it_is(page: str) -> None:
+    assert {block.language for block in blocks(page)} <= LANGUAGES
+    assert not unfenced(page)
+
+
+def test_the_first_loop_remembers_in_its_second_run_what_was_said_in_the_first(
+    served: str, loopback: Loopback, tmp_path: Path
+) -> None:
+    (tmp_path / "loop.py").write_text(blocks("README.md")[0].text, encoding="utf-8")
+    for said in (f"{DOG}\nHe is old.\n\n", f"{WHERE}\n\n"):
+        subprocess.run([sys.executable, "loop.py"], cwd=tmp_path, input=said, text=True, check=True, timeout=60)
+    first, second, last = [request["messages"] for request in loopback.bodies("/chat/completions")]
+    assert [message["role"] for message in first] == ["user"]
+    assert [message["role"] for message in second] == ["user", "assistant", "user"]
+    assert second[1]["content"] == "ok" and second[2]["content"].endswith("He is old.")
+    note, _, question = last[0]["content"].rpartition("\n\n")
+    assert question == WHERE and DOG in note
