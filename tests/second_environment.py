@@ -1,8 +1,9 @@
 """Environments beside the one that runs the tests, for versions of frameworks that it cannot have as well.
 
-There are two: AgentScope 1, whose name AgentScope 2 has too, and the lowest version of every framework that the extras
-in pyproject.toml allow. Each is made once on a machine, and kept in the user's cache. It holds what this project
-depends on, and not the project: that is taken from the checkout that runs the tests.
+There are three: AgentScope 1, whose name AgentScope 2 has too; the lowest version of every framework that the extras in
+pyproject.toml allow; and LlamaIndex's models of OpenAI, which hold the official client below 3. Each is made once on a
+machine, and kept in the user's cache. It holds what this project depends on, and not the project: that is taken from the
+checkout that runs the tests.
 """
 
 from __future__ import annotations
@@ -40,6 +41,12 @@ def python_with_lowest_versions() -> str:
     """The Python of an environment that has the lowest version of each framework, AgentScope's of those with 2."""
     pins = [f"{name}=={version}" for extra in FRAMEWORKS for name, version in lowest(extra).items()]
     return made("lowest", [*pins, f"agentscope=={LOWEST_AGENTSCOPE_2}"])
+
+
+@pytest.fixture(scope="session")
+def python_with_llamaindex_openai() -> str:
+    """The Python of an environment that has LlamaIndex and its models of OpenAI."""
+    return made("llamaindex-openai", ["llama-index-core", "llama-index-llms-openai"])
 
 
 def project() -> dict[str, Any]:

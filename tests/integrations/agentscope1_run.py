@@ -5,13 +5,9 @@ python agentscope1_run.py <database URL>
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import json
-import os
-import re
 import sys
-from pathlib import Path
 from typing import Any
 
 from agentscope.agent import ReActAgent
@@ -150,22 +146,12 @@ async def interrupted_replies_are_left_out(url: str) -> None:
     await conversation.aclose()
 
 
-async def the_readme_runs(url: str) -> None:
-    """What the README shows for version 1 works."""
-    readme = Path(__file__).parents[2] / "integrations" / "agentscope" / "README.md"
-    [block] = re.findall(r"```python v1\n(.*?)```", readme.read_text(encoding="utf-8"), flags=re.DOTALL)
-    os.environ["DATABASE_URL"] = url
-    code = compile(block, str(readme), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    await eval(code, {"model": FakeModel(ScriptedModel()), "formatter": OpenAIChatFormatter()})
-
-
 async def main(url: str) -> int:
     report = await validate(AgentScope1Driver(), database_url=url)
     print(report)
     await tools_are_offered_and_work(url)
     await interrupted_replies_are_left_out(url)
     await the_agents_model_reads(url)
-    await the_readme_runs(url)
     return 0 if report else 1
 
 

@@ -54,6 +54,7 @@ class Runner:
         }
         self._session = psycopg.connect(url, autocommit=True)
         self._services: list[subprocess.Popen[bytes]] = []
+        self._readers: list[subprocess.Popen[bytes]] = []
 
     def __call__(self, page: list[Block]) -> None:
         """Run these blocks."""
@@ -62,8 +63,12 @@ class Runner:
                 getattr(self, f"_run_{language[0]}")(list(group))
         finally:
             self._session.close()
-            ended = [self._stop(service) for service in self._services]
-        assert set(ended) <= {0, -signal.SIGTERM}, f"services ended with {ended}"
+            ended = [process.wait(timeout=60) for process in self._readers]
+            for process in self._services:
+                process.terminate()
+            stopped = [process.wait(timeout=40) for process in self._services]
+        assert not any(ended), f"what read stdin ended with {ended}"
+        assert set(stopped) <= {0, -signal.SIGTERM}, f"services ended with {stopped}"
 
     # --- languages --------------------------------------------------------------------------------------------------
 
@@ -150,26 +155,20 @@ class Runner:
             assert os.access(ROOT / program, os.X_OK)
 
     def _start(self, arguments: list[str]) -> None:
-        """Start what serves, and wait until it does; what reads stdin finds its end there, and ends."""
-        reads = arguments[0] == "chat" or arguments == ["mcp"]
+        """Start what goes on: a service until the page ends; what reads stdin, until it finds the end of that."""
         program = str(Path(sys.executable).parent / "reme")
-        service = subprocess.Popen(
+        process = subprocess.Popen(
             [program, *(re.sub(r"port=\d+", f"port={self.ports['8002']}", argument) for argument in arguments)],
             cwd=self.folder, env={**os.environ, **self.environ}, stdin=subprocess.DEVNULL,
         )  # fmt: skip
-        self._services.append(service)
-        port = self.ports["8003" if arguments[0] == "mcp" else "8002"]
+        is_reader = arguments[0] == "chat" or arguments == ["mcp"]
+        (self._readers if is_reader else self._services).append(process)
+        if is_reader or arguments[0] == "worker":
+            return
         until = time.monotonic() + 60
-        while service.poll() is None and (reads or (arguments[0] != "worker" and not listens(port))):
-            assert time.monotonic() < until, f"reme {shlex.join(arguments)} does not serve"
+        while not listens(self.ports["8003" if arguments[0] == "mcp" else "8002"]):
+            assert process.poll() is None and time.monotonic() < until, f"reme {shlex.join(arguments)} does not serve"
             time.sleep(0.05)
-        assert (service.poll() is not None) is reads, f"reme {shlex.join(arguments)} ended"
-
-    @staticmethod
-    def _stop(service: subprocess.Popen[bytes]) -> int:
-        if service.poll() is None:
-            service.send_signal(signal.SIGTERM)
-        return service.wait(timeout=40)
 
 
 def split(text: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,13 +12,13 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from reme_core import Episode, Settings
+from reme_core import Episode, ReMe, Settings
 from reme_core.demo import run_demo
 from reme_core.engine import Engine
 from tests.loopback import Loopback, tool_call
 from tests.pages.blocks import LANGUAGES, PAGES, Block, blocks, unfenced
 from tests.pages.runner import Runner, typed
-from tests.second_environment import python_with_lowest_versions, python_with_version_1  # noqa: F401 - fixtures
+from tests.second_environment import python_with_llamaindex_openai, python_with_version_1  # noqa: F401 - fixtures
 from tests.server.conftest import by_schema
 
 DOG, WHERE = "My dog Rex lives in Lisbon.", "Where does my dog Rex live?"
@@ -31,9 +32,10 @@ PROMISED: dict[str, list[str]] = {
     "docs/sql-from-python.md": ["She drinks green tea."],
     "docs/sql.md": ["drinks green tea", "hurt her left calf", "Two hours and four minutes", "严重过敏", "half marathon",
                     "superseded_by", "invoice", "neighbour", "embed_passage"],
-    **{f"integrations/{name}/README.md": ["clock 1 1.0 []"] for name in ("langchain", "llamaindex", "autogen", "agentscope")},
+    **{page: ["clock 1 1.0 []"] for page in PAGES if "integrations" in page},
 }  # fmt: skip
 """What blocks of a page print, at the least."""
+LOOP = next(block for block in blocks("README.md") if block.language == "python")
 SECRET = "Nobody may see this."
 
 
@@ -71,6 +73,8 @@ def reply(body: dict[str, Any]) -> Any:
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # models, which their frameworks leave open
+@pytest.mark.filterwarnings("ignore:Resolved model mismatch")  # AutoGen knows the name that only OpenAI answers with
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_does_what_it_shows(
     page: str,
@@ -84,8 +88,8 @@ def test_a_page_does_what_it_shows(
     def python_for(block: Block) -> str | None:
         if block.language == "python" and block.mark == "v1":
             return str(request.getfixturevalue("python_with_version_1"))
-        if block.language == "python" and "llamaindex" in page:  # its OpenAI package holds the official client back
-            return str(request.getfixturevalue("python_with_lowest_versions"))
+        if block.language == "python" and "llamaindex" in page:
+            return str(request.getfixturevalue("python_with_llamaindex_openai"))
         return None
 
     monkeypatch.chdir(tmp_path)
@@ -108,7 +112,7 @@ def test_every_block_says_what_it_is(page: str) -> None:
 def test_the_first_loop_remembers_in_its_second_run_what_was_said_in_the_first(
     served: str, loopback: Loopback, tmp_path: Path
 ) -> None:
-    (tmp_path / "loop.py").write_text(blocks("README.md")[0].text, encoding="utf-8")
+    (tmp_path / "loop.py").write_text(LOOP.text, encoding="utf-8")
     for said in (f"{DOG}\nHe is old.\n\n", f"{WHERE}\n\n"):
         subprocess.run([sys.executable, "loop.py"], cwd=tmp_path, input=said, text=True, check=True, timeout=60)
     first, second, last = [request["messages"] for request in loopback.bodies("/chat/completions")]
@@ -117,3 +121,16 @@ def test_the_first_loop_remembers_in_its_second_run_what_was_said_in_the_first(
     assert second[1]["content"] == "ok" and second[2]["content"].endswith("He is old.")
     note, _, question = last[0]["content"].rpartition("\n\n")
     assert question == WHERE and DOG in note
+
+
+def test_the_quickstart_may_be_run_twice(served: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    quickstart = [block for block in blocks("README.md") if block.language == "python" and block != LOOP]
+
+    def outcome() -> tuple[list[str], dict[str, list[str]]]:
+        Runner(tmp_path, served, lambda _: None)(quickstart)
+        with ReMe() as reme:
+            known = {name: sorted(m.content for m in reme.memories.list(name)) for name in ("alice", "dora", "shop")}
+        return [re.sub(r"^2.*?\+00:00", "", line) for line in capfd.readouterr().out.splitlines()], known
+
+    first = outcome()
+    assert first == outcome() and all(len(known) == len(set(known)) for known in first[1].values())
