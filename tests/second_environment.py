@@ -2,8 +2,8 @@
 
 There are three: AgentScope 1, whose name AgentScope 2 has too; the lowest version of every framework that the extras in
 pyproject.toml allow; and LlamaIndex's models of OpenAI, which hold the official client below 3. Each is made once on a
-machine, and kept in the user's cache. It holds what this project depends on, and not the project: that is taken from the
-checkout that runs the tests.
+machine, and kept in the user's cache. It holds what this project depends on, and not the project: that is taken from
+the checkout that runs the tests.
 """
 
 from __future__ import annotations
