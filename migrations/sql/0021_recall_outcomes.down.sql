@@ -2,7 +2,7 @@ drop index reme.memory_history_when;
 drop view reme.recall_log;
 alter table reme.retrieval_hit drop column relevance, drop column left_out;
 alter table reme.retrieval drop column relevance, drop column min_relevance, drop column degraded, drop column note_id;
-drop index reme.retrieval_session;
+drop index reme.retrieval_query;
 comment on column reme.retrieval.session_id is 'The conversation it was asked for.';
 comment on column reme.retrieval.flow is 'The flow that asked.';
 create view reme.recall_log with (security_invoker) as

@@ -6,7 +6,7 @@ alter table reme.retrieval
     add column min_relevance double precision not null default 0,
     add column degraded text not null default '',
     add column note_id text not null default '';
-create index retrieval_session on reme.retrieval (workspace_id, session_id, asked_at desc);
+create index retrieval_query on reme.retrieval (workspace_id, md5(query), asked_at desc);
 create index retrieval_note on reme.retrieval (workspace_id, note_id) where note_id <> '';
 comment on column reme.retrieval.session_id is 'The conversation it was asked in, or that alone was looked at.';
 comment on column reme.retrieval.flow is 'The flow that asked; turn for an agent''s turn, and standing for what every note of one gives, whatever is asked.';

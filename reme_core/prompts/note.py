@@ -80,7 +80,8 @@ class Rendered:
             return "standing"
         if name in {one.memory.memory_id for one in offered}:
             return "budget"
-        return "repeated" if hit.content.strip() in {one.content.strip() for one in offered} else "places"
+        alike = {one.content.strip() for one in offered if one.memory.kind == hit.memory.kind}
+        return "repeated" if hit.content.strip() in alike else "places"
 
 
 def render(

@@ -145,12 +145,18 @@ class ApiKeys:
         """What the sender of this request may do, by the API key in its headers.
 
         Raises:
-            AccessError: There are keys, and the request has none, or an unknown, revoked or expired one; the status
-                is 401.
+            AccessError: As `access_by` has it.
+        """
+        return await self.access_by(_key_in_headers(connection))
+
+    async def access_by(self, key: str) -> Access:
+        """What somebody with this API key may do.
+
+        Raises:
+            AccessError: There are keys, and this is none, or an unknown, revoked or expired one; the status is 401.
         """
         if not await self.has_any():
             return FULL_ACCESS
-        key = _key_in_headers(connection)
         if not key:
             raise AccessError("an API key is needed; send it as `Authorization: Bearer reme_…`", status=401)
         fingerprint = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()

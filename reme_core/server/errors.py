@@ -115,7 +115,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(ReMeError)
     async def answer_reme_error(request: Request, error: ReMeError) -> JSONResponse:
-        status = _status(error)
+        status = status_of(error)
         if status >= 500:
             log.error("request %s: %s", _request_id(request), error, exc_info=error)
         return error_response(_request_id(request), status, error.code, message_for_caller(error))
@@ -143,7 +143,8 @@ def add_error_handlers(app: FastAPI) -> None:
         return response
 
 
-def _status(error: ReMeError) -> int:
+def status_of(error: ReMeError) -> int:
+    """The HTTP status of an error."""
     if isinstance(error, AccessError):
         return error.status
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)

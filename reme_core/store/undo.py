@@ -25,7 +25,7 @@ _SQL = load("undo.sql")
 _COLUMNS = rows.select(rows.COLUMNS, "m")
 _AS_MEMORIES, _PRESENT = (Template(_SQL[name]).substitute(columns=_COLUMNS) for name in ("as_memories", "present"))
 _VERSION = load("memory.sql")["version"]
-_COUNTS = ["seen_count", "freq", "utility", "updated_at", "document_id"]
+COUNTS = ["seen_count", "freq", "utility", "updated_at", "document_id"]
 """Columns that no restoring touches, and whose change alone is none."""
 
 
@@ -68,12 +68,12 @@ def earlier_state(entries: Sequence[HistoryEntry], number: int | None) -> State:
 
 
 def _without_counts(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in (*_COUNTS, "sources")}
+    return {name: value for name, value in row.items() if name not in (*COUNTS, "sources")}
 
 
 async def undo_last(database: Database, workspace: str, embedder: Embedder, *, actor: str, reason: str) -> Undone:
     """Undo the last change of several memories; see `Memories.undo`."""
-    values = {"workspace": workspace, "counts": _COUNTS}
+    values = {"workspace": workspace, "counts": COUNTS}
     found = await database.fetch(workspace, _SQL["last_bulk_change"], values)
     if not found:
         raise NotFoundError(f"nothing to undo: no change of workspace '{workspace}' concerned several memories")

@@ -1,7 +1,7 @@
-"""The inspector: a web page that shows what is remembered, why it was recalled, and how attempts at tasks go.
+"""The inspector: pages that answer why an agent said something: what it was told, and on what evidence.
 
-The page is three static files. All data it shows it fetches from `/v1` with the user's own API key, so the files need
-none.
+They are made here, on the server, and work without a script; the one that there is moves by keyboard, and makes the
+days that are compared sliders.
 """
 
 from __future__ import annotations
@@ -12,34 +12,17 @@ from typing import Final
 from fastapi import APIRouter
 from starlette.responses import FileResponse
 
-_FOLDER: Final = Path(__file__).parent
-_HEADERS: Final = {
-    # Memories may contain anything, scripts too: the browser shall run only our own files, and connect only to us.
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
-    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-cache",
-}
+from reme_core.server.inspector import actions, pages
+from reme_core.server.inspector.page import HEADERS
+
+_STATIC: Final = Path(__file__).parent / "static"
+
+router = APIRouter(include_in_schema=False)
+router.include_router(pages.router)
+router.include_router(actions.router)
 
 
-router = APIRouter(prefix="/inspector", include_in_schema=False)
-
-
-@router.get("")
-async def _page() -> FileResponse:
-    return _file("index.html")
-
-
-@router.get("/inspector.js")
-async def _script() -> FileResponse:
-    return _file("inspector.js")
-
-
-@router.get("/inspector.css")
-async def _style() -> FileResponse:
-    return _file("inspector.css")
-
-
-def _file(name: str) -> FileResponse:
-    return FileResponse(_FOLDER / name, headers=_HEADERS)
+@router.get("/inspector/static/{name}")
+async def _file(name: str) -> FileResponse:
+    known = {"inspector.css", "inspector.js"}
+    return FileResponse(_STATIC / (name if name in known else "inspector.css"), headers=HEADERS)

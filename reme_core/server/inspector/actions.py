@@ -1,0 +1,147 @@
+"""What can be done on the pages of the inspector: signing in, changing and closing memories, undoing, retrying jobs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from reme_core.errors import InputError, NotFoundError
+from reme_core.server.errors import AccessError
+from reme_core.server.inspector.look import url
+from reme_core.server.inspector.page import HEADERS, KEY_COOKIE, Page, PageRoute, ThePageOf, form_of, render
+from reme_core.server.service import Service
+from reme_core.store.change import Change, Close
+
+log = logging.getLogger(__name__)
+
+router = APIRouter(prefix="/inspector", route_class=PageRoute)
+
+_TEXTS: Final = ("content", "when_to_use", "subject")
+_TIMES: Final = ("valid_from", "valid_until")
+
+
+def _to(path: str, **values: Any) -> RedirectResponse:
+    return RedirectResponse(url(path, **values), 303, headers=HEADERS)
+
+
+@router.post("/sign-in")
+async def sign_in(request: Request) -> Response:
+    """Takes an API key, and keeps it in a cookie that no script and no other site can use."""
+    service: Service = request.app.state.service
+    form = await form_of(request)
+    key, back = form.get("key", ""), form.get("next", "")
+    try:
+        await service.keys.access_by(key)
+    except AccessError:
+        return render(request, "sign_in.html", code=401, next=back, wrong=True)
+    # Only to a page of the inspector: a link may name any address as the next one.
+    answer = RedirectResponse(back if back.startswith("/inspector") else "/inspector", 303, headers=HEADERS)
+    secure = request.url.scheme == "https"
+    answer.set_cookie(KEY_COOKIE, key, path="/inspector", httponly=True, samesite="strict", secure=secure)
+    return answer
+
+
+@router.post("/sign-out")
+async def sign_out() -> Response:
+    """Forgets the key."""
+    answer = _to("/sign-in")
+    answer.delete_cookie(KEY_COOKIE, path="/inspector")
+    return answer
+
+
+async def _memory_form(page: Page) -> tuple[str, str, Mapping[str, str]]:
+    """The memory that a form is about, the reason that was given, and all of its fields."""
+    form = await form_of(page.request)
+    if not form.get("reason"):
+        raise InputError("no reason was given; go back and say why, for the history")
+    return form.get("id", ""), form["reason"], form
+
+
+@router.post("/memory/edit")
+async def edit(page: ThePageOf) -> Response:
+    """Changes what a memory says; its earlier wording stays in the history."""
+    memory_id, reason, form = await _memory_form(page)
+    values: dict[str, Any] = {name: form[name] for name in _TEXTS if name in form}
+    values |= {name: _time(form[name]) for name in _TIMES if name in form}
+    await page.reme.memories.update(page.workspace, memory_id, actor=page.actor, reason=reason, **values)
+    return _to("/memory", w=page.workspace, id=memory_id, done="edit")
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC) if text else None
+    except ValueError:
+        raise InputError(f"{text!r:.40} is no day; give one as 2026-11-23") from None
+
+
+@router.post("/memory/supersede")
+async def supersede(page: ThePageOf) -> Response:
+    """Closes a memory in favour of a new one, which holds from now on."""
+    memory_id, reason, form = await _memory_form(page)
+    if not form.get("content"):
+        raise InputError("the new memory says nothing; go back and write what holds instead")
+    before = await page.reme.memories.get(page.workspace, memory_id)
+    moment = _time(form.get("from", ""))
+    kept = before.model_dump(include={"kind", "subject", "when_to_use", "keywords", "importance", *before.scope})
+    after = type(before)(**kept, content=form["content"], author=page.actor, observed_at=moment, valid_from=moment)
+    closing = Close(memory_id, "superseded", superseded_by=after.memory_id, holds_until=moment)
+    change = Change(add=[after], close=[closing])
+    await page.reme.memories.apply(page.workspace, change, actor=page.actor, reason=reason)
+    return _to("/memory", w=page.workspace, id=memory_id, done="supersede")
+
+
+@router.post("/memory/expire")
+async def expire(page: ThePageOf) -> Response:
+    """Closes a memory without successor."""
+    memory_id, reason, _ = await _memory_form(page)
+    change = Change(close=[Close(memory_id, "expired")])
+    await page.reme.memories.apply(page.workspace, change, actor=page.actor, reason=reason)
+    return _to("/memory", w=page.workspace, id=memory_id, done="expire")
+
+
+@router.post("/memory/erase")
+async def erase(page: ThePageOf) -> Response:
+    """Removes every trace of a memory. The reason goes into the service's log: the history is removed too."""
+    memory_id, reason, _ = await _memory_form(page)
+    await page.reme.memories.delete(page.workspace, memory_id, erase=True, actor=page.actor)
+    log.warning("%s erased memory %s of workspace '%s': %s", page.actor, memory_id, page.workspace, reason)
+    return _to("/memories", w=page.workspace, done="erase")
+
+
+@router.post("/memory/restore")
+async def restore(page: ThePageOf) -> Response:
+    """Brings a memory back to an earlier state: to the one after a change, or before its last one."""
+    form = await form_of(page.request)
+    memory_id, number = form.get("id", ""), form.get("number", "")
+    if number and not number.isdecimal():
+        raise InputError(f"{number!r:.40} is no number of a change")
+    if form.get("successor"):  # what replaced it goes out of use with that
+        await page.reme.memories.delete(page.workspace, form["successor"], actor=page.actor, reason="undone by hand")
+    await page.reme.memories.restore(
+        page.workspace, memory_id, number=int(number) if number else None, actor=page.actor, reason="restored by hand"
+    )
+    return _to("/memory", w=page.workspace, id=memory_id, done="restore")
+
+
+@router.post("/undo")
+async def undo(page: ThePageOf) -> Response:
+    """Undoes the last change that concerned several memories."""
+    await page.reme.memories.undo(page.workspace, actor=page.actor)
+    return _to("/times", w=page.workspace)
+
+
+@router.post("/jobs/retry")
+async def retry(page: ThePageOf) -> Response:
+    """Puts a job that was given up back into the queue."""
+    number = (await form_of(page.request)).get("id", "")
+    jobs = await page.reme.background.jobs(page.workspace, ids=[int(number)]) if number.isdecimal() else []
+    if not jobs:  # nor where it is one of another workspace, which this key may not open
+        raise NotFoundError(f"workspace '{page.workspace}' has no job {number[:40]!r}")
+    await page.reme.background.retry(jobs[0].id)
+    return _to("/jobs", w=page.workspace)

@@ -1,0 +1,116 @@
+"""How values look on the pages of the inspector: texts in the reader's language, times, numbers and differences."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from difflib import SequenceMatcher
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import jinja2
+from markupsafe import Markup, escape
+
+_WORDS: Final = re.compile(r"[\u3400-\u9fff]|\w+|\s+|.", re.DOTALL)
+_UNSAID: Final = frozenset(("updated_at", "document_id", "workspace_id", "seen_count", "freq", "utility", "sources"))
+"""Columns whose change is none of what a memory says."""
+
+
+@cache
+def texts(language: str) -> Mapping[str, str]:
+    """The texts of the pages by the names, mostly the English words, that the templates call them by."""
+    return json.loads(files(__package__).joinpath(f"{language}.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+
+
+@cache
+def environment(language: str) -> jinja2.Environment:
+    """The templates in a language. Whatever is remembered is escaped: it is data, never markup."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader(__package__), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+
+    def translate(text: str, **values: Any) -> str:
+        shown = texts(language).get(text, text)
+        return shown.format(**values) if values else shown
+
+    made.globals |= {"t": translate, "url": url, "changed_fields": changed_fields, "curve": curve_points}
+    made.filters |= {"when": when, "day": day, "number": number, "share": share, "difference": difference}
+    made.filters["pairs"] = lambda values, translate: [(str(value), translate(str(value))) for value in values]
+    return made
+
+
+def url(path: str, **values: Any) -> str:
+    """The address of a page of the inspector; values that are empty are left out."""
+    kept = {name: value for name, value in values.items() if value not in ("", None)}
+    return f"/inspector{path}?{urlencode(kept)}" if kept else f"/inspector{path}"
+
+
+def _moment(value: str | datetime) -> datetime:
+    return value if isinstance(value, datetime) else datetime.fromisoformat(value)
+
+
+def when(value: str | datetime | None) -> Markup:
+    """A moment, to the minute (UTC)."""
+    if not value:
+        return Markup("–")
+    moment = _moment(value)
+    return Markup('<time datetime="{}">{:%Y-%m-%d %H:%M}</time>').format(moment.isoformat(), moment)
+
+
+def day(value: str | datetime | None) -> str:
+    """The day of a moment (UTC)."""
+    return f"{_moment(value):%Y-%m-%d}" if value else ""
+
+
+def number(value: float | None) -> str:
+    """A number with its thousands apart, short where it is large or has a fraction."""
+    if value is None:
+        return "–"
+    if value != int(value):
+        return f"{value:,.2f}"
+    return f"{value / 1e6:,.1f} M" if value >= 1e7 else f"{int(value):,}"
+
+
+def share(value: float | None) -> str:
+    """A chance or a share, in percent."""
+    return "–" if value is None else f"{100 * value:.0f} %"
+
+
+def difference(before: str, after: str) -> Markup:
+    """One text turned into another: what went is struck out, what came is marked."""
+    old, new = _WORDS.findall(before), _WORDS.findall(after)
+    parts = []
+    for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            parts.append(escape("".join(old[i:j])))
+            continue
+        gone, come = "".join(old[i:j]), "".join(new[k:m])
+        parts += [Markup("<del>{}</del>").format(gone)] if gone else []
+        parts += [Markup("<ins>{}</ins>").format(come)] if come else []
+    return Markup("").join(parts)
+
+
+def changed_fields(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
+    """What a change of a memory changed, by field: `(name, before, after)`; of a new memory what it says."""
+    for name in after or before or {}:
+        old, new = (_text((state or {}).get(name)) for state in (before, after))
+        if old != new and name not in _UNSAID and (before or name in ("content", "when_to_use", "kind", "subject")):
+            yield name, old, new
+
+
+def _text(value: Any) -> str:
+    if value is None or value in ("", [], {}):
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def curve_points(points: Sequence[Sequence[float]], column: int) -> str:
+    """The points of a curve, 300 wide and 100 high, as SVG has them."""
+    first, last = points[0][0], points[-1][0]
+    wide = max(last - first, 1)
+    return " ".join(f"{300 * (p[0] - first) / wide:.1f},{100 - 100 * min(max(p[column], 0), 1):.1f}" for p in points)

@@ -1,0 +1,237 @@
+"""The pages of the inspector: each reads what it shows, in plain SQL (`inspector.sql`), and changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from reme_core.errors import InputError, NotFoundError
+from reme_core.server.inspector.page import PER_PAGE, PageRoute, Row, ThePage, ThePageOf, render
+from reme_core.store.undo import COUNTS
+from reme_core.types import PERSONAL_KINDS, Hit, Kind, Status
+
+router = APIRouter(prefix="/inspector", route_class=PageRoute)
+
+PageNumber = Annotated[int, Query(ge=1, le=100_000)]
+Text = Annotated[str, Query(max_length=4_000)]
+Id = Annotated[str, Query(min_length=1, max_length=500)]
+
+_KINDS: Final = [str(kind) for kind in Kind if kind is not Kind.CONVERSATION]
+_MESSAGES: Final = 50  # of a conversation, on one page
+
+
+def _slice(number: int, size: int = PER_PAGE) -> dict[str, int]:
+    """One more than is shown, which tells whether there is a next page."""
+    return {"limit": size + 1, "offset": (number - 1) * size}
+
+
+def _pattern(q: str) -> str:
+    return "%" + q.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+
+
+@router.get("/sign-in")
+async def sign_in(request: Request, next: Text = "/inspector") -> HTMLResponse:  # noqa: A002 - as the address has it
+    """Asks for an API key."""
+    return render(request, "sign_in.html", next=next, wrong=False)
+
+
+@router.get("")
+async def workspaces(page: ThePage, q: Text = "", p: PageNumber = 1) -> HTMLResponse:
+    """All workspaces that the reader may see: how large they are, what is new, and what waits."""
+    allowed = None if page.access.workspaces is None else sorted(page.access.workspaces)
+    rows = await page.read_all("workspaces", allowed=allowed, q=q, kinds=_KINDS, **_slice(p))
+    return page.show("workspaces.html", rows=rows, q=q, p=p)
+
+
+@router.get("/overview")
+async def overview(page: ThePageOf) -> HTMLResponse:
+    """One workspace: its size, growth and backlog, and what was said and recalled last."""
+    newest = {"limit": 5, "offset": 0, "q": ""}
+    kinds, growth, (backlog,), recalls, conversations = await asyncio.gather(
+        page.read("kinds"),
+        page.read("growth", kinds=_KINDS),
+        page.read("backlog"),
+        page.read("recalls", flow="", **newest),
+        page.read("conversations", pattern="", **newest),
+    )
+    return page.show(
+        "overview.html", kinds=kinds, growth=growth, backlog=backlog, recalls=recalls, conversations=conversations
+    )
+
+
+@router.get("/recalls")
+async def recalls(page: ThePageOf, q: Text = "", flow: Text = "", p: PageNumber = 1) -> HTMLResponse:
+    """The log of recalls: what was asked, how much was found, and how much of it was given."""
+    rows, flows = await asyncio.gather(page.read("recalls", q=q, flow=flow, **_slice(p)), page.read("flows"))
+    return page.show("recalls.html", rows=rows, flows=[row["flow"] for row in flows], q=q, flow=flow, p=p)
+
+
+@router.get("/recall")
+async def recall(page: ThePageOf, id: Id) -> HTMLResponse:  # noqa: A002
+    """One recall: what stood in the note, what did not and why, and what the agent then answered."""
+    parts = await page.read("recall", id=id)
+    if not parts:
+        raise NotFoundError("this recall is not in the log; it may be older than the log is kept, or was erased")
+    head = parts[0]
+    hits, answers = await asyncio.gather(
+        page.read("hits", ids=[part["retrieval_id"] for part in parts]),
+        page.read("answer", **{name: head[name] for name in ("session_id", "query", "asked_at")}),
+    )
+    flows = {part["retrieval_id"]: part["flow"] for part in parts}
+    for hit in hits:
+        hit["flow"] = flows[hit["retrieval_id"]]
+    hits.sort(key=lambda hit: (hit["flow"] == "standing", hit["kind"] == "conversation", hit["rank"]))
+    return page.show(
+        "recall.html", head=head, parts=parts, hits=hits, answer=answers[0] if answers else None, live=False
+    )
+
+
+@router.get("/ask")
+async def ask(page: ThePageOf, q: Text = "", kind: Text = "", as_of: Text = "", held_at: Text = "") -> HTMLResponse:
+    """Recalls now, as an agent would, and shows what is found and why."""
+    if not q.strip():
+        return page.show("ask.html", q=q, kind=kind, as_of=as_of, held_at=held_at, hits=None)
+    found = await page.reme.recall(
+        page.workspace, q, kind=kind or None, limit=20, as_of=_end_of(as_of), held_at=_end_of(held_at), flow="inspector"
+    )
+    hits = [_hit_row(hit) for hit in found.hits]
+    return page.show(
+        "ask.html", q=q, kind=kind, as_of=as_of, held_at=held_at, hits=hits, relevance=found.relevance,
+        degraded=found.degraded,
+    )  # fmt: skip
+
+
+def _hit_row(hit: Hit) -> Row:
+    memory = hit.memory
+    said = memory.kind is Kind.CONVERSATION
+    return {
+        **hit.parts.model_dump(), "rank": hit.rank, "relevance": hit.relevance, "memory_id": memory.memory_id,
+        "kind": str(memory.kind), "content": memory.content, "when_to_use": memory.when_to_use, "helped": None,
+        "status": None if said else str(memory.status), "at": memory.observed_at or memory.recorded_at,
+        "session_id": memory.subject if said else None, "author": memory.author, "role": "", "flow": "inspector",
+        "left_out": None, "quote": None,
+    }  # fmt: skip
+
+
+def _day_of(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        raise InputError(f"{text!r:.40} is no day; give one as 2026-11-23") from None
+
+
+def _end_of(text: str) -> datetime | None:
+    """The end of a day: what was known or held on it."""
+    day = _day_of(text)
+    return day + timedelta(days=1, microseconds=-1) if day else None
+
+
+@router.get("/memories")
+async def memories(
+    page: ThePageOf,
+    q: Text = "",
+    kind: Text = "",
+    status: Text = "active",
+    subject: Text = "",
+    user: Text = "",
+    order: Text = "newest",
+    p: PageNumber = 1,
+) -> HTMLResponse:
+    """Memories that hold a text and pass the filters."""
+    chosen = {"q": q, "kind": kind, "status": status, "subject": subject, "user": user, "order": order}
+    status = "" if status == "any" else status
+    rows = await page.read("memories", **{**chosen, "status": status}, pattern=_pattern(q), **_slice(p))
+    return page.show("memories.html", rows=rows, p=p, kinds=_KINDS, statuses=list(Status), **chosen)
+
+
+@router.get("/people")
+async def people(page: ThePageOf) -> HTMLResponse:
+    """Whom the memories are about."""
+    return page.show("people.html", rows=await page.read("subjects", kinds=[str(kind) for kind in PERSONAL_KINDS]))
+
+
+@router.get("/memory")
+async def memory(page: ThePageOf, id: Id, done: Text = "") -> HTMLResponse:  # noqa: A002
+    """One memory: its evidence, its history, what it replaced, and when it was recalled."""
+    history = await page.reme.memories.history(page.workspace, id)
+    evidence, related, uses = await asyncio.gather(
+        page.read("evidence", id=id), page.read("related", id=id), page.read("uses", id=id)
+    )
+    try:
+        shown = await page.reme.memories.get(page.workspace, id)
+    except NotFoundError:
+        shown = None  # it was removed by a load; its history can bring it back
+    return page.show(
+        "memory.html", id=id, memory=shown, history=history, evidence=evidence, uses=uses, done=done,
+        related={name: [row for row in related if row["relation"] == name]
+                 for name in ("successor", "predecessor", "conclusion")},
+    )  # fmt: skip
+
+
+@router.get("/conversations")
+async def conversations(page: ThePageOf, q: Text = "", p: PageNumber = 1) -> HTMLResponse:
+    """Conversations, the latest first."""
+    rows = await page.read("conversations", q=q, pattern=_pattern(q), **_slice(p))
+    return page.show("conversations.html", rows=rows, q=q, p=p)
+
+
+@router.get("/conversation")
+async def conversation(page: ThePageOf, s: Text = "", m: Text = "", p: PageNumber = 1) -> HTMLResponse:
+    """A conversation, with the memories made of each message beside it; with `m`, the page on which that one stands."""
+    if m and (place := await page.read("place", id=m, limit=_MESSAGES)):
+        p = place[0]["page"]
+    rows = await page.read("conversation", session_id=s, **_slice(p, _MESSAGES))
+    if not rows and p == 1:
+        raise NotFoundError("nothing was recorded of this conversation, or it was erased")
+    return page.show("conversation.html", rows=rows, s=s, m=m, p=p, size=_MESSAGES)
+
+
+@router.get("/times")
+async def times(page: ThePageOf, start: Text = "", end: Text = "") -> HTMLResponse:
+    """What changed between two moments: in what is known, and in the world."""
+    (span,) = await page.read("span")
+    last = _day_of(end) or _day_of(span["last"]) or datetime.now(UTC)
+    first = _day_of(start) or max(_day_of(span["first"]) or last, last - timedelta(days=7))
+    if first > last:
+        raise InputError("the first day comes after the last one; move the upper slider to the left")
+    between: dict[str, Any] = {"start": first, "end": last + timedelta(days=1)}
+    learned, held = await asyncio.gather(page.read("learned", counts=COUNTS, **between), page.read("held", **between))
+    return page.show("times.html", span=span, first=first, last=last, learned=learned, held=held)
+
+
+@router.get("/jobs")
+async def jobs(page: ThePageOf, status: Text = "") -> HTMLResponse:
+    """Work in the background: what waits, what runs, and what failed."""
+    found = await page.reme.background.jobs(page.workspace, statuses=[status] if status else None, limit=100)
+    (backlog,) = await page.read("backlog")
+    return page.show("jobs.html", rows=found, status=status, backlog=backlog)
+
+
+@router.get("/tasks")
+async def tasks(page: ThePageOf, q: Text = "", p: PageNumber = 1) -> HTMLResponse:
+    """Tasks with their learning curves."""
+    rows = await page.read("tasks", q=q, **_slice(p, 12))
+    curves = await page.read("curves", tasks=[row["task_id"] for row in rows])
+    points = {row["task_id"]: row["points"] for row in curves}
+    return page.show("tasks.html", rows=rows, points=points, q=q, p=p, size=12)
+
+
+@router.get("/tools")
+async def tools(page: ThePageOf) -> HTMLResponse:
+    """Tools: how their calls went, and the guidance that was made of it."""
+    return page.show("tools.html", rows=await page.read("tools"))
+
+
+@router.get("/models")
+async def models(page: ThePageOf) -> HTMLResponse:
+    """Calls of models and their tokens, by day."""
+    rows = await page.read("model_calls")
+    most = max((row["prompt_tokens"] + row["completion_tokens"] for row in rows), default=0)
+    return page.show("models.html", rows=rows, most=most)
