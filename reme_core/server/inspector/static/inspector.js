@@ -13,7 +13,7 @@ const keys = {
   "/": () => document.querySelector("input[type=search]")?.focus(),
   j: () => move(1),
   k: () => move(-1),
-  u: () => document.querySelector("header .workspace, header .brand")?.click(),
+  u: () => (document.querySelector("header .workspace") ?? document.querySelector("header .brand")).click(),
 };
 
 document.addEventListener("keydown", (event) => {
