@@ -122,6 +122,10 @@ class Model:
         self.tokens += used
         return (done.choices[0].message.content or "").strip(), used
 
+    async def aclose(self) -> None:
+        """Close the connections to it."""
+        await self.client.close()
+
 
 def lines(messages: Sequence[Message]) -> str:
     """Messages as a transcript."""
@@ -280,6 +284,9 @@ async def main(arguments: argparse.Namespace) -> None:
             for asked in track(own, conversation.workspace, console=Console(stderr=True)):
                 await examination.ask(conversation, asked, ways)
             await ways.aclose()
+    await examination.llm.aclose()
+    if judge:
+        await judge.aclose()
     answers = examination.complete()
     count = len(answers["note"])
     if not count:

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import retrieval, sets
+from benchmarks import answers, retrieval, sets
 from reme_core.types import Memory
+from tests.loopback import Loopback
 
 
 def test_measures_of_one_question() -> None:
@@ -64,3 +65,51 @@ async def test_baselines_find_by_meaning_by_words_and_by_both() -> None:
     assert answers["BM25"] == ["bike", "bike bike dance"]
     assert answers["cosine"][0] == "aaab"
     assert answers["reciprocal ranks"][0] in ("bike", "bike bike dance")
+
+
+@pytest.mark.parametrize(
+    ("said", "expected", "exact", "f1"),
+    [
+        ("The blue bicycle.", "a Blue bicycle", 1, 1),
+        ("a blue bicycle in the shed", "blue bicycle", 0, 2 * 2 / (4 + 2)),
+        ("她住在里斯本", "里斯本", 0, 2 * 3 / (6 + 3)),
+        ("green", "blue", 0, 0),
+    ],
+)
+def test_answers_are_graded_by_their_words(said: str, expected: str, exact: float, f1: float) -> None:
+    assert answers.grade(said, expected) == (exact, pytest.approx(f1))
+
+
+class Shown:
+    """Shows the way's own name."""
+
+    async def show(self, way: str, question: str) -> str:
+        return f"shown by {way}"
+
+
+async def test_an_examination_goes_on_where_it_was_stopped_and_spends_no_more_than_it_may(
+    tmp_path: Path, loopback: Loopback
+) -> None:
+    loopback.chat(lambda body: "blue" if "by note" in body["messages"][0]["content"] else "green")
+    conversation = sets.Conversation("s", "w", [], [])
+    asked = [sets.Asked(f"What colour is number {number}?", "c", frozenset("1"), "Blue.") for number in (1, 2)]
+
+    async def examine(most_tokens: int) -> answers.Examination:
+        examination = answers.Examination(answers.Model(loopback.url, "m"), None, tmp_path / "answers", most_tokens)
+        examination.read()
+        for one in asked:
+            await examination.ask(conversation, one, Shown())  # type: ignore[arg-type]
+        await examination.llm.aclose()
+        return examination
+
+    first = await examine(1)
+    assert (first.llm.calls, first.complete()["note"]) == (1, [])  # the first answer has spent what there was
+    second = await examine(10_000)
+    assert second.llm.calls == 7
+    assert {way: [a.exact for a in given] for way, given in second.complete().items()} == {
+        "note": [1, 1],
+        "cosine": [0, 0],
+        "whole conversation": [0, 0],
+        "nothing": [0, 0],
+    }
+    assert (await examine(10_000)).llm.calls == 0
