@@ -32,7 +32,8 @@ from reme_core.types import Hit, Kind, kinds_of
 
 TIME_FACTOR = 2.0
 """Factor for a memory whose time meets the time asked about (MemoryScope's)."""
-TIME_WEIGHTS, TOLD_WITHIN = {"said": 2.0, "happened": 0.4}, {"said": 86_400.0, "happened": 7 * 86_400.0}
+TIME_WEIGHTS = {"conversation": 2.0, "said": 2.0, "happened": 0.4}
+TOLD_WITHIN = {"conversation": 0.001, "said": 86_400.0, "happened": 7 * 86_400.0}
 """How much it counts for a message to be of the time asked about, and seconds beyond it that leave 1/e of that."""
 SESSION_WEIGHT, SPEAKER_WEIGHT, ROLE_WEIGHT = 0.2, 0.3, 0.5
 """How much its session, its speaker being named, and being said by the user count for a message."""
@@ -237,7 +238,7 @@ def _values(question: Question, filters: Filters, plan: Plan, corpus: Corpus) ->
 def _time_values(time: AskedTime | None) -> dict[str, Any]:
     if time is None:
         return {}
-    asks = "said" if time.of_talk else "happened"
+    asks = "conversation" if time.sessions else "said" if time.of_talk else "happened"
     return {
         "times": [rows.range_of(span.start, span.end) for span in time.ranges],
         "first_sessions": [sessions.first for sessions in time.sessions],

@@ -90,6 +90,26 @@ async def test_a_team_shares_one_memory_and_each_message_is_written_once(
     assert session_id in (None, rows[0][3])
 
 
+@pytest.mark.parametrize("place", ["memory", "context", "agent"])
+async def test_the_last_time_is_the_conversation_before_and_not_this_one(
+    reme: AsyncReMe, model: ScriptedModel, place: str
+) -> None:
+    def begin() -> AssistantAgent:
+        memory = ReMeMemory(reme, "alice", write="awaited", top_k=1, min_relevance=0.0)
+        if place == "agent":
+            return agent_of(model, memory)
+        if place == "memory":
+            return AssistantAgent("assistant", FakeClient(model), memory=[memory])
+        return AssistantAgent("assistant", FakeClient(model), model_context=ReMeModelContext(memory))
+
+    for told in ("Let us talk about the tides.", "The lighthouse wants painting."):
+        await begin().run(task=told)
+    agent = begin()
+    await agent.run(task="Good morning!")
+    await agent.run(task="What did we talk about last time we spoke?")
+    assert "lighthouse" in model.last_prompt
+
+
 async def test_the_stream_shows_what_was_recalled_and_is_recorded_before_its_response(
     reme: AsyncReMe, model: ScriptedModel
 ) -> None:

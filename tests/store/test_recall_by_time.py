@@ -79,6 +79,13 @@ async def test_the_conversation_in_which_it_is_asked_is_not_counted(reme: Engine
     assert await sessions_of(reme, query, current_session="today") == ["bread", "bread"]
 
 
+async def test_two_conversations_of_one_day_are_two(reme: Engine) -> None:
+    for minutes, line in ((3, "Let us talk about what we spoke of last time."), (2, "The lighthouse wants painting.")):
+        said = Message(content=line, sent_at=NOW - timedelta(minutes=minutes))
+        await reme.record("w", said, session_id=line[:3], wait=True)
+    assert (await sessions_of(reme, "What did we talk about last time we spoke?"))[0] == "The"
+
+
 async def test_filters_hold_for_what_was_said_then(reme: Engine) -> None:
     assert await sessions_of(reme, "What did we discuss in March?", author="Bob") == []
     assert set(await sessions_of(reme, "What did we discuss in March?", session_id="boat")) == {"boat"}

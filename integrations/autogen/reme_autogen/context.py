@@ -101,7 +101,9 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
 
     async def get_messages(self) -> list[LLMMessage]:
         """What the inner context shows, with what is known; memory is searched once a turn."""
-        note = await self.memory.turn.begin(await visible_messages(self.inner), f"{self._name}:{self._turns}")
+        session_id = self.memory.contexts.session_of(self.inner)
+        shown = await visible_messages(self.inner)
+        note = await self.memory.turn.begin(shown, f"{self._name}:{self._turns}", session_id=session_id)
         self.note = note.text
         return await super().get_messages()
 

@@ -120,7 +120,8 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
             raise InputError("for position='system' use a ReMeAssistantAgent, or a ReMeModelContext around the memory")
         watch(model_context, self.contexts)
         await self.contexts.begin_turn(model_context)
-        note = await self._turn.begin(await visible_messages(model_context))
+        session_id = self.contexts.session_of(model_context)
+        note = await self._turn.begin(await visible_messages(model_context), session_id=session_id)
         await replace_note(model_context, note.text)
         return UpdateContextResult(memories=MemoryQueryResult(results=note_contents(note)))
 

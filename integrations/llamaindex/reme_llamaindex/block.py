@@ -68,8 +68,9 @@ class ReMeMemoryBlock(LongTermMemory, BaseMemoryBlock[str]):
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
         present = from_llamaindex(messages or [])
-        self._turn_id = _turn_id(present, block_kwargs.get("session_id"))
-        return (await self.turn.begin(present, self._turn_id)).text if self._turn_id else ""
+        session_id = str(block_kwargs.get("session_id") or "")
+        self._turn_id = _turn_id(present, session_id)
+        return (await self.turn.begin(present, self._turn_id, session_id=session_id)).text if self._turn_id else ""
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         session_id = str(messages[0].additional_kwargs.get("session_id") or "") if messages else ""
