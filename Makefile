@@ -6,7 +6,7 @@ PYTHON ?=
 BIN := $(VENV)/bin
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format types imports check bench clean
+.PHONY: help demo test lint format types imports check bench docs packages clean
 
 help:  ## show this
 	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
@@ -37,6 +37,14 @@ bench: $(VENV)/.dev  ## measure recall, ingest and embedding
 	@$(BIN)/python -m benchmarks.recall --memories 10000
 	@$(BIN)/python -m benchmarks.ingest --memories 10000
 	@$(BIN)/python -m benchmarks.embedding
+
+docs: $(VENV)/.dev  ## make the documentation site in build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --site-dir build/site
+
+packages: $(VENV)/.dev  ## make the packages in dist, as the index takes them
+	@rm -rf dist
+	@$(BIN)/python -m build >/dev/null
+	@$(BIN)/python -m twine check --strict dist/*
 
 clean:  ## remove the environment, and what was built
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
