@@ -10,7 +10,6 @@ from pathlib import Path
 
 from tests.pages.blocks import ROOT
 
-
 LOADS = re.compile(
     r'<(?:script|img|iframe|source)[^>]*\ssrc="(?:https?:)?//|<link[^>]*rel="(?:stylesheet|preconnect|icon)"[^>]*//'
 )
