@@ -111,7 +111,7 @@ class Runner:
         for block in group:
             told = json.loads(block.text)
             for server in told.get("mcpServers", {}).values():
-                self._carry_out([server["command"], *server["args"]])
+                self._carry_out([server["command"], *server["args"], "--help"])
 
     def _run_env(self, group: list[Block]) -> None:
         for block in group:
@@ -138,7 +138,7 @@ class Runner:
 
     def _carry_out(self, command: list[str]) -> None:
         program, *arguments = command
-        if program == "reme" and (arguments[0] in ("serve", "worker", "mcp", "chat") or "=" in arguments[0]):
+        if program == "reme" and goes_on(arguments):
             self._start(arguments)
         elif program == "reme":
             arguments += ["--help"] * (arguments[0] == "eval")  # its options are read, and its hour is spared
@@ -192,6 +192,11 @@ def is_simple(command: str) -> bool:
     """Whether no shell is needed: one program of ours, without pipes, variables and the like."""
     unquoted = re.sub(r"'[^']*'|(?<=\s)#.*", "", command)
     return shlex.split(command, comments=True)[0] in _PROGRAMS and not re.search(r"[|&;<>$`]", unquoted)
+
+
+def goes_on(arguments: list[str]) -> bool:
+    """Whether `reme` with these arguments serves until it is stopped; one of ReMe 0.1's command lines does as well."""
+    return "--help" not in arguments and (arguments[0] in ("serve", "worker", "mcp", "chat") or "=" in arguments[0])
 
 
 def check_installation(arguments: list[str]) -> None:

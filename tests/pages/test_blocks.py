@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,6 @@ PROMISED: dict[str, list[str]] = {
     **{page: ["clock 1 1.0 []"] for page in PAGES if "integrations" in page},
 }  # fmt: skip
 """What blocks of a page print, at the least."""
-LOOP = next(block for block in blocks("README.md") if block.language == "python")
 SECRET = "Nobody may see this."
 
 
@@ -109,28 +107,25 @@ def test_every_block_says_what_it_is(page: str) -> None:
     assert not unfenced(page)
 
 
-def test_the_first_loop_remembers_in_its_second_run_what_was_said_in_the_first(
-    served: str, loopback: Loopback, tmp_path: Path
+def test_the_quickstart_may_be_run_twice_and_the_loop_remembers(
+    served: str, loopback: Loopback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "loop.py").write_text(LOOP.text, encoding="utf-8")
-    for said in (f"{DOG}\nHe is old.\n\n", f"{WHERE}\n\n"):
-        subprocess.run([sys.executable, "loop.py"], cwd=tmp_path, input=said, text=True, check=True, timeout=60)
-    first, second, last = [request["messages"] for request in loopback.bodies("/chat/completions")]
-    assert [message["role"] for message in first] == ["user"]
-    assert [message["role"] for message in second] == ["user", "assistant", "user"]
-    assert second[1]["content"] == "ok" and second[2]["content"].endswith("He is old.")
-    note, _, question = last[0]["content"].rpartition("\n\n")
-    assert question == WHERE and DOG in note
-
-
-def test_the_quickstart_may_be_run_twice(served: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    quickstart = [block for block in blocks("README.md") if block.language == "python" and block != LOOP]
+    loop, *others = [block for block in blocks("README.md") if block.language == "python"]
 
     def outcome() -> tuple[list[str], dict[str, list[str]]]:
-        Runner(tmp_path, served, lambda _: None)(quickstart)
+        Runner(tmp_path, served, lambda _: None)(others)
         with ReMe() as reme:
             known = {name: sorted(m.content for m in reme.memories.list(name)) for name in ("alice", "dora", "shop")}
         return [re.sub(r"^2.*?\+00:00", "", line) for line in capfd.readouterr().out.splitlines()], known
 
     first = outcome()
     assert first == outcome() and all(len(known) == len(set(known)) for known in first[1].values())
+    for said in ((DOG, "He is old.", ""), (WHERE, "")):
+        monkeypatch.setattr(sys, "stdin", typed(*said))
+        Runner(tmp_path, served, lambda _: None)([loop])
+    told, went_on, asked = [body["messages"] for body in loopback.bodies("/chat/completions")]
+    assert [message["role"] for message in told] == ["user"]
+    assert [message["role"] for message in went_on] == ["user", "assistant", "user"]
+    assert went_on[1]["content"] == "ok" and went_on[2]["content"].endswith("He is old.")
+    note, _, question = asked[0]["content"].rpartition("\n\n")
+    assert question == WHERE and DOG in note
