@@ -40,6 +40,7 @@ from reme_core.store.recall_sql import Plan
 from reme_core.store.rows import within_scope
 from reme_core.store.workspaces import Workspaces
 from reme_core.text.chat_format import MessageLike, read_messages
+from reme_core.text.secrets import rules_of
 from reme_core.text.timex import AskedTime
 from reme_core.tools.api import Tools
 from reme_core.types import Message, Recollection, Scope, TimeRange
@@ -106,9 +107,9 @@ class Engine:
             SchemaError: It is not at this version's schema, or lacks pgvector.
         """
         if self._database is None:
-            # First, so that a mistake in the settings shows before anything is open; in a thread, since it imports the
-            # ops, for which the event loop would stand still.
+            # First, so that mistakes in the settings show before anything is open; in a thread, since it imports ops.
             catalog = await asyncio.to_thread(Catalog, self.settings)
+            rules_of(tuple(self.settings.redact))
             database = await Database.open(self.settings)
             self.log_writer = LogWriter(database, log_retrievals=self.settings.recall.log)
             noted = self.log_writer.log_call

@@ -22,6 +22,7 @@ from reme_core.settings import Settings
 from reme_core.store.logs import logging_for_workspace
 from reme_core.store.messages import record as record_messages
 from reme_core.store.sql import load
+from reme_core.text.redact import redact
 from reme_core.types import Message
 
 _SQL = load("episode.sql")
@@ -142,6 +143,7 @@ class Episodes:
             ```
         """
         batch = [self._prepare(episode, seed, place) for place, episode in enumerate(episodes)]
+        batch = redact(batch, self._settings.redact)
         store.check_storable(batch)
         await self._store_messages(workspace, [message for episode in batch for message in episode.messages])
         fresh = await store.record(self._database, workspace, batch, self._settings.episodes)

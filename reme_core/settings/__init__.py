@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from dotenv import dotenv_values, find_dotenv
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator
 
 from reme_core.errors import ConfigurationError
 from reme_core.settings import reme01
@@ -75,6 +75,9 @@ class Settings(Section):
     data_dir: Path = Field(default_factory=default_data_dir)
     library_dirs: list[Path] = Field(default_factory=lambda: [Path("docs/library")])
     """Folders that `load` and `dump` may use over HTTP and MCP, besides `data_dir`."""
+    redact: list[str] = Field(default_factory=list)
+    """Kinds of secrets that are replaced by a mark before anything is stored: `all`, a group (`keys`, `money`,
+    `identity`, `contact`, `devices`), or single kinds; docs/security.md lists them."""
     allow_default_workspace: bool = True
     """Whether an adapter that is given no workspace uses `default`, which all share; otherwise that is an error."""
     pool_size: int = Field(8, ge=1)
@@ -96,6 +99,11 @@ class Settings(Section):
     embedding_model: dict[str, EmbeddingSettings] = Field(default_factory=dict)
     rerank_model: dict[str, RerankSettings] = Field(default_factory=dict)
     vector_store: dict[str, VectorStoreSettings] = Field(default_factory=dict)
+
+    @field_validator("redact", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
     @classmethod
     def load(

@@ -17,6 +17,7 @@ from reme_core.postgres.database import Database
 from reme_core.store.rows import check_text
 from reme_core.store.sql import load
 from reme_core.text.plain import decode_json, encode_json
+from reme_core.text.redact import redact
 
 _SQL = load("artifact.sql")
 
@@ -95,7 +96,7 @@ class Artifacts:
         values = {
             "workspace": workspace,
             "session": session_id,
-            "rows": Jsonb([encode_json(asdict(artifact)) for artifact in artifacts]),
+            "rows": Jsonb(encode_json(redact([asdict(one) for one in artifacts], self._database.settings.redact))),
         }
         async with self._database.transaction(workspace) as connection, connection.pipeline():
             await connection.execute(_SQL["ensure_workspace"], values)

@@ -20,6 +20,7 @@ from reme_core.errors import ConflictError, DatabaseError
 from reme_core.models import ModelCall
 from reme_core.postgres.database import Database
 from reme_core.store.sql import load
+from reme_core.text.redact import redact
 from reme_core.types import Hit, Memory, Parts, Recollection, new_id
 from reme_core.types import now as present
 
@@ -85,6 +86,7 @@ class LogWriter:
     def log_standing(self, workspace: str, query: str, memories: Sequence[Memory], *, session_id: str) -> Recollection:
         """Note what a note gives whatever is asked, as a recall of its own, and return that."""
         hits = [Hit(rank=rank, memory=memory, parts=Parts()) for rank, memory in enumerate(memories, 1)]
+        query = redact(query, self._database.settings.redact)
         standing = Recollection(workspace_id=workspace, query=query, hits=hits)
         kinds = sorted({str(memory.kind) for memory in memories})
         self.log_recall(
@@ -114,7 +116,8 @@ class LogWriter:
         workspace = _workspace.get()
         for listener in self.listeners:
             listener(workspace, call)
-        entry = asdict(call) | {"workspace_id": workspace, "called_at": present().isoformat()}
+        told = redact({"raw": call.raw, "error": call.error}, self._database.settings.redact)
+        entry = asdict(call) | told | {"workspace_id": workspace, "called_at": present().isoformat()}
         self._put(workspace, "insert_model_calls", lambda: {k: _clean(v) for k, v in entry.items()})
 
     def _put(self, workspace: str, statement: str, row: Callable[[], Row]) -> None:

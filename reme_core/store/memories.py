@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal, Unpack
 
@@ -26,6 +27,7 @@ from reme_core.store.index.embedders import WorkspaceModels
 from reme_core.store.seen_again import addition
 from reme_core.store.sql import load
 from reme_core.store.undo import Undone, earlier_state, restore_states, undo_last
+from reme_core.text.redact import redact
 from reme_core.types import SCOPES, Evidence, HistoryEntry, Kind, Memory, Scope, Scoped, Source
 from reme_core.types import now as present
 
@@ -114,7 +116,7 @@ class Memories:
         full = [_memory_of({"kind": kind, "content": m}) if isinstance(m, str) else m for m in given]
         if wrong := [m for m in full if not isinstance(m, Memory)]:
             raise InputError(f"a memory is a text or a Memory, not {wrong[0]!r:.80}")
-        full = rows.within_scope(full, scope)
+        full = redact(rows.within_scope(full, scope), self._database.settings.redact)
         stored: builtins.list[Memory] = []
 
         async def add_new(conn: AsyncConnection[Any], vectors: Vectors, model: str) -> writer.IndexState:
@@ -140,6 +142,7 @@ class Memories:
             InputError: A memory cannot be stored as it is.
             ConflictError: What is stored is not as the change expects it; nothing was changed.
         """
+        change = replace(change, add=redact(change.add, self._database.settings.redact))
         await self._write(
             workspace,
             change.add,
@@ -204,7 +207,7 @@ class Memories:
         Raises:
             InputError: `limit` or `offset` is negative.
         """
-        if limit < 0 or offset < 0:
+        if min(limit, offset) < 0:
             raise InputError(f"limit and offset are 0 or more, not {limit} and {offset}")
         if not isinstance(filters, Filters | None):
             raise InputError(f"filters are a Filters, such as Filters.of(kind='personal'), not {filters!r:.60}")
@@ -263,16 +266,14 @@ class Memories:
             InputError: A field is unknown or may not be changed, or a value does not fit.
             NotFoundError: There is no such memory.
         """
-        unknown = sorted(set(values) - CHANGEABLE)
-        if unknown:
-            raise InputError(
-                f"cannot change {', '.join(unknown)}; what can be changed: {', '.join(sorted(CHANGEABLE))}"
-            )
+        if unknown := ", ".join(sorted(set(values) - CHANGEABLE)):
+            raise InputError(f"cannot change {unknown}; what can be changed: {', '.join(sorted(CHANGEABLE))}")
 
         async def change(embedder: Embedder) -> Memory:
             while True:
                 before = await self.get(workspace, memory_id)
                 after = _memory_of(before.model_dump() | values | {"updated_at": present()})
+                after = redact(after, self._database.settings.redact)
                 changes.check([after])
                 reindex = any(getattr(before, name) != getattr(after, name) for name in _INDEXED)
                 vector = await embedder.embed([changes.searched_text(after)], "passage") if reindex else None

@@ -29,6 +29,7 @@ from reme_core.postgres.database import Database
 from reme_core.store import rows
 from reme_core.store.index import postings, writer
 from reme_core.store.sql import load
+from reme_core.text.redact import redact
 from reme_core.text.terms import language_of
 from reme_core.types import SCOPES, Message
 
@@ -96,6 +97,7 @@ async def record(
     Raises:
         InputError: A message holds what Postgres cannot store; none was stored.
     """
+    messages = redact(messages, database.settings.redact)
     for message in messages:
         for name in ("message_id", "session_id", "author", "content", "reasoning_content", "tool_call_id", *SCOPES):
             rows.check_text(f"{name} of message {message.message_id!r}", getattr(message, name))

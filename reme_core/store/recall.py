@@ -25,6 +25,7 @@ from reme_core.store.index.upkeep import Indexing
 from reme_core.store.logs import LogWriter, logging_for_workspace
 from reme_core.store.recall_sql import Plan, find, hits_of, replace_names
 from reme_core.store.relevance import Found, Question, judge
+from reme_core.text.redact import redact
 from reme_core.text.timex import AskedTime
 from reme_core.types import Hit, Recollection, new_id
 
@@ -99,6 +100,7 @@ class Recall:
         """
         if not 0 <= min_relevance <= 1:
             raise InputError(f"min_relevance is a chance, between 0 and 1, not {min_relevance}")
+        query = redact(query, self._database.settings.redact)
         questions = [
             await self.question(workspace, query, part, limit=limit, embedding=embedding, time=time)
             for part in filters.apart

@@ -16,6 +16,7 @@ from reme_core.errors import InputError, did_you_mean
 from reme_core.postgres.database import Database
 from reme_core.store import rows
 from reme_core.store.sql import load
+from reme_core.text.redact import redact
 from reme_core.types import Moment, now
 
 _SQL = load("tool.sql")
@@ -161,7 +162,7 @@ async def record(database: Database, workspace: str, calls: Sequence[Call]) -> l
     """
     async with database.transaction(workspace) as conn:
         await conn.execute(_ENSURE_WORKSPACE, {"workspace": workspace})
-        return await insert(conn, workspace, calls)
+        return await insert(conn, workspace, redact(calls, database.settings.redact))
 
 
 async def insert(conn: AsyncConnection[Any], workspace: str, calls: Sequence[Call]) -> list[str]:
@@ -178,7 +179,8 @@ async def insert(conn: AsyncConnection[Any], workspace: str, calls: Sequence[Cal
 
 async def judge(database: Database, workspace: str, calls: Sequence[ToolCallResult]) -> None:
     """Store what was thought of calls: their `summary`, `evaluation` and `score`."""
-    judged = [call.model_dump(include={"call_hash", "summary", "evaluation", "score"}) for call in calls]
+    clean = redact(calls, database.settings.redact)
+    judged = [call.model_dump(include={"call_hash", "summary", "evaluation", "score"}) for call in clean]
     await database.execute(workspace, _SQL["judge_calls"], {"workspace": workspace, "rows": Jsonb(judged)})
 
 

@@ -37,6 +37,7 @@ from reme_core.spool.waiting import Spool, sanitise, spool_path
 from reme_core.store.rows import check_scope, within_scope
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.text.chat_format import MessageLike, read_messages
+from reme_core.text.redact import redact
 from reme_core.turn.accounts import Counts, Usage, UsageByWorkspace
 from reme_core.turn.connections import TurnConnection, explain_timeout
 from reme_core.turn.failures import report_failure
@@ -270,7 +271,11 @@ class TurnMemory:
             How many were handed over.
         """
         new = self._deduplicator.new_calls(calls) if self.write != "off" and Kind.TOOL in self.kinds else []
-        return len(new) if new and self._deliver_soon(Entry(self.workspace_id, calls=new)) else 0
+        return (
+            len(new)
+            if new and self._deliver_soon(Entry(self.workspace_id, calls=redact(new, self.settings.redact)))
+            else 0
+        )
 
     async def recall(self, query: str, *, limit: int | None = None) -> list[Hit]:
         """Recall outside a turn's own note: memories of all kinds in use, then messages.
@@ -324,7 +329,10 @@ class TurnMemory:
         return note
 
     def _entry(self, messages: Sequence[Message]) -> Entry:
-        return Entry(self.workspace_id, [sanitise(m) for m in within_scope(messages, self.scope)])
+        return Entry(
+            self.workspace_id,
+            redact([sanitise(m) for m in within_scope(messages, self.scope)], self.settings.redact),
+        )
 
     def _put(self, entry: Entry) -> bool:
         try:

@@ -27,6 +27,7 @@ from reme_core.store.index import postings, writer
 from reme_core.store.libraries.calls import take_calls
 from reme_core.store.libraries.format import bad_line, read_lines
 from reme_core.store.sql import load
+from reme_core.text.redact import redact
 from reme_core.types import Memory
 
 _SQL = load("workspace.sql")
@@ -48,15 +49,16 @@ async def load_library(
     """Load a library; see `Workspaces.load`."""
     with _open(path) as file, tempfile.TemporaryFile(prefix="reme-vectors-") as spool:
         before, total = _file_stamp(file), 0
+        redacted = database.settings.redact
         earlier = set[str]()
-        async for batch in _batches(file, path):
+        async for batch in _batches(file, path, redacted):
             total += len(batch)
-        width = await _embed(file, path, embedder, spool, total, on_progress)
+        width = await _embed(file, path, embedder, spool, total, redacted, on_progress)
         spool.seek(0)
         async with database.write_transaction(workspace, actor="load", reason=f"loaded from {path.name}") as conn:
             if replace:
                 await _drop_memories(conn, workspace)
-            async for batch in _batches(file, path):
+            async for batch in _batches(file, path, redacted):
                 vectors = await anyio.to_thread.run_sync(_read_vectors, spool, len(batch), width)
                 await _insert(conn, workspace, path, batch, vectors, embedder.name, earlier, replace=replace)
             if _file_stamp(file) != before:
@@ -70,11 +72,12 @@ async def _embed(
     embedder: Embedder,
     spool: IO[bytes],
     total: int,
+    redacted: Sequence[str],
     on_progress: Callable[[int, int], None] | None,
 ) -> int:
     """Embed all memories and write the vectors to the spool in their order; returns the width of the vectors."""
     done = width = 0
-    async for batch in _batches(file, path):
+    async for batch in _batches(file, path, redacted):
         for start in range(0, len(batch), 100):  # in parts, so that progress can be shown
             part = batch[start : start + 100]
             vectors = await embedder.embed([change.searched_text(memory) for _, memory in part], "passage")
@@ -160,11 +163,13 @@ def _open(path: Path) -> BinaryIO:
         raise LibraryError(f"cannot read {path}: {error.strerror}", path=str(path)) from None
 
 
-async def _batches(file: BinaryIO, path: Path) -> AsyncIterator[Numbered]:
+async def _batches(file: BinaryIO, path: Path, redacted: Sequence[str]) -> AsyncIterator[Numbered]:
     """The memories of the file from its beginning, with their line numbers. A thread parses them."""
     file.seek(0)
     lines: Iterator[tuple[int, Memory]] = read_lines(file, path)
-    while batch := await anyio.to_thread.run_sync(lambda: list(islice(lines, _BATCH))):
+    while batch := await anyio.to_thread.run_sync(
+        lambda: [(n, redact(memory, redacted)) for n, memory in islice(lines, _BATCH)]
+    ):
         yield batch
 
 

@@ -18,6 +18,7 @@ from reme_core.prompts.note_text import note, without_notes
 from reme_core.text.answers import parse_json, strip_thinking
 from reme_core.text.commands import command_of
 from reme_core.text.fiction import asks, sentences, unreal
+from reme_core.text.redact import redact
 from reme_core.text.terms import language_of, terms
 from reme_core.text.timex import find_times, validity, with_dates
 from reme_core.types import Message
@@ -29,6 +30,7 @@ PATTERNS: Final = (
     "a.", "a@", "<think>", "</think>", "<memory_note ", "</memory_note ",
     note("x", "en"), note("x", "en")[:-1],
     "forget what ", "what I told you ",
+    "4242 ", "DE89 3704 ", "-----BEGIN PRIVATE KEY-----", "eyJaaaaaaaa.", "http://a:", "password is ", "abc def ",
     "on monday at 5 ",    "from May to ", "3 days ago ", "上个月", "\nError: ", "Traceback (most recent call last)\n",
 )  # fmt: skip
 TEXTS: Final = [(pattern * LENGTH)[:LENGTH] for pattern in PATTERNS] + ["<" + " " * LENGTH, " " * LENGTH + "x"]
@@ -47,6 +49,7 @@ READERS: Final[dict[str, Callable[[str], Any]]] = {
     "find_times": lambda text: find_times(text, now=NOW),
     "validity": lambda text: validity(text, NOW, "UTC"),
     "with_dates": lambda text: with_dates(text, NOW, "UTC"),
+    "redact": lambda text: redact(text, ["all"]),
     "worth": lambda text: traits_of([Message(content=text)], [None]),
 }
 FAR_TOO_LONG: Final = 8.0
