@@ -132,7 +132,7 @@ class Runner:
         path = f"{Path(sys.executable).parent}:{postgres_binary('psql').parent}:{os.environ['PATH']}"
         script = f"set -euo pipefail\n{script}"
         subprocess.run(
-            ["bash", "-c", script], check=True, timeout=60, cwd=self.folder, stdin=subprocess.DEVNULL,
+            ["bash", "-c", script], check=True, timeout=120, cwd=self.folder, stdin=subprocess.DEVNULL,
             env={**os.environ, **self.environ, "PATH": path},
         )  # fmt: skip
 

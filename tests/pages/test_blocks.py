@@ -25,6 +25,7 @@ TYPED = {"README.md": (DOG, WHERE, "")}
 PROMISED: dict[str, list[str]] = {
     "README.md": ["1 She drinks her tea green.", "I ran my first marathon yesterday!", "update he said so",
                   "Her brother lives in Porto.", "carol"],
+    "docs/concepts.md": ["observation: I live in Ghent, and I bake bread for a living. (said at"],
     "docs/flows.md": ["Refunds need a reason."],
     "docs/coming-from-memoryscope.md": ["allergic to peanuts"],
     "docs/working-memory.md": ["step 4321 took 53 ms"],
