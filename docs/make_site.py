@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from make_plots import plots
 from make_reference import command_page, http_page, mcp_page, settings_page, sql_page
 from mkdocs.structure.files import File, Files
 
@@ -40,6 +41,9 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, place, content=(ROOT / source).read_text(encoding="utf-8")))
     for name, make in REFERENCES.items():
         files.append(File.generated(config, f"reference/{name}.md", content=make()))
+    for page in [file for file in files if file.is_documentation_page()]:
+        for name, (_, drawn) in plots(page.src_uri, page.content_string).items():
+            files.append(File.generated(config, f"plots/{name}.svg", content=drawn))
     return files
 
 
@@ -57,4 +61,6 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
             return f"]({REPOSITORY}/blob/main/{target}{found[2] or ''})"
         return found[0]  # mkdocs complains
 
+    for name, (header, _) in plots(here, markdown).items():
+        markdown = markdown.replace(header, f"![the table below, drawn](plots/{name}.svg)\n\n{header}")
     return _LINK.sub(link, markdown)

@@ -45,3 +45,6 @@ def test_the_site_builds_needs_no_other_host_and_tells_of_the_code(tmp_path: Pat
     for page, parts in TOLD.items():
         text = re.sub(r"<[^>]+>", "", pages[f"reference/{page}"])
         assert not [part for part in parts if part not in text], page
+    for page, plot, part in (("retrieval", "searches", ">LoCoMo<"), ("architecture", "sizes", ">sql<")):
+        assert f'src="../plots/{plot}.svg"' in pages[page]
+        assert part in (tmp_path / "plots" / f"{plot}.svg").read_text("utf-8")
