@@ -1,4 +1,4 @@
-drop index reme.memory_history_when;
+drop index reme.memory_history_when, reme.memory_closed, reme.memory_superseded;
 drop view reme.recall_log;
 alter table reme.retrieval_hit drop column relevance, drop column left_out;
 alter table reme.retrieval drop column relevance, drop column min_relevance, drop column degraded, drop column note_id;

@@ -47,3 +47,7 @@ end $$;
 
 -- What changed between two moments, which is asked for a workspace as a whole.
 create index memory_history_when on reme.memory_history (workspace_id, changed_at);
+
+-- Few memories are closed; these tell how many, and what a memory replaced, without a look at the others.
+create index memory_closed on reme.memory (workspace_id, status, kind) where status <> 'active';
+create index memory_superseded on reme.memory (workspace_id, superseded_by) where superseded_by is not null;

@@ -1,4 +1,4 @@
-"""A real browser before a real service, both started once; without a browser these tests are skipped, and say so.
+"""A real browser before a real service, both started once for a module; without a browser these tests are skipped, and say so.
 
 With `REME_TEST_BROWSER=1`, as CI has it, what is missing is a failure.
 """
@@ -67,9 +67,9 @@ def _lack(what: str, advice: str) -> NoReturn:
     pytest.skip(f"{what} is missing; {advice}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium without a window."""
+    """Chromium without a window. Its driver's loop runs in this thread, so it has to end before other tests' begin."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -97,7 +97,7 @@ def axe() -> str:
     return source.read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stage(server_url: str, template_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """The HTTP service over a database in which a story was told."""
     with contextmanager(_cloned)(server_url, template_database) as url:

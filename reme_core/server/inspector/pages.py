@@ -53,7 +53,7 @@ async def overview(page: ThePageOf) -> HTMLResponse:
     """One workspace: its size, growth and backlog, and what was said and recalled last."""
     newest = {"limit": 5, "offset": 0, "q": ""}
     kinds, growth, (backlog,), recalls, conversations = await asyncio.gather(
-        page.read("kinds"),
+        page.read("kinds", kinds=_KINDS),
         page.read("growth", kinds=_KINDS),
         page.read("backlog"),
         page.read("recalls", flow="", **newest),
@@ -146,8 +146,9 @@ async def memories(
 ) -> HTMLResponse:
     """Memories that hold a text and pass the filters."""
     chosen = {"q": q, "kind": kind, "status": status, "subject": subject, "user": user, "order": order}
-    status = "" if status == "any" else status
-    rows = await page.read("memories", **{**chosen, "status": status}, pattern=_pattern(q), **_slice(p))
+    values = chosen | {"kinds": [kind] if kind else _KINDS, "status": "" if status == "any" else status}
+    by_index = order == "newest" and not q
+    rows = await page.read("memories" if by_index else "memories_by_text", **values, pattern=_pattern(q), **_slice(p))
     return page.show("memories.html", rows=rows, p=p, kinds=_KINDS, statuses=list(Status), **chosen)
 
 

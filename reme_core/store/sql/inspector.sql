@@ -24,22 +24,28 @@ order by w.workspace_id
 limit %(limit)s offset %(offset)s
 
 -- name: kinds
-select m.kind, count(*) filter (where m.status = 'active') as active,
-       count(*) filter (where m.status = 'superseded') as superseded,
-       count(*) filter (where m.status = 'expired') as expired,
-       count(*) filter (where m.status = 'deleted') as deleted,
-       count(*) filter (where m.status = 'active' and m.freq >= 3 and m.utility = 0) as useless
-from reme.memory m where m.workspace_id = %(workspace)s
-group by m.kind order by active desc, m.kind
+-- All are counted by one index, and those that are closed, which are few, by another: no row is read.
+select k.kind, k.count - coalesce(closed.count, 0) as active, coalesce(superseded, 0) as superseded,
+       coalesce(expired, 0) as expired, coalesce(deleted, 0) as deleted
+from (
+    select m.kind, count(*) as count from reme.memory m
+    where m.workspace_id = %(workspace)s and m.kind = any(%(kinds)s) group by m.kind
+) k
+left join (
+    select m.kind, count(*) as count, count(*) filter (where m.status = 'superseded') as superseded,
+           count(*) filter (where m.status = 'expired') as expired, count(*) filter (where m.status = 'deleted') as deleted
+    from reme.memory m
+    where m.workspace_id = %(workspace)s and m.status in ('superseded', 'expired', 'deleted') and m.status <> 'active'
+    group by m.kind
+) closed on closed.kind = k.kind
+order by active desc, k.kind
 
 -- name: growth
-select day::date as day, coalesce(made.count, 0) as count
-from generate_series(now()::date - 29, now()::date, interval '1 day') as day
-left join (
-    select m.recorded_at::date as made_on, count(*) as count from reme.memory m
-    where m.workspace_id = %(workspace)s and m.kind = any(%(kinds)s) and m.recorded_at > now()::date - 29
-    group by 1
-) made on made.made_on = day::date
+select day::date as day, (
+    select count(*) from reme.memory m
+    where m.workspace_id = %(workspace)s and m.kind = any(%(kinds)s)
+      and m.recorded_at >= day and m.recorded_at < day + interval '1 day') as count
+from generate_series(date_trunc('day', now()) - interval '29 days', date_trunc('day', now()), interval '1 day') as day
 order by day
 
 -- name: backlog
@@ -58,16 +64,20 @@ from reme.retrieval r
 cross join lateral (
     select count(h.rank) filter (where own.flow <> 'standing') as found,
            count(h.rank) filter (where coalesce(h.left_out, '') = '') as shown, max(own.relevance) as relevance
-    from reme.retrieval own
-    left join reme.retrieval_hit h on h.workspace_id = own.workspace_id and h.retrieval_id = own.retrieval_id
-    where own.workspace_id = r.workspace_id
-      and (own.retrieval_id = r.retrieval_id or r.note_id <> '' and own.note_id = r.note_id)
+    from (
+        select r.retrieval_id, r.flow, r.relevance
+        union all
+        select o.retrieval_id, o.flow, o.relevance from reme.retrieval o
+        where o.workspace_id = r.workspace_id and o.note_id = r.note_id and o.note_id <> ''
+          and o.retrieval_id <> r.retrieval_id
+    ) own
+    left join reme.retrieval_hit h on h.workspace_id = r.workspace_id and h.retrieval_id = own.retrieval_id
 ) hits
 where r.workspace_id = %(workspace)s
-  and (r.note_id = '' or not exists (
+  and not exists (
       select from reme.retrieval other
-      where other.workspace_id = r.workspace_id and other.note_id = r.note_id
-        and (other.flow = 'standing', other.retrieval_id) < (r.flow = 'standing', r.retrieval_id)))
+      where other.workspace_id = r.workspace_id and other.note_id = r.note_id and other.note_id <> ''
+        and (other.flow = 'standing', other.retrieval_id) < (r.flow = 'standing', r.retrieval_id))
   and (%(flow)s::text = '' and r.flow <> 'inspector' or r.flow = %(flow)s)
   and (%(q)s::text = '' or strpos(lower(r.query), lower(%(q)s)) > 0)
 order by r.asked_at desc
@@ -127,11 +137,30 @@ order by abs(extract(epoch from q.recorded_at - %(asked_at)s::timestamptz))
 limit 1
 
 -- name: memories
+-- Of each kind the newest, as an index has them, and of these the newest of all.
+select newest.memory_id, newest.kind, newest.subject, newest.when_to_use, newest.content, newest.status,
+       newest.observed_at, newest.recorded_at, newest.user_id, lower(newest.valid_during) as valid_from,
+       upper(newest.valid_during) as valid_until, newest.freq, newest.utility
+from unnest(%(kinds)s::text[]) as of_kind (kind)
+cross join lateral (
+    select m.* from reme.memory m
+    where m.workspace_id = %(workspace)s and m.kind = of_kind.kind
+      and (%(status)s::text = '' or m.status = %(status)s)
+      and (%(subject)s::text = '' or m.subject = %(subject)s) and (%(user)s::text = '' or m.user_id = %(user)s)
+    order by m.recorded_at desc, m.document_id desc
+    limit %(limit)s::bigint + %(offset)s
+) newest
+order by newest.recorded_at desc, newest.document_id desc
+limit %(limit)s offset %(offset)s
+
+-- name: memories_by_text
+-- The same where all have to be read: for those that hold a text, and in the order of the time from which they hold, or
+-- where that is not known, in which they were said or recorded.
 select m.memory_id, m.kind, m.subject, m.when_to_use, m.content, m.status, m.observed_at, m.recorded_at, m.user_id,
        lower(m.valid_during) as valid_from, upper(m.valid_during) as valid_until, m.freq, m.utility
 from reme.memory m
-where m.workspace_id = %(workspace)s
-  and (%(kind)s::text = '' or m.kind = %(kind)s) and (%(status)s::text = '' or m.status = %(status)s)
+where m.workspace_id = %(workspace)s and m.kind = any(%(kinds)s)
+  and (%(status)s::text = '' or m.status = %(status)s)
   and (%(subject)s::text = '' or m.subject = %(subject)s) and (%(user)s::text = '' or m.user_id = %(user)s)
   and (%(q)s::text = '' or m.content ilike %(pattern)s or m.when_to_use ilike %(pattern)s or m.memory_id = %(q)s)
 order by case when %(order)s = 'held' then coalesce(lower(m.valid_during), m.observed_at, m.recorded_at) end,
@@ -238,11 +267,9 @@ order by m.position
 limit %(limit)s offset %(offset)s
 
 -- name: span
--- From when to when the slider reaches; what holds may begin long before we knew of it.
-select least(min(w.created_at), min(m.observed_at), min(lower(m.valid_during)))::date as first,
-       greatest(now(), max(upper(m.valid_during)) filter (where upper(m.valid_during) < now() + interval '1 year'))::date as last
-from reme.workspace w left join reme.memory m on m.workspace_id = w.workspace_id
-where w.workspace_id = %(workspace)s
+-- From when to when the sliders reach; days beyond can be typed.
+select least(w.created_at, now() - interval '1 year')::date as first, now()::date as last
+from reme.workspace w where w.workspace_id = %(workspace)s
 
 -- name: learned
 -- What we came to know, reworded or gave up between two moments: the first state before it, and the last one after it.
@@ -268,6 +295,8 @@ select m.memory_id, m.content, m.status, change.what, change.at
 from reme.memory m
 cross join lateral (values ('began', lower(m.valid_during)), ('ceased', upper(m.valid_during))) as change (what, at)
 where m.workspace_id = %(workspace)s and m.status <> 'deleted' and change.at >= %(start)s and change.at < %(end)s
+  and (lower(m.valid_during) >= %(start)s and lower(m.valid_during) < %(end)s
+       or upper(m.valid_during) >= %(start)s and upper(m.valid_during) < %(end)s)
 order by change.at desc limit 100
 
 -- name: tasks
