@@ -1,4 +1,4 @@
-"""A real browser before a real service, both started once for a module; without a browser these tests are skipped, and say so.
+"""A real browser before a real service, both started once a module; without a browser the tests are skipped by name.
 
 With `REME_TEST_BROWSER=1`, as CI has it, what is missing is a failure.
 """
