@@ -1,7 +1,8 @@
 """Databases for tests: one server for the session, one migrated template, and a clone of it for each test.
 
 Unless told otherwise this is the embedded Postgres in a temporary directory. With `REME_TEST_DATABASE_URL` (of a
-superuser, since the tests create databases, extensions and roles) the same tests run against that server.
+superuser, since the tests create databases, extensions and roles) the same tests run against that server; with
+`REME_TEST_CITUS_URL`, of the coordinator of a Citus cluster, against that (see `tests/citus.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pydantic import SecretStr
 
 from reme_core.models import local
@@ -26,7 +27,10 @@ from reme_core.postgres.database import Database
 from reme_core.postgres.embedded.server import EmbeddedServer, stop_embedded
 from reme_core.postgres.errors import normalise_url
 from reme_core.settings import Settings
+from tests.citus import distributed_database, empty
 from tests.loopback import loopback, loopback_server  # noqa: F401  (fixtures)
+
+CITUS_URL = os.environ.get("REME_TEST_CITUS_URL")
 
 # Hundreds of processes are started here; what the first has compiled, the others need not.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -72,7 +76,7 @@ def told_once() -> Iterator[Callable[..., local.Vectors]]:
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
     """The server that the session's databases are made on."""
-    external = os.environ.get("REME_TEST_DATABASE_URL")
+    external = CITUS_URL or os.environ.get("REME_TEST_DATABASE_URL")
     if external:
         yield normalise_url(external)
         return
@@ -90,7 +94,11 @@ def server_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def template_database(server_url: str) -> Iterator[str]:
-    """The name of a database with our schema and nothing in it."""
+    """The name of a database with our schema and nothing in it; on a cluster, which clones none, the one for all tests."""
+    if CITUS_URL:
+        with distributed_database(server_url) as url:
+            yield str(conninfo_to_dict(url)["dbname"])
+        return
     name = f"reme_template_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(f"create database {name}")
@@ -102,6 +110,11 @@ def template_database(server_url: str) -> Iterator[str]:
 @pytest.fixture
 def database_url(server_url: str, template_database: str) -> Iterator[str]:
     """The URL of a fresh database with our schema, for one test."""
+    if CITUS_URL:
+        url = make_conninfo(server_url, dbname=template_database)
+        empty(url)
+        yield url
+        return
     yield from _cloned(server_url, template_database)
 
 

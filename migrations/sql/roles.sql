@@ -19,6 +19,9 @@ end $$;
 
 do $$
 begin
+    if not exists (select from pg_roles where rolname = 'reme_service') then
+        return;  -- without the role, the login role owns the tables and FORCE holds it
+    end if;
     grant usage on schema reme to reme_service;
     grant select, insert, update, delete on all tables in schema reme to reme_service;
     grant usage on all sequences in schema reme to reme_service;
@@ -26,6 +29,4 @@ begin
     alter default privileges in schema reme grant select, insert, update, delete on tables to reme_service;
     alter default privileges in schema reme grant usage on sequences to reme_service;
     alter default privileges in schema reme grant execute on functions to reme_service;
-exception
-    when undefined_object then null;  -- without the role, the login role owns the tables and FORCE holds it
 end $$;

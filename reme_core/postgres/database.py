@@ -139,6 +139,8 @@ class Database:
         """
         limit = milliseconds(self.settings.limits.read_seconds)
         settings = {"reme.workspace": check_workspace(workspace_id), "statement_timeout": limit, **(settings or {})}
+        if self._session.has_nodes:
+            settings.pop("plan_cache_mode", None)  # Citus has to know the workspace to plan, so it has no generic plans
         share = self._shares.of_read(workspace_id)
         with translating_errors(self.url):
             async with self._connection(share) as connection:
@@ -293,6 +295,7 @@ class Database:
             await anyio.to_thread.run_sync(self._server.ensure_running)
 
     async def _configure(self, connection: Connection) -> None:
+        connection.has_nodes = self._session.has_nodes
         await configure(connection, self._session.search_path, self._session.role, self.settings.limits)
 
     def _of_write(self, workspace_id: str, actor: str, reason: str) -> dict[str, str]:

@@ -106,8 +106,14 @@ def upgrade(url: str, revision: str = "head") -> None:
         _run_alembic("upgrade", connection, revision)
         if revision == "head":
             queue_schema.catch_up(raw)
-        raw.execute(_sql("roles.sql"))
+        grant_to_service(raw)
         raw.commit()
+
+
+def grant_to_service(connection: Connection) -> None:
+    """Make the service's role, unless it is there, and let it use all that there is in our schema."""
+    connection.execute("reset search_path")  # Citus would pass grants on with names that its nodes do not find
+    connection.execute(_sql("roles.sql"))
 
 
 def downgrade(url: str, revision: str) -> None:

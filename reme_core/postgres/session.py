@@ -34,6 +34,7 @@ class Connection(AsyncConnection[Row]):
     """A pooled connection that knows when it was last used."""
 
     last_used = 0.0  # on the monotonic clock; at 0 it is checked before its first use
+    has_nodes = False  # whether other servers hold the rows, and have to know the settings of a transaction
 
     @classmethod
     async def connect(cls, conninfo: str = "", **arguments: Any) -> Self:
@@ -58,6 +59,8 @@ class Session(NamedTuple):
     search_path: str
     role: str | None
     """The role to act as, or None to act as the login role."""
+    has_nodes: bool
+    """Whether the database has the extension Citus, by which other servers hold its rows."""
 
 
 def prepare(url: str, embedded: bool) -> Session:
@@ -83,22 +86,23 @@ def prepare(url: str, embedded: bool) -> Session:
         arguments["context"] = connection  # the others copy its adapters and need not look up the types of pgvector
         row = connection.execute(_ROLES, {"role": ROLE}).fetchone()
     assert row is not None
-    role, bypasses = row
+    role, bypasses, has_nodes = row
     if bypasses and role is None:
         raise SchemaError(
             f"the login role of {mask_password(url)} bypasses row-level security and may not act as {ROLE}, so"
             f" workspaces would not be kept apart; run `GRANT {ROLE} TO {asked.get('user') or 'the role'}`, or"
             " `reme db upgrade`, which makes that role where a dump was restored without it"
         )
-    return Session(arguments, search_path, role)
+    return Session(arguments, search_path, role, has_nodes)
 
 
 # The service's role, if the login role may act as it, and whether the login role bypasses the policies: superusers and
-# roles with BYPASSRLS see all rows, so they must act as the service's role.
+# roles with BYPASSRLS see all rows, so they must act as the service's role. And whether there is Citus.
 _ROLES = """
 select (select rolname from pg_roles where rolname = %(role)s and pg_has_role(session_user, oid,
            case when current_setting('server_version_num')::int < 160000 then 'member' else 'set' end)),
-       (select rolsuper or rolbypassrls from pg_roles where rolname = session_user)
+       (select rolsuper or rolbypassrls from pg_roles where rolname = session_user),
+       exists (select from pg_extension where extname = 'citus')
 """
 
 
@@ -145,9 +149,9 @@ async def begin(connection: Connection, settings: Mapping[str, str], *, write_lo
     Raises:
         LockNotAvailable: Somebody else holds that lock, and did not release it within half a second.
     """
-    statement, values = _set_local(len(settings)), _flat(settings)
+    statement, values = _set_local(len(settings), connection.has_nodes), _flat(settings)
     if write_lock:
-        limit = f"set local lock_timeout = '{milliseconds(_TRY_LOCK_SECONDS)}'"
+        limit = f"select set_config('lock_timeout', '{milliseconds(_TRY_LOCK_SECONDS)}', true)"
         statement, values = f"{limit}; {WRITE_LOCK}; {statement}", [settings["reme.workspace"], *values]
     # One message with several statements can have no parameters, so the client puts the values into its text.
     await AsyncClientCursor(connection).execute(f"begin; {statement}", values)
@@ -157,7 +161,7 @@ async def run(connection: Connection, settings: Mapping[str, str], sql: str, par
     """Send the settings and the statement together, outside of a transaction: the two form one of their own."""
     cursor = connection.cursor(binary=True)
     async with connection.pipeline():
-        await connection.execute(_set_local(len(settings)), _flat(settings))
+        await connection.execute(_set_local(len(settings), connection.has_nodes), _flat(settings))
         await cursor.execute(sql, params)
     # `cursor.description` would say the same, but builds an object for each column.
     has_rows = cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
@@ -174,5 +178,8 @@ def _flat(settings: Mapping[str, str]) -> list[str]:
 
 
 @cache
-def _set_local(count: int) -> str:
+def _set_local(count: int, has_nodes: bool) -> str:
+    # The procedure tells the nodes as well, and takes thirty microseconds longer.
+    if has_nodes:
+        return f"call reme.set_local({', '.join(['%s, %s'] * count)})"
     return "select " + ", ".join(["set_config(%s, %s, true)"] * count)

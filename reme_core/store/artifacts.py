@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 from reme_core.errors import DatabaseError, InputError, NotFoundError
 from reme_core.postgres.database import Database
 from reme_core.store.rows import check_text
-from reme_core.store.sql import load
+from reme_core.store.sql import NUMBERS, load
 from reme_core.text.plain import decode_json, encode_json
 from reme_core.text.redact import redact
 
@@ -93,13 +93,16 @@ class Artifacts:
     async def put(self, workspace: str, session_id: str, artifacts: Sequence[Artifact]) -> None:
         """Store artifacts, all or none; one that is there already stays. Now and then what expired is deleted."""
         check_text("session_id", session_id)
-        values = {
-            "workspace": workspace,
-            "session": session_id,
-            "rows": Jsonb(encode_json(redact([asdict(one) for one in artifacts], self._database.settings.redact))),
-        }
-        async with self._database.transaction(workspace) as connection, connection.pipeline():
-            await connection.execute(_SQL["ensure_workspace"], values)
+        sequence = {"sequence": "reme.artifact_number_seq", "count": len(artifacts)}
+        async with self._database.transaction(workspace) as connection:
+            async with connection.pipeline():
+                await connection.execute(_SQL["ensure_workspace"], {"workspace": workspace})
+                numbered = await connection.execute(NUMBERS, sequence)
+            ((numbers,),) = await numbered.fetchall()
+            ordered = sorted(artifacts, key=lambda artifact: artifact.artifact_id)
+            stored = [asdict(one) | {"number": n} for one, n in zip(ordered, numbers, strict=True)]
+            rows = Jsonb(encode_json(redact(stored, self._database.settings.redact)))
+            values = {"workspace": workspace, "session": session_id, "rows": rows}
             await connection.execute(_SQL["put"], values)
         if self._keep_days and time.monotonic() - _swept.get(self._database, float("-inf")) > _SWEEP_SECONDS:
             _swept[self._database] = time.monotonic()

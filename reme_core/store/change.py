@@ -144,7 +144,8 @@ async def apply(
     if change.confirm:
         await _expect(conn, workspace, "confirm_memories", list(change.confirm), "no memory has the id")
     if change.support:
-        await conn.execute(_SQL["insert_sources"], {"rows": Jsonb(_source_rows(workspace, change.support))})
+        values = {"workspace": workspace, "rows": Jsonb(_source_rows(workspace, change.support))}
+        await conn.execute(_SQL["insert_sources"], values)
     if change.annotate:
         notes = [{"memory_id": memory_id, "metadata": dict(note)} for memory_id, note in change.annotate.items()]
         ids = list(change.annotate)

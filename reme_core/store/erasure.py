@@ -52,7 +52,7 @@ async def erase_memories(
         NotFoundError: One of them is not there; nothing was erased.
     """
     async with database.write_transaction(workspace) as conn:
-        await conn.execute(_SQL["begin"], {"workspace": workspace})
+        await _begin(conn, workspace)
         plan = await ErasurePlan.of(conn, workspace, memory_ids)
         # Whoever wants something gone must not believe that it is, when he named something else.
         if missing := [repr(one) for one in dict.fromkeys(memory_ids) if one not in plan.memories]:
@@ -71,7 +71,7 @@ async def erase_messages(database: Database, workspace: str, message_ids: Sequen
     The rows stay, empty, at their places in the conversation.
     """
     async with database.write_transaction(workspace) as conn:
-        await conn.execute(_SQL["begin"], {"workspace": workspace})
+        await _begin(conn, workspace)
         concluded = await _rows(conn, "memories_from_messages", workspace, messages=list(message_ids))
         plan = await ErasurePlan.of(conn, workspace, [row[0] for row in concluded])
         plan.messages.update(await _rows(conn, "messages", workspace, messages=list(message_ids)))
@@ -89,7 +89,7 @@ async def erase_scope(database: Database, workspace: str, scope: Scope) -> int:
     values = {"workspace": workspace, **filters.parameters()}
     within = "select {} from reme.{} m where " + " and ".join(["m.workspace_id = %(workspace)s", *filters.on_memory()])
     async with database.write_transaction(workspace) as conn:
-        await conn.execute(_SQL["begin"], {"workspace": workspace})
+        await _begin(conn, workspace)
         roots = await (await conn.execute(within.format("m.memory_id", "memory"), values)).fetchall()
         said = await (await conn.execute(within.format("m.message_id, m.content", "message"), values)).fetchall()
         rest = await _rows(conn, "memories_from_messages", workspace, messages=[row[0] for row in said])
@@ -97,6 +97,11 @@ async def erase_scope(database: Database, workspace: str, scope: Scope) -> int:
         await plan.collect(conn, workspace)
         await _carry_out(conn, workspace, plan)
     return len(plan.memories)
+
+
+async def _begin(conn: AsyncConnection[Any], workspace: str) -> None:
+    await conn.execute(_SQL["without_history"])
+    await conn.execute(_SQL["begin"], {"workspace": workspace})
 
 
 @dataclass(slots=True)
@@ -177,7 +182,8 @@ async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePl
     said_longest_first = sorted(filter(_is_distinctive, wordings | said), key=len, reverse=True)
     await conn.execute(_SQL["forget_in_artifacts"], {"workspace": workspace, "said": said_longest_first})
     await _sweep(conn, workspace, [w for w in wordings if _is_distinctive(w)])
-    await conn.execute(_SQL["mark_erased"], values)
+    ((moment,),) = await (await conn.execute(_SQL["moment"])).fetchall()
+    await conn.execute(_SQL["mark_erased"], values | {"moment": moment})
 
 
 async def _sweep(conn: AsyncConnection[Any], workspace: str, wordings: Sequence[str]) -> None:

@@ -26,7 +26,7 @@ from psycopg.types.json import Jsonb
 from reme_core.errors import InputError, ReMeError
 from reme_core.postgres.database import Database
 from reme_core.store.item_filter import ItemFilter
-from reme_core.store.sql import load
+from reme_core.store.sql import NUMBERS, load
 from reme_core.text.plain import decode_json, encode_json
 
 log = logging.getLogger(__name__)
@@ -212,12 +212,16 @@ class Items:
             "namespaces": Jsonb(encode_json([{"namespace": namespace} for namespace in namespaces])),
             "lock": _BATCH_LOCK,
         }
+        sequence = {"sequence": "reme.item_place", "count": len(namespaces) + len(rows)}
         with _refusing_bad_values():
             async with self._database.transaction(workspace) as connection:
                 async with connection.pipeline():
                     if len(writes) > 1:  # two batches that overlap would deadlock
                         await connection.execute(_SQL["take_turns"], values)
                     await connection.execute(_SQL["ensure_workspace"], values)
+                    numbered = await connection.execute(NUMBERS, sequence)
+                ((values["numbers"],),) = await numbered.fetchall()
+                async with connection.pipeline():
                     cursor = await connection.execute(_SQL["write"], values)
                     await connection.execute(_SQL["drop_vectors"], values)
                 written = decode_json([list(row) for row in await cursor.fetchall()])

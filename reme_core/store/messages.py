@@ -147,7 +147,7 @@ async def _add(
     few = len(turns) <= postings.WITHOUT_THREAD
     counts = _count_terms(around) if few else await asyncio.to_thread(_count_terms, around)
     stored = [_row(workspace, m, t, counts[t.document_id]) for m, t in zip(fresh, turns, strict=True)]
-    await conn.execute(_SQL["insert_messages"], {"rows": Jsonb(stored)})
+    await conn.execute(_SQL["insert_messages"], {"workspace": workspace, "rows": Jsonb(stored)})
     await _index_new(conn, workspace, tails, turns, counts, state)
 
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from reme_core.errors import InputError, did_you_mean
 from reme_core.postgres.database import Database
 from reme_core.store import rows
-from reme_core.store.sql import load
+from reme_core.store.sql import NUMBERS, load
 from reme_core.text.redact import redact
 from reme_core.types import Moment, now
 
@@ -173,7 +173,10 @@ async def insert(conn: AsyncConnection[Any], workspace: str, calls: Sequence[Cal
             rows.check_text(f"the call of tool {row['tool_name']!r}", text)
     # All writers insert in the order of the hashes, so that two of them cannot deadlock on the same calls.
     ordered = sorted({row["call_hash"]: row for row in reversed(written)}.values(), key=lambda r: r["call_hash"])
-    values = {"workspace": workspace, "rows": Jsonb(ordered)}
+    sequence = {"sequence": "reme.tool_call_result_number_seq", "count": len(ordered)}
+    ((numbers,),) = await (await conn.execute(NUMBERS, sequence)).fetchall()
+    stored = [row | {"number": number} for row, number in zip(ordered, numbers, strict=True)]
+    values = {"workspace": workspace, "rows": Jsonb(stored)}
     return [row[0] for row in await (await conn.execute(_SQL["insert_calls"], values)).fetchall()]
 
 

@@ -42,7 +42,7 @@ _NOT_COPIED: Final = {
     "workspace",  # has a row of its own
     "retrieval", "retrieval_hit", "model_call", "job_error",  # logs of what was done with the original
 }  # fmt: skip
-_WITHOUT_WORKSPACE_KEY: Final = ("embedding", "posting", "corpus_statistic", "model_call")
+_WITHOUT_WORKSPACE_KEY: Final = ("embedding", "posting", "corpus_statistic", "model_call", "job_error")
 """Tables without a foreign key to the workspace, whose rows are therefore deleted one by one."""
 
 

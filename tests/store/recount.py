@@ -78,7 +78,8 @@ async def consistent(database: Database, workspace: str) -> bool:
     without = await database.fetch(
         workspace,
         "select m.document_id from memory m where not exists (select from embedding e join workspace w"
-        " on w.embedding_model = e.model where e.document_id = m.document_id and e.active = (m.status = 'active')"
+        " on w.embedding_model = e.model and w.workspace_id = e.workspace_id"
+        " where e.workspace_id = m.workspace_id and e.document_id = m.document_id and e.active = (m.status = 'active')"
         " and e.kind = m.kind)",
     )
     assert without == []

@@ -14,7 +14,7 @@ from psycopg import AsyncConnection
 from reme_core.errors import EmbeddingModelError, InputError
 from reme_core.postgres.arrays import Numbers
 from reme_core.store.index.postings import Corpus
-from reme_core.store.sql import load
+from reme_core.store.sql import NUMBERS, load
 
 # The mean length of few documents varies much, so these are counted in: this many documents of this many terms.
 _PRIOR_DOCUMENTS, _PRIOR_LENGTH = 50, 20
@@ -43,17 +43,21 @@ async def begin(conn: AsyncConnection[Any], workspace: str, corpus: Corpus, *, c
 
     Call it in a `Database.write_transaction`, so that the state stays as it is until the documents are written.
     """
-    values = {"workspace": workspace, "corpus": corpus, "count": count}
+    values = {"workspace": workspace, "corpus": corpus}
     if count > _MANY:
         # The connection idles while they are prepared, which for many takes longer than a transaction may idle.
         patience = f"{_IDLE_SECONDS_PER_THOUSAND * count // 1000}s"
         await conn.execute("select set_config('idle_in_transaction_session_timeout', %s, true)", (patience,))
-    found = await (await conn.execute(_SQL["begin_indexing"], values)).fetchone()
+    async with conn.pipeline():
+        read = await conn.execute(_SQL["begin_indexing"], values)
+        numbered = await conn.execute(NUMBERS, {"sequence": "reme.document_id", "count": count})
+    found, numbers = await read.fetchone(), await numbered.fetchone()
     if found is None:
         await conn.execute(_SQL["ensure_workspace"], values)
         found = await (await conn.execute(_SQL["begin_indexing"], values)).fetchone()
-    assert found is not None
-    model, dimensions, hnsw, documents, length, unmerged_segments, ids = found
+    assert found is not None and numbers is not None
+    model, dimensions, hnsw, documents, length, unmerged_segments = found
+    ids = numbers[0]
     mean = (length + _PRIOR_DOCUMENTS * _PRIOR_LENGTH) / (documents + _PRIOR_DOCUMENTS)
     return IndexState(model, dimensions, hnsw, documents, mean, unmerged_segments, ids)
 

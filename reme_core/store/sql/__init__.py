@@ -20,3 +20,7 @@ def load(file: str) -> dict[str, str]:
     text = files(__package__).joinpath(file).read_text(encoding="utf-8")
     pieces = _NAME.split(text)[1:]
     return {name: body.strip() for name, body in zip(pieces[::2], pieces[1::2], strict=True)}
+
+
+NUMBERS = "select array(select nextval(%(sequence)s) from generate_series(1, %(count)s))"
+"""The next numbers of a sequence, by a statement of their own: one server gives them, whichever holds the rows."""

@@ -5,10 +5,13 @@ insert into reme.workspace (workspace_id) values (%(workspace)s) on conflict do 
 
 -- name: put
 -- In the order of their handles, so that two writers cannot deadlock. One that was erased in part stays as it is.
-insert into reme.artifact (workspace_id, artifact_id, session_id, kind, source, content, summary, author)
-select %(workspace)s, artifact_id, %(session)s, kind, source, content, summary, author
-from jsonb_to_recordset(%(rows)s)
-    as given (artifact_id text, kind text, source text, content text, summary text, author text)
+insert into reme.artifact (workspace_id, artifact_id, session_id, number, kind, source, content, summary, author)
+overriding system value
+select w.workspace_id, artifact_id, %(session)s, number, kind, source, content, summary, author
+from reme.workspace w
+cross join jsonb_to_recordset(%(rows)s)
+    as given (artifact_id text, number bigint, kind text, source text, content text, summary text, author text)
+where w.workspace_id = %(workspace)s
 order by artifact_id
 on conflict (workspace_id, artifact_id) do update
 set summary = excluded.summary, author = excluded.author

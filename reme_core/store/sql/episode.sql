@@ -37,21 +37,24 @@ order by place nulls last
 -- name: insert_episodes
 insert into reme.episode (workspace_id, episode_id, number, task_id, worker_id, score, steps, summary, mistakes, successes,
                           finished_at, metadata, message_ids)
-select %(workspace)s, episode_id, number, task_id, worker_id, score, steps, summary, mistakes, successes,
+select w.workspace_id, episode_id, number, task_id, worker_id, score, steps, summary, mistakes, successes,
        finished_at, metadata, message_ids
-from jsonb_populate_recordset(null::reme.episode, %(rows)s)
+from reme.workspace w cross join jsonb_populate_recordset(null::reme.episode, %(rows)s) as row
+where w.workspace_id = %(workspace)s
 
 -- name: insert_scores
 insert into reme.episode_score (workspace_id, task_id, attempt, score, episode_id)
-select %(workspace)s, task_id, attempt, score, episode_id
-from jsonb_populate_recordset(null::reme.episode_score, %(rows)s)
+select w.workspace_id, task_id, attempt, score, episode_id
+from reme.workspace w cross join jsonb_populate_recordset(null::reme.episode_score, %(rows)s) as row
+where w.workspace_id = %(workspace)s
 
 -- name: upsert_rules
 -- A place of 0 leaves a rule where it stands: it is still among those that are shown.
 insert into reme.episode_rule as known (workspace_id, task_id, rule_hash, outcome, rule, place, seen_count, first_episode,
                                         last_episode, author)
-select %(workspace)s, task_id, rule_hash, outcome, rule, place, seen_count, first_episode, last_episode, author
-from jsonb_populate_recordset(null::reme.episode_rule, %(rows)s)
+select w.workspace_id, task_id, rule_hash, outcome, rule, place, seen_count, first_episode, last_episode, author
+from reme.workspace w cross join jsonb_populate_recordset(null::reme.episode_rule, %(rows)s) as row
+where w.workspace_id = %(workspace)s
 on conflict (workspace_id, task_id, rule_hash) do update
 set seen_count = known.seen_count + excluded.seen_count,
     place = case when excluded.place > 0 then excluded.place else known.place end,
@@ -59,8 +62,9 @@ set seen_count = known.seen_count + excluded.seen_count,
 
 -- name: upsert_findings
 insert into reme.episode_finding as known (workspace_id, kind, finding_hash, finding, place, seen_count, last_episode)
-select %(workspace)s, kind, finding_hash, finding, place, seen_count, last_episode
-from jsonb_populate_recordset(null::reme.episode_finding, %(rows)s)
+select w.workspace_id, kind, finding_hash, finding, place, seen_count, last_episode
+from reme.workspace w cross join jsonb_populate_recordset(null::reme.episode_finding, %(rows)s) as row
+where w.workspace_id = %(workspace)s
 on conflict (workspace_id, kind, finding_hash) do update
 set seen_count = known.seen_count + excluded.seen_count,
     last_episode = greatest(known.last_episode, excluded.last_episode)
@@ -68,9 +72,10 @@ set seen_count = known.seen_count + excluded.seen_count,
 -- name: upsert_cards
 insert into reme.mistake_card (workspace_id, card_hash, mistake_type, task_id, worker_id, correct_decision, bad_decision,
                                evidence, lesson, seen_count, first_seen_episode, last_seen_episode, place, metadata)
-select %(workspace)s, card_hash, mistake_type, task_id, worker_id, correct_decision, bad_decision,
+select w.workspace_id, card_hash, mistake_type, task_id, worker_id, correct_decision, bad_decision,
        evidence, lesson, seen_count, first_seen_episode, last_seen_episode, place, metadata
-from jsonb_populate_recordset(null::reme.mistake_card, %(rows)s)
+from reme.workspace w cross join jsonb_populate_recordset(null::reme.mistake_card, %(rows)s) as row
+where w.workspace_id = %(workspace)s
 on conflict (workspace_id, card_hash) do update
 set evidence = excluded.evidence, lesson = excluded.lesson, seen_count = excluded.seen_count,
     first_seen_episode = excluded.first_seen_episode, last_seen_episode = excluded.last_seen_episode,

@@ -1,7 +1,9 @@
+-- name: without_history
+call reme.set_local('reme.erasing', 'on')
+
 -- name: begin
 -- Those who write the log wait, so that no entry slips in between looking for what to erase and its commit.
-select set_config('reme.erasing', 'on', true),
-       pg_advisory_xact_lock(hashtextextended('reme.log ' || %(workspace)s, 0))
+select pg_advisory_xact_lock(hashtextextended('reme.log ' || %(workspace)s, 0))
 
 -- name: affected
 -- The roots that exist, and all memories that were concluded from one of them, directly or through others.
@@ -75,7 +77,7 @@ delete from reme.retrieval r
 where r.workspace_id = %(workspace)s
   and (exists (select from reme.retrieval_hit h
                where h.workspace_id = r.workspace_id and h.retrieval_id = r.retrieval_id
-                 and case h.kind when 'conversation' then h.memory_id = any(%(messages)s)
+                 and case when h.kind = 'conversation' then h.memory_id = any(%(messages)s)
                      else h.memory_id = any(%(affected)s) end)
        or lower(r.query) = any(%(whole)s)
        or exists (select from unnest(%(distinctive)s::text[]) as w (wording) where strpos(lower(r.query), w.wording) > 0))
@@ -113,5 +115,8 @@ where c.relnamespace = 'reme'::regnamespace and c.relkind in ('r', 'p') and not 
   and c.relname not in ('embedding', 'posting', 'corpus_statistic')
 order by 1, 2
 
+-- name: moment
+select clock_timestamp()
+
 -- name: mark_erased
-update reme.workspace set erased_at = clock_timestamp() where workspace_id = %(workspace)s
+update reme.workspace set erased_at = %(moment)s where workspace_id = %(workspace)s

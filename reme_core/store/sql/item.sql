@@ -69,9 +69,9 @@ with given as materialized (
     from rows from (jsonb_to_recordset(%(namespaces)s) as (namespace text[]))
         with ordinality as mentioned (namespace, number)
 ), standing as materialized (
-    select in_order.namespace, coalesce(in_order.known, nextval('reme.item_place')) as place
+    select in_order.namespace, coalesce(in_order.known, (%(numbers)s::bigint[])[in_order.number]) as place
     from (
-        select mentioned.namespace, (
+        select mentioned.namespace, mentioned.number, (
             select item.namespace_place
             from reme.item item
             where item.workspace_id = %(workspace)s and item.namespace = mentioned.namespace
@@ -79,29 +79,33 @@ with given as materialized (
             limit 1
         ) as known
         from mentioned
-        order by mentioned.number
     ) in_order
 ), deleted as (
     delete from reme.item item
     using given
     where given.gone and item.workspace_id = %(workspace)s
       and item.namespace = given.namespace and item.key = given.key
+), written as (
+    insert into reme.item as item (workspace_id, namespace, key, namespace_place, place, value, ttl_minutes, expires_at)
+    select w.workspace_id, given.namespace, given.key, standing.place,
+           (%(numbers)s::bigint[])[(select count(*) from mentioned) + given.number], given.value, given.ttl,
+           now() + given.ttl * interval '1 minute'
+    from reme.workspace w
+    cross join given
+    join standing using (namespace)
+    where w.workspace_id = %(workspace)s and not given.gone
+    order by given.number
+    on conflict (workspace_id, namespace, key) do update
+    set value = excluded.value, updated_at = excluded.updated_at, ttl_minutes = excluded.ttl_minutes,
+        expires_at = excluded.expires_at,
+        created_at = case when item.expires_at is null or item.expires_at > excluded.updated_at then item.created_at
+                          else excluded.created_at end,
+        place = case when item.expires_at is null or item.expires_at > excluded.updated_at then item.place
+                     else excluded.place end,
+        namespace_place = excluded.namespace_place
+    returning item.namespace, item.key, item.place
 )
-insert into reme.item as item (workspace_id, namespace, key, namespace_place, value, ttl_minutes, expires_at)
-select %(workspace)s, given.namespace, given.key, standing.place, given.value, given.ttl,
-       now() + given.ttl * interval '1 minute'
-from given
-join standing using (namespace)
-where not given.gone
-order by given.number
-on conflict (workspace_id, namespace, key) do update
-set value = excluded.value, updated_at = excluded.updated_at, ttl_minutes = excluded.ttl_minutes,
-    expires_at = excluded.expires_at,
-    created_at = case when item.expires_at is null or item.expires_at > now() then item.created_at
-                      else excluded.created_at end,
-    place = case when item.expires_at is null or item.expires_at > now() then item.place else excluded.place end,
-    namespace_place = excluded.namespace_place
-returning item.namespace, item.key, item.place
+select namespace, key, place from written
 
 -- name: drop_vectors
 -- After the write, which holds the items: so the vectors that another writer gave them a moment ago are seen, and nobody
@@ -114,8 +118,10 @@ where item.workspace_id = %(workspace)s and item.namespace = given.namespace and
 
 -- name: write_vectors
 insert into reme.item_embedding (workspace_id, place, path, embedding)
-select %(workspace)s, place, path, embedding
-from unnest(%(places)s::bigint[], %(paths)s::text[], %(vectors)b::vector[]) as given (place, path, embedding)
+select w.workspace_id, place, path, embedding
+from reme.workspace w
+cross join unnest(%(places)s::bigint[], %(paths)s::text[], %(vectors)b::vector[]) as given (place, path, embedding)
+where w.workspace_id = %(workspace)s
 
 -- name: refresh
 -- Items that somebody else holds are passed over: they get a new expiry from him, or go. So a refresh waits for nobody.

@@ -3,8 +3,7 @@ insert into reme.workspace (workspace_id) values (%(workspace)s) on conflict do 
 
 -- name: begin_indexing
 select w.embedding_model, m.dimensions, w.hnsw,
-       coalesce(c.documents, 0), coalesce(c.terms, 0), coalesce(c.unmerged_segments, 0),
-       array(select nextval('reme.document_id') from generate_series(1, %(count)s))
+       coalesce(c.documents, 0), coalesce(c.terms, 0), coalesce(c.unmerged_segments, 0)
 from reme.workspace w
 left join reme.embedding_model m on m.model = w.embedding_model
 left join reme.corpus_statistic c on c.workspace_id = w.workspace_id and c.corpus = %(corpus)s
@@ -25,34 +24,40 @@ select dimensions from registered
 
 -- name: insert_memories
 -- Memories with their vectors and sources, as parts of one statement. Where one exists already, the caller rolls back.
+-- Each part reads the row of the workspace: so it is carried out where that is, if rows are distributed over servers.
 added as (
     insert into reme.memory (workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords,
                              importance, score, status, superseded_by, observed_at, valid_during, expired_at, created_at,
                              updated_at, author, seen_count, freq, utility, metadata, user_id, agent_id, run_id)
-    select workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords,
-           importance, score, status, superseded_by, observed_at, valid_during, expired_at, created_at,
+    select w.workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords,
+           importance, score, status, superseded_by, observed_at, valid_during, expired_at, row.created_at,
            updated_at, author, seen_count, freq, utility, metadata, user_id, agent_id, run_id
-    from jsonb_populate_recordset(null::reme.memory, %(rows)s::jsonb)
+    from reme.workspace w cross join jsonb_populate_recordset(null::reme.memory, %(rows)s::jsonb) as row
+    where w.workspace_id = %(workspace)s
     on conflict (workspace_id, memory_id) do nothing
     returning memory_id
 ),
 embedded as (
     insert into reme.embedding (workspace_id, model, kind, document_id, active, hnsw, embedding)
-    select %(workspace)s, %(model)s, kind, document_id, active, %(hnsw)s, embedding
-    from unnest(%(kinds)s::text[], %(numbers)b, %(active)b::boolean[], %(vectors)b::halfvec[])
-         as row (kind, document_id, active, embedding)
+    select w.workspace_id, %(model)s, kind, document_id, active, %(hnsw)s, embedding
+    from reme.workspace w
+    cross join unnest(%(kinds)s::text[], %(numbers)b, %(active)b::boolean[], %(vectors)b::halfvec[])
+        as row (kind, document_id, active, embedding)
+    where w.workspace_id = %(workspace)s
 ),
 evidenced as (
     insert into reme.memory_source (workspace_id, memory_id, source_kind, source_id, quote)
-    select workspace_id, memory_id, source_kind, source_id, quote
-    from jsonb_populate_recordset(null::reme.memory_source, %(sources)s::jsonb)
+    select w.workspace_id, memory_id, source_kind, source_id, quote
+    from reme.workspace w cross join jsonb_populate_recordset(null::reme.memory_source, %(sources)s::jsonb) as row
+    where w.workspace_id = %(workspace)s
     on conflict do nothing
 )
 
 -- name: insert_sources
 insert into reme.memory_source (workspace_id, memory_id, source_kind, source_id, quote)
-select workspace_id, memory_id, source_kind, source_id, quote
-from jsonb_populate_recordset(null::reme.memory_source, %(rows)s)
+select w.workspace_id, memory_id, source_kind, source_id, quote
+from reme.workspace w cross join jsonb_populate_recordset(null::reme.memory_source, %(rows)s) as row
+where w.workspace_id = %(workspace)s
 on conflict do nothing
 
 -- name: missing_evidence
@@ -64,9 +69,11 @@ where m.workspace_id = %(workspace)s and m.message_id = any(%(messages)s) and m.
 
 -- name: insert_embeddings
 insert into reme.embedding (workspace_id, model, kind, document_id, active, hnsw, embedding)
-select %(workspace)s, %(model)s, kind, document_id, active, %(hnsw)s, embedding
-from unnest(%(kinds)s::text[], %(numbers)b, %(active)b::boolean[], %(vectors)b::halfvec[])
-     as row (kind, document_id, active, embedding)
+select w.workspace_id, %(model)s, kind, document_id, active, %(hnsw)s, embedding
+from reme.workspace w
+cross join unnest(%(kinds)s::text[], %(numbers)b, %(active)b::boolean[], %(vectors)b::halfvec[])
+    as row (kind, document_id, active, embedding)
+where w.workspace_id = %(workspace)s
 on conflict (workspace_id, model, document_id) do update set embedding = excluded.embedding, active = excluded.active
 
 -- name: delete_embeddings

@@ -5,13 +5,19 @@ where workspace_id = %(workspace)s and message_id = any(%(ids)s)
 
 -- name: keep_former_words
 -- The words that a message had before it was edited stay with it.
+with before as materialized (
+    select o.message_id, edited.tool_calls,
+           o.metadata || jsonb_build_object('former', coalesce(o.metadata -> 'former', '[]')
+               || jsonb_build_object('content', o.content, 'until', now())) as metadata
+    from jsonb_to_recordset(%(edited)s) as edited (message_id text, tool_calls jsonb)
+    join reme.message o on o.workspace_id = %(workspace)s and o.message_id = edited.message_id
+)
 update reme.message m
-set metadata = m.metadata || jsonb_build_object('former', coalesce(m.metadata -> 'former', '[]')
-        || jsonb_build_object('content', m.content, 'until', now())),
-    tool_calls = edited.tool_calls,
+set metadata = before.metadata,
+    tool_calls = before.tool_calls,
     summarised_at = case when m.role in ('user', 'assistant') then null else m.summarised_at end
-from jsonb_to_recordset(%(edited)s) as edited (message_id text, tool_calls jsonb)
-where m.workspace_id = %(workspace)s and m.message_id = edited.message_id
+from before
+where m.workspace_id = %(workspace)s and m.message_id = before.message_id
 
 -- name: session_tails
 -- The last messages of each session that new ones continue.
@@ -30,10 +36,11 @@ order by tail.session_id, tail.position
 insert into reme.message (workspace_id, message_id, document_id, session_id, position, role, author, content,
                           terms, reasoning_content, tool_calls, tool_call_id, sent_at, embedded_at, summarised_at, metadata,
                           user_id, agent_id, run_id)
-select workspace_id, message_id, document_id, session_id, position, role, author, content,
+select w.workspace_id, message_id, document_id, session_id, position, role, author, content,
        terms, reasoning_content, tool_calls, tool_call_id, sent_at, embedded_at, summarised_at, metadata,
        user_id, agent_id, run_id
-from jsonb_populate_recordset(null::reme.message, %(rows)s)
+from reme.workspace w cross join jsonb_populate_recordset(null::reme.message, %(rows)s) as row
+where w.workspace_id = %(workspace)s
 
 -- name: unembedded
 select document_id, author, content
@@ -105,6 +112,7 @@ order by m.session_id, m.position
 
 -- name: rewrite_messages
 -- One that says nothing any more is empty in every respect, and is neither embedded nor summarised.
+with clock as materialized (select now() as moment)
 update reme.message m
 set content = n.content,
     terms = n.terms,
@@ -114,8 +122,9 @@ set content = n.content,
     tool_call_id = case when n.content = '' then '' else m.tool_call_id end,
     metadata = case when n.content = '' then '{}' else m.metadata end,
     user_id = case when n.content = '' then '' else m.user_id end,
-    embedded_at = case when n.terms > 0 then null else coalesce(m.embedded_at, now()) end,
-    summarised_at = case when n.content = '' then coalesce(m.summarised_at, now()) else m.summarised_at end,
-    erased_at = case when n.content = '' then now() else m.erased_at end
+    embedded_at = case when n.terms > 0 then null else coalesce(m.embedded_at, clock.moment) end,
+    summarised_at = case when n.content = '' then coalesce(m.summarised_at, clock.moment) else m.summarised_at end,
+    erased_at = case when n.content = '' then clock.moment else m.erased_at end
 from unnest(%(documents)s::bigint[], %(contents)s::text[], %(terms)s::integer[]) as n (document_id, content, terms)
+cross join clock
 where m.workspace_id = %(workspace)s and m.document_id = n.document_id

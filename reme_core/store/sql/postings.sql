@@ -2,15 +2,18 @@
 -- Segments of postings, and the size of the corpus, as parts of a statement.
 posted as (
     insert into reme.posting (workspace_id, corpus, term, from_neighbour, best_impact, newest_document, documents, impacts)
-    select %(workspace)s, %(corpus)s, term, from_neighbour, best, (%(documents)b)[last],
+    select w.workspace_id, %(corpus)s, term, from_neighbour, best, (%(documents)b)[last],
            (%(documents)b)[first:last], (%(impacts)b)[first:last]
-    from unnest(string_to_array(%(terms)s, ' '), %(from_neighbour)b, %(best)b, %(starts)b, %(ends)b)
-         as segment (term, from_neighbour, best, first, last)
+    from reme.workspace w
+    cross join unnest(string_to_array(%(terms)s, ' '), %(from_neighbour)b, %(best)b, %(starts)b, %(ends)b)
+        as segment (term, from_neighbour, best, first, last)
+    where w.workspace_id = %(workspace)s
 ),
 summed as (
     insert into reme.corpus_statistic (workspace_id, corpus, documents, terms, unmerged_segments)
-    select %(workspace)s, %(corpus)s, %(more)s, %(length)s, cardinality(%(starts)b)
-    where %(more)s <> 0 or %(length)s <> 0 or cardinality(%(starts)b) > 0
+    select w.workspace_id, %(corpus)s, %(more)s, %(length)s, cardinality(%(starts)b)
+    from reme.workspace w
+    where w.workspace_id = %(workspace)s and (%(more)s <> 0 or %(length)s <> 0 or cardinality(%(starts)b) > 0)
     on conflict (workspace_id, corpus) do update
     set documents = reme.corpus_statistic.documents + excluded.documents,
         terms = reme.corpus_statistic.terms + excluded.terms,
@@ -24,13 +27,18 @@ with removed as (
     where p.workspace_id = %(workspace)s and p.newest_document >= %(oldest)s ${among}
       and exists (select from unnest(p.documents) as held (document_id) where document_id = any(%(documents)b))
     returning p.ctid as segment, p.*
+),
+kept as (
+    insert into reme.posting (workspace_id, corpus, term, from_neighbour, best_impact, newest_document, documents, impacts)
+    select w.workspace_id, t.corpus, t.term, t.from_neighbour, max(impact), max(document_id),
+           array_agg(document_id order by document_id), array_agg(impact order by document_id)
+    from reme.workspace w
+    cross join removed t
+    cross join lateral unnest(t.documents, t.impacts) as held (document_id, impact)
+    where w.workspace_id = %(workspace)s and not document_id = any(%(documents)b)
+    group by w.workspace_id, t.corpus, t.term, t.from_neighbour, t.segment
 )
-insert into reme.posting (workspace_id, corpus, term, from_neighbour, best_impact, newest_document, documents, impacts)
-select t.workspace_id, t.corpus, t.term, t.from_neighbour, max(impact), max(document_id),
-       array_agg(document_id order by document_id), array_agg(impact order by document_id)
-from removed t cross join lateral unnest(t.documents, t.impacts) as held (document_id, impact)
-where not document_id = any(%(documents)b)
-group by t.workspace_id, t.corpus, t.term, t.from_neighbour, t.segment
+select
 
 -- name: due
 select corpus from reme.corpus_statistic where workspace_id = %(workspace)s and unmerged_segments >= %(enough)s
@@ -67,10 +75,14 @@ placed as (
     select g.term, g.from_neighbour, g.size, document_id, impact,
            (row_number() over (partition by g.term, g.from_neighbour, g.size order by document_id) - 1) / %(full)s as part
     from gone g cross join lateral unnest(g.documents, g.impacts) as held (document_id, impact)
+),
+joined as (
+    insert into reme.posting (workspace_id, corpus, term, from_neighbour, best_impact, newest_document, documents, impacts)
+    select w.workspace_id, %(corpus)s, term, from_neighbour, max(impact), max(document_id),
+           array_agg(document_id order by document_id), array_agg(impact order by document_id)
+    from reme.workspace w cross join placed
+    where w.workspace_id = %(workspace)s
+    group by w.workspace_id, term, from_neighbour, size, part
+    order by term
 )
-insert into reme.posting (workspace_id, corpus, term, from_neighbour, best_impact, newest_document, documents, impacts)
-select %(workspace)s, %(corpus)s, term, from_neighbour, max(impact), max(document_id),
-       array_agg(document_id order by document_id), array_agg(impact order by document_id)
-from placed
-group by term, from_neighbour, size, part
-order by term
+select

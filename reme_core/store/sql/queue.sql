@@ -2,28 +2,8 @@
 -- Put off the jobs of conversations that go on, and name the conversations that have no job waiting. Every change of the
 -- time leaves an entry in the job's log, so small ones are left out: a lively conversation puts its summary off a few
 -- times a minute, not with every turn.
-with waiting as (
-    select session_id, 'summarise ' || %(workspace)s || ' ' || session_id as lock,
-           case when count(*) >= %(after_turns)s then 0 else %(after_seconds)s::float8 end as seconds
-    from reme.message
-    where workspace_id = %(workspace)s and session_id = any(%(sessions)s) and summarised_at is null
-    group by session_id
-),
-pending as (
-    select j.id, j.scheduled_at, j.lock, w.seconds
-    from waiting w
-    join procrastinate_jobs j on j.lock = w.lock and j.status = 'todo'
-),
-moved as (
-    update procrastinate_jobs j
-    set scheduled_at = now() + make_interval(secs => p.seconds)
-    from pending p
-    where j.id = p.id
-      and abs(extract(epoch from coalesce(p.scheduled_at, now()) - now()) - p.seconds) > 1 + p.seconds / 4
-)
 select session_id, lock, seconds
-from waiting w
-where not exists (select from pending p where p.lock = w.lock)
+from reme.reschedule(%(workspace)s, %(sessions)s, %(after_turns)s, %(after_seconds)s)
 
 -- name: hurry
 update procrastinate_jobs
@@ -85,12 +65,15 @@ delete from reme.memory_history where changed_at < now() - make_interval(secs =>
 
 -- name: due_reflections
 -- Workspaces whose time has come, and that learned something about a person since.
+with queued as materialized (
+    select lock from procrastinate_jobs where status = 'todo' and starts_with(lock, 'reflect ')
+)
 select w.workspace_id
 from reme.workspace w
 where coalesce((w.settings ->> 'reflect_every_hours')::float8, %(every_hours)s) > 0
   and coalesce((w.settings ->> 'reflected_at')::timestamptz, w.created_at)
       < now() - make_interval(secs => 3600 * coalesce((w.settings ->> 'reflect_every_hours')::float8, %(every_hours)s))
-  and not exists (select from procrastinate_jobs j where j.lock = 'reflect ' || w.workspace_id and j.status = 'todo')
+  and 'reflect ' || w.workspace_id not in (select lock from queued)
   and exists (
       select from reme.memory m
       where m.workspace_id = w.workspace_id and m.kind in ('observation', 'custom', 'profile', 'instruction')
@@ -108,13 +91,13 @@ select count(*) from procrastinate_jobs where queue_name = %(queue)s and status 
 
 -- name: unread_quotes
 -- Workspaces in which something was kept word for word that no chat model has read.
+with queued as materialized (
+    select lock from procrastinate_jobs where status in ('todo', 'doing', 'failed') and starts_with(lock, 'catch up ')
+)
 select distinct m.workspace_id
 from reme.memory m
 where m.status = 'active' and m.metadata @> '{"mode": "quoted"}' and not m.metadata ? 'read'
-  and not exists (
-      select from procrastinate_jobs j
-      where j.lock = 'catch up ' || m.workspace_id and j.status in ('todo', 'doing', 'failed')
-  )
+  and 'catch up ' || m.workspace_id not in (select lock from queued)
 limit 1000
 
 -- name: reopen_quoted

@@ -1,9 +1,11 @@
 -- name: insert_calls
-insert into reme.tool_call_result (workspace_id, call_hash, tool_name, input, output, success, error, time_cost, token_cost,
+insert into reme.tool_call_result (workspace_id, call_hash, number, tool_name, input, output, success, error, time_cost, token_cost,
                                    summary, evaluation, score, called_at, summarised_at, metadata)
-select %(workspace)s, call_hash, tool_name, input, output, success, error, time_cost, token_cost,
+overriding system value
+select w.workspace_id, call_hash, number, tool_name, input, output, success, error, time_cost, token_cost,
        summary, evaluation, score, called_at, summarised_at, metadata
-from jsonb_populate_recordset(null::reme.tool_call_result, %(rows)s)
+from reme.workspace w cross join jsonb_populate_recordset(null::reme.tool_call_result, %(rows)s) as row
+where w.workspace_id = %(workspace)s
 on conflict (workspace_id, call_hash) do nothing
 returning call_hash
 

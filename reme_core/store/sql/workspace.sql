@@ -111,10 +111,10 @@ set embedding_model = excluded.embedding_model, settings = excluded.settings, hn
 
 -- name: without_trigger
 -- Where the history comes along as it was, or is written with more than the trigger knows.
-select set_config('reme.erasing', 'on', true)
+call reme.set_local('reme.erasing', 'on')
 
 -- name: with_trigger
-select set_config('reme.erasing', 'off', true)
+call reme.set_local('reme.erasing', 'off')
 
 -- name: model_usage
 select model, purpose, count(*), count(*) filter (where not ok), sum(prompt_tokens), sum(completion_tokens),

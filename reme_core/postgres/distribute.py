@@ -1,0 +1,323 @@
+"""Beyond one server: the tables of a database with the extension Citus, spread over its nodes by workspace.
+
+All rows of a workspace are on one node, so that each statement of a workspace runs there as a whole. The queue stays on
+the coordinator, to which all clients connect. Every step looks for itself whether it was done already, so that whoever
+was interrupted starts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from psycopg import errors as pg
+from psycopg import sql
+
+from reme_core.errors import SchemaError
+from reme_core.postgres import migrate
+from reme_core.postgres.connect import Connection, connect
+from reme_core.postgres.errors import mask_password, translating_errors
+from reme_core.postgres.session import ROLE
+
+SHARDS = 32
+"""Into how many parts the tables are cut, if nobody says: Citus's own default."""
+
+_OLDEST_CITUS = 12
+_ON_ALL_NODES = ("embedding_model", "api_key", "alembic_version")  # small, and read with every workspace
+_SERVICE_SETTINGS = {"timezone": "UTC", "jit": "off"}  # as `session.configure` sets them where clients connect
+
+OnStep = Callable[[int, int | None], None]
+"""Called with progress: how many steps are done, and how many there are in all."""
+
+
+class Step(NamedTuple):
+    """One thing to do, and how it is done."""
+
+    what: str
+    statements: tuple[sql.Composed | sql.SQL, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A server of the cluster."""
+
+    name: str
+    port: int
+    active: bool
+    holds_workspaces: bool
+    shards: int
+    """Parts of tables that are there."""
+    bytes: int
+
+
+def steps(url: str, shards: int = SHARDS) -> list[Step]:
+    """What is still to be done until all tables are distributed, after a check that it can be done.
+
+    Raises:
+        DatabaseUnavailableError: There is no connection.
+        SchemaError: The database has no Citus or not the schema of this release, a node is away, or nodes differ.
+    """
+    with translating_errors(url), connect(url, autocommit=True) as connection:
+        migrate.require_current(connection, url)
+        _require_cluster(connection, url)
+        return _steps(connection, shards)
+
+
+def distribute(url: str, shards: int = SHARDS, *, on_step: OnStep | None = None) -> list[Step]:
+    """Do what `steps` lists, each step as a transaction of its own; returns what was done.
+
+    While a table is moved, nobody can write to it.
+
+    Raises:
+        DatabaseUnavailableError: There is no connection.
+        SchemaError: As for `steps`; or the service's role cannot log in to the nodes.
+    """
+    to_do = steps(url, shards)
+    with translating_errors(url), connect(url, autocommit=True, application_name="reme-core distribute") as connection:
+        # Triggers run on the nodes, where all that they touch is on the same node as well.
+        connection.execute("select set_config('citus.enable_unsafe_triggers', 'on', false)")
+        connection.execute("select set_config('reme.workspace', '*', false)")
+        for done, step in enumerate(to_do):
+            if on_step is not None:
+                on_step(done, len(to_do))
+            with connection.transaction():
+                for statement in step.statements:
+                    connection.execute(statement)
+        if on_step is not None:
+            on_step(len(to_do), len(to_do))
+        _grant_on_nodes(connection, url)
+        _require_service(connection, url)
+    return to_do
+
+
+def nodes(connection: Connection) -> list[Node]:
+    """The servers of the cluster, the coordinator first; none where the tables are not distributed."""
+    if not _is_distributed(connection):
+        return []
+    found = connection.execute(
+        "select n.nodename, n.nodeport, n.isactive, n.shouldhaveshards, count(s.shardid),"
+        " coalesce(sum(s.shard_size), 0)::bigint"
+        " from pg_dist_node n left join citus_shards s"
+        " on (s.nodename, s.nodeport) = (n.nodename, n.nodeport) and s.table_name::text like 'reme.%%'"
+        " where n.noderole = 'primary' group by n.groupid, 1, 2, 3, 4 order by n.groupid"
+    )
+    return [Node(*row) for row in found]
+
+
+def node_of(connection: Connection, workspace: str) -> str | None:
+    """Where the rows of a workspace are, as host and port, whether or not it has any yet."""
+    if not _is_distributed(connection):
+        return None
+    row = connection.execute(
+        "select n.nodename, n.nodeport from pg_dist_placement p join pg_dist_node n using (groupid)"
+        " where n.noderole = 'primary'"
+        " and p.shardid = get_shard_id_for_distribution_column('reme.workspace', %s::text)",
+        [workspace],
+    ).fetchone()
+    return f"{row[0]}:{row[1]}" if row else None
+
+
+def rebalance(url: str, *, on_step: OnStep | None = None) -> int:
+    """Move parts of the tables until the nodes hold about as much; returns how many were moved.
+
+    Reading and writing go on, except for the last moment of each move. Interrupted, it may be started again.
+
+    Raises:
+        DatabaseUnavailableError: There is no connection.
+        SchemaError: The tables are not distributed, or a node refuses.
+    """
+    with translating_errors(url), connect(url, autocommit=True, application_name="reme-core rebalance") as connection:
+        if not _is_distributed(connection):
+            raise SchemaError(f"{mask_password(url)} is not distributed; run `reme db distribute` first")
+        _grant_on_nodes(connection, url)  # one of them may be new
+        moves = connection.execute(
+            "select shardid, sourcename, sourceport, targetname, targetport"
+            " from get_rebalance_table_shards_plan('reme.workspace')"
+        ).fetchall()
+        for done, move in enumerate(moves):
+            if on_step is not None:
+                on_step(done, len(moves))
+            connection.execute("select citus_move_shard_placement(%s, %s, %s, %s, %s)", move)
+        return len(moves)
+
+
+def _is_distributed(connection: Connection) -> bool:
+    if not _exists(connection, "select from pg_extension where extname = 'citus'"):
+        return False
+    found = "select from pg_dist_partition where logicalrelid = to_regclass('reme.workspace') and partmethod = 'h'"
+    return _exists(connection, found)
+
+
+def _exists(connection: Connection, query: str, values: Any = None) -> bool:
+    return connection.execute(query.encode(), values).fetchone() is not None
+
+
+def _require_cluster(connection: Connection, url: str) -> None:
+    """Check Citus and its nodes, before anything is changed."""
+    where = mask_password(url)
+    row = connection.execute("select extversion from pg_extension where extname = 'citus'").fetchone()
+    if row is None:
+        raise SchemaError(
+            f"{where} has no extension Citus; install it on all servers, run `CREATE EXTENSION citus` in this database,"
+            " and name the others with `citus_add_node`"
+        )
+    if int(row[0].partition(".")[0]) < _OLDEST_CITUS:
+        raise SchemaError(f"{where} runs Citus {row[0]}; {_OLDEST_CITUS} or newer is needed")
+    is_coordinator = "select from pg_dist_local_group where groupid = 0"
+    if not _exists(connection, is_coordinator):
+        raise SchemaError(f"{where} is a worker of its cluster; connect to the coordinator")
+    if not _exists(connection, "select from pg_dist_node where groupid = 0"):
+        raise SchemaError(f"the cluster does not know its coordinator; run `citus_set_coordinator_host` at {where}")
+    if not _exists(connection, "select from pg_dist_node where shouldhaveshards and noderole = 'primary'"):
+        raise SchemaError(f"no server of the cluster takes tables; name one with `citus_add_node` at {where}")
+    _require_like_nodes(connection, url)
+
+
+def _require_like_nodes(connection: Connection, url: str) -> None:
+    asked = "select current_setting('server_version_num')::int / 10000 || ' ' || (%s) || ' ' || (%s)"
+    version = "select coalesce((select extversion from pg_extension where extname = '{}'), 'none')"
+    statement = asked % (version.format("citus"), version.format("vector"))
+    found = connection.execute(
+        "select n.nodename, n.nodeport, r.success, r.result"
+        " from run_command_on_all_nodes(%s) r join pg_dist_node n using (nodeid) order by n.groupid",
+        [statement],
+    ).fetchall()
+    for name, port, success, result in found:
+        if not success:
+            raise SchemaError(f"the node {name}:{port} of {mask_password(url)} cannot be reached: {result}")
+    if len({result for *_, result in found}) > 1:
+        seen = "; ".join(
+            "{}:{} has Postgres {}, Citus {}, pgvector {}".format(n, p, *r.split()) for n, p, _, r in found
+        )
+        raise SchemaError(f"the nodes of {mask_password(url)} differ: {seen}; bring them to the same versions")
+
+
+def _grant_on_nodes(connection: Connection, url: str) -> None:
+    """Let the service use on the nodes what it uses here; Citus passes on no grant of a sequence that numbers a column."""
+    migrate.grant_to_service(connection)
+    grant = f"grant usage on all sequences in schema reme to {ROLE}"
+    alone = f"do $$ begin perform set_config('citus.enable_ddl_propagation', 'off', true); {grant}; end $$"
+    for success, result in connection.execute("select success, result from run_command_on_workers(%s)", [alone]):
+        if not success:
+            raise SchemaError(f"a node of {mask_password(url)} refused `{grant}`: {result}")
+
+
+def _require_service(connection: Connection, url: str) -> None:
+    """Check that the role under which services work reaches its rows on the nodes."""
+    try:
+        with connection.transaction():
+            connection.execute(sql.SQL("set local role {}").format(sql.Identifier(ROLE)))
+            connection.execute("select count(*) from reme.workspace").fetchone()
+    except pg.Error as error:
+        raise SchemaError(
+            f"the tables are distributed, but the role {ROLE} cannot work on the nodes of {mask_password(url)}"
+            f" ({error.diag.message_primary or error}); let it log in from the coordinator: in pg_hba.conf of each node,"
+            " with a password in pg_dist_authinfo or a certificate"
+        ) from error
+
+
+def _steps(connection: Connection, shards: int) -> list[Step]:
+    tables = [*_ON_ALL_NODES, *(name for (name,) in connection.execute(_OF_WORKSPACES))]
+    return [
+        *_role_steps(connection),
+        *_setting_steps(connection),
+        *_policy_steps(connection, tables),
+        *(_move(name, shards) for (name,) in connection.execute(_STILL_HERE, [tables])),
+        *(
+            Step(f"let {name} be moved while it is written to", (_ALTER_IDENTITY.format(sql.Identifier("reme", name)),))
+            for (name,) in connection.execute(_WITHOUT_KEY, [tables])
+        ),
+    ]
+
+
+def _role_steps(connection: Connection) -> list[Step]:
+    if _exists(connection, "select from pg_roles where rolname = %s and rolcanlogin", [ROLE]):
+        return []
+    role = sql.Identifier(ROLE)
+    settings = [
+        sql.SQL("alter role {} set {} = {}").format(role, sql.Identifier(name), sql.Literal(value))
+        for name, value in _SERVICE_SETTINGS.items()
+    ]
+    return [Step(f"let the role {ROLE} log in to the nodes", (sql.SQL("alter role {} login").format(role), *settings))]
+
+
+def _setting_steps(connection: Connection) -> list[Step]:
+    database = sql.Identifier(connection.info.dbname)
+    if _exists(connection, "select where current_setting('citus.propagate_set_commands') = 'local'"):
+        return []
+    alter = sql.SQL("alter database {} set citus.propagate_set_commands = 'local'").format(database)
+    return [Step("tell the nodes which workspace a transaction is of", (alter,))]
+
+
+def _policy_steps(connection: Connection, tables: list[str]) -> list[Step]:
+    """Citus takes no policy with a subselect.
+
+    On one server the subselect saves a call for each row that is looked at, which makes an exact scan of 5,000 vectors
+    a quarter quicker; so policies are written without one only here.
+    """
+    return [
+        Step(
+            f"write the policy of {name} without a subselect",
+            (sql.SQL("alter policy {} on {} using ({})").format(
+                sql.Identifier(policy), sql.Identifier("reme", name), sql.SQL(condition)
+            ),),
+        )
+        for name, policy, condition in connection.execute(_SUBSELECTS, [tables])
+    ]  # fmt: skip
+
+
+def _move(table: str, shards: int) -> Step:
+    name = sql.Literal(f"reme.{table}")
+    if table in _ON_ALL_NODES:
+        statement = sql.SQL("select create_reference_table({})").format(name)
+        return Step(f"copy {table} to all nodes", (statement,))
+    if table == "workspace":
+        cut = sql.SQL("select create_distributed_table({}, 'workspace_id', colocate_with => 'none', shard_count => {})")
+        return Step(f"spread workspace in {shards} parts", (cut.format(name, sql.Literal(shards)),))
+    beside = sql.SQL("select create_distributed_table({}, 'workspace_id', colocate_with => 'reme.workspace')")
+    return Step(f"spread {table} beside it", (beside.format(name),))
+
+
+def _is_distributed(connection: Connection) -> bool:
+    if not _exists(connection, "select from pg_extension where extname = 'citus'"):
+        return False
+    found = "select from pg_dist_partition where logicalrelid = to_regclass('reme.workspace') and partmethod = 'h'"
+    return _exists(connection, found)
+
+
+def _exists(connection: Connection, query: str, values: list[Any] | None = None) -> bool:
+    return connection.execute(query.encode(), values).fetchone() is not None
+
+
+_ALTER_IDENTITY = sql.SQL("alter table {} replica identity full")
+
+# Tables that others refer to come first.
+_OF_WORKSPACES = """
+select c.relname
+from pg_class c
+where c.relnamespace = 'reme'::regnamespace and c.relkind = 'r' and c.relname <> 'job_error'
+  and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'workspace_id' and not a.attisdropped)
+order by c.relname <> 'workspace',
+         exists (select from pg_constraint k where k.conrelid = c.oid and k.contype = 'f'
+                                               and k.confrelid <> 'reme.workspace'::regclass),
+         c.relname
+"""
+_STILL_HERE = """
+select name from unnest(%s::text[]) with ordinality as given (name, place)
+where not exists (select from pg_dist_partition where logicalrelid = format('reme.%%I', name)::regclass)
+order by place
+"""
+_WITHOUT_KEY = """
+select relname from pg_class c
+where relnamespace = 'reme'::regnamespace and relname = any(%s) and relreplident <> 'f'
+  and not exists (select from pg_index where indrelid = c.oid and indisprimary)
+order by 1
+"""
+_SUBSELECTS = r"""
+select tablename, policyname,
+       regexp_replace(qual, '\( SELECT (current_setting\([^()]*\)) AS current_setting\)', '\1', 'g')
+from pg_policies
+where schemaname = 'reme' and tablename = any(%s) and qual like '%%SELECT%%'
+order by 1
+"""

@@ -1,0 +1,60 @@
+"""A database of a Citus cluster for tests: made on all nodes, distributed, and emptied between tests.
+
+A clone for each test, as on one server, would take many seconds: tables of a cluster cannot be copied as files.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from reme_core.postgres import distribute, migrate
+
+_SHARDS = 4  # two on each of two workers
+
+
+@contextmanager
+def distributed_database(cluster_url: str) -> Iterator[str]:
+    """The URL of a fresh database with our schema, distributed over the nodes of the cluster at this URL."""
+    name = f"reme_citus_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(cluster_url, autocommit=True) as connection:
+        nodes = connection.execute("select nodename, nodeport from pg_dist_node order by groupid").fetchall()
+    urls = [make_conninfo(cluster_url, host=host, port=port) for host, port in nodes]
+    try:
+        for url in urls:
+            _execute(url, "set citus.enable_create_database_propagation = off", f"create database {name}")
+            _execute(make_conninfo(url, dbname=name), "create extension citus", "create extension vector")
+        made = make_conninfo(urls[0], dbname=name)
+        coordinator, *workers = nodes
+        _execute(made, "select citus_set_coordinator_host('{}', {})".format(*coordinator))
+        _execute(made, *("select citus_add_node('{}', {})".format(*worker) for worker in workers))
+        migrate.upgrade(made)
+        distribute.distribute(made, _SHARDS)
+        yield made
+    finally:
+        for url in urls:
+            _execute(url, "set citus.enable_create_database_propagation = off", f"drop database {name} with (force)")
+
+
+def empty(url: str) -> None:
+    """Remove all rows, and the HNSW indexes that were built for them."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        tables = connection.execute(
+            "select string_agg(format('reme.%I', relname), ', ') from pg_class where relnamespace = 'reme'::regnamespace"
+            " and relkind = 'r' and relname not in ('alembic_version', 'queue_migration')"
+        ).fetchone()
+        connection.execute(f"truncate {tables[0]} restart identity")
+        for (index,) in connection.execute(
+            "select indexname from pg_indexes where schemaname = 'reme' and indexdef like '%USING hnsw%'"
+        ):
+            connection.execute(f"drop index reme.{index}")
+
+
+def _execute(url: str, *statements: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement)
