@@ -44,9 +44,10 @@ def empty(url: str) -> None:
     """Remove all rows, and the HNSW indexes that were built for them."""
     with psycopg.connect(url, autocommit=True) as connection:
         tables = connection.execute(
-            "select string_agg(format('reme.%I', relname), ', ') from pg_class where relnamespace = 'reme'::regnamespace"
-            " and relkind = 'r' and relname not in ('alembic_version', 'queue_migration')"
+            "select string_agg(format('reme.%I', relname), ', ') from pg_class where relkind = 'r'"
+            " and relnamespace = 'reme'::regnamespace and relname not in ('alembic_version', 'queue_migration')"
         ).fetchone()
+        assert tables is not None
         connection.execute(f"truncate {tables[0]} restart identity")
         for (index,) in connection.execute(
             "select indexname from pg_indexes where schemaname = 'reme' and indexdef like '%USING hnsw%'"

@@ -94,7 +94,7 @@ def server_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def template_database(server_url: str) -> Iterator[str]:
-    """The name of a database with our schema and nothing in it; on a cluster, which clones none, the one for all tests."""
+    """The name of a database with our schema and nothing in it; on a cluster, which clones none, that of all tests."""
     if CITUS_URL:
         with distributed_database(server_url) as url:
             yield str(conninfo_to_dict(url)["dbname"])

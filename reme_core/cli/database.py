@@ -1,7 +1,8 @@
-"""`reme db`: the database's schema, its address, and backups of it."""
+"""`reme db`: the database's schema, its address, backups of it, and its spreading over several servers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,10 +14,13 @@ from reme_core.cli.output import spinner, table
 from reme_core.cli.session import Session, with_session
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from reme_core import Settings
     from reme_core.postgres.backup import BackupReport
+    from reme_core.postgres.distribute import Node, Step
 
-app = typer.Typer(help="The database: its schema, its address, backups.", no_args_is_help=True)
+app = typer.Typer(help="The database: its schema, its address, backups, several servers.", no_args_is_help=True)
 
 
 @app.command()
@@ -37,9 +41,15 @@ def upgrade(session: Session) -> None:
 
 @app.command()
 @with_session
-def status(session: Session) -> None:
-    """Show which database is used, and its schema's version. Ends with 4 when that isn't this release's."""
-    from reme_core.postgres import migrate
+def status(
+    session: Session,
+    workspace: Annotated[str, typer.Option("--workspace", "-w", help="Say also on which server this one is.")] = "",
+) -> None:
+    """Show which database is used, and its schema's version. Ends with 4 when that isn't this release's.
+
+    Where the tables are distributed, their servers are shown.
+    """
+    from reme_core.postgres import distribute, migrate
     from reme_core.postgres.errors import mask_password
 
     settings = session.settings
@@ -54,6 +64,9 @@ def status(session: Session) -> None:
         "newest_version": newest,
         "current": version == newest,
     }
+    nodes, node = distribute.nodes(url, workspace)
+    if nodes and workspace:
+        facts["workspace_is_on"] = node
     shown = table("setting", "value")
     for name, value in facts.items():
         words = {True: "yes", False: "no", None: "–"}
@@ -61,9 +74,45 @@ def status(session: Session) -> None:
     advice = "Run `reme db upgrade`."
     if version is not None and version not in migrate.versions():
         advice = f"It was {migrate.unknown_version_advice(version)}."
-    session.show(facts, shown, *([] if version == newest else [advice]))
+    servers = [_nodes_table(nodes)] if nodes else []
+    answer = facts | ({"nodes": [asdict(node) for node in nodes]} if nodes else {})
+    session.show(answer, shown, *servers, *([] if version == newest else [advice]))
     if version != newest:
         raise typer.Exit(4)
+
+
+@app.command()
+@with_session
+def distribute(
+    session: Session,
+    shards: Annotated[int, typer.Option(min=1, help="Into how many parts the tables are cut; it stays so.")] = 32,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+) -> None:
+    """Spread the tables over the nodes of a Citus cluster, by workspace. Does what is still to be done.
+
+    Citus has to be on all nodes, and the coordinator has to know them; that is checked before anything is changed.
+    Nobody can write to a table while it is moved.
+    """
+    from reme_core.postgres.distribute import distribute, steps
+
+    url = address_of(session.settings)
+    if dry_run:
+        _show_steps(session, "to do", steps(url, shards))
+        return
+    with session.progress("Spreading the tables …") as progress:
+        done = distribute(url, shards, on_step=progress)
+    _show_steps(session, "done", done)
+
+
+@app.command()
+@with_session
+def rebalance(session: Session) -> None:
+    """Move parts of the tables between the nodes until all hold about as much, while others go on working."""
+    from reme_core.postgres.distribute import rebalance
+
+    with session.progress("Moving …") as progress:
+        moved = rebalance(address_of(session.settings), on_step=progress)
+    session.show({"moved": moved}, f"{moved} parts were moved." if moved else "The nodes hold about as much already.")
 
 
 @app.command()
@@ -104,6 +153,19 @@ def restore(
     with spinner("Restoring …", quiet=session.options.as_json):
         report = restore(address_of(session.settings), file)
     session.show(asdict(report), _report_line("restored", report))
+
+
+def _show_steps(session: Session, state: str, steps: Sequence[Step]) -> None:
+    lines = [f"{state}: {step.what}" for step in steps] or ["The tables are distributed; there is nothing to do."]
+    session.show({state.replace(" ", "_"): [step.what for step in steps]}, *lines)
+
+
+def _nodes_table(nodes: Sequence[Node]) -> Table:
+    shown = table("server", "", "parts of tables", "MB", right=("parts of tables", "MB"))
+    for node in nodes:
+        state = "away" if not node.active else "" if node.holds_workspaces else "holds no workspaces"
+        shown.add_row(f"{node.host}:{node.port}", state, f"{node.shards:,}", f"{node.bytes / 1e6:,.1f}")
+    return shown
 
 
 def _report_line(done: str, report: BackupReport) -> Text:

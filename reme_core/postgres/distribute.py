@@ -42,7 +42,7 @@ class Step(NamedTuple):
 class Node:
     """A server of the cluster."""
 
-    name: str
+    host: str
     port: int
     active: bool
     holds_workspaces: bool
@@ -91,31 +91,20 @@ def distribute(url: str, shards: int = SHARDS, *, on_step: OnStep | None = None)
     return to_do
 
 
-def nodes(connection: Connection) -> list[Node]:
-    """The servers of the cluster, the coordinator first; none where the tables are not distributed."""
-    if not _is_distributed(connection):
-        return []
-    found = connection.execute(
-        "select n.nodename, n.nodeport, n.isactive, n.shouldhaveshards, count(s.shardid),"
-        " coalesce(sum(s.shard_size), 0)::bigint"
-        " from pg_dist_node n left join citus_shards s"
-        " on (s.nodename, s.nodeport) = (n.nodename, n.nodeport) and s.table_name::text like 'reme.%%'"
-        " where n.noderole = 'primary' group by n.groupid, 1, 2, 3, 4 order by n.groupid"
-    )
-    return [Node(*row) for row in found]
+def nodes(url: str, workspace: str = "") -> tuple[list[Node], str | None]:
+    """The servers of the cluster, the coordinator first, and which of them a workspace is on, or would be.
 
+    Where the tables are not distributed, there are none.
 
-def node_of(connection: Connection, workspace: str) -> str | None:
-    """Where the rows of a workspace are, as host and port, whether or not it has any yet."""
-    if not _is_distributed(connection):
-        return None
-    row = connection.execute(
-        "select n.nodename, n.nodeport from pg_dist_placement p join pg_dist_node n using (groupid)"
-        " where n.noderole = 'primary'"
-        " and p.shardid = get_shard_id_for_distribution_column('reme.workspace', %s::text)",
-        [workspace],
-    ).fetchone()
-    return f"{row[0]}:{row[1]}" if row else None
+    Raises:
+        DatabaseUnavailableError: There is no connection.
+    """
+    with translating_errors(url), connect(url, autocommit=True) as connection:
+        if not _is_distributed(connection):
+            return [], None
+        found = [Node(*row) for row in connection.execute(_NODES)]
+        place = connection.execute(_NODE_OF, [workspace]).fetchone()
+        return found, place[0] if place else None
 
 
 def rebalance(url: str, *, on_step: OnStep | None = None) -> int:
@@ -194,7 +183,7 @@ def _require_like_nodes(connection: Connection, url: str) -> None:
 
 
 def _grant_on_nodes(connection: Connection, url: str) -> None:
-    """Let the service use on the nodes what it uses here; Citus passes on no grant of a sequence that numbers a column."""
+    """Let the service use on the nodes what it uses here: Citus passes on no grant of sequences that number columns."""
     migrate.grant_to_service(connection)
     grant = f"grant usage on all sequences in schema reme to {ROLE}"
     alone = f"do $$ begin perform set_config('citus.enable_ddl_propagation', 'off', true); {grant}; end $$"
@@ -212,18 +201,18 @@ def _require_service(connection: Connection, url: str) -> None:
     except pg.Error as error:
         raise SchemaError(
             f"the tables are distributed, but the role {ROLE} cannot work on the nodes of {mask_password(url)}"
-            f" ({error.diag.message_primary or error}); let it log in from the coordinator: in pg_hba.conf of each node,"
-            " with a password in pg_dist_authinfo or a certificate"
+            f" ({error.diag.message_primary or error}); let the coordinator log in as it: by pg_hba.conf of the nodes, or"
+            " with a password in pg_dist_authinfo"
         ) from error
 
 
 def _steps(connection: Connection, shards: int) -> list[Step]:
     tables = [*_ON_ALL_NODES, *(name for (name,) in connection.execute(_OF_WORKSPACES))]
+    policies = {name: (policy, condition) for name, policy, condition in connection.execute(_SUBSELECTS, [tables])}
     return [
         *_role_steps(connection),
         *_setting_steps(connection),
-        *_policy_steps(connection, tables),
-        *(_move(name, shards) for (name,) in connection.execute(_STILL_HERE, [tables])),
+        *(_move(name, policies.get(name), shards) for (name,) in connection.execute(_STILL_HERE, [tables])),
         *(
             Step(f"let {name} be moved while it is written to", (_ALTER_IDENTITY.format(sql.Identifier("reme", name)),))
             for (name,) in connection.execute(_WITHOUT_KEY, [tables])
@@ -250,46 +239,44 @@ def _setting_steps(connection: Connection) -> list[Step]:
     return [Step("tell the nodes which workspace a transaction is of", (alter,))]
 
 
-def _policy_steps(connection: Connection, tables: list[str]) -> list[Step]:
-    """Citus takes no policy with a subselect.
+def _move(table: str, policy: tuple[str, str] | None, shards: int) -> Step:
+    """Citus takes no policy with a subselect, so it is written without one first.
 
-    On one server the subselect saves a call for each row that is looked at, which makes an exact scan of 5,000 vectors
-    a quarter quicker; so policies are written without one only here.
+    On one server the subselect saves a call for each row that is looked at, by which an exact scan of 5,000 vectors
+    takes a quarter less.
     """
-    return [
-        Step(
-            f"write the policy of {name} without a subselect",
-            (sql.SQL("alter policy {} on {} using ({})").format(
-                sql.Identifier(policy), sql.Identifier("reme", name), sql.SQL(condition)
-            ),),
-        )
-        for name, policy, condition in connection.execute(_SUBSELECTS, [tables])
-    ]  # fmt: skip
-
-
-def _move(table: str, shards: int) -> Step:
     name = sql.Literal(f"reme.{table}")
     if table in _ON_ALL_NODES:
-        statement = sql.SQL("select create_reference_table({})").format(name)
-        return Step(f"copy {table} to all nodes", (statement,))
-    if table == "workspace":
-        cut = sql.SQL("select create_distributed_table({}, 'workspace_id', colocate_with => 'none', shard_count => {})")
-        return Step(f"spread workspace in {shards} parts", (cut.format(name, sql.Literal(shards)),))
-    beside = sql.SQL("select create_distributed_table({}, 'workspace_id', colocate_with => 'reme.workspace')")
-    return Step(f"spread {table} beside it", (beside.format(name),))
+        what, move = f"copy {table} to all nodes", sql.SQL("select create_reference_table({})").format(name)
+    elif table == "workspace":
+        what = f"spread workspace in {shards} parts"
+        move = sql.SQL(
+            "select create_distributed_table({}, 'workspace_id', colocate_with => 'none', shard_count => {})"
+        ).format(name, sql.Literal(shards))
+    else:
+        what = f"spread {table} beside it"
+        beside = "select create_distributed_table({}, 'workspace_id', colocate_with => 'reme.workspace')"
+        move = sql.SQL(beside).format(name)
+    if policy is None:
+        return Step(what, (move,))
+    of_table, condition = sql.Identifier("reme", table), sql.SQL(policy[1])
+    respelt = sql.SQL("alter policy {} on {} using ({})").format(sql.Identifier(policy[0]), of_table, condition)
+    return Step(what, (respelt, move))
 
 
-def _is_distributed(connection: Connection) -> bool:
-    if not _exists(connection, "select from pg_extension where extname = 'citus'"):
-        return False
-    found = "select from pg_dist_partition where logicalrelid = to_regclass('reme.workspace') and partmethod = 'h'"
-    return _exists(connection, found)
-
-
-def _exists(connection: Connection, query: str, values: list[Any] | None = None) -> bool:
-    return connection.execute(query.encode(), values).fetchone() is not None
-
-
+_NODES = """
+select n.nodename, n.nodeport, n.isactive, n.shouldhaveshards, count(s.shardid), coalesce(sum(s.shard_size), 0)::bigint
+from pg_dist_node n
+left join citus_shards s on (s.nodename, s.nodeport) = (n.nodename, n.nodeport)
+where n.noderole = 'primary'
+group by n.groupid, 1, 2, 3, 4
+order by n.groupid
+"""
+_NODE_OF = """
+select n.nodename || ':' || n.nodeport
+from pg_dist_placement p join pg_dist_node n using (groupid)
+where n.noderole = 'primary' and p.shardid = get_shard_id_for_distribution_column('reme.workspace', %s::text)
+"""
 _ALTER_IDENTITY = sql.SQL("alter table {} replica identity full")
 
 # Tables that others refer to come first.
