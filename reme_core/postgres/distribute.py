@@ -201,7 +201,7 @@ def _require_service(connection: Connection, url: str) -> None:
     except pg.Error as error:
         raise SchemaError(
             f"the tables are distributed, but the role {ROLE} cannot work on the nodes of {mask_password(url)}"
-            f" ({error.diag.message_primary or error}); let the coordinator log in as it: by pg_hba.conf of the nodes, or"
+            f" ({error.diag.message_primary or error}); let the coordinator log in as it: by their pg_hba.conf, or"
             " with a password in pg_dist_authinfo"
         ) from error
 
