@@ -9,9 +9,6 @@ from types import ModuleType
 
 import pytest
 
-pytest.importorskip("gymnasium", reason="pip install 'reme-core[examples]'")
-pytest.importorskip("matplotlib", reason="pip install 'reme-core[examples]'")
-
 
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
