@@ -37,17 +37,29 @@ def settings_page() -> str:
 def http_page() -> str:
     """Every endpoint with what it takes."""
     document = create_app(Settings()).openapi()
-    by_tag: dict[str, list[str]] = {}
+    schemas, by_tag = document["components"]["schemas"], dict[str, list[str]]()
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            lines = [f"### `{method.upper()} {path}`", "", _plain(operation.get("description") or operation["summary"])]
+            told = _plain(operation.get("description") or operation["summary"])
+            answer = _type(_json_schema(operation["responses"]["200"])) if "200" in operation["responses"] else ""
             parameters = operation.get("parameters", [])
-            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
             rows = [_row(p["name"], p["schema"], p["required"], p.get("description", "")) for p in parameters]
-            rows += _fields(body, document["components"]["schemas"])
-            by_tag.setdefault(operation["tags"][0], []).append("\n".join([*lines, "", *_table("field", rows)]))
+            rows += _fields(_json_schema(operation.get("requestBody", {})), schemas)
+            lines = [f"### `{method.upper()} {path}`", "", f"{told} *Answer:* {answer}" if answer else told, ""]
+            by_tag.setdefault(operation["tags"][0], []).append("\n".join([*lines, *_table("field", rows)]))
+    by_tag["Values"] = [
+        "\n".join([f"### {name}", "", _plain(schema.get("description", "")), "", *_table("field", _fields(schema, {}))])
+        for name, schema in sorted(schemas.items())
+        if "properties" in schema and not name.endswith("Request")
+    ]
     parts = [f"## {tag}\n\n" + "\n\n".join(shown) for tag, shown in by_tag.items()]
     return "# HTTP\n\n[The services](../service.md) tells how it is used.\n\n" + "\n\n".join(parts)
+
+
+def _json_schema(part: Schema) -> Schema:
+    """The schema of a body in JSON; nothing where it is none."""
+    schema: Schema = part.get("content", {}).get("application/json", {}).get("schema", {})
+    return schema
 
 
 def mcp_page() -> str:
@@ -147,7 +159,7 @@ def _type(schema: Schema) -> str:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if schema.get("type") == "array":
         return f"array of {_type(schema.get('items', {}))}"
-    return str(schema.get("type", "any"))
+    return str(schema.get("type", "any")) if schema else ""
 
 
 def _cell(text: str) -> str:
