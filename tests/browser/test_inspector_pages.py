@@ -126,7 +126,7 @@ def test_a_job_that_failed_is_tried_again(page: Page, stage: Stage) -> None:
     failed = "update procrastinate_jobs set status = 'failed' where id = %s"
     stage.run(stage.reme.database.execute_anywhere(failed, [job.id]))
     page.goto(address("overview"))
-    page.locator("dl.figures a").click()
+    page.locator("dl.figures a[href*=failed]").click()
     page.get_by_role("button", name=f"Try job {job.id} again").click()
     assert stage.run(stage.reme.background.jobs("alice", ids=[job.id]))[0].status == "todo"
 

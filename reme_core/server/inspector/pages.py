@@ -52,16 +52,18 @@ async def workspaces(page: ThePage, q: Text = "", p: PageNumber = 1) -> HTMLResp
 async def overview(page: ThePageOf) -> HTMLResponse:
     """One workspace: its size, growth and backlog, and what was said and recalled last."""
     newest = {"limit": 5, "offset": 0, "q": ""}
-    kinds, growth, (backlog,), recalls, conversations = await asyncio.gather(
+    kinds, growth, (backlog,), recalls, conversations, calls = await asyncio.gather(
         page.read("kinds", kinds=_KINDS),
         page.read("growth", kinds=_KINDS),
         page.read("backlog"),
         page.read("recalls", flow="", **newest),
         page.read("conversations", pattern="", **newest),
+        page.read("model_calls"),
     )
     return page.show(
-        "overview.html", kinds=kinds, growth=growth, backlog=backlog, recalls=recalls, conversations=conversations
-    )
+        "overview.html", kinds=kinds, growth=growth, backlog=backlog, recalls=recalls, conversations=conversations,
+        tokens=sum(row["prompt_tokens"] + row["completion_tokens"] for row in calls),
+    )  # fmt: skip
 
 
 @router.get("/recalls")
