@@ -35,6 +35,15 @@ REFERENCES = {
 _LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
+def on_config(config: Any) -> Any:
+    """Add pages that the navigation does not name to the end of "How to", so that none can only be found by search."""
+    named = set(re.findall(r"[\w./-]+\.md", str(config.nav)))
+    there = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    [how_to] = [part["How to"] for part in config.nav if "How to" in part]
+    how_to += sorted(there - named)
+    return config
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages."""
     for source, place in ELSEWHERE.items():
