@@ -6,16 +6,20 @@ PYTHON ?=
 BIN := $(VENV)/bin
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format types imports check bench docs packages clean
+.PHONY: help demo test test-citus lint format types imports check bench docs packages clean
 
 help:  ## show this
-	@sed -n 's/^\([a-z]*\):.*## /\1	/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo  ## see memory at work, on an embedded Postgres
 	@$(BIN)/reme demo
 
 test: $(VENV)/.dev  ## run all tests
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(TESTS)
+
+test-citus: $(VENV)/.dev  ## run the tests of the store on the Citus cluster whose coordinator REME_TEST_CITUS_URL names
+	@if [ -z "$$REME_TEST_CITUS_URL" ]; then echo "test-citus is skipped: REME_TEST_CITUS_URL names no cluster"; \
+	else $(BIN)/python -m pytest $(or $(TESTS),tests/store tests/flows tests/faults); fi
 
 lint: $(VENV)/.dev  ## look for mistakes and for untidy format
 	@$(BIN)/ruff check .

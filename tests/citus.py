@@ -20,6 +20,14 @@ _SHARDS = 4  # two on each of two workers
 @contextmanager
 def distributed_database(cluster_url: str) -> Iterator[str]:
     """The URL of a fresh database with our schema, distributed over the nodes of the cluster at this URL."""
+    with cluster_database(cluster_url) as url:
+        distribute.distribute(url, _SHARDS)
+        yield url
+
+
+@contextmanager
+def cluster_database(cluster_url: str) -> Iterator[str]:
+    """The same, with Citus on all nodes, but not distributed yet."""
     name = f"reme_citus_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(cluster_url, autocommit=True) as connection:
         nodes = connection.execute("select nodename, nodeport from pg_dist_node order by groupid").fetchall()
@@ -33,7 +41,6 @@ def distributed_database(cluster_url: str) -> Iterator[str]:
         _execute(made, "select citus_set_coordinator_host('{}', {})".format(*coordinator))
         _execute(made, *("select citus_add_node('{}', {})".format(*worker) for worker in workers))
         migrate.upgrade(made)
-        distribute.distribute(made, _SHARDS)
         yield made
     finally:
         for url in urls:

@@ -77,11 +77,13 @@ def distribute(url: str, shards: int = SHARDS, *, on_step: OnStep | None = None)
     with translating_errors(url), connect(url, autocommit=True, application_name="reme-core distribute") as connection:
         # Triggers run on the nodes, where all that they touch is on the same node as well.
         connection.execute("select set_config('citus.enable_unsafe_triggers', 'on', false)")
-        connection.execute("select set_config('reme.workspace', '*', false)")
+        connection.execute("select set_config('citus.propagate_set_commands', 'local', false)")
         for done, step in enumerate(to_do):
             if on_step is not None:
                 on_step(done, len(to_do))
             with connection.transaction():
+                connection.execute("set local reme.workspace = '*'")
+                connection.execute("set local reme.erasing = 'on'")  # rows that move leave no trace in the history
                 for statement in step.statements:
                     connection.execute(statement)
         if on_step is not None:

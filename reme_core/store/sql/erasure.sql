@@ -76,7 +76,7 @@ where h.workspace_id = %(workspace)s
 delete from reme.retrieval r
 where r.workspace_id = %(workspace)s
   and (exists (select from reme.retrieval_hit h
-               where h.workspace_id = r.workspace_id and h.retrieval_id = r.retrieval_id
+               where h.workspace_id = %(workspace)s and h.retrieval_id = r.retrieval_id
                  and case when h.kind = 'conversation' then h.memory_id = any(%(messages)s)
                      else h.memory_id = any(%(affected)s) end)
        or lower(r.query) = any(%(whole)s)

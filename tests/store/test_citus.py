@@ -1,0 +1,168 @@
+"""On a Citus cluster: what is of one workspace is done on one server, which shows no other tenant's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg import errors as pg
+from psycopg.conninfo import make_conninfo
+from pydantic import SecretStr
+
+from reme_core.engine import Engine
+from reme_core.errors import SchemaError
+from reme_core.postgres import distribute
+from reme_core.settings import Settings
+from reme_core.types import Memory, Message
+from tests.citus import cluster_database
+from tests.conftest import CITUS_URL
+
+on_a_cluster = pytest.mark.skipif(not CITUS_URL, reason="REME_TEST_CITUS_URL names no cluster")
+
+
+@pytest.fixture
+def cluster_url() -> Iterator[str]:
+    """A database on all nodes of the cluster that is not distributed yet."""
+    assert CITUS_URL
+    with cluster_database(CITUS_URL) as url:
+        yield url
+
+
+def rows(url: str, query: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+def run(url: str, *statements: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+def workers(url: str) -> list[str]:
+    nodes = [node for node in distribute.nodes(url)[0] if node.holds_workspaces]
+    assert len(nodes) > 1
+    return [make_conninfo(url, host=node.host, port=node.port) for node in nodes]
+
+
+@pytest.mark.skipif(bool(CITUS_URL), reason="there is Citus on this server")
+def test_without_citus_nothing_is_distributed_and_it_says_so(database_url: str) -> None:
+    with pytest.raises(SchemaError, match="has no extension Citus; install it on all servers"):
+        distribute.distribute(database_url)
+    assert distribute.nodes(database_url, "alice") == ([], None)
+
+
+@on_a_cluster
+async def test_a_database_is_distributed_with_all_that_is_in_it(cluster_url: str) -> None:
+    settings = Settings(database_url=SecretStr(cluster_url))
+    async with Engine(settings) as engine:
+        given = {name: await engine.memories.add(name, f"{name} likes green tea") for name in ("alice", "bob", "carol")}
+    to_do = distribute.steps(cluster_url, 4)
+    assert [step.what for step in to_do][-1] == "let posting be moved while it is written to"
+    # Somebody was interrupted after the first tables.
+    done = [step for step in to_do if "workspace" in step.what or "all nodes" in step.what]
+    with psycopg.connect(cluster_url) as connection:
+        connection.execute("set citus.enable_unsafe_triggers = on")
+        connection.execute("set citus.propagate_set_commands = 'local'")
+        connection.execute("set local reme.erasing = 'on'")
+        for step in done:
+            for statement in step.statements:
+                connection.execute(statement)
+    rest = distribute.distribute(cluster_url, 4)
+    assert [step.what for step in rest] == [step.what for step in to_do if step not in done]
+    assert distribute.distribute(cluster_url, 4) == []
+    async with Engine(settings) as engine:
+        for name in ("alice", "bob", "carol"):
+            assert [hit.content for hit in (await engine.recall(name, "Who likes tea?")).hits] == [
+                f"{name} likes green tea"
+            ]
+            assert len(await engine.memories.history(name, given[name][0].memory_id)) == 1
+
+
+@on_a_cluster
+async def test_what_is_of_one_workspace_is_done_by_one_server(database_url: str, settings: Settings) -> None:
+    """Recall, record, add, reconcile and erase: a statement that had more than one task would be an error."""
+    database = rows(database_url, "select current_database()")[0][0]
+    unlogged = settings.model_copy(update={"recall": settings.recall.model_copy(update={"log": False})})
+    async with Engine(settings) as engine:  # the model is registered on all servers, once
+        await engine.memories.add("bob", [Memory(content="Bob drinks coffee")])
+    run(database_url, f"alter database {database} set citus.multi_task_query_log_level = 'error'")
+    try:
+        with pytest.raises(pg.InternalError, match="multi-task query"):
+            run(database_url, "select count(*) from reme.memory")
+        async with Engine(unlogged) as engine:
+            await engine.memories.add("alice", [Memory(memory_id="m1", content="Alice drinks green tea")])
+            said = Message(message_id="s1", role="user", content="I moved to Lisbon, and I am allergic to nuts.")
+            await engine.record("alice", [said])
+            await engine.summarise("alice")
+            found = await engine.recall("alice", "What does she drink?")
+            assert "Alice drinks green tea" in [hit.content for hit in found.hits]
+            assert (await engine.recall("alice", "Where to?", kind="conversation")).hits
+            await engine.memories.update("alice", "m1", content="Alice drinks black tea")
+            assert await engine.memories.delete("alice", "m1", erase=True)
+            assert await engine.erase_messages("alice", "s1") == 1
+    finally:
+        run(database_url, f"alter database {database} reset citus.multi_task_query_log_level")
+
+
+@on_a_cluster
+async def test_a_worker_shows_no_row_of_another_tenant(database_url: str, settings: Settings) -> None:
+    async with Engine(settings) as engine:
+        for name in ("alice", "bob", "carol", "dave"):
+            await engine.memories.add(name, [Memory(content=f"the secret of {name}")])
+    seen = 0
+    for url in workers(database_url):
+        with psycopg.connect(url, autocommit=True) as worker:
+            worker.execute("set citus.override_table_visibility = off")
+            tables = [
+                f"reme.{name}"
+                for (name,) in worker.execute(
+                    r"select relname from pg_class where relkind = 'r' and relname ~ '^(memory|posting|embedding)_\d+$'"
+                )
+            ]
+            assert tables
+            in_all = sum(worker.execute(f"select count(*) from {name}".encode()).fetchone()[0] for name in tables)
+            worker.execute("set role reme_service")
+            for name in tables:
+                assert worker.execute(f"select count(*) from {name}".encode()).fetchone() == (0,)
+                of_alice = f"select workspace_id from {name} where current_setting('reme.workspace') <> ''"
+                worker.execute("set reme.workspace = 'alice'")
+                assert {row[0] for row in worker.execute(of_alice.encode())} <= {"alice"}
+                worker.execute("reset reme.workspace")
+            seen += in_all
+            with pytest.raises(pg.InsufficientPrivilege):
+                worker.execute("set reme.workspace = 'alice'")
+                worker.execute(
+                    f"insert into {_shard(tables, 'memory')} (workspace_id, memory_id, kind, content)"
+                    " values ('mallory', 'm', 'observation', 'c')"
+                )
+    assert seen > 4
+
+
+def _shard(tables: list[str], name: str) -> str:
+    return next(table for table in tables if table.startswith(f"reme.{name}_"))
+
+
+@on_a_cluster
+async def test_a_history_goes_on_in_order_wherever_its_workspace_moves(database_url: str, settings: Settings) -> None:
+    async with Engine(settings) as engine:
+        await engine.memories.add("alice", [Memory(memory_id="m1", content="Alice drinks tea")])
+        versions = [await engine.memories.version("alice")]
+        for _ in range(3):
+            here = distribute.nodes(database_url, "alice")[1]
+            there = next(
+                node
+                for node in distribute.nodes(database_url)[0]
+                if node.holds_workspaces and f"{node.host}:{node.port}" != here
+            )
+            run(
+                database_url,
+                "select citus_move_shard_placement(get_shard_id_for_distribution_column('reme.workspace', 'alice'),"
+                f" '{str(here).split(':')[0]}', {str(here).split(':')[1]}, '{there.host}', {there.port},"
+                " shard_transfer_mode => 'block_writes')",
+            )
+            assert distribute.nodes(database_url, "alice")[1] == f"{there.host}:{there.port}"
+            await engine.memories.add("alice", [Memory(content=f"Alice moved to {there.port} {len(versions)}")])
+            versions.append(await engine.memories.version("alice"))
+    assert versions == sorted(set(versions))
