@@ -68,7 +68,14 @@ async def test_each_page_shows_hostile_texts_as_texts(client: httpx.AsyncClient,
     assert {name for _, names in read.found for name in names if name.startswith("on") or name == "style"} == set()
     policy = page.headers["content-security-policy"]
     assert "default-src 'none'" in policy and "unsafe" not in policy
-    assert page.headers["referrer-policy"] == "same-origin"
+    assert (page.headers["referrer-policy"], page.headers["cache-control"]) == ("same-origin", "no-store")
+
+
+async def test_of_files_only_the_pages_own_are_served(client: httpx.AsyncClient) -> None:
+    for name, kind in (("inspector.css", "text/css"), ("inspector.js", "javascript")):
+        assert kind in (await client.get(f"/inspector/static/{name}")).headers["content-type"]
+    for name in ("..%2Fpage.py", "..%2F..%2Fauth.py", "none.js"):
+        assert (await client.get(f"/inspector/static/{name}")).status_code == 404
 
 
 async def test_an_empty_workspace_says_what_to_do(client: httpx.AsyncClient, reme: Engine) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, HTTPException
 from starlette.responses import FileResponse
 
 from reme_core.server.inspector import actions, pages
@@ -24,5 +24,6 @@ router.include_router(actions.router)
 
 @router.get("/inspector/static/{name}")
 async def _file(name: str) -> FileResponse:
-    known = {"inspector.css", "inspector.js"}
-    return FileResponse(_STATIC / (name if name in known else "inspector.css"), headers=HEADERS)
+    if name not in ("inspector.css", "inspector.js"):
+        raise HTTPException(404)
+    return FileResponse(_STATIC / name, headers=HEADERS | {"Cache-Control": "no-cache"})

@@ -28,7 +28,7 @@ HEADERS: Final = {
     " 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",  # none at all would have forms sent without their origin
-    "Cache-Control": "no-cache",
+    "Cache-Control": "no-store",  # or whoever signs out would leave the pages behind
 }
 KEY_COOKIE: Final = "reme_key"
 LANGUAGE_COOKIE: Final = "reme_language"
