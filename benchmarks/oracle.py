@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
@@ -20,21 +20,19 @@ from reme_core.prompts.budget import count_tokens
 _INSTRUCTIONS = re.compile(r"instruct|style|format|address|rule|answer|reply|recipe", re.IGNORECASE)
 
 
-class Oracle:
-    """The endpoint; `url` is its base URL while it is open."""
+class Endpoint:
+    """An OpenAI-compatible endpoint that answers each prompt by a function; `url` is its base URL while it is open."""
 
-    def __init__(self, people: Sequence[Person]) -> None:
-        readers = [_Reader(person) for person in people]
-
+    def __init__(self, answer: Callable[[str], dict[str, Any]]) -> None:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 prompt = "\n".join(message["content"] for message in body["messages"])
-                answer = json.dumps(_answer(readers, prompt), ensure_ascii=False)
-                tokens = {"prompt_tokens": count_tokens(prompt), "completion_tokens": count_tokens(answer)}
-                choice = {"index": 0, "message": {"role": "assistant", "content": answer}, "finish_reason": "stop"}
+                text = json.dumps(answer(prompt), ensure_ascii=False)
+                tokens = {"prompt_tokens": count_tokens(prompt), "completion_tokens": count_tokens(text)}
+                choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
                 head = {"id": "oracle", "object": "chat.completion", "created": 0, "model": body["model"]}
                 usage = {**tokens, "total_tokens": sum(tokens.values())}
                 told = json.dumps({**head, "choices": [choice], "usage": usage}).encode()
@@ -64,6 +62,14 @@ class Oracle:
     ) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+class Oracle(Endpoint):
+    """The perfect reader of some people's conversations."""
+
+    def __init__(self, people: Sequence[Person]) -> None:
+        readers = [_Reader(person) for person in people]
+        super().__init__(lambda prompt: _answer(readers, prompt))
 
 
 def _answer(readers: Sequence[_Reader], prompt: str) -> dict[str, Any]:

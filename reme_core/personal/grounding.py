@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from reme_core.personal.times import dates_near
-from reme_core.text.terms import language_of
+from reme_core.text.terms import language_of, terms
 from reme_core.types import Message
 
 NO_EVIDENCE: Final = "it names no message of a person as evidence"
 ASSISTANTS: Final = "it rests on the assistant's words alone"
 VALUE: Final = "its value is not in the messages it names"
 STATEMENT: Final = "its statement says more than anybody told; the words that were said took its place"
+BORROWED: Final = "its words are another's: cited, pasted, invented, or said by the assistant"
 NO_MEMORY: Final = "it names no remembered statement"
 NO_STATEMENT: Final = "it states nothing"
 
@@ -50,6 +51,22 @@ def invented_value(
     """The same of a value; its first word is a name where the statement has it as one."""
     named = [name for name in _names(statement) if name in value]
     return inventions(f": {', '.join(named)}, {value}" if named else value, evidence, known, timezone)
+
+
+def is_borrowed(text: str, own: str, heard: str) -> bool:
+    """Whether a text repeats what was heard, and what people said in words of their own hardly has a part in that.
+
+    Words of the model's own are no sign of it: they were not heard either.
+
+    Args:
+        text: A statement.
+        own: What people said for themselves, and the questions that they answered.
+        heard: All that was said, theirs included.
+    """
+    words, heard, own = set(terms(text)) - _PERSON, _letters(heard), _letters(own)
+    repeated = {word for word in words if _occurs(word, heard)}
+    said = {word for word in repeated if _occurs(word, own)}
+    return len(repeated) >= max(1, _REPEATED * len(words)) and len(said) <= _OWN * len(repeated)
 
 
 def _names(text: str) -> list[str]:
@@ -87,6 +104,8 @@ def _chinese_number(digits: str) -> int:
     return value + figure
 
 
+_PERSON: Final = frozenset((*terms("the user"), *terms("用户")))  # whom statements are about
+_REPEATED, _OWN = 2 / 3, 1 / 3  # shares of words, from and up to which a statement is another's
 _INFLECTED: Final = 5  # letters of a name from which on its end may change
 _NAME: Final = re.compile(r"(?<=[\w,;:'\"(（“] )[A-ZÀ-ÖØ-Þ][\w'&-]+|(?<=[(\"“'一-鿿])[A-ZÀ-ÖØ-Þ][\w'&-]+")
 _CALENDAR: Final = frozenset(

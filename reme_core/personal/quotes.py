@@ -28,7 +28,7 @@ from reme_core.prompts.transcript import condense, language, message_before, quo
 from reme_core.store.change import Change, Close
 from reme_core.store.messages import unsummarised_messages
 from reme_core.text.commands import Command, command_of, names_topic
-from reme_core.text.fiction import asks, sentences
+from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.timex import times_of, validity
 from reme_core.types import Kind, Memory, Message, Source
 
@@ -105,7 +105,9 @@ def pieces_of(message: Message, asked: Message | None) -> list[Piece]:
 
     A command to forget stands for itself.
     """
-    parts = [(part, command_of(part)) for part in sentences(message.content)]
+    # What somebody cites commands nothing, and a quotation may hold several sentences.
+    own = own_words(message.content)
+    parts = [(part, _command_in(part, own)) for part in sentences(message.content)]
     forgetting = [Piece(message, p, None, c) for p, c in parts if c and c.action in ("forget", "erase")]
     rest = [(part, command) for part, command in parts if not (command and command.action in ("forget", "erase"))]
     if len(message.content) > _LONG:
@@ -113,6 +115,15 @@ def pieces_of(message: Message, asked: Message | None) -> list[Piece]:
     command = next((c for _, c in rest if c), None)
     text = " ".join(part for part, _ in rest) if forgetting else message.content.strip()
     return [*forgetting, *([Piece(message, text, asked, command)] if rest else [])]
+
+
+def _command_in(sentence: str, own: str) -> Command | None:
+    """The command that a sentence gives, where its author says that and does not cite it; a topic may be in quotes."""
+    said = own_words(sentence)
+    if said.strip() not in own:
+        return None
+    command = command_of(sentence)
+    return command if command is None or command.topic else command_of(said)
 
 
 async def _worthwhile(

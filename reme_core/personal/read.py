@@ -24,11 +24,12 @@ from reme_core.personal.reconcile import Accepted, Outcome, reconcile
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import Language, phrase, prompt
 from reme_core.prompts.fence import fence
-from reme_core.prompts.transcript import condense, language, quoted_answer
+from reme_core.prompts.transcript import condense, language, questions_of, quoted_answer
 from reme_core.prompts.window import Window, windows
 from reme_core.store.filters import Filters
 from reme_core.store.messages import unsummarised_messages
 from reme_core.text.commands import command_of
+from reme_core.text.fiction import own_words, unreal
 from reme_core.types import Kind, Memory, Message, scope_of
 
 _ATTEMPTS: Final = 4
@@ -229,8 +230,23 @@ class _Reader:
         people = [message for message in evidence if message.role == "user"]
         known = self._grounds(operation, memory)
         zone = self._deps.settings.timezone
-        unsaid = grounding.invented_value(value, operation.statement, people, known, zone)
-        return grounding.VALUE if unsaid else ""
+        if grounding.invented_value(value, operation.statement, people, known, zone):
+            return grounding.VALUE
+        return grounding.BORROWED if self._is_borrowed(operation, people) else ""
+
+    def _is_borrowed(self, operation: Operation, people: Sequence[Message]) -> bool:
+        """Whether the words of a statement are rather what people cited, pasted or made up, or what others said."""
+        spoken = [*self._window.context, *self._window.new]
+        made_up = {name for name, reason in unreal(spoken).items() if reason != "question"}
+        if operation.kind in ("fact", "event"):
+            made_up = (
+                set()
+            )  # a dream that somebody tells of may come with facts; wishes and who one is have a higher bar
+        own = [own_words(m.content) for m in spoken if m.role == "user" and m.message_id not in made_up]
+        answered = [questions_of(q.content) for m in people if (q := self._window.question_before(m))]
+        statement = operation.statement.strip() or operation.value
+        heard = "\n".join([*(m.content for m in spoken), *(m.author for m in spoken)])
+        return grounding.is_borrowed(statement, "\n".join([*own, *answered]), heard)
 
     def _says_more(self, operation: Operation, memory: Memory | None, remembered: Remembered) -> bool:
         """Whether the statement has names or numbers that nobody told, here or before."""

@@ -7,6 +7,7 @@ which it cannot close from within. The note that a retrieval gives to an agent i
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Final
 
 from reme_core.types import Message
@@ -24,10 +25,49 @@ def is_note(message: Message) -> bool:
 
 
 def fence(text: str, tag: str) -> str:
-    r"""Put `text` between two tags; a tag of that name within it is defused.
+    r"""Put `text` between two tags; a tag of that name within it is defused, and so are the marks of chat templates.
 
-    >>> fence("a </data> b", "data")
-    '<data>\na ‹/data> b\n</data>'
+    Disguises are seen through: wide letters, signs that nobody sees, and what becomes a tag when it is unescaped once.
+
+    >>> fence("a </data> b &lt;/Data>", "data")
+    '<data>\na ‹/data> b ‹/Data>\n</data>'
     """
-    defused = re.sub(rf"<(?=\s*(?:/\s*)?{re.escape(tag)}\b)", "‹", text, flags=re.IGNORECASE)
-    return f"<{tag}>\n{defused.strip()}\n</{tag}>"
+    return f"<{tag}>\n{_defuse(text, tag).strip()}\n</{tag}>"
+
+
+def _defuse(text: str, tag: str) -> str:
+    text = _TEMPLATE_MARK.sub(lambda match: match[0].translate(_HARMLESS), text)
+    if not _OPENS.search(text):
+        return text
+    shown, places = _as_read(text)
+    name = re.compile(rf"(?:{_OPENING})(?=\s*(?:/\s*)?{re.escape(tag)}(?![a-z0-9_]))", re.IGNORECASE)
+    parts, done = [], 0
+    for match in name.finditer(shown):
+        parts += [text[done : places[match.start()]], "‹"]
+        done = places[match.end()]
+    return "".join([*parts, text[done:]])
+
+
+def _as_read(text: str) -> tuple[str, list[int]]:
+    """A text as a lenient reader sees it, and for each of its characters the place where that stands in the text."""
+    shown, places = [], []
+    for place, character in enumerate(text):
+        if character.isascii():
+            shown.append(character)
+            places.append(place)
+        elif unicodedata.category(character) not in ("Cf", "Mn", "Me"):
+            wide = unicodedata.normalize("NFKC", character)
+            shown.append(wide)
+            places += [place] * len(wide)
+    return "".join(shown), [*places, len(text)]
+
+
+_OPENING: Final = r"<|&(?:amp;){0,2}(?:lt|#0{0,6}60|#x0{0,6}3c);?|\\u003c|\\x3c|%3c"
+_OPENS: Final = re.compile(
+    rf"{_OPENING}|[\ufe64\uff1c]", re.IGNORECASE
+)  # the last two are a "<" to those who normalise
+_TEMPLATE_MARK: Final = re.compile(
+    r"[<\uff1c][|\uff5c][^<>|\uff1c\uff1e\uff5c\s]{1,40}[|\uff5c][>\uff1e]|\[/?INST\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>"
+)
+"""What begins and ends a turn in the templates of chat models, some of which read it wherever it stands."""
+_HARMLESS: Final = str.maketrans({"<": "‹", "\uff1c": "‹", ">": "›", "\uff1e": "›", "[": "⟦", "]": "⟧"})

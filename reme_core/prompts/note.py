@@ -18,7 +18,7 @@ from reme_core.prompts import Language, phrase
 from reme_core.prompts.budget import count_tokens, fit
 from reme_core.prompts.fence import NOTE_METADATA
 from reme_core.prompts.note_text import as_text, note
-from reme_core.prompts.transcript import condense
+from reme_core.prompts.transcript import condense, shown_name
 from reme_core.types import Hit, Kind, Memory, Message
 
 Item = TypeVar("Item")
@@ -111,7 +111,7 @@ def render(
 
     def quote(message: Memory) -> str:
         day = f", {message.observed_at.astimezone(zone):%Y-%m-%d}" if message.observed_at else ""
-        return f"- {message.author}{day}: {condense(message.content, LONGEST)}"
+        return f"- {shown_name(message.author)}{day}: {condense(message.content, LONGEST)}"
 
     left = budget - count_tokens(note("-", language))
     titles = [phrase(name, language) for name in ("note_standing", "note_remembered", "note_said")]
@@ -162,7 +162,7 @@ def _statement(memory: Memory, language: Language, zone: ZoneInfo) -> str:
     """One statement with its date: what somebody said as a quotation, what was read from it as a sentence."""
     text = condense(as_text(memory, language), LONGEST)
     if memory.metadata.get("mode") == "quoted" and memory.observed_at:
-        speaker = f", {memory.author}" if memory.author.lower() not in ("", "user", "human") else ""
+        speaker = f", {shown_name(memory.author)}" if memory.author.lower() not in ("", "user", "human") else ""
         return f"{_long_date(memory.observed_at.astimezone(zone).date(), language)}{speaker}: “{text}”"
     when = _when(memory, language, zone)
     return f"{text} ({when})" if when else text

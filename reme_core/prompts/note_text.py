@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from typing import get_args
+from typing import Final, get_args
 
 from reme_core.prompts import Language, phrase
 from reme_core.prompts.fence import NOTE, fence
@@ -26,7 +26,19 @@ def numbered_list(memories: Sequence[Memory], language: Language) -> str:
 
 def note(text: str, language: Language) -> str:
     """A note for an agent's prompt, said to be data; empty where there is nothing to say."""
-    return fence(f"{phrase('note_head', language)}\n{text}", NOTE) if text.strip() else ""
+    if not text.strip():
+        return ""
+    # What was remembered may have lines that read as somebody's turn.
+    told = _TURN.sub(lambda match: f"› {match[0]}", text)
+    return fence(f"{phrase('note_head', language)}\n{told}", NOTE)
+
+
+_TURN: Final = re.compile(
+    r"^[ \t#*\[@<]{0,8}(?:system|user|human|assistant|ai|developer|tool)\b"
+    r"(?:[ \t]{0,2}\([^()\n]{0,80}\))?[\]*@> \t]{0,8}[:：]"
+    r"|^#{1,6}[ \t]{0,4}(?:new[ \t])?(?:system|user|assistant|instruction)|^(?:系统|用户|助手|人类)[ \t]?[:：]",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 def without_notes(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 
 from reme_core.prompts import Language
 from reme_core.prompts.budget import count_tokens
-from reme_core.prompts.transcript import condense, message_before, speech_in
+from reme_core.prompts.transcript import condense, message_before, shown_name, speech_in
 from reme_core.text.timex import render_date
 from reme_core.types import Message
 
@@ -57,7 +57,7 @@ class Window:
                 day = sent
                 lines.append(f"— {day}")
             number = numbers.get(message.message_id)
-            speaker = message.author or (unnamed if message.role == "user" else message.role)
+            speaker = shown_name(message.author) or (unnamed if message.role == "user" else message.role)
             mark = f"[{number}] " if number else ""
             lines.append(f"{mark}{speaker}: {condense(message.content, _LONGEST)}")
         return "\n".join(lines)

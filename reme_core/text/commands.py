@@ -120,7 +120,7 @@ _INSTRUCT: Final = re.compile(
     + r"|"
     + _POLITE
     + r"(?:please |pls |plz )?(?:always|never|don't ever|dont ever|stop|no more) (?:answer|reply|respond|writ|speak|talk|us(?:e|ing)|giv|"
-    r"call(?:ing)? me|suggest|recommend|remind|send|add|includ|ask|end|start|explain)"
+    r"call(?:ing)? me|suggest|recommend|remind|send|add|includ|ask|end|start|explain)(?!\w{0,2}s\b)"
     r"|"
     + _POLITE
     + r"(?:always|never) \w+\b[^.!?]* (?:when(?:ever)?|if|every time|any time) I (?:ask|tell you|want you)\b"

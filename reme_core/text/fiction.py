@@ -61,6 +61,16 @@ def sentences(text: str) -> list[str]:
     return [part for part in parts if re.search(r"\w", part)]
 
 
+def own_words(text: str) -> str:
+    """What an author says in words of their own: without code, quotations, lines of logs and chats, and marked blocks.
+
+    >>> own_words("A sign said 'always knock'. Call me Sam"), own_words('she wrote: "call me Ann')
+    ('A sign said  . Call me Sam', 'she wrote: ')
+    """
+    text = _PASTED.sub(" ", _CODE.sub(" ", text))
+    return _UNCLOSED.sub("", _QUOTED.sub(" ", text))
+
+
 def asks(sentence: str) -> bool:
     """Whether a sentence is a question and nothing else.
 
@@ -100,7 +110,14 @@ _ENDS: Final = re.compile(
     r"(?<=[。！？；])|(?<=[.!?;])(?=\s)(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bSt\.)(?<!\bMrs\.)|\n"
 )
 _AFTER_FIRST: Final = re.compile(r"^[^.!。！\n]*[.!。！\n]?")
-_QUOTED: Final = re.compile(r"\"[^\"]+\"|“[^”]+”|「[^」]+」|『[^』]+』|«[^»]+»|(?<!\w)'[^']+'(?!\w)")
+_QUOTED: Final = re.compile(
+    r"\"[^\"]+\"|“[^“”]+”|「[^「」]+」|『[^『』]+』|«[^«»]+»|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){1,400}'(?!\w)"
+)
+_PASTED: Final = re.compile(
+    r"^[ \t]*(?:>|\d\d:\d\d:\d\d\b|(?:system|user|assistant|human|bot\w?)[:,：]).*$|<<<[^<>]*>>>|(?<!-)---(?!-)[^-]*(?:-[^-]+)*---",
+    re.IGNORECASE | re.MULTILINE,
+)
+_UNCLOSED: Final = re.compile(r"(?:(?<!\w)\"|[“「『«]).*\Z", re.DOTALL)
 _FIRST_PERSON: Final = re.compile(r"\bI\b|\bmy\b|我", re.IGNORECASE)
 _WORKS_OF: Final = (
     r"(?:novel|story|book|screenplay|script|game|dream|nightmare|poem|song|film|movie|play|campaign|fanfic\w*"
@@ -112,6 +129,7 @@ _FICTION: Final = _any(
     r"\b(?:my|the|our) (?:\w+ )?(?:character|protagonist|narrator|hero|heroine|villain|alter ego|avatar)\b",
     r"\bonce upon a time\b|\bfiction(?:al)?\b|\bmake-believe\b|\b(?:chapter|scene) (?:\d+|one|two)\s*[:.]",
     r"^\W*(?:just )?(?:imagine|suppose|picture this)(?: that)?,? (?:I|we|you)\b|^\W*(?:想象一下|设想一下)",
+    r"\bD&D\b|\bdungeon master\b|跑团|写的(?:歌词?|诗|小说|故事|剧本|台词)",
     r"\bI dream(?:ed|t)\b|\bin character\b|\b(?:act|speak|talk) as if\b",
     r"(?:我的?|这部?|那部?|在|某)?(?:小说|故事|剧本|游戏|梦|电影|漫画|诗|歌词|话剧)(?:里|中|当中)",
     r"主人公|主角|男主|女主|反派|虚构|(?:我|昨晚|昨天)?(?:做梦|梦见|梦到)|从前有|第[一二三四五六七八九十\d]+章",
@@ -139,6 +157,7 @@ _WORK: Final = _any(
     r"|write|compose|draft|finish|continue|complete)\b[^.!?\n]{0,60}"
     r"\b(?:this|following|below|text|sentence|paragraph|story|poem|song|letter|e-?mail|essay|speech|dialogue|scene|bio"
     r"|post|message|quote|lyrics|draft|verse|monologue|slogan)s?\b",
+    r"\bshorten (?:this|that|it)\b|\bsubject lines?\b[^.!?\n]{0,20}\bfor (?:this|the following)\b|提炼|错别字|(?:翻|译)成",
     r"^\W*(?:please )?(?:translate|proofread|rewrite|re-?phrase|paraphrase|summari[sz]e|correct|edit|polish)\b[^:\n]{0,30}:",
     r"\b(?:here is|here's|below is|this is) (?:an?|the|my friend's|his|her|their) (?:\w+ ){0,2}(?:text|e-?mail|letter|post"
     r"|article|transcript|review|diary|quote|log|story|poem)\b",

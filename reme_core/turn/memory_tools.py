@@ -18,6 +18,7 @@ from reme_core.errors import InputError, NotFoundError
 from reme_core.models.base import Tool
 from reme_core.prompts import Language
 from reme_core.prompts.note_text import as_text, note
+from reme_core.prompts.transcript import shown_name
 from reme_core.text.terms import language_of
 from reme_core.turn.memory import TurnMemory
 from reme_core.types import Kind, Memory
@@ -107,7 +108,7 @@ class MemoryTools:
         lines = []
         for memory in (hit.memory for hit in hits):
             said = memory.kind == Kind.CONVERSATION  # a message is evidence: it has no id to change it by
-            head = f"{memory.author} said: " if said else f"[{memory.memory_id}] "
+            head = f"{shown_name(memory.author)} said: " if said else f"[{memory.memory_id}] "
             lines.append(head + as_text(memory, language))
         # Fenced like a note, so that recording the conversation does not remember what was merely found.
         return note("\n".join(lines), language)

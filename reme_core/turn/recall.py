@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from reme_core.engine import Engine
 from reme_core.errors import InputError
+from reme_core.personal.nearby import person_of
 from reme_core.prompts import Language
 from reme_core.prompts.note import Note, render
 from reme_core.store.filters import Filters
@@ -80,6 +81,9 @@ class TurnRecall:
             self._recall(engine, workspace, query, self._memory_kinds, self._top_k, self._min_relevance, session),
             self._recall_messages(engine, workspace, query, present, session),
         )
+        asker = person_of(question.author) if question else ""
+        # Of several people who share a workspace none says how another is to be answered, or who that is.
+        standing = [m for m in standing if not asker or person_of(m.subject) in ("", asker)]
         recalls = [*memories, *messages]
         offered = [hit for found in memories for hit in found.hits]
         offered += self._unseen(messages[-1].hits, present) if messages else []

@@ -17,7 +17,7 @@ from reme_core.prompts.fence import fence
 from reme_core.prompts.note_text import note, without_notes
 from reme_core.text.answers import parse_json, strip_thinking
 from reme_core.text.commands import command_of
-from reme_core.text.fiction import asks, sentences, unreal
+from reme_core.text.fiction import asks, own_words, sentences, unreal
 from reme_core.text.redact import redact
 from reme_core.text.terms import language_of, terms
 from reme_core.text.timex import find_times, validity, with_dates
@@ -30,6 +30,7 @@ PATTERNS: Final = (
     "a.", "a@", "<think>", "</think>", "<memory_note ", "</memory_note ",
     note("x", "en"), note("x", "en")[:-1],
     "forget what ", "what I told you ",
+    "“", "「a", "---", "--- a-", "<<<", "&lt;", "<\u200b", "＜memory_note", "user: a\n",
     "4242 ", "DE89 3704 ", "-----BEGIN PRIVATE KEY-----", "eyJaaaaaaaa.", "http://a:", "password is ", "abc def ",
     "on monday at 5 ",    "from May to ", "3 days ago ", "上个月", "\nError: ", "Traceback (most recent call last)\n",
 )  # fmt: skip
@@ -39,6 +40,7 @@ READERS: Final[dict[str, Callable[[str], Any]]] = {
     "parse_json": parse_json,
     "unreal": lambda text: unreal([Message(content=text)]),
     "sentences": lambda text: [asks(sentence) for sentence in sentences(text)[:100]],
+    "own_words": own_words,
     "command_of": command_of,
     "terms": terms,
     "language_of": language_of,
