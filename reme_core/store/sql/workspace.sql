@@ -22,7 +22,7 @@ select exists (select from reme.memory where workspace_id = %(workspace)s)
 -- name: dump
 -- What a user deleted is not given out; it waits for erasure or for somebody who looks into the history.
 select ${columns},
-       array(select (s.source_kind, s.source_id, s.quote) from reme.memory_source s
+       array(select array[s.source_kind, s.source_id, s.quote] from reme.memory_source s
              where s.workspace_id = m.workspace_id and s.memory_id = m.memory_id
              order by s.source_kind, s.source_id),
        -- Calls of a tool go with the guidance in force, or, where there is none, not at all.
