@@ -12,6 +12,7 @@ from reme_core.episodes.rules import Episode
 from reme_core.errors import ConfigurationError
 from reme_core.settings import Settings
 from reme_core.store.change import Change
+from reme_core.store.tool_calls import ToolCallResult
 from reme_core.turn import TurnMemory
 from reme_core.types import Memory, Message, Source
 from tests.store.test_erasure import traces
@@ -71,9 +72,10 @@ async def test_a_spool_has_no_secret(settings: Settings, tmp_path: Path) -> None
     spool = tmp_path / "spool.sqlite3"
     turn = TurnMemory(Settings.of(away.model_dump()), "w", spool=spool, patience=0.2, kinds=["personal", "tool"])
     await turn.record([Message(content=SAID)])
+    assert turn.record_calls([ToolCallResult(tool_name="pay", input={"card": CARD}, output=f"declined {CARD}")]) == 1
     await turn.aclose()
     kept = b"".join(path.read_bytes() for path in tmp_path.glob("spool.sqlite3*"))
-    assert b"[card number]" in kept
+    assert kept.count(b"[card number]") == 3
     assert CARD.encode() not in kept
 
 
