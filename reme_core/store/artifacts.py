@@ -83,6 +83,9 @@ class Match:
     line: str
 
 
+_TEXTS = ("source", "content", "summary")
+
+
 class Artifacts:
     """The artifacts of all workspaces; every method names the one it works in."""
 
@@ -100,9 +103,10 @@ class Artifacts:
                 numbered = await connection.execute(NUMBERS, sequence)
             ((numbers,),) = await numbered.fetchall()
             ordered = sorted(artifacts, key=lambda artifact: artifact.artifact_id)
-            stored = [asdict(one) | {"number": n} for one, n in zip(ordered, numbers, strict=True)]
-            rows = Jsonb(encode_json(redact(stored, self._database.settings.redact)))
-            values = {"workspace": workspace, "session": session_id, "rows": rows}
+            kinds = self._database.settings.redact
+            texts = [redact({name: getattr(one, name) for name in _TEXTS}, kinds) for one in ordered]
+            stored = [asdict(one) | said | {"number": n} for one, said, n in zip(ordered, texts, numbers, strict=True)]
+            values = {"workspace": workspace, "session": session_id, "rows": Jsonb(encode_json(stored))}
             await connection.execute(_SQL["put"], values)
         if self._keep_days and time.monotonic() - _swept.get(self._database, float("-inf")) > _SWEEP_SECONDS:
             _swept[self._database] = time.monotonic()
