@@ -319,7 +319,9 @@ def store(fits: dict[str, Fit]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--people", type=Path, default=TEXTS / "people" / "dev", help="a folder of p01.json, p03.json, …")
+    parser.add_argument(
+        "--people", type=Path, default=TEXTS / "people" / "dev", help="a folder of p01.json, p03.json, …"
+    )
     parser.add_argument("--locomo", type=Path, default=DATA / "locomo_dev.json", help="a file in LoCoMo's own format")
     parser.add_argument("--write", action="store_true", help="write the coefficients into the package")
     arguments = parser.parse_args()

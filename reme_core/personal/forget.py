@@ -8,7 +8,7 @@ from typing import Any, Final
 from reme_core.flows.deps import Deps
 from reme_core.personal.nearby import STATED
 from reme_core.store.filters import Filters
-from reme_core.text.commands import names_topic
+from reme_core.text.forgetting import names_topic
 from reme_core.types import Kind, Memory, Message, Scope, Status
 
 _MOST: Final = 1_000

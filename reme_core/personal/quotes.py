@@ -27,8 +27,9 @@ from reme_core.personal.worth import KEEP_FROM, text_to_embed, worth
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
 from reme_core.store.change import Change, Close
 from reme_core.store.messages import unsummarised_messages
-from reme_core.text.commands import Command, command_of, names_topic
+from reme_core.text.commands import Command, command_of
 from reme_core.text.fiction import asks, own_words, sentences
+from reme_core.text.forgetting import names_topic
 from reme_core.text.timex import times_of, validity
 from reme_core.types import Kind, Memory, Message, Source
 

@@ -15,7 +15,7 @@ from reme_core.personal.times import resolve_bound
 from reme_core.prompts.transcript import condense
 from reme_core.prompts.window import Window
 from reme_core.store.change import Change, Close
-from reme_core.text.commands import erases
+from reme_core.text.forgetting import erases
 from reme_core.text.timex import validity, with_dates
 from reme_core.types import Kind, Memory, Message, Source, Status, TimeRange, scope_of
 

@@ -25,8 +25,8 @@ from reme_core.types import Message
 
 Array = npt.NDArray[np.float64]
 
-# The lowest twentieth at which at most 15 % of what must not be remembered is kept, of sixteen people who were each left
-# out of the fit: .121, and with it .857 of the facts.
+# The lowest twentieth at which at most 15 % of what must not be remembered is kept, of sixteen people who were
+# each left out of the fit: .121, and with it .857 of the facts.
 KEEP_FROM: Final = 0.75
 """The probability from which on a message is worth keeping."""
 

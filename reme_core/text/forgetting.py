@@ -1,0 +1,134 @@
+"""Wishes that something be forgotten: "forget what I said about my back", 把老孙借钱的事忘了吧."""
+
+# ruff: noqa: E501 -- a pattern reads better whole
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from reme_core.text.terms import terms
+
+POLITE: Final = r"(?:^|[.!?;,。！？；，]\s*|\b(?:and|so|also|oh|ok(?:ay)?|hey|please|pls|plz|actually|yeah|right)[,.\s]+|(?:请|麻烦|帮我|那(?![个些件])|对了)[你您，]?|\s(?=[\u4e00-\u9fff]))"
+"""What a command begins with, or stands behind."""
+
+
+def topic_to_forget(sentence: str) -> str:
+    """What a sentence asks to forget, in its own words; empty where it asks nothing of the kind, or names nothing.
+
+    >>> topic_to_forget("I want you to forget that business about my eye, both of them")
+    'my eye, both of them'
+    >>> topic_to_forget("take the salary out of your notes"), topic_to_forget("工资那个数字就当我没说过")
+    ('the salary', '工资')
+    >>> topic_to_forget("don't forget to write"), topic_to_forget("forget it")
+    ('', '')
+    """
+    # Traditional characters are read as simplified ones, which take as many places.
+    text = sentence[:_READ].translate(_SIMPLIFIED)
+    for pattern in _WISHES:
+        if match := pattern.search(text):
+            topic = _CLAUSE_ENDS.split(sentence[match.start("topic") : match.end("topic")])[-1].strip()
+            return topic if terms(topic) and not _NO_TOPIC.fullmatch(topic) else ""
+    return ""
+
+
+def erases(text: str) -> bool:
+    """Whether a text asks to delete something, rather than to forget it."""
+    return bool(_ERASES.search(text))
+
+
+def names_topic(topic: str, text: str) -> bool:
+    """Whether a text names what a topic names, or one of the things that it lists.
+
+    A high bar, for what is forgotten wrongly is lost: both of two words have to stand in it, of more of them two thirds;
+    of Chinese, two thirds of the characters.
+
+    >>> names_topic("jordan will you", "Jordan is 21 on the 14th"), names_topic("the move to Berlin", "Berlin is cold")
+    (True, False)
+    >>> names_topic("my back, disc, physio, everything", "Physio is on Mondays")
+    True
+    >>> names_topic("小指发麻", "右手小指老是麻"), names_topic("老孙借钱", "老孙来过")
+    (True, False)
+    """
+    there = _words(text)
+    plain = _BESIDES.sub(" ", topic.translate(_SIMPLIFIED))
+    things = {plain, *(thing for thing in _LIST.split(plain) if len(thing.split()) <= _LISTED)}
+    return any(_stands_in(_words(thing), there) for thing in things)
+
+
+def _stands_in(wanted: set[str], there: set[str]) -> bool:
+    least = len(wanted) if len(wanted) <= 2 else _SHARE * len(wanted)
+    return bool(wanted) and len(wanted & there) >= least
+
+
+def _words(text: str) -> set[str]:
+    plain = text.translate(_SIMPLIFIED)
+    return {term for term in terms(plain) if not _HAN.search(term)} | set(_HAN.findall(_PARTICLES.sub("", plain)))
+
+
+_SIMPLIFIED: Final = str.maketrans("還刪記別說講過沒當請幫這個關於內錢體醫", "还删记别说讲过没当请帮这个关于内钱体医")
+_HAN: Final = re.compile(r"[\u4e00-\u9fff]")
+_PARTICLES: Final = re.compile(r"[我你您他她跟和的那这吧了啊呀哈]|个$")
+_SHARE: Final = 2 / 3
+_READ: Final = 1_000
+"""Characters in which a wish has to stand; nobody puts one into a longer sentence."""
+_CLAUSE_ENDS: Final = re.compile(r"(?<=[\u4e00-\u9fff])\s+(?=[\u4e00-\u9fff])")
+"""Many who write Chinese part what they say by blanks alone."""
+_LIST: Final = re.compile(r"[,;/、，；]|\band\b")
+_LISTED: Final = 4
+"""Words of a thing in a list; what is longer is hardly one, but what follows it."""
+_BESIDES: Final = re.compile(
+    r"\b(?:(?:that|which)? ?(?:i|we|i've|ive|i'd) (?:ever )?(?:just )?(?:told|said|mentioned|gave|shared|wrote)(?: to)?(?: (?:you|u|ya))?)\b"
+    r"|\b(?:will you|would you|please|pls|thanks|ok(?:ay)?|for me|again|any ?more|way back|earlier|last time|the other day"
+    r"|numbers?|stuff|things?|bits?|business|details?|info(?:rmation)?|both|everything|all of (?:it|them))\b"
+    r"|^(?:还有|另外|再有|还有就是)?(?:帮我)?(?:把|将)?|我?(?:之前|以前|刚才|上次)?(?:说|讲|提)过?的?|数字|信息|细节",
+    re.IGNORECASE,
+)
+_NO_TOPIC: Final = re.compile(
+    r"(?:it|that|this|me|him|her|them|us|to .*|how .*|[这那它他她我个]|这个|那个|带.*|(?:跟|和|告诉)你.*"
+    # A text that is worked on, or a question.
+    r"|.*(?:[句段行项字词图页稿]|循环|代码|文件|怎么|什么|吗|\b(?:lines?|paragraphs?|sentences?|words?|sections?|slides?|rows?|columns?)\b).*)",
+    re.IGNORECASE,
+)
+_ERASES: Final = re.compile(r"\b(?:delete|erase|wipe|remove|scrub)\b|[删刪抹]", re.IGNORECASE)
+
+_ASK: Final = (
+    POLITE
+    + r"(?:can you |could you |would you |you can |i want you to |i'd like you to |i need you to )?(?:please |pls |just )?"
+)
+_DROP: Final = r"(?:forget|delete|erase|wipe|scrap|remove|scrub|drop|strike|scratch)"
+_NOT_KEEP: Final = r"(?:do not|don't|dont|stop) (?:keep|store|save|remember|record|hold on to|note|keeping|storing|saving|remembering|recording|holding on to)"
+_THING: Final = r"(?:what|everything|anything|all|whatever|(?:the|that|this|those|all that|all the)(?: whole| entire)? (?:things?|stuff|bits?|parts?|business|story|details?|info(?:rmation)?|lot))\b"
+_TOLD: Final = r"(?: (?!about\b)\w+'?\w*){0,6}?"  # "that I ever told ya"
+_NAMED: Final = r" (?:about|concerning|regarding) "
+_PLACE: Final = r"(?:memory|memories|brain|head|mind|notes?|records?|files?|list|system|database)\b"
+_TOLD_ZH: Final = r"(?:我?(?:之前|以前|刚才|上次)?(?:说|讲|提|告诉你)过?的?)?"
+_TOPIC_ZH: Final = r"(?=[^，。！？,]{0,29}[\u4e00-\u9fff])(?P<topic>[^，。！？,]{1,30}?)\s*"
+_MATTER_ZH: Final = r"(?:的|那个|这个|那件|这件|那些|这些|那点|数字)*(?:事情|事儿|事|内容|信息)?"
+_DROP_ZH: Final = r"(?:忘掉|忘了吧|忘记吧|删一?下|delete ?掉?|forget ?掉?|删[掉了除]|抹[掉去]|别再?[记留存]着?|不[要用]再?[记留存]|不用记)"
+
+_WISHES: Final = tuple(
+    re.compile(_ASK + pattern, re.IGNORECASE)
+    for pattern in (
+        # forget everything I told you about X
+        rf"{_DROP} {_THING}{_TOLD}{_NAMED}(?P<topic>[^.!?;]+)",
+        # what I told you about X, forget that bit
+        rf"{_THING}{_TOLD}{_NAMED}(?P<topic>[^.!?;,]+)[,.;]? (?:can you |could you |please |pls |just |i'd rather you )*"
+        rf"(?:{_DROP}|forgot|{_NOT_KEEP}|didn't (?:keep|store|remember)) (?:it|that|this|them|all)\b",
+        # take X out of your notes, delete X from your memory
+        rf"(?:{_DROP}|take|get) (?P<topic>[^.!?;]{{2,60}}?) (?:from|out of|off) (?:your|ur|the|this) {_PLACE}",
+        # don't keep anything about X
+        rf"{_NOT_KEEP} (?:{_THING}{_TOLD}{_NAMED}|about )(?P<topic>[^.!?;]+)",
+        r"(?:do not|don't|dont|stop) remember(?:ing)? (?:anything |that )?(?:about )?(?P<topic>[^.!?;,]+)",
+        # pretend I never told you about X
+        r"(?:pretend|act (?:like|as if)) i (?:never|haven't|didn't) (?:tell|told|say|said|mention|mentioned|bring up|brought up)"
+        r"(?: (?:you|u|anything|it))*(?: about| that)? (?P<topic>[^.!?;]+)",
+        # 老孙借钱的事你忘了吧
+        rf"(?:再有|还有|对了|另外)?[,，]?\s*(?:把|将)?{_TOLD_ZH}{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*"
+        rf"(?:你|您|请|都|全|统统|帮我|给我|就|pls|please)*\s*(?<![没别])(?<!(?<!给)我){_DROP_ZH}",
+        rf"{_TOLD_ZH}{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*(?:你|您|请)?(?:就|权)?当我?没(?:有)?(?:说|讲|提)过?",
+        # 忘掉我说的关于小李的事
+        rf"(?:忘掉|忘了|忘记|删掉|删除|别再记|不要再记|别记|不要记|不用记){_TOLD_ZH}(?:所有|全部)?(?:关于|有关)?"
+        r"(?P<topic>[^，,。！？了吧]{2,30}?)(?:的事情|的事|的内容|的信息|这件事|的话)?(?=[，,。！？了吧]|$)",
+    )
+)
