@@ -53,7 +53,7 @@ def invented_value(
     return inventions(f": {', '.join(named)}, {value}" if named else value, evidence, known, timezone)
 
 
-def is_borrowed(text: str, own: str, heard: str) -> bool:
+def is_borrowed(text: str, own: str, heard: str, most: float) -> bool:
     """Whether a text repeats what was heard, and what people said in words of their own hardly has a part in that.
 
     Words of the model's own are no sign of it: they were not heard either.
@@ -62,11 +62,12 @@ def is_borrowed(text: str, own: str, heard: str) -> bool:
         text: A statement.
         own: What people said for themselves, and the questions that they answered.
         heard: All that was said, theirs included.
+        most: The share of the words heard that may be their own.
     """
     words, heard, own = set(terms(text)) - _PERSON, _letters(heard), _letters(own)
     repeated = {word for word in words if _occurs(word, heard)}
     said = {word for word in repeated if _occurs(word, own)}
-    return len(repeated) >= max(1, _REPEATED * len(words)) and len(said) <= _OWN * len(repeated)
+    return len(repeated) >= max(1, _REPEATED * len(words)) and len(said) <= most * len(repeated)
 
 
 def _names(text: str) -> list[str]:
@@ -105,7 +106,7 @@ def _chinese_number(digits: str) -> int:
 
 
 _PERSON: Final = frozenset((*terms("the user"), *terms("用户")))  # whom statements are about
-_REPEATED, _OWN = 2 / 3, 1 / 3  # shares of words, from and up to which a statement is another's
+_REPEATED: Final = 2 / 3  # the share of words heard from which on a statement may be another's
 _INFLECTED: Final = 5  # letters of a name from which on its end may change
 _NAME: Final = re.compile(r"(?<=[\w,;:'\"(（“] )[A-ZÀ-ÖØ-Þ][\w'&-]+|(?<=[(\"“'一-鿿])[A-ZÀ-ÖØ-Þ][\w'&-]+")
 _CALENDAR: Final = frozenset(

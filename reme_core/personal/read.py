@@ -33,6 +33,8 @@ from reme_core.text.fiction import own_words, unreal
 from reme_core.types import Kind, Memory, Message, scope_of
 
 _ATTEMPTS: Final = 4
+_OWN: Final = 1 / 3
+"""The share of a statement's words that people may have said themselves where it is another's all the same."""
 """Fewer than elsewhere, since each asks the model."""
 _NEAR: Final = 10
 """Memories near one message that are looked at."""
@@ -237,16 +239,15 @@ class _Reader:
     def _is_borrowed(self, operation: Operation, people: Sequence[Message]) -> bool:
         """Whether the words of a statement are rather what people cited, pasted or made up, or what others said."""
         spoken = [*self._window.context, *self._window.new]
-        made_up = {name for name, reason in unreal(spoken).items() if reason != "question"}
-        if operation.kind in ("fact", "event"):
-            made_up = (
-                set()
-            )  # a dream that somebody tells of may come with facts; wishes and who one is have a higher bar
+        # A dream that somebody tells of may come with facts, and a pasted letter with news of theirs. For wishes and
+        # who one is, the bar is higher: they are heeded in every conversation.
+        is_news = operation.kind in ("fact", "event")
+        made_up = set() if is_news else {name for name, reason in unreal(spoken).items() if reason != "question"}
         own = [own_words(m.content) for m in spoken if m.role == "user" and m.message_id not in made_up]
         answered = [questions_of(q.content) for m in people if (q := self._window.question_before(m))]
         statement = operation.statement.strip() or operation.value
         heard = "\n".join([*(m.content for m in spoken), *(m.author for m in spoken)])
-        return grounding.is_borrowed(statement, "\n".join([*own, *answered]), heard)
+        return grounding.is_borrowed(statement, "\n".join([*own, *answered]), heard, 0 if is_news else _OWN)
 
     def _says_more(self, operation: Operation, memory: Memory | None, remembered: Remembered) -> bool:
         """Whether the statement has names or numbers that nobody told, here or before."""

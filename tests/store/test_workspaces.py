@@ -275,7 +275,9 @@ async def test_a_large_workspace_is_searched_by_an_index_after_loading(
             assert await reme.database.fetch("w", "select distinct hnsw from embedding") == [(True,)]
         assert (await reme.workspaces.describe())[0].hnsw
         await reme.memories.add("w", Memory(kind=Kind.TASK, when_to_use="Singular", content="Found in the index too."))
-        assert (await reme.recall("w", "Singular: found in the index", limit=1)).hits[0].content == "Found in the index too."
+        assert (await reme.recall("w", "Singular: found in the index", limit=1)).hits[
+            0
+        ].content == "Found in the index too."
         assert await reme.workspaces.copy("w", "twin") == 301
         assert {info.workspace_id: info.hnsw for info in await reme.workspaces.describe()} == {"w": True, "twin": True}
         assert len((await reme.recall("twin", "Situation", limit=300)).hits) == 300
