@@ -113,9 +113,8 @@ class Engine:
             database = await Database.open(self.settings)
             self.log_writer = LogWriter(database, log_retrievals=self.settings.recall.log)
             noted = self.log_writer.log_call
-            self._workspace_models = WorkspaceModels(
-                database, self.settings, embedder(self.settings, on_call=noted), on_call=noted
-            )
+            default = embedder(self.settings, on_call=noted)
+            models = self._workspace_models = WorkspaceModels(database, self.settings, default, on_call=noted)
             self._chats = chat_models(self.settings, on_call=noted)
             if self._agent_chat is not None:
                 self._agent_chat.on_call = noted
@@ -124,17 +123,11 @@ class Engine:
             for problem in unused_models(self.settings):
                 log.warning("%s", problem)
             self.reranker = reranker(self.settings, on_call=noted)
-            self._indexing = Indexing(database, self._workspace_models, self.settings.recall)
-            self._recall = Recall(
-                database, self._workspace_models, self._indexing, self.log_writer, self.settings.recall
-            )
-            self.memories = Memories(
-                database,
-                self._workspace_models,
-                on_growth=self._indexing.schedule_upkeep,
-                on_erase=self.spools.erase_words,
-            )
-            self.workspaces = Workspaces(database, self._workspace_models, on_clear=self.spools.clear)
+            self._indexing = Indexing(database, models, self.settings.recall)
+            self._recall = Recall(database, models, self._indexing, self.log_writer, self.settings.recall)
+            grown, erased = self._indexing.schedule_upkeep, self.spools.erase_words
+            self.memories = Memories(database, models, on_growth=grown, on_erase=erased)
+            self.workspaces = Workspaces(database, models, on_clear=self.spools.clear)
             self.flows = Flows(catalog, self._surroundings(database))
             self.background = Background(
                 database,

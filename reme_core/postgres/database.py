@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Self
 
 import anyio
@@ -34,6 +34,7 @@ from reme_core.postgres.session import (
     configure,
     milliseconds,
     prepare,
+    roll_back,
     run,
 )
 from reme_core.postgres.shares import Shares
@@ -366,7 +367,7 @@ class Database:
                         yield connection
                     except BaseException:
                         with anyio.CancelScope(shield=True):
-                            await _roll_back(connection)
+                            await roll_back(connection)
                         raise
                     await connection.commit()
                     return
@@ -380,7 +381,7 @@ class Database:
             await begin(connection, settings, write_lock=write_lock)
         except psycopg.OperationalError:
             if not connection.closed:
-                await _roll_back(connection)
+                await roll_back(connection)
                 raise
             await stack.aclose()
             await self.pool.check()
@@ -396,8 +397,3 @@ class Database:
             self._away = str(error)
             raise
         await connection.close()
-
-
-async def _roll_back(connection: Connection) -> None:
-    with suppress(psycopg.OperationalError):  # dead: the server rolls back
-        await connection.rollback()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple, Self
 
@@ -135,6 +136,12 @@ async def configure(
         }
     calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
     await connection.execute(f"select {calls}", _flat(settings), prepare=False)
+
+
+async def roll_back(connection: AsyncConnection[Any]) -> None:
+    """End a transaction, on a connection that may be dead, where the server rolls back itself."""
+    with suppress(OperationalError):
+        await connection.rollback()
 
 
 async def check_if_idle(connection: Connection) -> None:

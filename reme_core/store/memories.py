@@ -207,7 +207,7 @@ class Memories:
         Raises:
             InputError: `limit` or `offset` is negative.
         """
-        if min(limit, offset) < 0:
+        if limit < 0 or offset < 0:
             raise InputError(f"limit and offset are 0 or more, not {limit} and {offset}")
         if not isinstance(filters, Filters | None):
             raise InputError(f"filters are a Filters, such as Filters.of(kind='personal'), not {filters!r:.60}")
@@ -359,11 +359,9 @@ class Memories:
             ConflictError: The workspace was changed meanwhile.
         """
         states = {memory_id: earlier_state(await self.history(workspace, memory_id), number)}
+        told = {"actor": actor, "reason": reason or "restored"}
         await self._workspace_models.with_embedder(
-            workspace,
-            lambda embedder: restore_states(
-                self._database, workspace, states, embedder, actor=actor, reason=reason or "restored"
-            ),
+            workspace, lambda embedder: restore_states(self._database, workspace, states, embedder, **told)
         )
         return await self.get(workspace, memory_id)
 
