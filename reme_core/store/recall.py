@@ -106,15 +106,7 @@ class Recall:
             for part in filters.apart
         ]
         begun = perf_counter()
-        hits: list[Hit] = []
-        relevance = 0.0
-        for question, part in zip(questions, filters.apart, strict=True):
-            found = await self._find_once(question, part, plan)
-            of_part, of_hits = judge(question, found)
-            relevance = max(relevance, of_part)
-            hits.extend(hits_of(found, of_hits))
-        if len(questions) > 1:  # scores of memories and of messages have nothing in common, chances have
-            hits = number_ranks(sorted(hits, key=lambda hit: hit.relevance, reverse=True)[:limit])
+        hits, relevance = await self._judged_hits(questions, filters.apart, plan)
         recollection = Recollection.model_construct(
             retrieval_id=new_id(),
             workspace_id=workspace,
@@ -166,6 +158,22 @@ class Recall:
                 np.atleast_2d(np.asarray(embedding, np.float32)), 1, model.embedder
             )[0]
         return Question(workspace, query, vector, model.embedder.name, limit, degraded, time)
+
+    async def _judged_hits(
+        self, questions: Sequence[Question], parts: Sequence[Filters], plan: Plan
+    ) -> tuple[list[Hit], float]:
+        """What fits the questions, each among its part, and the chance that anything does."""
+        hits: list[Hit] = []
+        relevance = 0.0
+        for question, part in zip(questions, parts, strict=True):
+            found = await self._find_once(question, part, plan)
+            of_part, of_hits = judge(question, found)
+            relevance = max(relevance, of_part)
+            hits.extend(hits_of(found, of_hits))
+        if len(questions) > 1:  # scores of memories and of messages have nothing in common, chances have
+            best = sorted(hits, key=lambda hit: hit.relevance, reverse=True)[: questions[0].limit]
+            hits = number_ranks(best)
+        return hits, relevance
 
     async def _find_once(self, question: Question, filters: Filters, plan: Plan) -> Found:
         """What fits the question best, each statement once; what says the same gives its place to the next ones."""
