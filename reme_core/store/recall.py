@@ -79,8 +79,6 @@ class Recall:
     ) -> Recollection:
         """Find what passes the filters and fits the query best, and note it in the retrieval log.
 
-        Memories and messages that are looked for together are ordered by the chance that they answer.
-
         Args:
             workspace: Where to look.
             query: What to look for.
@@ -162,7 +160,10 @@ class Recall:
     async def _judged_hits(
         self, questions: Sequence[Question], parts: Sequence[Filters], plan: Plan
     ) -> tuple[list[Hit], float]:
-        """What fits the questions, each among its part, and the chance that anything does."""
+        """What fits the questions, each among its part, and the chance that anything does.
+
+        Memories and messages that are looked for together are ordered by the chance that they answer.
+        """
         hits: list[Hit] = []
         relevance = 0.0
         for question, part in zip(questions, parts, strict=True):
