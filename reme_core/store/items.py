@@ -222,6 +222,7 @@ class Items:
                     numbered = await connection.execute(NUMBERS, sequence)
                 ((values["numbers"],),) = await numbered.fetchall()
                 async with connection.pipeline():
+                    await connection.execute(_SQL["drop_expired"], values)
                     cursor = await connection.execute(_SQL["write"], values)
                     await connection.execute(_SQL["drop_vectors"], values)
                 written = decode_json([list(row) for row in await cursor.fetchall()])

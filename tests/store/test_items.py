@@ -71,6 +71,17 @@ async def test_what_postgres_cannot_take_is_refused(reme: AsyncReMe) -> None:
     assert await reme.items.search("acme") == []
 
 
+async def test_an_item_that_has_expired_is_put_anew(reme: AsyncReMe) -> None:
+    east, soon = np.array([1, 0], np.float32), 0.001
+    for key, ttl in (("a", soon), ("b", None)):
+        await reme.items.write("acme", [ItemWrite(("v",), key, {"n": 1}, ttl, {"n": east})])
+    await asyncio.sleep(soon * 60 + 0.02)
+    await reme.items.write("acme", [ItemWrite(("v",), "a", {"n": 2}, None, {"n": -east})])
+    found = await reme.items.search("acme", ("v",))
+    assert [(item.key, item.value["n"]) for item in found] == [("b", 1), ("a", 2)]
+    assert [item.score for item in await reme.items.search("acme", ("v",), vector=east)] == [1.0, -1.0]
+
+
 async def test_whoever_reads_and_writes_at_once_is_never_in_conflict(reme: AsyncReMe) -> None:
     names, ones = [f"k{n}" for n in range(6)], np.ones(2, np.float32)
 

@@ -59,6 +59,13 @@ select pg_advisory_xact_lock(%(lock)s, hashtext(%(workspace)s))
 -- name: ensure_workspace
 insert into reme.workspace (workspace_id) values (%(workspace)s) on conflict do nothing
 
+-- name: drop_expired
+-- What has expired is no item any more: who puts one under its name puts a new one, behind the others.
+delete from reme.item item
+using jsonb_to_recordset(%(items)s) as given (namespace text[], key text)
+where item.workspace_id = %(workspace)s and item.namespace = given.namespace and item.key = given.key
+  and item.expires_at <= now()
+
 -- name: write
 with given as materialized (
     select *
@@ -97,12 +104,7 @@ with given as materialized (
     order by given.number
     on conflict (workspace_id, namespace, key) do update
     set value = excluded.value, updated_at = excluded.updated_at, ttl_minutes = excluded.ttl_minutes,
-        expires_at = excluded.expires_at,
-        created_at = case when item.expires_at is null or item.expires_at > excluded.updated_at then item.created_at
-                          else excluded.created_at end,
-        place = case when item.expires_at is null or item.expires_at > excluded.updated_at then item.place
-                     else excluded.place end,
-        namespace_place = excluded.namespace_place
+        expires_at = excluded.expires_at, namespace_place = excluded.namespace_place
     returning item.namespace, item.key, item.place
 )
 select namespace, key, place from written
