@@ -225,6 +225,7 @@ def check_options(arguments: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patched, pytest.raises(Understood):
         patched.setattr(argparse.ArgumentParser, "parse_args", parse)
         if is_module:
+            patched.delitem(sys.modules, arguments[1], raising=False)  # another test may have imported it
             runpy.run_module(arguments[1], run_name="__main__")
         else:
             runpy.run_path(str(ROOT / arguments[0]), run_name="__main__")

@@ -111,6 +111,7 @@ def test_every_block_says_what_it_is(page: str) -> None:
     assert not unfenced(page)
 
 
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # the loop's own client, which ends with its program
 def test_the_quickstart_may_be_run_twice_and_the_loop_remembers(
     served: str, loopback: Loopback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
