@@ -3,77 +3,26 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import anyio
 import pytest
 from opentelemetry import trace
 
-from reme_core.errors import ConfigurationError, FlowError, InputError
+from reme_core.errors import FlowError, InputError
 from reme_core.flows import registry
 from reme_core.flows import run as runner
 from reme_core.flows.build import build
-from reme_core.flows.catalog import Catalog
 from reme_core.flows.deps import Deps
-from reme_core.flows.describe import describe_flows, describe_ops, draw, mermaid
+from reme_core.flows.describe import describe_ops, draw, mermaid
 from reme_core.flows.registry import op
 from reme_core.flows.run import run
 from reme_core.flows.state import RetrievalState, SummaryState
 from reme_core.personal.state import PersonalState
-from reme_core.settings import FlowSettings, OpSettings, Settings
 from reme_core.task.state import TaskState
+from tests.flows.small_ops import deps, ops  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.usefixtures("own_ops")
-
-
-def deps(**given: Any) -> Deps:
-    """The engine itself touches neither store nor models."""
-    nothing = dict.fromkeys(("database", "memories", "workspaces", "recall", "workspace_models", "log_writer"))
-    return Deps(**cast(Any, {**nothing, "settings": Settings(), **given}))
-
-
-@pytest.fixture(autouse=True)
-def ops(own_ops: None) -> None:
-    @op(reads={"query"}, writes={"search_query"}, aliases=("fetch_query",))
-    async def ask(state: RetrievalState, deps: Deps) -> None:
-        """Take the query.
-
-        More of it.
-        """
-        state.search_query = state.query
-
-    @op(reads={"search_query"}, writes={"hits"})
-    async def look(
-        state: RetrievalState,
-        deps: Deps,
-        *,
-        top_k: int = 5,
-        bound: float | None = None,
-        mode: Literal["a", "b"] = "a",
-        names: tuple[str, ...] = (),
-    ) -> None:
-        state.report["look"] = {"top_k": top_k, "bound": bound, "mode": mode, "names": names, "chat": deps.chat}
-
-    @op(reads={"search_query"}, writes={"hits"})
-    async def peek(state: RetrievalState, deps: Deps) -> None: ...
-
-    @op(uses={"hits"}, writes={"answer"})
-    async def say(state: RetrievalState, deps: Deps) -> None:
-        state.answer = f"{state.search_query}!"
-
-    @op(reads={"search_query"}, writes={"time_ranges"})
-    async def clock(state: RetrievalState, deps: Deps) -> None: ...
-
-    @op(writes={"extra.mood"})
-    async def feel(state: RetrievalState | SummaryState, deps: Deps) -> None:
-        state.extra["mood"] = "fine"
-
-    @op(writes={"memories"})
-    async def learn(state: SummaryState, deps: Deps) -> None: ...
-
-    @op()
-    async def demand(state: RetrievalState, deps: Deps, *, size: int) -> None: ...
 
 
 async def test_ops_run_in_order_and_side_by_side() -> None:
@@ -216,78 +165,6 @@ async def test_cancelling_the_caller_is_not_an_error_of_an_op() -> None:
     with anyio.move_on_after(0.01) as scope:
         await run(build("sleep_a | feel"), RetrievalState(), deps())
     assert scope.cancelled_caught
-
-
-def settings(**given: Any) -> Settings:
-    return Settings(**given)
-
-
-async def test_settings_change_parameters_and_the_flows_text_wins_over_them() -> None:
-    override = {"look": OpSettings(params={"top_k": 9, "bound": 0.5, "names": ["x", "y"]})}
-    flow = build("ask >> look(top_k=2)", settings=override)
-    state = await run(flow, flow.start({"query": "q"}), deps())
-    assert state.report["look"] == {"top_k": 2, "bound": 0.5, "mode": "a", "names": ("x", "y"), "chat": None}
-
-
-async def test_settings_choose_the_chat_model_of_one_op() -> None:
-    small = cast(Any, "the small model")
-    override = {"look": OpSettings(llm="small")}
-    flow = build("ask >> look", settings=override)
-    state = await run(flow, flow.start({"query": "q"}), deps(chats={"small": small}))
-    assert state.report["look"]["chat"] is small
-    with pytest.raises(ConfigurationError, match=r"llm\.small\.model_name"):
-        await run(flow, flow.start({"query": "q"}), deps())
-
-
-async def test_a_backend_gives_an_op_a_second_name_with_other_parameters() -> None:
-    override = {"wide": OpSettings(backend="look", params={"top_k": 50})}
-    flow = build("ask >> wide", settings=override)
-    state = await run(flow, flow.start({"query": "q"}), deps())
-    assert state.report["look"]["top_k"] == 50
-
-
-@pytest.mark.parametrize(
-    ("op_settings", "problem"),
-    [
-        ({"lok": OpSettings()}, "op.lok: unknown op 'lok'; did you mean 'look'"),
-        (
-            {"look": OpSettings(params={"top": 1})},
-            "op.look.params: op 'look' has no parameter 'top'; did you mean 'top_k'",
-        ),
-        ({"look": OpSettings(params={"top_k": "x"})}, "op.look.params: parameter 'top_k' must be int"),
-        (
-            {"look": OpSettings(llm="tiny")},
-            r"op.look.llm names the model 'tiny', which is not set .* llm.tiny.model_name",
-        ),
-    ],
-)
-def test_a_mistake_in_op_settings_shows_at_the_start(op_settings: Mapping[str, OpSettings], problem: str) -> None:
-    with pytest.raises(ConfigurationError, match=problem):
-        Catalog(settings(op=dict(op_settings)))
-
-
-def test_flows_of_the_settings_are_added_and_win() -> None:
-    catalog = Catalog(
-        settings(
-            flow={
-                "mine": FlowSettings(flow_content="ask"),
-                "retrieve_task_memory": FlowSettings(flow_content="ask >> say"),
-            }
-        )
-    )
-    assert "mine" in catalog.names()
-    assert catalog.get("retrieve_task_memory").text == "ask >> say"
-    assert catalog.get("mine") is catalog.get("mine")
-    with pytest.raises(FlowError, match="unknown flow 'min'; did you mean 'mine'"):
-        catalog.get("min")
-
-
-def test_checking_the_catalog_names_the_faulty_flow() -> None:
-    catalog = Catalog(settings(flow={"mine": FlowSettings(flow_content="ask >> nothing_like_it")}))
-    with pytest.raises(FlowError, match="flow 'mine': unknown op"):
-        catalog.check()
-    told = {flow.name: flow.problem for flow in describe_flows(catalog)}
-    assert "unknown op" in told["mine"]
 
 
 def test_a_request_that_lacks_a_required_field_or_has_a_wrong_one_is_told_which() -> None:

@@ -25,6 +25,7 @@ from pydantic import BaseModel
 from reme_autogen import ReMeAssistantAgent, ReMeMemory, ReMeModelContext
 from reme_autogen.convert import text_of
 
+from reme_core import AsyncReMe
 from reme_core.testing import (
     AGENT,
     COMPLETION_TOKENS,
@@ -35,6 +36,7 @@ from reme_core.testing import (
     ScriptedModel,
     clock,
 )
+from tests.integrations.inside import fetch
 
 
 class FakeConfig(BaseModel):
@@ -175,3 +177,13 @@ class AutoGenDriver(Driver):
         else:
             agent = AssistantAgent(AGENT, client, model_context=ReMeModelContext(memory), **common)
         return AutoGenConversation(agent, memory)
+
+
+def agent_of(model: ScriptedModel, memory: ReMeMemory, name: str = "assistant", **options: Any) -> ReMeAssistantAgent:
+    """An agent of ours with a scripted model."""
+    return ReMeAssistantAgent(name, FakeClient(model), memory=[memory], **options)
+
+
+async def stored(reme: AsyncReMe, columns: str = "role, content") -> list[Any]:
+    """What is stored of the messages of `alice`, in order."""
+    return await fetch(reme, "alice", f"select {columns} from reme.message order by document_id")

@@ -8,7 +8,7 @@ import pytest
 
 from reme_core import AsyncReMe
 from reme_core.settings import Settings
-from reme_core.testing import Gate
+from reme_core.testing import Gate, ScriptedModel
 from reme_core.turn import TurnMemory
 
 
@@ -28,3 +28,8 @@ async def turn(reme: AsyncReMe) -> AsyncIterator[TurnMemory]:
 def gate(database_url: str) -> Iterator[Gate]:
     with Gate(database_url) as opened:
         yield opened
+
+
+@pytest.fixture
+def model() -> ScriptedModel:
+    return ScriptedModel()

@@ -35,11 +35,6 @@ ASKED = "Where does my dog Rex live?"
 HERE = Path(__file__).parent
 
 
-@pytest.fixture
-def model() -> ScriptedModel:
-    return ScriptedModel()
-
-
 def agent_of(model: ScriptedModel, memory: ReMeMiddleware, **options: Any) -> Agent:
     return Agent("assistant", "You are helpful.", FakeModel(model), middlewares=[memory], **options)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
 import subprocess
 import sys
@@ -20,9 +19,7 @@ from autogen_core.memory import MemoryContent, MemoryMimeType
 from autogen_core.model_context import (
     BufferedChatCompletionContext,
     ChatCompletionContext,
-    UnboundedChatCompletionContext,
 )
-from autogen_core.models import AssistantMessage, UserMessage
 from autogen_core.tools import FunctionTool
 from pydantic import SecretStr
 from reme_autogen import ReMeAssistantAgent, ReMeMemory, ReMeModelContext, ReMeTool
@@ -33,24 +30,10 @@ from reme_core.prompts.budget import count_tokens
 from reme_core.settings import Settings
 from reme_core.testing import ScriptedModel, clock, validate
 from reme_core.types import Message
-from tests.integrations.autogen_driver import AutoGenDriver, FakeClient
-from tests.integrations.inside import fetch
+from tests.integrations.autogen_driver import AutoGenDriver, FakeClient, agent_of, stored
 
 TOLD = "My dog Rex lives in Lisbon with my mother."
 ASKED = "Where does my dog Rex live?"
-
-
-@pytest.fixture
-def model() -> ScriptedModel:
-    return ScriptedModel()
-
-
-def agent_of(model: ScriptedModel, memory: ReMeMemory, name: str = "assistant", **options: Any) -> ReMeAssistantAgent:
-    return ReMeAssistantAgent(name, FakeClient(model), memory=[memory], **options)
-
-
-async def stored(reme: AsyncReMe, columns: str = "role, content") -> list[Any]:
-    return await fetch(reme, "alice", f"select {columns} from reme.message order by document_id")
 
 
 @pytest.mark.long
@@ -240,119 +223,6 @@ async def test_an_agents_state_goes_on_in_another_agent_and_nothing_is_written_t
     await second.on_reset(CancellationToken())
     await second.run(task="Hello again.")
     assert len({session for session, _ in await stored(reme, "session_id, content")}) == 2
-
-
-# --- stock agents -----------------------------------------------------------------------------------------------------
-
-
-async def test_a_turn_is_recorded_when_it_ends(reme: AsyncReMe, model: ScriptedModel) -> None:
-    memory = ReMeMemory(reme, "alice", write="awaited")
-    tools = [FunctionTool(clock, description="Tell the time of day.")]
-    agent = AssistantAgent("assistant", FakeClient(model), memory=[memory], tools=tools)
-    await agent.run(task=TOLD)
-    assert await stored(reme, "role, author, content") == [("user", "", TOLD), ("assistant", "assistant", "ok")]
-    model.call("clock")
-    await agent.run(task="What time is it?")  # ends in a tool's summary
-    assert (await stored(reme))[2:] == [("user", "What time is it?"), ("assistant", ""), ("tool", "It is noon.")]
-    copied = copy.deepcopy(agent.model_context)
-    await copied.add_message(UserMessage(content="Only for the copy.", source="user"))
-    assert "Only for the copy." not in str(await agent.model_context.get_messages())
-
-
-async def test_many_agents_share_a_memory_and_nothing_is_written_twice(reme: AsyncReMe, model: ScriptedModel) -> None:
-    memory = ReMeMemory(reme, "alice")
-    agents = [AssistantAgent(f"a{number}", FakeClient(model), memory=[memory]) for number in range(70)]
-    for turn in range(2):
-        for number, agent in enumerate(agents):
-            await agent.run(task=f"Remark {turn} to {number}.")
-    await memory.close()
-    rows = await stored(reme, "content, session_id")
-    assert len(rows) == 2 * 2 * 70
-    assert len({session for _, session in rows}) == 70
-
-
-@pytest.mark.parametrize("session_id", [None, "s1"])
-async def test_stock_agents_of_a_team_record_one_conversation(
-    reme: AsyncReMe, model: ScriptedModel, session_id: str | None
-) -> None:
-    model.say("Let me think.")
-    model.call("clock")
-    memories = [ReMeMemory(reme, "alice", session_id=session_id, write="awaited") for _ in range(2)]
-    team = RoundRobinGroupChat(
-        [
-            AssistantAgent("thinker", FakeClient(model), memory=[memories[0]]),
-            AssistantAgent(
-                "writer", FakeClient(model), memory=[memories[1]], tools=[FunctionTool(clock, description="Tell.")]
-            ),
-        ],
-        termination_condition=MaxMessageTermination(4),
-    )
-    await team.run(task="Is it late?")
-    rows = await stored(reme, "role, author, content, session_id")
-    assert [row[:3] for row in rows] == [
-        ("user", "", "Is it late?"),
-        ("assistant", "thinker", "Let me think."),
-        ("assistant", "writer", ""),  # calls the clock
-        ("tool", "clock", "It is noon."),
-        ("user", "writer", "It is noon."),  # AutoGen's sum of a tool's results: in no context of the agent's own
-        ("assistant", "thinker", "ok"),
-    ]
-    assert len({row[3] for row in rows}) == 1
-    assert session_id in (None, rows[0][3])
-
-
-async def test_a_restored_context_of_a_named_session_is_not_written_again(
-    reme: AsyncReMe, model: ScriptedModel
-) -> None:
-    state: Any = None
-    for task in (TOLD, ASKED):
-        memory = ReMeMemory(reme, "alice", session_id="s1", write="awaited")
-        agent = AssistantAgent("assistant", FakeClient(model), memory=[memory])
-        if state is not None:
-            await agent.load_state(state)
-        await agent.run(task=task)
-        state = json.loads(json.dumps(await agent.save_state()))
-        await memory.close()
-    assert [content for _, content in await stored(reme)] == [TOLD, "ok", ASKED, "ok"]
-
-
-async def test_a_cleared_context_begins_another_conversation(reme: AsyncReMe, model: ScriptedModel) -> None:
-    memory = ReMeMemory(reme, "alice", session_id="s1", write="awaited")
-    agent = AssistantAgent("assistant", FakeClient(model), memory=[memory])
-    for _ in range(2):
-        await agent.run(task="Hello.")
-        await agent.run(task="Hello.")
-        await agent.on_reset(CancellationToken())
-    await agent.run(task="Hello.")
-    await memory.close()
-    texts = [content for role, content in await stored(reme) if role == "user"]
-    assert texts == ["Hello."] * 5
-
-
-async def test_a_context_of_another_make_is_only_appended_to(reme: AsyncReMe) -> None:
-    class Plain(UnboundedChatCompletionContext):
-        async def save_state(self) -> Any:
-            return {"mine": 1}
-
-    await reme.memories.add("alice", "Rex is a dachshund.")
-    context = Plain()
-    await context.add_message(UserMessage(content="What is Rex?", source="user"))
-    memory = ReMeMemory(reme, "alice")
-    result = await memory.update_context(context)
-    assert [content.content for content in result.memories.results] == ["Rex is a dachshund."]
-    last = (await context.get_messages())[-1]
-    assert isinstance(last, UserMessage)
-    assert "dachshund" in last.content
-
-
-async def test_the_after_model_hook_of_a_context_records_the_turn(reme: AsyncReMe) -> None:
-    context = ReMeModelContext(ReMeMemory(reme, "alice", write="awaited"))
-    await context.add_message(UserMessage(content=TOLD, source="user"))
-    assert await stored(reme) == []
-    await context.add_message(AssistantMessage(content="Noted.", source="assistant"))
-    assert await stored(reme) == [("user", TOLD), ("assistant", "Noted.")]
-    await context.clear()
-    assert await context.get_messages() == []
 
 
 # --- the protocol -----------------------------------------------------------------------------------------------------

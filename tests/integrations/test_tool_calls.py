@@ -49,11 +49,6 @@ pytestmark = [
 KINDS = ("conversation", "tool")
 
 
-@pytest.fixture
-def model() -> ScriptedModel:
-    return ScriptedModel()
-
-
 async def known(reme: AsyncReMe) -> dict[str, ToolStatistics]:
     return {tool.tool_name: tool for tool in await reme.tools.statistics("alice")}
 

@@ -136,3 +136,10 @@ def start(tmp_path: Path, own_data_dir: Path, free_port: int) -> Iterator[Callab
     yield start
     for process in running:
         process.stop()
+
+
+@pytest.fixture
+def configured(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The environment names the test's database."""
+    monkeypatch.setenv("DATABASE_URL", database_url)
+    return database_url

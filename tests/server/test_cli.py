@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
-import psycopg
 import pytest
 
 import reme_core
 from reme_core import ReMe
-from reme_core.cli import main
 from reme_core.cli.main import _is_assignment
 from reme_core.settings import Settings
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, spool_path
 from reme_core.types import Memory, Message, Source
+from tests.server.command import Reme
 
 UNREACHABLE_MODEL = [
     part
@@ -37,33 +32,9 @@ UNREACHABLE_MODEL = [
 ]
 
 
-class Reme:
-    """Runs `reme …` in this process."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-        self.err = ""
-
-    def __call__(self, *arguments: str, code: int = 0) -> str:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        out, self.err = self._capsys.readouterr()
-        assert (ended.value.code or 0) == code, self.err
-        return out
-
-    def json(self, *arguments: str, code: int = 0) -> Any:
-        return json.loads(self(*arguments, "--json", code=code))
-
-
 @pytest.fixture
 def reme(capsys: pytest.CaptureFixture[str]) -> Reme:
     return Reme(capsys)
-
-
-@pytest.fixture
-def configured(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("DATABASE_URL", database_url)
-    return database_url
 
 
 @pytest.mark.usefixtures("configured")
@@ -270,20 +241,6 @@ def test_settings_come_from_file_and_from_either_side_of_the_name(configured: st
         assert opened.connection.wait(lambda e: e.database.fetch("alice", "select query from reme.retrieval")) == []
 
 
-def test_the_schema_is_brought_up_to_date(empty_database_url: str, monkeypatch: pytest.MonkeyPatch, reme: Reme) -> None:
-    monkeypatch.setenv("DATABASE_URL", empty_database_url)
-    assert reme.json("db", "status", code=4)["version"] is None
-    assert reme("workspaces", code=4) == "" and "reme db upgrade" in reme.err
-    done = reme.json("db", "upgrade")
-    assert done["before"] is None and "already" in reme("db", "upgrade")
-    assert reme.json("db", "status") | {"database": ""} == {
-        "database": "", "embedded": False, "data_dir": None, "version": done["now"], "newest_version": done["now"],
-        "current": True,
-    }  # fmt: skip
-    assert reme("db", "url") == empty_database_url + "\n"
-    assert reme.json("workspaces") == []
-
-
 def test_the_demo_tells_the_same_each_time_and_leaves_the_configured_database_alone(
     configured: str, own_data_dir: Path, monkeypatch: pytest.MonkeyPatch, reme: Reme
 ) -> None:
@@ -325,17 +282,6 @@ def test_the_version_is_the_package_s(reme: Reme) -> None:
     assert reme.json("version") == {"version": reme_core.__version__}
 
 
-def test_help_needs_neither_database_nor_models() -> None:
-    code = (
-        "import sys; from reme_core.cli import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "print(sorted({'pydantic', 'psycopg', 'numpy', 'openai', 'sqlalchemy', 'fastapi'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.splitlines()[-1] == "[]" and "Exit codes:" in done.stdout
-
-
 def test_flows_are_listed_and_drawn_and_a_wrong_name_gets_the_nearest(reme: Reme) -> None:
     listed = reme.json("flows")
     names = {flow["name"] for flow in listed["flows"]}
@@ -364,12 +310,6 @@ def test_brackets_are_text_wherever_they_are_shown(reme: Reme) -> None:
     assert "[/gone]" in reme.err
 
 
-def test_a_database_of_a_newer_release_is_not_told_to_upgrade(configured: str, reme: Reme) -> None:
-    with psycopg.connect(configured, autocommit=True) as connection:
-        connection.execute("update reme.alembic_version set version_num = '9999'")
-    assert "made by a newer release of reme-core" in reme("db", "status", code=4)
-
-
 @pytest.mark.parametrize(
     ("command", "package", "extra"),
     [("serve", "fastapi", "server,mcp"), ("mcp", "mcp", "mcp"), ("chat", "prompt_toolkit", "chat")],
@@ -396,80 +336,3 @@ def test_a_single_question_is_answered_as_json_and_a_failure_ends_with_its_code(
         f"--set=llm.default.{s}" for s in ("model_name=m", "base_url=http://127.0.0.1:1/v1", "max_retries=0")
     ]
     reme("chat", "Where do I live?", "-w", "alice", *unreachable, code=5)
-
-
-@pytest.mark.usefixtures("configured")
-def test_a_memory_is_restored_and_a_load_undone(reme: Reme, tmp_path: Path) -> None:
-    (added,) = reme.json("add", "She drinks tea.", "-w", "alice")
-    name = added["memory_id"]
-    reme("update", name, "She drinks coffee.", "-w", "alice")
-    first = reme.json("history", name, "-w", "alice")[0]["number"]
-    assert "She drinks tea." in reme("restore", name, "-w", "alice")
-    reme("update", name, "She drinks wine.", "-w", "alice")
-    assert reme.json("restore", name, "--to", str(first), "-w", "alice")["content"] == "She drinks tea."
-    (tmp_path / "new.jsonl").write_text('{"content": "It rains."}\n{"content": "It snows."}\n')
-    reme("load", str(tmp_path / "new.jsonl"), "-w", "alice", "--replace", "--yes")
-    assert "by load (loaded from new.jsonl): 1 are as before, 2 are deleted" in reme("undo", "-w", "alice")
-    assert [m["content"] for m in reme.json("list", "-w", "alice")] == ["She drinks tea."]
-    reme("undo", "-w", "bob", code=3)
-    assert "nothing to undo" in reme.err
-
-
-def test_a_database_is_backed_up_and_restored(
-    configured: str, empty_database_url: str, reme: Reme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = str(tmp_path / "all.backup")
-    reme("db", "backup", file, code=3)
-    assert "nothing to back up" in reme.err
-    reme("add", "She drinks tea.", "-w", "alice")
-    assert reme.json("db", "backup", file)["rows"]["memory"] == 1
-    reme("db", "restore", file, code=1)
-    assert "holds 1 workspaces already" in reme.err
-    monkeypatch.setenv("DATABASE_URL", empty_database_url)
-    assert "restored: 1 workspaces, 1 memories, 0 messages" in reme("db", "restore", file)
-    assert "She drinks tea." in reme("recall", "tea", "-w", "alice")
-
-
-LATIN = {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0", "LC_ALL": "C", "COLUMNS": "60"}
-
-
-def test_a_terminal_that_knows_few_characters_shows_what_it_can(configured: str) -> None:
-    def run(*arguments: str, given: bytes = b"") -> tuple[int, str]:
-        program = [str(Path(sys.executable).parent / "reme"), *arguments]
-        done = subprocess.run(
-            program, env=os.environ | LATIN, input=given, capture_output=True, timeout=60, check=False
-        )
-        return done.returncode, done.stdout.decode("latin-1") + done.stderr.decode("latin-1")
-
-    assert run("--help")[0] == 0
-    assert run("add", "-", "-w", "alice", given="Sie trinkt grünen Tee, 绿茶".encode())[0] == 0
-    code, shown = run("recall", "grünen Tee", "-w", "alice", "--explain")
-    assert code == 0 and "grünen Tee, ??" in " ".join(shown.split())
-    code, shown = run("recall", "绿茶", "-w", "alice", "--json")
-    assert code == 0 and json.loads(shown)["hits"][0]["memory"]["content"] == "Sie trinkt grünen Tee, 绿茶"
-    assert run("show", "绿茶", "-w", "alice") == (3, "error: workspace 'alice' has no memory '??'\n")
-    code, shown = run("add", "-", "-w", "alice", given=b"\xff\xfe")
-    assert code == 2 and "is not UTF-8" in shown
-
-
-def test_ctrl_c_leaves_no_traceback_whenever_it_comes(configured: str) -> None:
-    code = (
-        "import os, signal\nfrom reme_core.cli.interrupts import end_at_once\nwith end_at_once():\n    {}\nprint('on')"
-    )
-    interrupt = "os.kill(os.getpid(), signal.SIGINT)"
-    inside = subprocess.run([sys.executable, "-c", code.format(interrupt)], capture_output=True, text=True, check=False)
-    assert (inside.returncode, inside.stdout, inside.stderr) == (-signal.SIGINT, "", "")
-    after = subprocess.run(
-        [sys.executable, "-c", f"{code.format('pass')}\n{interrupt}"], capture_output=True, text=True, check=False
-    )
-    assert after.stdout == "on\n" and "KeyboardInterrupt" in after.stderr, "afterwards it is as it was"
-    for seconds in (0.2, 0.4, 0.6, 0.9):
-        running = subprocess.Popen(
-            [str(Path(sys.executable).parent / "reme"), "recall", "tea", "-w", "alice"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        time.sleep(seconds)
-        running.send_signal(signal.SIGINT)
-        _, errors = running.communicate(timeout=30)
-        assert "Traceback" not in errors
-        assert running.returncode in (0, 130, -signal.SIGINT)

@@ -12,7 +12,7 @@ from reme_core.cli.plot import line_plot
 from reme_core.compat import agent_memory as compat
 from reme_core.episodes.rules import Episode
 from reme_core.settings import Settings
-from tests.server.test_cli import Reme
+from tests.server.command import Reme
 from tests.unit.compat.histories import history
 
 

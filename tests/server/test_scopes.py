@@ -10,7 +10,7 @@ from mcp.shared.memory import create_connected_server_and_client_session as conn
 
 from reme_core.engine import Engine
 from reme_core.server.mcp import create_server
-from tests.server.test_cli import Reme, configured  # noqa: F401 - fixtures
+from tests.server.command import Reme
 
 SAID = "My dog Rex lives in Lisbon with my mother."
 ASKED = "Where does my dog Rex live?"

@@ -1,0 +1,67 @@
+"""`reme` on a whole database: its schema, its backup, and what is undone in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.server.command import Reme
+
+
+@pytest.fixture
+def reme(capsys: pytest.CaptureFixture[str]) -> Reme:
+    return Reme(capsys)
+
+
+def test_the_schema_is_brought_up_to_date(empty_database_url: str, monkeypatch: pytest.MonkeyPatch, reme: Reme) -> None:
+    monkeypatch.setenv("DATABASE_URL", empty_database_url)
+    assert reme.json("db", "status", code=4)["version"] is None
+    assert reme("workspaces", code=4) == "" and "reme db upgrade" in reme.err
+    done = reme.json("db", "upgrade")
+    assert done["before"] is None and "already" in reme("db", "upgrade")
+    assert reme.json("db", "status") | {"database": ""} == {
+        "database": "", "embedded": False, "data_dir": None, "version": done["now"], "newest_version": done["now"],
+        "current": True,
+    }  # fmt: skip
+    assert reme("db", "url") == empty_database_url + "\n"
+    assert reme.json("workspaces") == []
+
+
+def test_a_database_of_a_newer_release_is_not_told_to_upgrade(configured: str, reme: Reme) -> None:
+    with psycopg.connect(configured, autocommit=True) as connection:
+        connection.execute("update reme.alembic_version set version_num = '9999'")
+    assert "made by a newer release of reme-core" in reme("db", "status", code=4)
+
+
+@pytest.mark.usefixtures("configured")
+def test_a_memory_is_restored_and_a_load_undone(reme: Reme, tmp_path: Path) -> None:
+    (added,) = reme.json("add", "She drinks tea.", "-w", "alice")
+    name = added["memory_id"]
+    reme("update", name, "She drinks coffee.", "-w", "alice")
+    first = reme.json("history", name, "-w", "alice")[0]["number"]
+    assert "She drinks tea." in reme("restore", name, "-w", "alice")
+    reme("update", name, "She drinks wine.", "-w", "alice")
+    assert reme.json("restore", name, "--to", str(first), "-w", "alice")["content"] == "She drinks tea."
+    (tmp_path / "new.jsonl").write_text('{"content": "It rains."}\n{"content": "It snows."}\n')
+    reme("load", str(tmp_path / "new.jsonl"), "-w", "alice", "--replace", "--yes")
+    assert "by load (loaded from new.jsonl): 1 are as before, 2 are deleted" in reme("undo", "-w", "alice")
+    assert [m["content"] for m in reme.json("list", "-w", "alice")] == ["She drinks tea."]
+    reme("undo", "-w", "bob", code=3)
+    assert "nothing to undo" in reme.err
+
+
+def test_a_database_is_backed_up_and_restored(
+    configured: str, empty_database_url: str, reme: Reme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = str(tmp_path / "all.backup")
+    reme("db", "backup", file, code=3)
+    assert "nothing to back up" in reme.err
+    reme("add", "She drinks tea.", "-w", "alice")
+    assert reme.json("db", "backup", file)["rows"]["memory"] == 1
+    reme("db", "restore", file, code=1)
+    assert "holds 1 workspaces already" in reme.err
+    monkeypatch.setenv("DATABASE_URL", empty_database_url)
+    assert "restored: 1 workspaces, 1 memories, 0 messages" in reme("db", "restore", file)
+    assert "She drinks tea." in reme("recall", "tea", "-w", "alice")
