@@ -96,16 +96,16 @@ class Artifacts:
     async def put(self, workspace: str, session_id: str, artifacts: Sequence[Artifact]) -> None:
         """Store artifacts, all or none; one that is there already stays. Now and then what expired is deleted."""
         check_text("session_id", session_id)
+        kinds = self._database.settings.redact
+        ordered = sorted(artifacts, key=lambda artifact: artifact.artifact_id)
+        said = [asdict(one) | redact({name: getattr(one, name) for name in _TEXTS}, kinds) for one in ordered]
         sequence = {"sequence": "reme.artifact_number_seq", "count": len(artifacts)}
         async with self._database.transaction(workspace) as connection:
             async with connection.pipeline():
                 await connection.execute(_SQL["ensure_workspace"], {"workspace": workspace})
                 numbered = await connection.execute(NUMBERS, sequence)
             ((numbers,),) = await numbered.fetchall()
-            ordered = sorted(artifacts, key=lambda artifact: artifact.artifact_id)
-            kinds = self._database.settings.redact
-            texts = [redact({name: getattr(one, name) for name in _TEXTS}, kinds) for one in ordered]
-            stored = [asdict(one) | said | {"number": n} for one, said, n in zip(ordered, texts, numbers, strict=True)]
+            stored = [row | {"number": number} for row, number in zip(said, numbers, strict=True)]
             values = {"workspace": workspace, "session": session_id, "rows": Jsonb(encode_json(stored))}
             await connection.execute(_SQL["put"], values)
         if self._keep_days and time.monotonic() - _swept.get(self._database, float("-inf")) > _SWEEP_SECONDS:

@@ -38,7 +38,10 @@ def command_of(sentence: str) -> Command | None:
     """
     text = " ".join(sentence.replace("’", "'").split())
     if topic := topic_to_forget(text):
-        return Command("erase" if erases(text.replace(topic, " ")) else "forget", text, topic)
+        if not erases(text.replace(topic, " ")):
+            return Command("forget", text, topic)
+        # What is erased does not come back, and behind a comma may stand what has nothing to do with it.
+        return Command("erase", text, topic.partition(",")[0].strip())
     if _REMEMBER.search(text):
         return Command("instruct" if _BEHAVIOUR.search(text) else "remember", text)
     return Command("instruct", text) if _INSTRUCT.search(text) else None

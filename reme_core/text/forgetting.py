@@ -81,7 +81,7 @@ _BESIDES: Final = re.compile(
     r"\b(?:(?:that|which)? ?(?:i|we|i've|ive|i'd) (?:ever )?(?:just )?(?:told|said|mentioned|gave|shared|wrote)(?: to)?(?: (?:you|u|ya))?)\b"
     r"|\b(?:will you|would you|please|pls|thanks|ok(?:ay)?|for me|again|any ?more|way back|earlier|last time|the other day"
     r"|numbers?|stuff|things?|bits?|business|details?|info(?:rmation)?|both|everything|all of (?:it|them))\b"
-    r"|^(?:还有|另外|再有|还有就是)?(?:帮我)?(?:把|将)?|我?(?:之前|以前|刚才|上次)?(?:说|讲|提)过?的?|数字|信息|细节",
+    r"|^(?:还有|另外|再有)?(?:帮我)?(?:把|将)?|我?(?:之前|以前|刚才|上次)?(?:说|讲|提)过?的?|数字|信息|细节",
     re.IGNORECASE,
 )
 _NO_TOPIC: Final = re.compile(
@@ -101,7 +101,7 @@ _NOT_KEEP: Final = r"(?:do not|don't|dont|stop) (?:keep|store|save|remember|reco
 _THING: Final = r"(?:what|everything|anything|all|whatever|(?:the|that|this|those|all that|all the)(?: whole| entire)? (?:things?|stuff|bits?|parts?|business|story|details?|info(?:rmation)?|lot))\b"
 _TOLD: Final = r"(?: (?!about\b)\w+'?\w*){0,6}?"  # "that I ever told ya"
 _NAMED: Final = r" (?:about|concerning|regarding) "
-_PLACE: Final = r"(?:memory|memories|brain|head|mind|notes?|records?|files?|list|system|database)\b"
+_PLACE: Final = r"(?:memory|memories|brain|head|mind|notes|records)\b"
 _TOLD_ZH: Final = r"(?:我?(?:之前|以前|刚才|上次)?(?:说|讲|提|告诉你)过?的?)?"
 _TOPIC_ZH: Final = r"(?=[^，。！？,]{0,29}[\u4e00-\u9fff])(?P<topic>[^，。！？,]{1,30}?)\s*"
 _MATTER_ZH: Final = r"(?:的|那个|这个|那件|这件|那些|这些|那点|数字)*(?:事情|事儿|事|内容|信息)?"
@@ -116,7 +116,7 @@ _WISHES: Final = tuple(
         rf"{_THING}{_TOLD}{_NAMED}(?P<topic>[^.!?;,]+)[,.;]? (?:can you |could you |please |pls |just |i'd rather you )*"
         rf"(?:{_DROP}|forgot|{_NOT_KEEP}|didn't (?:keep|store|remember)) (?:it|that|this|them|all)\b",
         # take X out of your notes, delete X from your memory
-        rf"(?:{_DROP}|take|get) (?P<topic>[^.!?;]{{2,60}}?) (?:from|out of|off) (?:your|ur|the|this) {_PLACE}",
+        rf"(?:{_DROP}|take|get) (?P<topic>[^.!?;]{{2,60}}?) (?:from|out of|off) (?:your|ur) {_PLACE}",
         # don't keep anything about X
         rf"{_NOT_KEEP} (?:{_THING}{_TOLD}{_NAMED}|about )(?P<topic>[^.!?;]+)",
         r"(?:do not|don't|dont|stop) remember(?:ing)? (?:anything |that )?(?:about )?(?P<topic>[^.!?;,]+)",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from fastapi import APIRouter
@@ -14,7 +13,16 @@ from starlette.responses import RedirectResponse, Response
 from reme_core.errors import InputError, NotFoundError
 from reme_core.server.errors import AccessError
 from reme_core.server.inspector.look import url
-from reme_core.server.inspector.page import HEADERS, KEY_COOKIE, Page, PageRoute, ThePageOf, form_of, render
+from reme_core.server.inspector.page import (
+    HEADERS,
+    KEY_COOKIE,
+    Page,
+    PageRoute,
+    ThePageOf,
+    day_of,
+    form_of,
+    render,
+)
 from reme_core.server.service import Service
 from reme_core.store.change import Change, Close
 
@@ -68,16 +76,9 @@ async def edit(page: ThePageOf) -> Response:
     """Changes what a memory says; its earlier wording stays in the history."""
     memory_id, reason, form = await _memory_form(page)
     values: dict[str, Any] = {name: form[name] for name in _TEXTS if name in form}
-    values |= {name: _time(form[name]) for name in _TIMES if name in form}
+    values |= {name: day_of(form[name]) for name in _TIMES if name in form}
     await page.reme.memories.update(page.workspace, memory_id, actor=page.actor, reason=reason, **values)
     return _to("/memory", w=page.workspace, id=memory_id, done="edit")
-
-
-def _time(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text).replace(tzinfo=UTC) if text else None
-    except ValueError:
-        raise InputError(f"{text!r:.40} is no day; give one as 2026-11-23") from None
 
 
 @router.post("/memory/supersede")
@@ -87,7 +88,7 @@ async def supersede(page: ThePageOf) -> Response:
     if not form.get("content"):
         raise InputError("the new memory says nothing; go back and write what holds instead")
     before = await page.reme.memories.get(page.workspace, memory_id)
-    moment = _time(form.get("from", ""))
+    moment = day_of(form.get("from", ""))
     kept = before.model_dump(include={"kind", "subject", "when_to_use", "keywords", "importance", *before.scope})
     after = type(before)(**kept, content=form["content"], author=page.actor, observed_at=moment, valid_from=moment)
     closing = Close(memory_id, "superseded", superseded_by=after.memory_id, holds_until=moment)

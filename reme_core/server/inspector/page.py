@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from functools import cache
 from string import Template
 from typing import Annotated, Any, Final
@@ -159,3 +160,15 @@ async def form_of(request: Request) -> Mapping[str, str]:
     """The fields of a form that was sent, without the space around them."""
     fields = parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True, errors="replace")
     return {name: values[-1].strip().replace("\r\n", "\n") for name, values in fields.items()}
+
+
+def day_of(text: str) -> datetime | None:
+    """The day, or the moment of it, that a field names (UTC); None where it is empty.
+
+    Raises:
+        InputError: It is no day.
+    """
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC) if text else None
+    except ValueError:
+        raise InputError(f"{text!r:.40} is no day; give one as 2026-11-23") from None

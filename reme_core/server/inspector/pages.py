@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from reme_core.errors import InputError, NotFoundError
-from reme_core.server.inspector.page import PER_PAGE, PageRoute, Row, ThePage, ThePageOf, render
+from reme_core.server.inspector.page import PER_PAGE, PageRoute, Row, ThePage, ThePageOf, day_of, render
 from reme_core.store.undo import COUNTS
 from reme_core.types import PERSONAL_KINDS, Hit, Kind, Status
 
@@ -120,18 +120,9 @@ def _hit_row(hit: Hit) -> Row:
     }  # fmt: skip
 
 
-def _day_of(text: str) -> datetime | None:
-    if not text:
-        return None
-    try:
-        return datetime.fromisoformat(text).replace(tzinfo=UTC)
-    except ValueError:
-        raise InputError(f"{text!r:.40} is no day; give one as 2026-11-23") from None
-
-
 def _end_of(text: str) -> datetime | None:
     """The end of a day: what was known or held on it."""
-    day = _day_of(text)
+    day = day_of(text)
     return day + timedelta(days=1, microseconds=-1) if day else None
 
 
@@ -200,8 +191,8 @@ async def conversation(page: ThePageOf, s: Text = "", m: Text = "", p: PageNumbe
 async def times(page: ThePageOf, start: Text = "", end: Text = "") -> HTMLResponse:
     """What changed between two moments: in what is known, and in the world."""
     (span,) = await page.read("span")
-    last = _day_of(end) or _day_of(span["last"]) or datetime.now(UTC)
-    first = _day_of(start) or max(_day_of(span["first"]) or last, last - timedelta(days=7))
+    last = day_of(end) or day_of(span["last"]) or datetime.now(UTC)
+    first = day_of(start) or max(day_of(span["first"]) or last, last - timedelta(days=7))
     if first > last:
         raise InputError("the first day comes after the last one; move the upper slider to the left")
     between: dict[str, Any] = {"start": first, "end": last + timedelta(days=1)}
