@@ -1,13 +1,15 @@
 """Which messages are worth keeping without a chat model? Fits `reme_core/personal/worth.py`, and says how well it does.
 
-    python -m benchmarks.fit_worth --people FOLDER                       # measure
-    python -m benchmarks.fit_worth --people FOLDER --write               # and write reme_core/personal/worth.json
+    python -m benchmarks.fit_worth                       # measure
+    python -m benchmarks.fit_worth --write               # and write reme_core/personal/worth.json
 
-Fitted on messages written for it (`data/worth_*.txt`: `+` tells something lasting, `-` does not, `>` is what the next
-line answers, `#` begins another person) and on the people of FOLDER with odd numbers; those with even numbers are never
-opened. Every figure is of people that the coefficients were not fitted on: the odd ones are left out in turn, with an
-eighth of the written texts. LoCoMo's turns (`--locomo`) are only measured: a turn matters if it is evidence of a
-question. The last line is a JSON object.
+Fitted on three kinds of data: people with their conversations and a key of what there is to know (`--people`; `unseen`
+is never opened); talk of other people with an assistant (`data/talk_*.txt`), and single messages: some as people write
+them (`data/worth_*.txt`), some short and plain (`data/plain_*.txt`). In all but the first, `+` tells something lasting,
+`-` does not, `>` is what the next line answers, `@` begins a conversation, `#` another person. Every figure is of
+people that the coefficients were not fitted on: an eighth of them is left out in turn. Only measured are LoCoMo's turns
+(`--locomo`), where a turn matters if it is evidence of a question, and `data/judge_*.txt`. The last line is a JSON
+object.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from benchmarks.common import DATA, report
 from benchmarks.sets import messages_of, questions_of
 from reme_core import Message
 from reme_core.models.local import LocalEmbedder
-from reme_core.personal.worth import KEEP_FROM, TRAITS, Traits, text_to_embed, traits_of
+from reme_core.personal.worth import KEEP_FROM, TRAITS, Traits, is_short, text_to_embed, traits_of
 
 Array = npt.NDArray[np.float64]
 
@@ -47,6 +49,8 @@ SCALE = 10.0
 class Item:
     """One message, and what is known of it."""
 
+    source: str
+    """`people` or `locomo`, or with what the name of its file begins."""
     person: str
     message: Message
     before: Message | None
@@ -64,37 +68,36 @@ class Sample:
     traits: Traits = field(init=False)
     owner: npt.NDArray[np.intp] = field(init=False)
     kept: Array = field(init=False)
+    short: Array = field(init=False)
 
     def __post_init__(self) -> None:
         self.traits = traits_of([i.message for i in self.items], [i.before for i in self.items])
         self.owner = np.repeat(np.arange(len(self.items)), np.diff([*self.traits.starts, len(self.traits.rows)]))
         self.kept = np.array([float(i.kind == "fact") for i in self.items])
+        self.short = np.array([float(is_short(i.message)) for i in self.items])
 
     def part(self, chosen: npt.NDArray[np.bool_]) -> Sample:
         """The messages that are chosen."""
         return Sample([i for i, is_in in zip(self.items, chosen, strict=True) if is_in], self.vectors[chosen])
 
 
-def read_texts() -> Iterator[Item]:
-    """The messages that were written for this."""
-    for path in sorted(TEXTS.glob("worth_*.txt")):
+def read_texts(source: str) -> Iterator[Item]:
+    """The messages that were written for this, of the files whose names begin so."""
+    for path in sorted(TEXTS.glob(f"{source}_*.txt")):
         person, before = "", None
         for line in path.read_text(encoding="utf-8").splitlines():
             mark, _, text = line.partition(" ")
+            message = Message(content=text.replace("\\n", "\n")) if text else None
             if mark == "#":
                 person = f"{path.stem}: {text}"
-            elif mark == ">":
-                before = Message(role="assistant", content=text)
-            else:
-                yield Item(person, Message(content=text), before, {"+": "fact", "-": "filler"}[mark])
-                before = None
+            elif message and mark in "+-":
+                yield Item(source, person, message, before, "fact" if mark == "+" else "filler")
+            before = message.model_copy(update={"role": "assistant"}) if message and mark == ">" else None
 
 
 def read_people(folder: Path) -> Iterator[Item]:
-    """The messages of the people with odd numbers."""
+    """The messages of the people."""
     for path in sorted(folder.glob("p*.json")):
-        if int(path.stem[1:]) % 2 == 0:
-            continue
         person = json.loads(path.read_text(encoding="utf-8"))
         told: dict[str, set[str]] = {}
         for fact in person["facts"]:
@@ -110,7 +113,7 @@ def read_people(folder: Path) -> Iterator[Item]:
                     kind = (
                         "fact" if name in told else "never" if name in never else "fact" if name in ends else "filler"
                     )
-                    yield Item(person["person"], message, before, kind, frozenset(told.get(name, ())))
+                    yield Item("people", person["person"], message, before, kind, frozenset(told.get(name, ())))
                 before = message if said["role"] == "assistant" else None
 
 
@@ -129,7 +132,7 @@ def read_locomo(path: Path) -> Iterator[Item]:
         for turn in messages_of(sample["conversation"]):
             answers = before if before and before.session_id == turn.session_id else None
             facts = frozenset(asked_of.get(turn.message_id, ()))
-            yield Item(sample["sample_id"], turn, answers, "fact" if facts else "filler", facts)
+            yield Item("locomo", sample["sample_id"], turn, answers, "fact" if facts else "filler", facts)
             before = turn
 
 
@@ -141,20 +144,22 @@ async def embedded(items: list[Item]) -> Sample:
 
 @dataclass
 class Fit:
-    """The coefficients: of the words (as they are counted), of the vector, and the constant."""
+    """The coefficients of words (as they are counted), of vectors, and of those of short messages besides."""
 
     constant: float
     words: Array
     vector: Array
+    short: Array
 
     def logits(self, sample: Sample) -> Array:
         """Of each message: its best sentence's words, its vector and the constant."""
         best = np.maximum.reduceat(sample.traits.rows @ self.words, sample.traits.starts)
-        return np.asarray(best + sample.vectors[:, : len(self.vector)] @ self.vector + self.constant)
+        vectors = sample.vectors[:, : len(self.vector)]
+        return np.asarray(best + vectors @ self.vector + sample.short * (vectors @ self.short) + self.constant)
 
     def scaled(self, slope: float, shift: float) -> Fit:
         """The same with calibrated logits."""
-        return Fit(self.constant * slope + shift, self.words * slope, self.vector * slope)
+        return Fit(self.constant * slope + shift, self.words * slope, self.vector * slope, self.short * slope)
 
 
 def fit(sample: Sample, *, width: int) -> Fit:
@@ -167,7 +172,8 @@ def fit(sample: Sample, *, width: int) -> Fit:
     mean, deviation = rows.mean(0), rows.std(0) + 1e-6
     scaled, centre = (rows - mean) / deviation, sample.vectors[:, :width].mean(0)
     vectors = (sample.vectors[:, :width] - centre) * SCALE
-    penalty = np.concatenate([[1e-3], np.full(len(TRAITS), PENALTY_WORDS), np.full(width, PENALTY_VECTOR)])
+    vectors = np.hstack([vectors, sample.vectors[:, :width] * sample.short[:, None] * SCALE])
+    penalty = np.concatenate([[1e-3], np.full(len(TRAITS), PENALTY_WORDS), np.full(2 * width, PENALTY_VECTOR)])
     chosen = np.add.reduceat(scaled, starts) / np.bincount(sample.owner)[:, None]
     for _ in range(ROUNDS):
         found = regress(np.hstack([np.ones((len(chosen), 1)), chosen, vectors]), sample.kept, penalty)
@@ -176,8 +182,8 @@ def fit(sample: Sample, *, width: int) -> Fit:
         # Sorted by message, then by worth: the last of each message is its best sentence.
         order = np.lexsort((worth, sample.owner))
         chosen = scaled[order[np.append(starts[1:], len(rows)) - 1]]
-    words, vector = of_words / deviation, of_vector * SCALE
-    return Fit(float(found[0] - mean @ words - centre @ vector), words, vector)
+    words, vector, short = of_words / deviation, of_vector[:width] * SCALE, of_vector[width:] * SCALE
+    return Fit(float(found[0] - mean @ words - centre @ vector), words, vector, short)
 
 
 def regress(inputs: Array, wanted: Array, penalty: Array, weights: Array | float = 1.0) -> Array:
@@ -236,7 +242,7 @@ def intervals(items: list[Item], kept: npt.NDArray[np.bool_]) -> dict[str, list[
         numbers = [(copy, n) for copy, p in enumerate(draw.choice(people, len(people))) for n in own[p]]
         # A person who is drawn twice tells their facts twice.
         copies = [
-            Item("", items[n].message, None, items[n].kind, frozenset(f"{copy}/{f}" for f in items[n].facts))
+            Item("", "", items[n].message, None, items[n].kind, frozenset(f"{copy}/{f}" for f in items[n].facts))
             for copy, n in numbers
         ]
         drawn.append(shares(copies, kept[[n for _, n in numbers]]))
@@ -282,23 +288,28 @@ def measure(name: str, items: list[Item], chances: Array) -> dict[str, Any]:
     }
 
 
-async def run(people: Path, locomo: Path, *, write: bool) -> None:
+async def run(people: Sequence[Path], locomo: Path, *, write: bool) -> None:
     """Fit, measure, print, and write the coefficients if asked to."""
-    sample = await embedded([*read_people(people), *read_texts()])
-    written = np.array([":" in i.person for i in sample.items])
+    sources_of_text = ("talk", "worth", "plain")
+    told = [item for folder in people for item in read_people(folder)]
+    sample = await embedded(told + [item for source in sources_of_text for item in read_texts(source)])
+    sources = np.array([i.source for i in sample.items])
     number = {name: n for n, name in enumerate(dict.fromkeys(i.person for i in sample.items))}
     folds = np.array([number[i.person] % FOLDS for i in sample.items], dtype=np.intp)
-    others = await embedded(list(read_locomo(locomo))) if locomo.exists() else None
+    measured = [await embedded(list(read_texts("judge")))]
+    if locomo.exists():
+        measured.append(await embedded(list(read_locomo(locomo))))
     fits: dict[str, Fit] = {}
     results: dict[str, Any] = {}
     for width, label in ((384, "words and vectors"), (0, "words alone")):
         chances, fits[str(width)] = crossed(sample, folds, width=width)
-        for name, chosen in (("people", ~written), ("texts", written)):
-            items = sample.part(chosen).items
-            results.setdefault(label, {})[name] = measure(f"{name}, {label}", items, chances[chosen])
-        if others:
-            foreign = 1 / (1 + np.exp(-fits[str(width)].logits(others)))
-            results[label]["locomo"] = measure(f"LoCoMo, {label}", others.items, foreign)
+        for name in ("people", *sources_of_text):
+            items = sample.part(sources == name).items
+            results.setdefault(label, {})[name] = measure(f"{name}, {label}", items, chances[sources == name])
+        for foreign in measured:
+            name = foreign.items[0].source
+            chances = 1 / (1 + np.exp(-fits[str(width)].logits(foreign)))
+            results[label][name] = measure(f"{name}, {label}", foreign.items, chances)
     if write:
         store(fits)
     report(keep_from=KEEP_FROM, **results)
@@ -311,6 +322,7 @@ def store(fits: dict[str, Fit]) -> None:
             "constant": round(found.constant, 4),
             "words": dict(zip(TRAITS, found.words.round(4).tolist(), strict=True)),
             "vector": found.vector.round(3).tolist(),
+            "short": found.short.round(3).tolist(),
         }
         for width, found in fits.items()
     }
@@ -319,9 +331,8 @@ def store(fits: dict[str, Fit]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--people", type=Path, default=TEXTS / "people" / "dev", help="a folder of p01.json, p03.json, …"
-    )
+    known = [TEXTS / "people" / name for name in ("dev", "test")]
+    parser.add_argument("--people", type=Path, nargs="+", default=known, help="folders of p01.json, …")
     parser.add_argument("--locomo", type=Path, default=DATA / "locomo_dev.json", help="a file in LoCoMo's own format")
     parser.add_argument("--write", action="store_true", help="write the coefficients into the package")
     arguments = parser.parse_args()

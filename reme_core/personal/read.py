@@ -6,7 +6,7 @@ is done as it says, in one change with the messages marked as summarised.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -30,12 +30,15 @@ from reme_core.store.filters import Filters
 from reme_core.store.messages import unsummarised_messages
 from reme_core.text.commands import command_of
 from reme_core.text.fiction import own_words, unreal
+from reme_core.text.voice import in_own_name
 from reme_core.types import Kind, Memory, Message, scope_of
 
 _ATTEMPTS: Final = 4
+"""Fewer than elsewhere, since each asks the model."""
+_HEEDED: Final = ("instruction", "profile")
+"""The kinds that every conversation has before it, whatever is asked."""
 _OWN: Final = 1 / 3
 """The share of a statement's words that people may have said themselves where it is another's all the same."""
-"""Fewer than elsewhere, since each asks the model."""
 _NEAR: Final = 10
 """Memories near one message that are looked at."""
 _BRIEFLY: Final = 40
@@ -160,15 +163,15 @@ class _Reader:
         for operation in answered:
             memory = remembered.of(operation)
             evidence = self._window.evidence(operation.evidence)
+            people = [m for m in evidence if m.role == "user"]
             if reason := self._refusal(operation, memory):
                 refused.append(_refusal(operation, reason))
             else:
-                people = [m for m in evidence if m.role == "user"]
                 statement = operation.statement.strip() or operation.value.strip()
                 if operation.op in ("add", "change") and self._says_more(operation, memory, remembered):
                     refused.append(_refusal(operation, grounding.STATEMENT))
                     statement = self._word_for_word(people)
-                accepted.append(Accepted(operation, people, memory, statement))
+                accepted.append(Accepted(self._in_doubt_a_fact(operation, people), people, memory, statement))
         return accepted, refused
 
     async def _recall_nearby(self) -> Remembered:
@@ -234,16 +237,29 @@ class _Reader:
         zone = self._deps.settings.timezone
         if grounding.invented_value(value, operation.statement, people, known, zone):
             return grounding.VALUE
-        return grounding.BORROWED if self._is_borrowed(operation, people) else ""
+        replaces = operation.op == "change" and self._is_doubtful(operation, people)
+        return grounding.BORROWED if replaces or self._is_borrowed(operation, people) else ""
 
-    def _is_borrowed(self, operation: Operation, people: Sequence[Message]) -> bool:
+    def _is_doubtful(self, operation: Operation, people: Sequence[Message]) -> bool:
+        """Whether an operation makes a wish or a profile of what nobody said in their own name."""
+        is_made = operation.op in ("add", "change") and operation.kind in _HEEDED
+        return is_made and self._is_borrowed(operation, people, in_own_name)
+
+    def _in_doubt_a_fact(self, operation: Operation, people: Sequence[Message]) -> Operation:
+        """The operation; where it is doubtful whose wish something is, it is kept as a fact, which nobody heeds."""
+        return operation.model_copy(update={"kind": "fact"}) if self._is_doubtful(operation, people) else operation
+
+    def _is_borrowed(
+        self, operation: Operation, people: Sequence[Message], own_part: Callable[[str], str] = own_words
+    ) -> bool:
         """Whether the words of a statement are rather what people cited, pasted or made up, or what others said."""
         spoken = [*self._window.context, *self._window.new]
         # A dream that somebody tells of may come with facts, and a pasted letter with news of theirs. For wishes and
         # who one is, the bar is higher: they are heeded in every conversation.
-        is_news = operation.kind in ("fact", "event")
+        is_news = operation.kind not in _HEEDED
         made_up = set() if is_news else {name for name, reason in unreal(spoken).items() if reason != "question"}
-        own = [own_words(m.content) for m in spoken if m.role == "user" and m.message_id not in made_up]
+        by = [m for m in spoken if m.role == "user" and (is_news or m.author == people[0].author)]
+        own = [own_part(m.content) for m in by if m.message_id not in made_up]
         answered = [questions_of(q.content) for m in people if (q := self._window.question_before(m))]
         statement = operation.statement.strip() or operation.value
         heard = "\n".join([*(m.content for m in spoken), *(m.author for m in spoken)])
