@@ -27,8 +27,8 @@ FAILURES = {
     "stuck": "at the end, a message that nobody summarised, or a job that is not done",
 }
 HEAD = (
-    f"| fault | runs | acknowledged | unclear | {' | '.join(FAILURES)} | slowest for others |\n"
-    f"|---|{'---:|' * (4 + len(FAILURES))}"
+    f"| fault | runs | acknowledged | unclear | {' | '.join(FAILURES)} | slowest for others | load |\n"
+    f"|---|{'---:|' * (5 + len(FAILURES))}"
 )
 TOKEN = re.compile(r"r\d+w\d+n\d+e")
 
@@ -83,12 +83,12 @@ def judge(histories: Iterable[Path], url: str, run: int) -> Verdict:
     return verdict
 
 
-def row(kind: str, verdicts: Sequence[Verdict]) -> str:
-    """The row of one kind of fault in the table under `HEAD`."""
+def row(kind: str, verdicts: Sequence[Verdict], load: float) -> str:
+    """The row of one kind of fault in the table under `HEAD`; `load` is the machine's, other work included."""
     unclear = sum(not thing.is_known for verdict in verdicts for thing in verdict.things.values())
     counts = [sum(len(verdict.failures[name]) for verdict in verdicts) for name in FAILURES]
     acknowledged, slowest = sum(v.acknowledged for v in verdicts), max(v.slowest for v in verdicts)
-    cells = [kind, len(verdicts), f"{acknowledged:,}", unclear, *counts, f"{slowest:.1f} s"]
+    cells = [kind, len(verdicts), f"{acknowledged:,}", unclear, *counts, f"{slowest:.1f} s", f"{load:.0f}"]
     return f"| {' | '.join(map(str, cells))} |"
 
 

@@ -5,29 +5,28 @@
 Two processes write to two workspaces, and serve a third that no fault is aimed at, while a fault strikes again and
 again. Each writes into a history what it begins and what it is told. Then a last process delivers what waits and does
 the jobs, and the checker (`benchmarks/checker.py`) compares histories and tables. Histories stay in the folder, under
-kind, seed and run. The server is an embedded one of its own.
+kind, seed and run. Each kind has an embedded server of its own. To fill a disk, one is mounted: only root can do that.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import itertools
 import json
+import multiprocessing
 import os
 import random
-import runpy
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from multiprocessing.context import ForkServerProcess
+from multiprocessing.synchronize import Semaphore
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -35,128 +34,14 @@ import psycopg
 
 from benchmarks import checker
 from benchmarks.common import report
-from reme_core import AsyncReMe, Memory, Message, Settings
-from reme_core.episodes.rules import Episode
-from reme_core.errors import ReMeError
+from benchmarks.fault_client import Order, follow
 from reme_core.postgres import migrate
 from reme_core.postgres.embedded.server import EmbeddedServer, stop_embedded
 from reme_core.postgres.session import WRITE_LOCK
-from reme_core.store.tool_calls import ToolCallResult
 from reme_core.testing import Gate
-from reme_core.turn import TurnMemory
 
-WHAT = ("message", "message", "turn", "memory", "memory", "memory", "call", "episode")
-
-
-class Over(Exception):
-    """The time of a client is up."""
-
-
-class Client:
-    """Does random operations in the workspaces of a run, and writes its history."""
-
-    def __init__(self, reme: AsyncReMe, turns: dict[str, TurnMemory], order: SimpleNamespace) -> None:
-        self.reme, self.turns = reme, turns
-        self.random = random.Random(f"{order.seed} {order.number}")
-        self.until = time.monotonic() + order.seconds
-        self._cancel = order.cancel
-        self._numbers = itertools.count(order.number * 1_000_000)
-        self._history = os.open(order.history, os.O_WRONLY | os.O_APPEND)
-
-    async def attempt(self, work: Callable[[], Awaitable[Any]], *, calm: bool = False, **entry: Any) -> None:
-        """Do something until it is acknowledged; what failed is done again, as a caller would."""
-        begun = time.monotonic()
-        while time.monotonic() < self.until:
-            self._note(entry, phase="begin")
-            is_cancelled = self.random.random() < self._cancel
-            try:
-                async with asyncio.timeout(self.random.uniform(0, 0.03) if is_cancelled else 60):
-                    result = await work()
-            except (ReMeError, TimeoutError) as error:
-                self._note(entry, phase="error", error=f"{type(error).__name__}: {error}"[:300])
-                await asyncio.sleep(0 if is_cancelled else 0.2)
-                continue
-            shown = {"read": [result], "recall": getattr(result, "hits", [])}.get(entry["op"], [])
-            seen = [token for memory in shown for token in checker.TOKEN.findall(memory.content)]
-            return self._note(entry, phase="ok", seen=seen, calm=time.monotonic() - begun if calm else 0)
-        self._note(entry, phase="over", calm=time.monotonic() - begun if calm else 0)
-        raise Over
-
-    def _note(self, entry: dict[str, Any], **more: Any) -> None:
-        os.write(self._history, (json.dumps(entry | more) + "\n").encode())
-
-    def _token(self, workspace: str) -> str:
-        return f"{workspace}n{next(self._numbers)}e"
-
-    async def write(self, kind: str, workspace: str, **more: Any) -> str:
-        """Write one thing of a kind, and return its token."""
-        reme, token = self.reme, self._token(workspace)
-        said = Message(message_id=token, session_id=f"s{self.random.randrange(3)}", content=f"My locker is {token}.")
-        ways: dict[str, Callable[[], Awaitable[Any]]] = {
-            "message": partial(reme.record, workspace, said),
-            "turn": partial(self.turns[workspace].keep, [said]),
-            "memory": partial(reme.memories.add, workspace, Memory(memory_id=token, content=f"Locker {token}.")),
-            "call": partial(reme.tools.record, workspace, [ToolCallResult(tool_name="t", output=token)]),
-            "episode": partial(reme.episodes.record, workspace, Episode(episode_id=token, summary="It went.")),
-        }
-        await self.attempt(ways[kind], op="write", kind=kind, workspace=workspace, id=token, **more)
-        return token
-
-    async def work(self, workspace: str) -> None:
-        """Write things until the time is up; a memory is read, changed, recalled and erased, or left before."""
-        while True:
-            kind = self.random.choice(WHAT)
-            token = now = await self.write(kind, workspace)
-            for step in ("read", "edit", "read", "recall", "erase")[: self.random.randrange(6) * (kind == "memory")]:
-                now = self._token(workspace) if step == "edit" else now
-                ways: dict[str, Callable[[], Awaitable[Any]]] = {
-                    "read": partial(self.reme.memories.get, workspace, token),
-                    "edit": partial(self.reme.memories.update, workspace, token, content=f"Locker {now}."),
-                    "recall": partial(self.reme.recall, workspace, now, limit=20),
-                    "erase": partial(self._erase, workspace, token),
-                }
-                await self.attempt(ways[step], op=step, workspace=workspace, id=token, token=now)
-
-    async def _erase(self, workspace: str, memory_id: str) -> None:
-        with suppress(LookupError):  # an attempt that was not acknowledged has erased it
-            await self.reme.memories.delete(workspace, memory_id, erase=True)
-
-    async def serve(self, workspace: str) -> None:
-        """Add and recall in a workspace that no fault is aimed at, now and then, until the time is up."""
-        while True:
-            token = await self.write("memory", workspace, calm=True)
-            work = partial(self.reme.recall, workspace, token)
-            await self.attempt(work, op="recall", workspace=workspace, id=token, calm=True)
-            await asyncio.sleep(0.2)
-
-
-async def run_client(order: SimpleNamespace) -> None:
-    """Write, change and read until the time is up; where there is none, deliver what waits and do the jobs."""
-    worker = {"after_turns": 3, "after_seconds": 1.0}
-    settings = Settings.of({"data_dir": order.data_dir, "database_url": order.url, "worker": worker})
-    workspaces = [f"r{order.run}w{number}" for number in range(3)]
-    async with AsyncExitStack() as stack:
-        reme = await stack.enter_async_context(AsyncReMe(settings))
-        turns = {
-            name: TurnMemory(client=reme, workspace_id=name, spool=Path(order.spool), on_error="raise")
-            for name in workspaces
-        }
-        for turn in turns.values():
-            await stack.enter_async_context(turn)
-        if order.seconds:
-            await reme.recall(workspaces[2], "What is there?")  # loads the embedding model
-            print("ready", flush=True)
-            client = Client(reme, turns, order)
-            ways = [client.work(name) for name in workspaces[:2] for _ in range(3)]
-            if order.number:  # the first may be frozen, and with it what it would serve
-                ways.append(client.serve(workspaces[2]))
-            for ended in await asyncio.gather(*ways, return_exceptions=True):
-                if not isinstance(ended, Over):
-                    raise ended
-        else:
-            for name in workspaces:
-                await turns[name].begin("What is there?")
-                await reme.background.drain(name)
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["benchmarks.fault_client"])  # which is read once, and not by each client
 
 
 @dataclass
@@ -172,22 +57,41 @@ class World:
     options: argparse.Namespace
     random: random.Random
     until: float = 0.0
-    clients: list[subprocess.Popen[str]] = field(default_factory=list)
+    clients: list[ForkServerProcess] = field(default_factory=list)
+    _ready: Semaphore = field(default_factory=lambda: PROCESSES.Semaphore(0))
 
-    def start_client(self, seconds: float) -> subprocess.Popen[str]:
-        """Start one and return when it is ready; without any `seconds`, the one that finishes what is left."""
-        number = len(list(self.folder.glob("history-*")))
+    def start_client(self, seconds: float) -> ForkServerProcess:
+        """Start one; without any `seconds`, the one that finishes what is left."""
+        number = len(list(self.folder.glob("history-*.jsonl")))
         history = self.folder / f"history-{number}.jsonl"
         history.touch()
-        order = {
-            "data_dir": str(self.data_dir), "url": self.gate.url if self.kind == "connections_cut" else None,
-            "run": self.run, "number": number, "seed": f"{self.options.seed} {self.kind} {self.run}",
-            "seconds": max(0, seconds), "cancel": 0.15 if self.kind == "calls_cancelled" else 0,
-            "history": str(history), "spool": str(self.folder / "spool.sqlite3"), "plant": self.options.plant,
-        }  # fmt: skip
-        with (self.folder / f"client-{number}.log").open("w") as errors:
-            command = [sys.executable, "-m", "benchmarks.faults", "--client", json.dumps(order)]
-            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        order = Order(
+            data_dir=self.data_dir, url=self.gate.url if self.kind == "connections_cut" else None,
+            spool=self.data_dir / f"spool-{self.kind}-{self.run}", history=history,
+            run=self.run, number=number, seed=f"{self.options.seed} {self.kind} {self.run}",
+            seconds=max(0, seconds), cancel=0.15 if self.kind == "calls_cancelled" else 0,
+            plant=self.options.plant, pause=self.options.pause, quiet=self.options.quiet,
+            retention=self.options.retention,
+        )  # fmt: skip
+        client = PROCESSES.Process(target=follow, args=[order, self._ready])
+        client.start()
+        return client
+
+    def start_clients(self, seconds: float, many: int) -> None:
+        """Start so many, and return when all of them are ready."""
+        self.clients = [self.start_client(seconds) for _ in range(many)]
+        if not all(self._ready.acquire(timeout=300) for _ in self.clients):
+            raise RuntimeError(f"a client did not start: see the logs in {self.folder}")
+
+    def finish(self) -> None:
+        """Wait for the clients, and for a last one that delivers what waits and does the jobs."""
+        for client in self.clients:
+            client.join(300 + self.options.quiet)
+        EmbeddedServer.acquire(self.data_dir).release()  # nobody may be left who would start it again
+        self.clients.append(self.start_client(0))
+        self.clients[-1].join(300)
+        if any(client.exitcode != 0 for client in self.clients):
+            raise RuntimeError(f"a client failed, and not by the fault: see the logs in {self.folder}")
 
     def server(self) -> psutil.Process:
         """The server's first process; it is waited for where it is just coming back."""
@@ -240,12 +144,42 @@ def cut_connections(world: World) -> None:
     world.gate.open()
 
 
+@contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    """A disk of its own for a folder, a file system in a file; to mount it one has to be root."""
+    with tempfile.NamedTemporaryFile(prefix="reme-disk-") as image:
+        image.truncate(2**31)
+        subprocess.run(["mkfs.ext4", "-q", "-m", "0", image.name], check=True)
+        subprocess.run(["mount", "-o", "loop", image.name, str(folder)], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill_disk(world: World) -> None:
+    """Leave no byte free where the database and the spool are, and every other time no log to write to either."""
+    filler = world.data_dir / "filler"
+    try:
+        with filler.open("wb") as file, suppress(OSError):  # what is free is less than that by what its own blocks take
+            os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(world.data_dir).free)
+        time.sleep(1.0)
+        with psycopg.connect(world.url, autocommit=True) as connection:
+            for _ in range(world.random.randrange(2) * WAL_FILES):
+                connection.execute("select pg_logical_emit_message(false, 'fill', ''), pg_switch_wal()")
+        time.sleep(1.0)
+    finally:
+        filler.unlink()
+
+
 def kill_client(world: World) -> None:
     place = world.random.randrange(len(world.clients))
     world.clients[place].kill()
-    world.clients[place].wait()
+    world.clients[place].join()
     world.clients[place] = world.start_client(world.until - time.monotonic())
 
+
+WAL_FILES = 12  # more than Postgres keeps ready (`min_wal_size`); without a next one it ends in a panic
 
 # What happens, and about how many seconds later it happens again.
 KINDS: dict[str, tuple[Callable[[World], Any], float]] = {
@@ -259,6 +193,7 @@ KINDS: dict[str, tuple[Callable[[World], Any], float]] = {
     "locks_held": (hold_locks, 0.5),
     "connections_taken": (take_connections, 1.0),
     "connections_cut": (cut_connections, 1.0),
+    "disk_full": (fill_disk, 2.0),
     "calls_cancelled": (lambda world: None, 1.0),  # the clients do it themselves
     "client_killed": (kill_client, 1.0),
     "client_frozen": (lambda world: freeze([psutil.Process(world.clients[0].pid)], 11.0), 1.0),
@@ -272,41 +207,38 @@ def strike(kind: str, run: int, data_dir: Path, url: str, options: argparse.Name
     seeded = random.Random(f"{options.seed} {run}")
     with Gate(url) as gate:
         world = World(data_dir, url, gate, folder, kind, run, options, seeded)
-        world.clients = [world.start_client(options.seconds) for _ in range(2)]
-        for client in world.clients:
-            assert client.stdout is not None
-            client.stdout.readline()
+        world.start_clients(options.seconds, 2)
         world.until = time.monotonic() + options.seconds
         while time.monotonic() < world.until - 1.0:
             with suppress(psycopg.OperationalError, psutil.NoSuchProcess):  # it is away already
                 KINDS[kind][0](world)
             time.sleep(seeded.uniform(0.5, 1.5) * KINDS[kind][1])
-        ended = [client.wait(timeout=120) for client in world.clients]
-        EmbeddedServer.acquire(data_dir).release()  # nobody may be left who would start it again
-        ended.append(world.start_client(0).wait(timeout=300))
-    if any(ended):
-        raise RuntimeError(f"a client failed, and not by the fault: see the logs in {folder}")
+        world.finish()
     verdict = checker.judge(folder.glob("history-*.jsonl"), url, run)
     (folder / "verdict.json").write_text(json.dumps(verdict.failures, indent=1))
     return verdict
 
 
+def strike_kind(kind: str, options: argparse.Namespace) -> int:
+    """All runs of one kind, on a server of their own; prints a row, and returns how many failures there were."""
+    data_dir = Path(tempfile.mkdtemp(prefix="reme-", dir="/tmp"))  # short: the server's socket stands in it
+    with small_disk(data_dir) if kind == "disk_full" else nullcontext():
+        server = EmbeddedServer.acquire(data_dir)
+        try:
+            migrate.upgrade(server.url)
+            verdicts = [strike(kind, run, data_dir, server.url, options) for run in range(options.runs)]
+        finally:
+            stop_embedded(data_dir)
+            server.release()
+    print(checker.row(kind, verdicts, os.getloadavg()[2]), flush=True)
+    return sum(len(found) for verdict in verdicts for found in verdict.failures.values())
+
+
 def strike_all(options: argparse.Namespace) -> int:
     """Strike with each kind, print the table, and return how many failures there were."""
     options.folder = options.folder or Path(tempfile.mkdtemp(prefix="reme-faults-"))
-    data_dir = Path(tempfile.mkdtemp(prefix="reme-", dir="/tmp"))  # short: the server's socket stands in it
-    server = EmbeddedServer.acquire(data_dir)
-    runs, failures = itertools.count(), 0
-    try:
-        migrate.upgrade(server.url)
-        print(checker.HEAD, flush=True)
-        for kind in options.kinds:
-            verdicts = [strike(kind, next(runs), data_dir, server.url, options) for _ in range(options.runs)]
-            failures += sum(len(found) for verdict in verdicts for found in verdict.failures.values())
-            print(checker.row(kind, verdicts), flush=True)
-    finally:
-        stop_embedded(data_dir)
-        server.release()
+    print(checker.HEAD, flush=True)
+    failures = sum(strike_kind(kind, options) for kind in options.kinds)
     report(benchmark="faults", seed=options.seed, runs=options.runs, failures=failures, folder=str(options.folder))
     return failures
 
@@ -319,15 +251,9 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--folder", type=Path, help="for histories; default: a new one")
     parser.add_argument("--plant", help="a Python file that each client runs first, to plant a fault in the library")
-    parser.add_argument("--client", help=argparse.SUPPRESS)
+    parser.set_defaults(pause=0.0, quiet=0.0, retention={})  # see `benchmarks.soak`
     options = parser.parse_args()
-    if options.client:
-        order = SimpleNamespace(**json.loads(options.client))
-        if order.plant:
-            runpy.run_path(order.plant)
-        asyncio.run(run_client(order))
-    else:
-        sys.exit(min(strike_all(options), 1))
+    sys.exit(min(strike_all(options), 1))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The queue's way to the database, on which its own statements see the jobs of all workspaces."""
+"""The connection of the queue to the database, where the queue's own statements see the jobs of all workspaces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reme_core.postgres.database import Database
 
 
 class QueueConnector(PsycopgConnector):
-    """Runs statements of the queue in transactions of its own, unless they belong into one of a caller."""
+    """Runs statements of the queue in transactions of its own, unless a caller gives a connection."""
 
     def __init__(self, database: Database) -> None:
         super().__init__()

@@ -1,14 +1,15 @@
 """Background work: conversations are summarised, and memories reflected upon, by jobs in the same Postgres.
 
-A job is queued in the transaction that stores the messages, so there is one if and only if they are stored. It names a
-workspace and a conversation and nothing else: what is to do is read from the tables when it runs. So a job that runs
-twice, or a second time after its worker was killed, finds nothing left to do.
+A job is queued in the transaction that stores the messages: so there is a job if, and only if, they are stored. A job
+names a workspace and a conversation and nothing else; when it runs, it reads from the tables what is to do. So a job
+that runs twice, for example after its worker was killed, finds nothing left to do.
 
 The queue is procrastinate's: workers on any number of machines, one job of a conversation at a time, retries with
-growing pauses. A job that failed too often stays as `failed` (`reme jobs list`), and its messages go on waiting.
+growing pauses (`tries`). A job that failed too often stays as `failed` (`reme jobs list`), and its messages go on
+waiting.
 
-A job that a process with a chat model has queued needs one: processes without leave it alone and say so once. What was
-kept word for word before there was a model is read by it later, in jobs of their own.
+If a process with a chat model has queued a job, the job needs a chat model. Processes without one leave it alone and
+say so once. Messages that were kept word for word before there was a chat model are read later, in jobs of their own.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from procrastinate import App, JobContext, RetryStrategy
+from procrastinate import App, JobContext
 from psycopg import AsyncConnection
 
-from reme_core.errors import DatabaseError, FlowError, NotFoundError, ReMeError
+from reme_core.errors import DatabaseError, DatabaseUnavailableError, FlowError, NotFoundError, ReMeError
 from reme_core.jobs.connector import QueueConnector
+from reme_core.jobs.tries import Tries
 from reme_core.jobs.worker import CHAT_QUEUE, QUEUE, Worker, translating_queue_errors
 from reme_core.postgres.database import Database
 from reme_core.settings import WorkerSettings
@@ -38,9 +40,9 @@ from reme_core.types import Message
 log = logging.getLogger(__name__)
 
 _SQL = load("queue.sql")
-_WAIT_SECONDS = 0.05  # between looks at what another worker has taken on
+_WAIT_SECONDS = 0.05  # between two looks at jobs that other workers are doing
 _MOST = 100_000  # jobs that are looked at when one workspace is summarised
-_FORGET_SECONDS = 3600.0  # how often a worker deletes what is kept for a limited time
+_FORGET_SECONDS = 3600.0  # between two deletions of what is kept for a limited time
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,45 +59,45 @@ class Job:
     scheduled_at: datetime | None
     changed_at: datetime | None
     error: str | None
-    """Why it failed the last time; of one that succeeded, what a reading refused."""
+    """Why it failed the last time; for a job that succeeded, the operations that were refused."""
     needs: str
-    """What a process must have to take it: `chat model`, or nothing."""
+    """What a process must have to take the job: `chat model`, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueLoad:
-    """What waits in the queue, for all workspaces together."""
+    """How much waits in the queue, for all workspaces together."""
 
     due: int
     """How many jobs could run now."""
     oldest_seconds: float
-    """For how long the first of them could have run."""
+    """For how many seconds the oldest of them could have run."""
     failed: int
-    """How many were given up."""
+    """How many jobs were given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What became of the conversations that waited to be made memories of."""
+    """The jobs of the conversations that waited for their summary, by their outcome."""
 
     done: list[Job]
-    """Those that went well; `error` says what a reading refused, if it did."""
+    """Jobs that succeeded; `error` says which operations were refused, if any."""
     failed: list[Job]
-    """Those that failed; `error` says why. They are tried again later, or given up (`status` is `failed`)."""
+    """Jobs that failed; `error` says why. They are tried again later, or were given up (`status` is `failed`)."""
     waiting: list[Job]
-    """Those that nobody took on; `needs` says what they wait for."""
+    """Jobs that nobody took; `needs` says what they wait for."""
 
 
 class Background:
-    """Queues the jobs of one database and, where asked to, works on them.
+    """Queues the jobs of one database, and works on them if it is started.
 
     Args:
-        database: Where the queue is.
-        settings: When and how often.
-        summarise: Makes memories from the waiting messages of a conversation: `(workspace, session_id)`, or of all
-            conversations where that is None. Gives back what it refused: `{reason: how often}`.
+        database: The database with the queue.
+        settings: When jobs run, and how often.
+        summarise: Makes memories from the waiting messages of a conversation, `(workspace, session_id)`, or of all
+            conversations if `session_id` is None. Returns the operations that it refused: `{reason: how often}`.
         reflect: Makes higher memories of a workspace.
-        embed: Has what waits for its vectors embedded, wherever it was recorded.
+        embed: Begins to embed the messages that wait in all workspaces.
         has_chat: Whether this process has a chat model.
     """
 
@@ -119,8 +121,7 @@ class Background:
         self._left_alone = False
         self._forgot_at: float | None = None
         self._worker = Worker(database, self._app, settings, queues=self._queues, now_and_then=self._keep_up)
-        # Pauses of 4, 16, 64 … seconds: eight further tries span about a day.
-        again = RetryStrategy(max_attempts=settings.max_attempts, exponential_wait=4)
+        again = self._tries = Tries(settings.max_attempts)
         self._summarising = self._app.task(name="reme.summarise", queue=QUEUE, retry=again, pass_context=True)(
             self._run_summary
         )
@@ -134,7 +135,7 @@ class Background:
     async def queue(self, conn: AsyncConnection[Any], workspace: str, messages: Collection[Message]) -> None:
         """Queue the summary of the conversations that `messages` belong to, inside the caller's transaction.
 
-        A conversation has one waiting job. It runs when nothing was said for `after_seconds`, or at once when
+        A conversation has one waiting job. It runs when nothing was said for `after_seconds`, or at once if
         `after_turns` turns wait.
         """
         sessions = list({m.session_id for m in messages if m.role in ("user", "assistant")})
@@ -152,10 +153,12 @@ class Background:
         self, task: Any, lock: str, seconds: float, conn: AsyncConnection[Any] | None, **args: str
     ) -> None:
         await self._open()
-        # Of the jobs with one lock, one runs at a time. It is not one a workspace: a conversation that fails would hold
-        # up all others. What two of them decide at the same time, the store tells apart (`Change`). A queueing lock
-        # would keep a second one from waiting as well. But then a job that is to run again, after an error or after its
-        # worker died, could not go back into the queue while another one waits. So whoever queues looks himself.
+        # One job of each lock runs at a time. The lock is that of a conversation, not of the workspace, where one
+        # conversation that fails would hold up all others. If two jobs of a workspace decide on the same memories, the
+        # store refuses the second (`Change.expected_version`).
+        # procrastinate's queueing lock would allow only one waiting job. But then a job that has to run again, after an
+        # error or after its worker died, could not go back into the queue while another one waits. So our statements
+        # look for a waiting job themselves.
         options: dict[str, Any] = {"lock": lock, "queue": self._queues[-1]}
         options |= {"connection": conn} if conn is not None else {}
         if seconds:
@@ -181,13 +184,13 @@ class Background:
         while first is not None:
             refused.update(await self._summarise(workspace, session_id))
             before, first = first, await self._first_waiting(workspace, session_id)
-            if first == before:
+            if first == before:  # without this error, the loop would never end
                 raise FlowError(
                     f"the summary of session '{session_id}' in workspace '{workspace}' left its messages waiting; "
                     "a flow summary_personal_memory of your own has to end in the op that stores its result"
                 )
         if refused:
-            # By their reasons alone: what was refused are words of a conversation, which have their own place.
+            # The reasons alone: the refused operations have words of a conversation, which must not be in a log.
             told = "; ".join(f"{count} × {reason}" for reason, count in refused.most_common())
             await self._note(context, workspace, f"refused {refused.total()} operations: {told}")
 
@@ -202,26 +205,29 @@ class Background:
 
     @contextlib.asynccontextmanager
     async def _note_error(self, context: JobContext, workspace: str) -> AsyncIterator[None]:
-        """Around a job: keep why it failed, for `reme jobs`; the error goes on to the queue, which tries again."""
+        """Run a job; if it fails, note why, for `reme jobs`. The error is raised again, and the queue tries again."""
         self._worker.take_on()
         try:
             yield
         except Exception as error:
-            with contextlib.suppress(DatabaseError):  # it is the database that fails, and the log says so
-                await self._note(context, workspace, str(error) or type(error).__name__)
+            with contextlib.suppress(DatabaseError):  # then the database is the reason, and the log says so
+                failures = await self._note(context, workspace, str(error) or type(error).__name__)
+                if not isinstance(error, DatabaseUnavailableError):
+                    self._tries.count(context.job.id, failures)
             raise
 
-    async def _note(self, context: JobContext, workspace: str, note: str) -> None:
+    async def _note(self, context: JobContext, workspace: str, note: str) -> int:
         values = {"workspace": workspace, "id": context.job.id, "error": note}
-        await self._database.execute(workspace, _SQL["note_error"], values)
+        ((notes,),) = await self._database.execute(workspace, _SQL["note_error"], values)
+        return int(notes)
 
     def start(self) -> None:
-        """Begin to work on jobs in this process, if that isn't so already."""
+        """Begin to work on jobs in this process, unless it does so already."""
         self._worker.start()
 
     @property
     def task(self) -> asyncio.Task[None]:
-        """The work on jobs in this process; it goes on until it is stopped, so it is done only after an error.
+        """The task that works on jobs in this process; unless it is stopped, it ends only by an error.
 
         Raises:
             ReMeError: None was started.
@@ -229,9 +235,9 @@ class Background:
         return self._worker.task
 
     async def drain(self, workspace: str | None = None) -> None:
-        """Do now what waits, of one workspace or of all, and return when it is done, by whichever worker.
+        """Do the waiting jobs of one workspace, or of all, and return when this or other workers have done them.
 
-        A job that fails is tried again later as always; it is not waited for.
+        A job that fails is tried again later, and `drain` does not wait for that.
         """
         values = {"workspace": workspace, "queues": self._queues}
         await self._say_what_is_left()
@@ -242,16 +248,16 @@ class Background:
             await self._worker.work_off()
 
     async def summarise(self, workspace: str) -> Summary:
-        """Do now what waits of one workspace, and tell what became of it.
+        """Do the waiting jobs of one workspace now; returns them by their outcome.
 
         Raises:
-            ReMeError: All of it failed; the message says why.
+            ReMeError: All of them failed; the message says why.
         """
         waiting = await self.jobs(workspace, statuses=["todo", "doing"], limit=_MOST)
         tried = {job.id: job.attempts for job in waiting}
         await self.drain(workspace)
         jobs = await self.jobs(workspace, ids=list(tried), limit=_MOST)
-        # What failed in a try that had begun before is tried now, as all that waits is.
+        # A job that was running when this began, and failed, waits again now: it is tried once more, like all others.
         begun_before = {job.id for job in waiting if job.status == "doing"}
         if any(job.id in begun_before and job.status == "todo" for job in jobs):
             await self.drain(workspace)
@@ -270,7 +276,7 @@ class Background:
         """Stop working.
 
         Args:
-            patience: Seconds that a job that runs may go on; then it is broken off, and runs again some other time.
+            patience: Seconds for which running jobs may go on; after that they are cancelled, and run again later.
         """
         await self._worker.aclose(patience)
 
@@ -297,7 +303,7 @@ class Background:
                 await self._database.execute_anywhere(_SQL[statement], {"days": days})
 
     async def catch_up(self) -> None:
-        """Queue the reading of what was kept word for word before there was a chat model; without one, do nothing."""
+        """Queue jobs for messages that were kept word for word before there was a chat model; else do nothing."""
         if CHAT_QUEUE in self._queues:
             for (workspace,) in await self._database.execute_anywhere(_SQL["unread_quotes"], {}):
                 await self._defer(self._catching_up, f"catch up {workspace}", 0, None, workspace=workspace)
@@ -328,17 +334,17 @@ class Background:
         ids: Sequence[int] | None = None,
         limit: int = 100,
     ) -> list[Job]:
-        """Jobs, newest first; `statuses=["failed"]` is the list of those that were given up, `ids` names some."""
+        """Jobs, newest first, only of these statuses or ids; `statuses=["failed"]` gives those that were given up."""
         values = {"workspace": workspace, "statuses": statuses and list(statuses), "ids": ids, "limit": limit}
         return [Job(*_job_fields(row)) for row in await self._database.execute_anywhere(_SQL["jobs"], values)]
 
     async def load(self) -> QueueLoad:
-        """How much waits, and since when."""
+        """How many jobs wait, and since when."""
         ((due, oldest, failed),) = await self._database.execute_anywhere(_SQL["load"])
         return QueueLoad(due, max(0.0, oldest), failed)
 
     async def job(self, job_id: int) -> tuple[Job, list[tuple[str, datetime]]]:
-        """One job, and what happened to it: `(job, [(event, when), …])`.
+        """One job and its events: `(job, [(event, when), …])`.
 
         Raises:
             NotFoundError: There is no such job.

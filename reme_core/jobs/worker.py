@@ -1,8 +1,8 @@
-"""The worker of one process: it takes jobs from the queue until it is told to stop, through outages of the database.
+"""The worker of one process: it takes jobs from the queue until it is told to stop, and survives outages of Postgres.
 
-procrastinate's own worker ends when its database goes away: by an error, or as if it had been told to stop. So this one
-looks only at whether it was told to. It is told by a flag, and not by a cancellation: a worker that is only starting
-can lose that, and one that works turns it into a normal end.
+procrastinate's worker ends when its database goes away: with an error, or as if it had been told to stop. So this
+worker starts it again, until its own flag says to stop. The flag is not a cancellation: procrastinate's worker can lose
+a cancellation while it starts, and turns it into a normal end while it works.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ log = logging.getLogger(__name__)
 
 
 class _InWords(logging.Filter):
-    """An error of ours says what was wrong and what to do; where it came up in the code helps nobody at a worker."""
+    """Logs an error of ours by its message alone."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        # The message says what was wrong and what to do. A traceback does not help those who run a worker.
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, ReMeError):
             record.msg, record.args = f"{record.getMessage()}: {error}", ()
@@ -40,23 +41,23 @@ class _InWords(logging.Filter):
 logging.getLogger("procrastinate.worker").addFilter(_InWords())
 
 QUEUE, CHAT_QUEUE = "reme", "reme.chat"  # jobs for every process, and those that need a chat model
-_RETRY_SECONDS = 0.2  # until a task that lost its cancellation is cancelled again
-_UPKEEP_SECONDS = 15.0  # how often a worker looks for stalled jobs, and for what is due
-_POLL_SECONDS = 2.0  # a job whose time comes, or is moved, announces itself to nobody
-_STALLED_SECONDS = 35.0  # a worker whose heartbeat (every ten seconds) is older than this is dead
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 15.0  # between looks at a database that is away
-_SETTLED_SECONDS = 30.0  # having worked for so long, a worker has overcome its outage; the next one is a new one
+_RETRY_SECONDS = 0.2  # before a task that lost its cancellation is cancelled again
+_UPKEEP_SECONDS = 15.0  # between two looks for stalled jobs, and for what is due
+_POLL_SECONDS = 2.0  # between two looks for due jobs: nothing is notified when the time of a job comes, or is changed
+_STALLED_SECONDS = 35.0  # a worker with an older heartbeat is dead; it has one every ten seconds
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 15.0  # between two attempts while the database is away
+_SETTLED_SECONDS = 30.0  # after so long without an error, the outage is over, and the next one is warned of again
 
 
 class Worker:
     """Works on the jobs of one database, as many at a time as the settings say.
 
     Args:
-        database: Where the queue is.
+        database: The database with the queue.
         app: The queue, with its tasks.
         settings: How many jobs at a time.
-        queues: Which jobs it takes.
-        now_and_then: What else a worker has to do, every quarter of a minute.
+        queues: The queues from which it takes jobs.
+        now_and_then: Other work for a worker, every quarter of a minute.
     """
 
     def __init__(
@@ -79,14 +80,14 @@ class Worker:
         self._jobs: set[asyncio.Task[Any]] = set()
 
     def start(self) -> None:
-        """Begin to work, if that isn't so already."""
+        """Begin to work, unless it works already."""
         if not self._stopping.is_set() and (self._task is None or self._task.done()):
             self._task = asyncio.get_running_loop().create_task(self._keep_working())
             self._task.add_done_callback(_tell)
 
     @property
     def task(self) -> asyncio.Task[None]:
-        """The work itself; it goes on until it is stopped, so it is done only after an error.
+        """The task that works; unless it is stopped, it ends only by an error.
 
         Raises:
             ReMeError: It was not started.
@@ -96,24 +97,24 @@ class Worker:
         return self._task
 
     async def work_off(self) -> None:
-        """Work on what is due now, and return when nothing is.
+        """Work on the jobs that are due, and return when none is left.
 
         Raises:
-            DatabaseUnavailableError: The database went away; what is left waits.
+            DatabaseUnavailableError: The database went away; jobs that are left go on waiting.
         """
         with translating_queue_errors(self._database.url):
             await self._rescue()
             await self._worker_of_queue(wait=False).run()
 
     def take_on(self) -> None:
-        """Say, in the task that the queue runs a job in, that this is one: `aclose` waits for it to its very end."""
+        """Note that the running task is a job: `aclose` waits for it."""
         task = asyncio.current_task()
         assert task is not None
         self._jobs.add(task)
         task.add_done_callback(self._jobs.discard)
 
     async def aclose(self, patience: float) -> None:
-        """Stop: jobs that run are finished if they take no longer than `patience` seconds, else they run again."""
+        """Stop: running jobs may go on for `patience` seconds; after that they are cancelled, and run again later."""
         self._stopping.set()
         tasks = self._running_tasks()
         if self._task in tasks and self._queue_worker is not None:
@@ -139,7 +140,8 @@ class Worker:
                 lost = str(error)
             if self._stopping.is_set():
                 return
-            if task is not None and task.cancelling():  # what breaks off under a cancellation may hide it
+            # The queue's worker may have swallowed a cancellation, see above.
+            if task is not None and task.cancelling():
                 raise asyncio.CancelledError
             if time.monotonic() - begun > _SETTLED_SECONDS:
                 away, pause = False, _FIRST_PAUSE_SECONDS
@@ -151,8 +153,9 @@ class Worker:
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     async def _work(self) -> None:
-        """Work until told to stop, or until the database is away: then by an error or without one."""
-        if self._stopping.is_set():  # in the meantime; the queue's worker forgets what it was told before it runs
+        """Work until told to stop, or until the database is away; that may raise an error, or not."""
+        # It may have been told to stop just now, and the queue's worker forgets a `stop` that comes before its `run`.
+        if self._stopping.is_set():
             return
         self._queue_worker = self._worker_of_queue(wait=True)
         upkeep = asyncio.get_running_loop().create_task(self._keep_up())
@@ -168,7 +171,7 @@ class Worker:
             wait=wait,
             concurrency=self._settings.concurrency,
             install_signal_handlers=False,
-            listen_notify=wait,
+            listen_notify=wait and not self._database.has_pooler,
             fetch_job_polling_interval=_POLL_SECONDS,
             shutdown_graceful_timeout=self._settings.stop_seconds,
         )
@@ -194,7 +197,8 @@ class Worker:
 
 
 async def _cancel_until_done(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """Cancel tasks again and again until they end: one that waits with a time limit may lose a cancellation."""
+    """Cancel tasks until they have ended."""
+    # Again and again: a task that waits with a time limit may lose a cancellation.
     while tasks := {task for task in tasks if not task.done()}:
         for task in tasks:
             task.cancel()
@@ -208,7 +212,7 @@ def _tell(ended: asyncio.Task[None]) -> None:
 
 @contextlib.contextmanager
 def translating_queue_errors(url: str) -> Iterator[None]:
-    """Raise our errors for those that the queue wraps around the driver's, about the database at `url`."""
+    """Raise our errors for those of the driver about the database at `url`, also if the queue has wrapped them."""
     with translating_errors(url):
         try:
             yield

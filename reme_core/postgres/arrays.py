@@ -1,4 +1,4 @@
-"""numpy arrays as parameters of a statement, written at once instead of number by number."""
+"""numpy arrays as parameters of a statement, written as a whole instead of number by number."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Backup and restore of a whole database: every workspace, from one snapshot, in one file that checks itself.
 
 The file is a zip: `manifest.json`, and the rows of each table as `COPY` writes them in text. So it needs no program of
-Postgres, and goes from any version of it that is supported to any other. The schema is not in it: migrations make it,
-with the roles that it needs. Row-level security, which is forced on the owner as well, lets through who asks for all
-workspaces; `COPY FROM` it does not allow at all, so that a restore lifts it within its transaction.
+Postgres, and can be restored into any supported version of it. The schema is not in the file: migrations make it, with
+the roles that it needs.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ from reme_core.postgres.connect import Connection, connect
 from reme_core.postgres.errors import mask_password, translating_errors
 
 _MANIFEST: Final = "manifest.json"
-_CHUNK: Final = 2**20
-# What rows look like as text depends on these.
+_CHUNK: Final = 2**20  # bytes read at once
 _SETTINGS: Final = {
-    "reme.workspace": "*",
-    "reme.erasing": "on",  # the history comes along as it was, and restoring writes none
+    "reme.workspace": "*",  # row-level security, which holds for the owner too, then lets all rows through
+    "reme.erasing": "on",  # the history is copied, and restoring adds nothing to it
+    "statement_timeout": "0",
+    # The text of a row depends on these.
     "timezone": "UTC",
     "datestyle": "ISO, YMD",
     "intervalstyle": "postgres",
     "extra_float_digits": "1",
     "bytea_output": "hex",
-    "statement_timeout": "0",
 }
-# By table the tables that it refers to, and the columns that can be copied; the version's own table is a migration's.
+# Each table, the tables that it refers to, and its columns that can be copied. Migrations fill `alembic_version`.
 _TABLES: Final = """
 select c.relname,
        array(select distinct f.relname from pg_constraint k join pg_class f on f.oid = k.confrelid
@@ -53,7 +52,7 @@ order by c.relname
 _SEQUENCES: Final = (
     "select sequencename, last_value from pg_sequences where schemaname = 'reme' and last_value is not null"
 )
-# Indexes that are made as workspaces grow, and therefore by no migration.
+# Indexes that no migration makes, since they are made when workspaces have grown.
 _INDEXES: Final = (
     "select indexname, indexdef from pg_indexes where schemaname = 'reme' and indexdef like '%USING hnsw%'"
 )
@@ -61,7 +60,7 @@ _INDEXES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class BackupReport:
-    """What a backup holds, or what was restored from one."""
+    """The content of a backup, in numbers."""
 
     version: str
     workspaces: int
@@ -71,15 +70,15 @@ class BackupReport:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a backup says of itself."""
+    """The description that a backup has of its content."""
 
     version: str
-    """Of the schema."""
+    """The version of the schema."""
     made_at: str
     columns: dict[str, list[str]]
     """By table."""
     sums: dict[str, dict[str, list[str]]]
-    """By table and workspace (empty: of none) how many rows there are, and a checksum that no order of rows changes."""
+    """By table and workspace (an empty name for rows of none): the number of rows, and a checksum over them."""
     sequences: dict[str, int]
     indexes: dict[str, str]
 
@@ -91,13 +90,14 @@ class Manifest:
 
 
 def backup(url: str, path: Path) -> BackupReport:
-    """Write all workspaces to a file, which appears complete or not at all and is readable by its owner alone.
+    """Write all workspaces to a file that only its owner can read. If something fails, there is no file.
 
     Raises:
-        NotFoundError: The database holds no workspace, or no schema of ours.
+        NotFoundError: The database has no workspace, or no schema of ours.
         InputError: The file cannot be written.
         DatabaseUnavailableError: There is no connection.
     """
+    # All tables are read from one snapshot, while others write.
     with _session(url, "isolation level repeatable read, read only") as connection:
         version = migrate.current_version(connection)
         if version is None:
@@ -129,13 +129,13 @@ def backup(url: str, path: Path) -> BackupReport:
 
 
 def restore(url: str, path: Path) -> BackupReport:
-    """Fill a database that holds no workspace from a file; all of it, checked by its sums, or nothing.
+    """Fill a database without workspaces from a file: all of it, checked by its sums, or nothing.
 
-    The schema is made, or brought to the file's version and then to this release's.
+    The schema is made at the file's version, or brought to it, and then upgraded to this release's version.
 
     Raises:
-        LibraryError: The file is no backup, is damaged or empty, or what it holds is not what it says.
-        ConflictError: The database holds workspaces already.
+        LibraryError: The file is no backup, is damaged or empty, or its rows do not fit its sums.
+        ConflictError: The database has workspaces already.
         SchemaError: The file is of a newer release, or the login role may not make the schema.
         DatabaseUnavailableError: There is no connection.
     """
@@ -158,7 +158,8 @@ def _prepare(url: str, version: str) -> None:
             row = connection.execute("select count(*) from reme.workspace").fetchone()
             if row and row[0]:
                 raise ConflictError(
-                    f"the database {mask_password(url)} holds {row[0]} workspaces already; restore into an empty one"
+                    f"the database {mask_password(url)} holds workspaces already ({row[0]:,}); restore into an empty"
+                    " one"
                 )
         if current > version:
             migrate.downgrade(url, version)
@@ -170,9 +171,10 @@ def _fill(connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, 
     found = connection.execute(_TABLES).fetchall()
     if missing := set(manifest.columns) - {table for table, _, _ in found}:
         raise LibraryError(f"{path} has tables that version {manifest.version} does not know: {', '.join(missing)}")
-    # Those that others refer to first.
+    # Tables that others refer to come first.
     order = list(TopologicalSorter({table: set(refers) for table, refers, _ in found}).static_order())
     for table in order:
+        # Postgres allows no `COPY FROM` under row-level security. If the restore fails, this is rolled back with it.
         connection.execute(_alter("no force row level security", table))
         connection.execute(_alter("disable trigger user", table))
     names = sql.SQL(", ").join(sql.Identifier("reme", table) for table in order)
@@ -202,6 +204,7 @@ def _alter(what: str, table: str) -> sql.Composed:
 def _sums(connection: Connection, columns: Mapping[str, Sequence[str]]) -> dict[str, dict[str, list[str]]]:
     sums: dict[str, dict[str, list[str]]] = {}
     for table, names in columns.items():
+        # A sum of hashes is the same in any order of the rows. 60 bits of each fit a bigint without its sign.
         statement = sql.SQL(
             "select coalesce({key}, ''), count(*)::text,"
             " sum(('x' || left(md5(row({names})::text), 15))::bit(60)::bigint)::text from {table} group by 1"
@@ -264,10 +267,10 @@ def _manifest(archive: zipfile.ZipFile, path: Path) -> Manifest:
 
 @contextmanager
 def _session(url: str, how: str = "") -> Iterator[Connection]:
-    """A transaction of the login role that sees all workspaces."""
+    """A transaction of the login role that sees all workspaces; `how` is what `begin` says of it."""
     with translating_errors(url), connect(url, application_name="reme-core backup") as connection:
         values: Mapping[str, Any] = {"search_path": migrate.search_path(connection), **_SETTINGS}
-        connection.rollback()
+        connection.rollback()  # psycopg began a transaction for `search_path`
         connection.execute(f"begin {how}".encode())
         for name, value in values.items():
             connection.execute("select set_config(%s, %s, true)", [name, value])

@@ -1,8 +1,8 @@
-"""Connecting. A server that is starting up is waited for; any other error is raised at once.
+"""Connecting: wait for a server that is starting up, and raise any other error at once.
 
-While Postgres starts, and for longer while it recovers from a crash or restores a backup, it refuses connections with
-SQLSTATE 57P03. libpq does not pass that code on, and the message is in the server's language; but libpq's `PQping`
-looks at the code, and answers `REJECT` for this one alone.
+While Postgres starts, recovers from a crash or restores a backup, it refuses connections with SQLSTATE 57P03. libpq
+does not tell the code, and the message is in the server's language. But libpq's `PQping` answers `REJECT` for this code
+alone.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from psycopg.conninfo import make_conninfo
 from psycopg.pq import PGconn, Ping
 
 RESTART_SECONDS = 15.0
-"""How long a server that starts is waited for; a start that takes longer needs somebody to look at it."""
+"""How long to wait for a server that starts; after that, somebody has to look at it."""
 
-_RETRY_SECONDS = 0.1
-_PING_SECONDS = 5
+_RETRY_SECONDS = 0.1  # between two attempts
+_PING_SECONDS = 5  # to wait for the answer to a ping
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -53,21 +53,20 @@ def _connect_once(url: str, arguments: dict[str, Any]) -> Connection:
             raise pg.CannotConnectNow(" ".join(str(error).split())) from error
         if state != Ping.OK:
             raise
-    return psycopg.connect(url, **arguments)  # it may have come up just now; if not, this raises what is wrong
+    # The ping found the server running, so it may have come up just now. If not, this raises the same error again.
+    return psycopg.connect(url, **arguments)
 
 
 def has_refused(error: psycopg.OperationalError) -> bool:
-    """Whether a server may be starting that let nobody in: it did not ask for a password, and answered in time."""
+    """Whether a connection may have failed because the server is starting: it answered, and asked for no password."""
     attempt = error.pgconn
     asked = attempt is None or attempt.needs_password or attempt.used_password
     return not asked and not isinstance(error, pg.ConnectionTimeout)
 
 
 async def wait_for_start(url: str) -> None:
-    """Return when the server does not refuse connections for its start any more, or after `RESTART_SECONDS`.
-
-    A pool that connects in vain tries again after 1, 2, 4 … seconds, while a server may need tenths to recover.
-    """
+    """Return when the server no longer refuses connections because it starts, or after `RESTART_SECONDS`."""
+    # A pool that fails to connect tries again after 1, 2, 4 … seconds, while a server may recover in tenths of one.
     deadline = time.monotonic() + RESTART_SECONDS
     while time.monotonic() < deadline and await asyncio.to_thread(_ping, url) == Ping.REJECT:  # noqa: ASYNC110
         await asyncio.sleep(_RETRY_SECONDS)

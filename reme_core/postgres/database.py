@@ -1,7 +1,7 @@
-"""The connection to Postgres: a pool, each of whose statements runs for one workspace, under row-level security.
+"""The connection to Postgres: a pool of connections, where each statement sees one workspace by row-level security.
 
-The workspace is set for a transaction and never for a connection, so that a pooled connection carries nothing over from
-one caller to the next. A read of one statement takes one round trip (`Database.fetch`).
+The workspace is set for a transaction and never for a connection: so a pooled connection takes nothing over from one
+caller to the next. A read of one statement takes one round trip (`Database.fetch`).
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ from psycopg.pq import PipelineStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from reme_core.errors import ConflictError, DatabaseError, InputError
-from reme_core.postgres.connect import RESTART_SECONDS
 from reme_core.postgres.embedded.server import EmbeddedServer
 from reme_core.postgres.errors import mask_password, normalise_url, translating_errors
+from reme_core.postgres.pool import POOL_SECONDS, make_pool
 from reme_core.postgres.session import (
     Connection,
     Params,
     Row,
     Session,
     begin,
-    check_if_idle,
     configure,
     milliseconds,
     prepare,
@@ -41,12 +40,10 @@ from reme_core.postgres.shares import Shares
 from reme_core.settings import Settings
 
 ALL_WORKSPACES = "*"
-"""The name by which the policies show the rows of every workspace; no workspace may have it."""
+"""With this name the policies show the rows of every workspace; no workspace may have it."""
 
-_POOL_SECONDS = RESTART_SECONDS  # to wait for a connection: long enough for a restart of the server
-_AWAY_SECONDS = 0.5  # the same, where somebody has waited in vain already and nobody got one since
-_MAX_IDLE_SECONDS = 300.0
-_MAX_LIFETIME_SECONDS = 3600.0
+# Once a caller has waited for a connection in vain, others wait less, until one of them gets one.
+_AWAY_SECONDS = 0.5
 _WORKSPACE_LENGTH = 200
 
 
@@ -73,12 +70,15 @@ class Database:
     def __init__(self, settings: Settings, url: str, server: EmbeddedServer | None) -> None:
         self.settings = settings
         self.url = url
-        """The connection string with its password: for programs; people get `repr`."""
+        """The connection string with its password, for programs; messages for people use `repr`."""
         self._server = server
+        pooler = settings.pooler_url
+        self._pooler = normalise_url(pooler.get_secret_value()) if pooler is not None else None
         self._session: Session
+        self._each: dict[str, str] = {}  # settings that each transaction begins with
         self._shares = Shares(settings.pool_size)
         self._pool: AsyncConnectionPool[Connection] | None = None
-        self._away: str | None = None  # why there was no connection when somebody last waited for one in vain
+        self._away: str | None = None  # why the last caller who waited for a connection in vain got none
 
     @classmethod
     async def open(cls, settings: Settings) -> Self:
@@ -103,7 +103,7 @@ class Database:
         return database
 
     async def close(self) -> None:
-        """Close all connections. The embedded server runs on for its other users, or else stops a little later."""
+        """Close all connections; an embedded server without other users stops a little later."""
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.close()
@@ -124,13 +124,13 @@ class Database:
     ) -> list[Row]:
         """Run one statement that reads, for one workspace and in one round trip, and return its rows.
 
-        Where the connection turns out to be dead, the statement is run once more on a new one. So it must not write;
-        `execute` is for those that do.
+        If the connection turns out to be dead, the statement is run again on a new one. So it must not write: use
+        `execute` for that.
 
         Args:
             workspace_id: The workspace whose rows it sees.
-            sql: One statement with `%s` or `%(name)s` placeholders. Each connection prepares it, so a program should
-                use few different texts.
+            sql: One statement with `%s` or `%(name)s` placeholders. Each connection prepares it, so use few different
+                texts.
             params: Values for the placeholders.
             settings: Settings of Postgres for this statement alone, such as `{"hnsw.ef_search": "100"}`.
 
@@ -139,9 +139,10 @@ class Database:
             DatabaseUnavailableError: There is no connection, and none could be made.
         """
         limit = milliseconds(self.settings.limits.read_seconds)
-        settings = {"reme.workspace": check_workspace(workspace_id), "statement_timeout": limit, **(settings or {})}
+        own = {"reme.workspace": check_workspace(workspace_id), "statement_timeout": limit, **(settings or {})}
+        settings = self._each | own
         if self._session.has_nodes:
-            settings.pop("plan_cache_mode", None)  # Citus has to know the workspace to plan, so it has no generic plans
+            settings.pop("plan_cache_mode", None)  # Citus has no generic plans: it plans by the workspace
         share = self._shares.of_read(workspace_id)
         with translating_errors(self.url):
             async with self._connection(share) as connection:
@@ -150,7 +151,7 @@ class Database:
                 except psycopg.OperationalError:
                     if not connection.closed:
                         raise
-            await self.pool.check()  # all of them: a restart of the server may have ended more than this one
+            await self.pool.check()  # a restart of the server may have ended the other connections as well
             async with self._connection(share) as connection:
                 return await run(connection, settings, sql, params)
 
@@ -168,8 +169,8 @@ class Database:
 
         Raises:
             InputError: `workspace_id` is no valid name of a workspace.
-            DatabaseUnavailableError: There is no connection. If it broke off after the statement was sent, nobody knows
-                whether the statement was carried out.
+            DatabaseUnavailableError: There is no connection, or it broke off. If it broke off after the statement was
+                sent, the statement may have been carried out.
         """
         settings = self._of_write(workspace_id, actor, reason)
         with translating_errors(self.url):
@@ -200,10 +201,10 @@ class Database:
     async def write_transaction(
         self, workspace_id: str, *, actor: str = "", reason: str = ""
     ) -> AsyncIterator[AsyncConnection[Row]]:
-        """A `transaction` that holds the workspace's write lock from before its first statement until its end.
+        """A `transaction` that holds the workspace's write lock from its beginning to its end.
 
-        Of the transactions with the write lock of one workspace, one runs at a time. So each sees what the ones before
-        it wrote, and no two of them wait for each other's rows.
+        In one workspace, one such transaction runs at a time. So each sees what the ones before it wrote, and no two of
+        them can deadlock.
 
         Raises:
             ConflictError: Others held the lock for all of `limits.lock_seconds`.
@@ -217,19 +218,24 @@ class Database:
 
     @asynccontextmanager
     async def maintenance(self) -> AsyncIterator[AsyncConnection[Row]]:
-        """A transaction that sees and writes all workspaces: for upkeep, and for what belongs to none."""
-        async with self._transaction({"reme.workspace": ALL_WORKSPACES}, ()) as connection:
+        """A transaction that sees and writes all workspaces, and what belongs to none."""
+        async with self._transaction(self._each | {"reme.workspace": ALL_WORKSPACES}, ()) as connection:
             yield connection
 
     async def execute_anywhere(self, sql: str, params: Params = None) -> list[Row]:
         """Run one statement that sees and writes all workspaces, as a transaction of its own; return its rows."""
         with translating_errors(self.url):
             async with self._connection() as connection:
-                return await run(connection, {"reme.workspace": ALL_WORKSPACES}, sql, params)
+                return await run(connection, self._each | {"reme.workspace": ALL_WORKSPACES}, sql, params)
+
+    @property
+    def has_pooler(self) -> bool:
+        """Whether a connection is the server's for a transaction only, so that nothing can be listened for on it."""
+        return self._pooler is not None
 
     @property
     def sql_session(self) -> dict[str, str]:
-        """The settings with which a connection of one's own works like those of the pool."""
+        """The settings by which a connection that a caller opens works like those of the pool."""
         role = {"role": self._session.role} if self._session.role else {}
         return {"search_path": self._session.search_path, "timezone": "UTC"} | role
 
@@ -255,13 +261,13 @@ class Database:
 
     @asynccontextmanager
     async def owner_connection(self) -> AsyncIterator[AsyncConnection[Row]]:
-        """A connection of the login role, outside of pool and transactions, as `CREATE INDEX CONCURRENTLY` needs it."""
+        """A connection of the login role outside of the pool and of transactions, for `CREATE INDEX CONCURRENTLY`."""
         with translating_errors(self.url):
             await self._ensure_server()
             connection = await AsyncConnection.connect(self.url, **self._session.arguments)
             try:
-                # An index that is built concurrently waits for all transactions before it, however long they take.
-                await configure(connection, self._session.search_path, role=None)
+                # Without limits: building an index concurrently waits until all earlier transactions have ended.
+                await configure(connection, {"search_path": self._session.search_path})
                 yield connection
             finally:
                 with anyio.CancelScope(shield=True):
@@ -270,26 +276,14 @@ class Database:
     async def _start(self) -> None:
         with translating_errors(self.url):
             self._session = await anyio.to_thread.run_sync(prepare, self.url, self._server is not None)
-            self._pool = AsyncConnectionPool(
-                self._conninfo,
-                connection_class=Connection,
-                open=False,
-                configure=self._configure,
-                kwargs=self._session.arguments,
-                min_size=1,
-                max_size=self.settings.pool_size,
-                check=check_if_idle,
-                name="reme",
-                timeout=_POOL_SECONDS,
-                reconnect_timeout=_POOL_SECONDS,  # then it tries again when a connection is asked for
-                max_idle=_MAX_IDLE_SECONDS,
-                max_lifetime=_MAX_LIFETIME_SECONDS,
-            )
+            if self.has_pooler:
+                self._each = self._session.settings(self.settings.limits)
+            self._pool = make_pool(self._conninfo, self._configure, self._session, self.settings)
             await self._pool.open()
 
     async def _conninfo(self) -> str:
         await self._ensure_server()
-        return self.url
+        return self._pooler or self.url
 
     async def _ensure_server(self) -> None:
         if self._server is not None:
@@ -297,10 +291,11 @@ class Database:
 
     async def _configure(self, connection: Connection) -> None:
         connection.has_nodes = self._session.has_nodes
-        await configure(connection, self._session.search_path, self._session.role, self.settings.limits)
+        # What a pooler's connection is set to, its next user would find.
+        await configure(connection, {} if self.has_pooler else self._session.settings(self.settings.limits))
 
     def _of_write(self, workspace_id: str, actor: str, reason: str) -> dict[str, str]:
-        return {
+        return self._each | {
             "reme.workspace": check_workspace(workspace_id),
             "reme.actor": actor,
             "reme.reason": reason,
@@ -312,16 +307,16 @@ class Database:
     async def _connection(self, share: Collection[asyncio.Semaphore] = ()) -> AsyncIterator[Connection]:
         pool = self.pool
         async with AsyncExitStack() as stack:
-            patience = _POOL_SECONDS if self._away is None else _AWAY_SECONDS
+            patience = POOL_SECONDS if self._away is None else _AWAY_SECONDS
             try:
                 async with asyncio.timeout(patience):
                     for place in share:
                         await stack.enter_async_context(place)
                 connection = await pool.getconn(patience)
             except (PoolTimeout, TimeoutError) as error:
-                if self._away is not None:  # others have waited long enough to know
+                if self._away is not None:  # another caller has found out the reason already
                     raise psycopg.OperationalError(self._away) from error
-                await self._ping()  # raises the reason why there is no connection; if it can connect, all were busy
+                await self._ping()  # raises the reason; if this can connect, all connections of the pool were busy
                 raise PoolTimeout(f"none became free within {patience:g} s") from error
             self._away = None
             try:
@@ -329,7 +324,7 @@ class Database:
             finally:
                 connection.last_used = time.monotonic()
                 with anyio.CancelScope(shield=True):
-                    # Whoever was cancelled within a pipeline may leave the connection in it; nobody else is to get it.
+                    # A task that is cancelled within a pipeline leaves the connection in it, where it fails for others.
                     if connection.info.pipeline_status != PipelineStatus.OFF:
                         await connection.close()
                     await pool.putconn(connection)
@@ -337,6 +332,7 @@ class Database:
     @asynccontextmanager
     async def _turn_to_lock(self, workspace_id: str) -> AsyncIterator[None]:
         """Wait for the writers of this process that came before."""
+        # They wait here, without a connection; only the first of them waits for the lock of Postgres.
         patience = self.settings.limits.lock_seconds
         async with AsyncExitStack() as stack:
             try:
@@ -359,13 +355,15 @@ class Database:
                 async with AsyncExitStack() as stack:
                     try:
                         connection = await self._begin(stack, settings, share, write_lock)
-                    except pg.LockNotAvailable:  # the connection is given back meanwhile: others may need none
+                    # The connection goes back to the pool before the next attempt: others may need no lock.
+                    except pg.LockNotAvailable:
                         if time.monotonic() > deadline:
                             raise
                         continue
                     try:
                         yield connection
                     except BaseException:
+                        # A cancelled task has to roll back as well, before the pool takes the connection.
                         with anyio.CancelScope(shield=True):
                             await roll_back(connection)
                         raise
@@ -375,7 +373,7 @@ class Database:
     async def _begin(
         self, stack: AsyncExitStack, settings: Mapping[str, str], share: Collection[asyncio.Semaphore], write_lock: bool
     ) -> Connection:
-        """Begin a transaction; where the connection is dead, on a new one, since nothing was sent yet."""
+        """Begin a transaction; if the connection turns out to be dead, begin it on a new one."""
         connection = await stack.enter_async_context(self._connection(share))
         try:
             await begin(connection, settings, write_lock=write_lock)
@@ -392,7 +390,7 @@ class Database:
     async def _ping(self) -> None:
         await self._ensure_server()
         try:
-            connection = await AsyncConnection.connect(self.url, **self._session.arguments)
+            connection = await AsyncConnection.connect(self._pooler or self.url, **self._session.arguments)
         except psycopg.OperationalError as error:
             self._away = str(error)
             raise

@@ -1,8 +1,7 @@
-"""Beyond one server: the tables of a database with the extension Citus, spread over its nodes by workspace.
+"""More than one server: the tables of a database with the extension Citus, spread over its nodes by workspace.
 
-All rows of a workspace are on one node, so that each statement of a workspace runs there as a whole. The queue stays on
-the coordinator, to which all clients connect. Every step looks for itself whether it was done already, so that whoever
-was interrupted starts again.
+All rows of a workspace are on one node, so each statement for a workspace runs there as a whole. The queue stays on the
+coordinator, to which all clients connect. After an interruption, start again: only the steps that are left are done.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from reme_core.postgres.errors import mask_password, translating_errors
 from reme_core.postgres.session import ROLE
 
 SHARDS = 32
-"""Into how many parts the tables are cut, if nobody says: Citus's own default."""
+"""The default number of parts that tables are cut into, which is Citus's own."""
 
 _OLDEST_CITUS = 12
 _ON_ALL_NODES = ("embedding_model", "api_key", "alembic_version")  # small, and read with every workspace
@@ -52,7 +51,7 @@ class Node:
 
 
 def steps(url: str, shards: int = SHARDS) -> list[Step]:
-    """What is still to be done until all tables are distributed, after a check that it can be done.
+    """The steps that are left until all tables are distributed, after a check that they can be done.
 
     Raises:
         DatabaseUnavailableError: There is no connection.
@@ -65,7 +64,7 @@ def steps(url: str, shards: int = SHARDS) -> list[Step]:
 
 
 def distribute(url: str, shards: int = SHARDS, *, on_step: OnStep | None = None) -> list[Step]:
-    """Do what `steps` lists, each step as a transaction of its own; returns what was done.
+    """Do what `steps` lists, each step in a transaction of its own; returns these steps.
 
     While a table is moved, nobody can write to it.
 
@@ -75,7 +74,7 @@ def distribute(url: str, shards: int = SHARDS, *, on_step: OnStep | None = None)
     """
     to_do = steps(url, shards)
     with translating_errors(url), connect(url, autocommit=True, application_name="reme-core distribute") as connection:
-        # Triggers run on the nodes, where all that they touch is on the same node as well.
+        # Citus calls triggers unsafe since they may touch rows of other nodes. Ours touch rows of one workspace.
         connection.execute("select set_config('citus.enable_unsafe_triggers', 'on', false)")
         connection.execute("select set_config('citus.propagate_set_commands', 'local', false)")
         for done, step in enumerate(to_do):
@@ -94,9 +93,9 @@ def distribute(url: str, shards: int = SHARDS, *, on_step: OnStep | None = None)
 
 
 def nodes(url: str, workspace: str = "") -> tuple[list[Node], str | None]:
-    """The servers of the cluster, the coordinator first, and which of them a workspace is on, or would be.
+    """The servers of the cluster, coordinator first, and the one that a workspace is on, or would be.
 
-    Where the tables are not distributed, there are none.
+    If the tables are not distributed, there are none.
 
     Raises:
         DatabaseUnavailableError: There is no connection.
@@ -110,9 +109,9 @@ def nodes(url: str, workspace: str = "") -> tuple[list[Node], str | None]:
 
 
 def rebalance(url: str, *, on_step: OnStep | None = None) -> int:
-    """Move parts of the tables until the nodes hold about as much; returns how many were moved.
+    """Move parts of the tables until all nodes have about as much; returns how many parts were moved.
 
-    Reading and writing go on, except for the last moment of each move. Interrupted, it may be started again.
+    Reading and writing go on, except for the last moment of each move. After an interruption, start it again.
 
     Raises:
         DatabaseUnavailableError: There is no connection.
@@ -121,7 +120,7 @@ def rebalance(url: str, *, on_step: OnStep | None = None) -> int:
     with translating_errors(url), connect(url, autocommit=True, application_name="reme-core rebalance") as connection:
         if not _is_distributed(connection):
             raise SchemaError(f"{mask_password(url)} is not distributed; run `reme db distribute` first")
-        _grant_on_nodes(connection, url)  # one of them may be new
+        _grant_on_nodes(connection, url)  # a node may be new
         moves = connection.execute(
             "select shardid, sourcename, sourceport, targetname, targetport"
             " from get_rebalance_table_shards_plan('reme.workspace')"
@@ -185,7 +184,8 @@ def _require_like_nodes(connection: Connection, url: str) -> None:
 
 
 def _grant_on_nodes(connection: Connection, url: str) -> None:
-    """Let the service use on the nodes what it uses here: Citus passes on no grant of sequences that number columns."""
+    """Let the service use on the nodes what it uses here."""
+    # Citus passes on no grants on the sequences of identity columns.
     migrate.grant_to_service(connection)
     grant = f"grant usage on all sequences in schema reme to {ROLE}"
     alone = f"do $$ begin perform set_config('citus.enable_ddl_propagation', 'off', true); {grant}; end $$"
@@ -242,11 +242,9 @@ def _setting_steps(connection: Connection) -> list[Step]:
 
 
 def _move(table: str, policy: tuple[str, str] | None, shards: int) -> Step:
-    """Citus takes no policy with a subselect, so it is written without one first.
-
-    On one server the subselect saves a call for each row that is looked at, by which an exact scan of 5,000 vectors
-    takes a quarter less.
-    """
+    """The step that distributes a table; `policy` is the name and the condition of a policy that has to change."""
+    # Citus takes no policy with a subselect, so the policy is written again without one. On one server we keep the
+    # subselect: without it, the setting is read for each row, and an exact scan of 5,000 vectors takes a third longer.
     name = sql.Literal(f"reme.{table}")
     if table in _ON_ALL_NODES:
         what, move = f"copy {table} to all nodes", sql.SQL("select create_reference_table({})").format(name)

@@ -1,4 +1,4 @@
-"""The one place where an error of Postgres or its driver becomes one of ours, which says what to do about it."""
+"""The errors of Postgres and its driver in our own words: each becomes an error of ours that says what to do."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from reme_core.errors import (
 
 
 class _Reply(NamedTuple):
-    """The error of ours that is raised for one of Postgres or its driver; `{where}` and `{user}` are filled in."""
+    """The error of ours for one of Postgres or its driver; `{where}` in its problem is filled in."""
 
     error: type[ReMeError]
     problem: str
     advice: str
 
 
-# By class: what the server says to a statement, and what the driver says by itself. The first that fits counts.
+# By class: errors that the server or the driver raises for a statement. The first entry that fits counts.
 _BY_CLASS: dict[tuple[type[psycopg.Error], ...], _Reply] = {
     (
         pg.SerializationFailure,
@@ -78,6 +78,9 @@ _BY_CLASS: dict[tuple[type[psycopg.Error], ...], _Reply] = {
     (pg.DatabaseDropped,): _Reply(
         DatabaseUnavailableError, "the database {where} was dropped", "create it, or correct DATABASE_URL"
     ),
+    (pg.IdleInTransactionSessionTimeout,): _Reply(
+        DatabaseUnavailableError, "{where} ended a transaction in which this process stood still", "try again"
+    ),
     (pg.CannotConnectNow,): _Reply(
         DatabaseUnavailableError, "{where} is starting or stopping", "try again in a moment"
     ),
@@ -90,7 +93,7 @@ _BY_CLASS: dict[tuple[type[psycopg.Error], ...], _Reply] = {
     (pg.PipelineAborted,): _Reply(DatabaseError, "a statement sent to {where} before this one failed", "try again"),
 }
 
-# By phrase: what libpq says when it cannot connect or loses a connection, which has no SQLSTATE.
+# By phrase: messages of libpq when it cannot connect or loses a connection. These errors have no SQLSTATE.
 _BY_PHRASE: dict[tuple[str, ...], tuple[str, str]] = {
     ("closed the connection", "connection is closed", "connection is lost", "consuming input failed"): (
         "{where} broke off", "try again in a moment",
@@ -117,12 +120,12 @@ _BY_PHRASE: dict[tuple[str, ...], tuple[str, str]] = {
     ),
 }  # fmt: skip
 
-# Classes of SQLSTATE after which the connection is gone: failures of the connection, and acts of an operator.
+# Classes of SQLSTATE that end a connection: failures of the connection, and interventions of an operator.
 _LOST_CONNECTION = ("08", "57")
 
 
 def normalise_url(url: str) -> str:
-    """Make a connection string fit for libpq: a driver, as in `postgresql+asyncpg://`, is dropped from a URL.
+    """Make a connection string fit for libpq: a driver, as in `postgresql+asyncpg://`, is removed from a URL.
 
     Raises:
         ConfigurationError: It is neither a URL nor `key=value` pairs.
@@ -146,7 +149,7 @@ def without_password(url: str) -> str:
 
 
 def mask_password(url: str) -> str:
-    """What a connection string leads to, as `user@host:port/database`, without the password."""
+    """A connection string in the form `user@host:port/database`, without the password."""
     try:
         parts = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
@@ -158,13 +161,15 @@ def mask_password(url: str) -> str:
 
 @contextmanager
 def translating_errors(url: str) -> Iterator[None]:
-    """Raise our errors, which say what to do, for those of Postgres and its driver about the database at `url`.
+    """Raise errors of ours, which say what to do, for those of Postgres and its driver about the database at `url`.
 
-    Violated constraints and values that do not fit pass through: only who wrote the statement knows what they mean.
+    Errors of violated constraints and of values that do not fit are raised as they are: what they mean depends on the
+    statement.
     """
     try:
         yield
     except psycopg.Error as error:
+        # Errors of the server have an SQLSTATE, and errors of the driver have none.
         ours = _translate_of_server(error, url) if error.sqlstate else _translate_of_driver(error, url)
         if ours is None:
             raise

@@ -1,8 +1,7 @@
 """Migrations of the schema: plain SQL files, forward and back, which Alembic applies under a lock.
 
-Each version is a file in `migrations/versions` that names two in `migrations/sql`, both in a checkout and in the
-installed wheel. Versions are numbered in steps of one, without branches, from `0010`: the lower numbers were used by
-development versions, whose databases cannot be upgraded.
+Each version is a file in `migrations/versions` that names two files in `migrations/sql`. Versions are numbered in steps
+of one, without branches, from `0010`. Development versions had lower numbers; their databases cannot be upgraded.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def status(url: str) -> tuple[str | None, str]:
 
 
 def current_version(connection: Connection) -> str | None:
-    """The version of the database's schema, or None where it has none of ours."""
+    """The version of the database's schema, or None if it has no schema of ours."""
     found = connection.execute("select to_regclass('reme.alembic_version')").fetchone()
     if found is None or found[0] is None:
         return None
@@ -60,7 +59,7 @@ def current_version(connection: Connection) -> str | None:
 
 
 def unknown_version_advice(version: str) -> str:
-    """What to do about a database at a `version` that is none of `versions()`."""
+    """What to do about a database at a `version` that this release does not know."""
     oldest, *_, newest = versions()
     if version < oldest:
         return (
@@ -92,7 +91,7 @@ def require_current(connection: Connection, url: str) -> None:
 
 
 def upgrade(url: str, revision: str = "head") -> None:
-    """Bring the database to `revision` (`head`: the newest version), unless it is there. Safe to run concurrently.
+    """Upgrade the database to `revision` (`head`: the newest version); several processes may do this at once.
 
     Raises:
         DatabaseUnavailableError: There is no connection.
@@ -111,13 +110,13 @@ def upgrade(url: str, revision: str = "head") -> None:
 
 
 def grant_to_service(connection: Connection) -> None:
-    """Make the service's role, unless it is there, and let it use all that there is in our schema."""
-    connection.execute("reset search_path")  # Citus would pass grants on with names that its nodes do not find
+    """Make the service's role, unless it exists, and let it use everything in our schema."""
+    connection.execute("reset search_path")  # else Citus passes grants on with names that its nodes do not find
     connection.execute(_sql("roles.sql"))
 
 
 def downgrade(url: str, revision: str) -> None:
-    """Take the database back to `revision` (`base`: before the first one). The data that goes with it is lost.
+    """Take the database back to `revision` (`base`: before the first one); data that it has no place for is lost.
 
     Raises:
         DatabaseUnavailableError: There is no connection.
@@ -129,7 +128,7 @@ def downgrade(url: str, revision: str) -> None:
 
 
 def search_path(connection: Connection) -> str:
-    """Where statements look for tables and types: our schema, `public`, and the schema of pgvector."""
+    """The schemas in which statements look for tables and types: ours, `public`, and that of pgvector."""
     row = connection.execute(
         "select quote_ident(nspname) from pg_extension join pg_namespace on pg_namespace.oid = extnamespace"
         " where extname = 'vector'"
@@ -138,7 +137,7 @@ def search_path(connection: Connection) -> str:
 
 
 def run_sql(name: str) -> None:
-    """Run a file of `migrations/sql`, which may hold many statements, in the running migration."""
+    """Run a file of `migrations/sql`, which may have many statements, in the running migration."""
     migrating_connection().execute(_sql(name))
 
 
@@ -147,7 +146,7 @@ def _sql(name: str) -> str:
 
 
 def migrating_connection() -> Any:
-    """The connection of the running migration, psycopg's own."""
+    """The connection of the running migration, as psycopg has it."""
     from alembic import op  # noqa: PLC0415 - only while migrating: importing Alembic takes a third of a second
 
     return op.get_bind().connection.driver_connection
@@ -168,19 +167,19 @@ def _migration_lock(url: str) -> Iterator[tuple[Any, Connection]]:
         try:
             with engine.connect() as connection:
                 raw: Any = connection.connection.driver_connection
-                raw.execute("select pg_advisory_lock(%s)", [_LOCK])  # the session's: it ends with the connection
+                # A lock of the session, which ends with the connection: migrations commit several times meanwhile.
+                raw.execute("select pg_advisory_lock(%s)", [_LOCK])
                 raw.commit()
                 yield connection, raw
                 connection.commit()
         except DBAPIError as error:
-            raise error.orig or error from None
+            raise error.orig or error from None  # the driver's error, which SQLAlchemy has wrapped
 
 
 def _connect(url: str) -> Connection:
-    """A connection that SQLAlchemy can work with: it would stumble over the texts of a database without UTF-8."""
     connection = connect(url, application_name="reme-core migrate")
     try:
-        require_postgres(connection, url)
+        require_postgres(connection, url)  # now: SQLAlchemy fails on a database without UTF-8, and does not say why
     except BaseException:
         connection.close()
         raise
@@ -213,6 +212,7 @@ def _run_alembic(command_name: str, connection: Any, revision: str) -> None:
     values = [search_path(raw)]
     raw.execute("select set_config('reme.workspace', '*', false), set_config('search_path', %s, false)", values)
     config = Config(attributes={"connection": connection})
+    # Alembic's configuration takes a single % for a placeholder.
     config.set_main_option("script_location", str(migrations_dir()).replace("%", "%%"))
     try:
         getattr(command, command_name)(config, revision)
@@ -230,7 +230,7 @@ def _require_known(current: str | None, url: str) -> None:
 
 
 def require_postgres(connection: Connection, url: str) -> None:
-    """Check that the server is new enough, and that its database can hold every text.
+    """Check that the server is new enough, and that its database can store every text.
 
     Raises:
         SchemaError: It is not.
@@ -247,7 +247,7 @@ def require_postgres(connection: Connection, url: str) -> None:
 
 
 def _pgvector_versions(connection: Connection) -> tuple[str | None, str | None]:
-    """The version of pgvector in the database, and the one that the server has for it; None where there is none."""
+    """The version of pgvector in the database, and the version that the server can install; None if there is none."""
     row = connection.execute(
         "select (select extversion from pg_extension where extname = 'vector'),"
         " (select default_version from pg_available_extensions where name = 'vector')"
@@ -260,7 +260,7 @@ def _is_too_old(version: str) -> bool:
 
 
 def require_pgvector(connection: Connection, url: str) -> None:
-    """Check that pgvector is in the database, or at hand, and new enough.
+    """Check that pgvector is in the database, or can be installed in it, and is new enough.
 
     Raises:
         SchemaError: It is not.

@@ -1,4 +1,4 @@
-"""procrastinate's tables in our schema: a migration makes them, and `catch_up` follows the installed package."""
+"""procrastinate's tables in our schema: a migration makes them, and `catch_up` brings them to the installed version."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ def install(connection: psycopg.Connection[Any]) -> None:
 
 
 def note_installed(connection: psycopg.Connection[Any]) -> None:
-    """Note in `queue_migration` that `install` has brought all that the installed procrastinate ships."""
+    """Note in `queue_migration` that the tables have all migrations of the installed procrastinate."""
     insert = "insert into reme.queue_migration (name) values (%s)"
     connection.cursor().executemany(insert, [(name,) for name in _shipped_migrations()])
 
 
 def catch_up(connection: psycopg.Connection[Any]) -> None:
-    """Apply the migrations of the installed procrastinate that the database has not seen yet.
-
-    They are written so that procrastinate's old and new code both run in between, so only their order matters.
-    """
+    """Apply those migrations of the installed procrastinate that the database does not have yet."""
+    # Only their order matters: with each of them, both the old and the new code of procrastinate run.
     known = {row[0] for row in connection.execute("select name from reme.queue_migration")}
     for name in _shipped_migrations():
         if name not in known:
@@ -32,4 +30,5 @@ def catch_up(connection: psycopg.Connection[Any]) -> None:
 
 
 def _shipped_migrations() -> list[str]:
+    # Their names begin with their versions, and so sort in the order in which they apply.
     return sorted(f.name for f in files("procrastinate.sql.migrations").iterdir() if f.name.endswith(".sql"))

@@ -1,4 +1,4 @@
-"""One connection: its settings when it is made, and how the statements of a workspace are sent over it."""
+"""One connection: its settings, and how it sends the statements of a workspace."""
 
 from __future__ import annotations
 
@@ -34,15 +34,13 @@ _CHECK_AFTER_SECONDS = 30.0  # a firewall may have cut a connection that was idl
 class Connection(AsyncConnection[Row]):
     """A pooled connection that knows when it was last used."""
 
-    last_used = 0.0  # on the monotonic clock; at 0 it is checked before its first use
-    has_nodes = False  # whether other servers hold the rows, and have to know the settings of a transaction
+    last_used = 0.0  # on the monotonic clock; with 0, the connection is checked before its first use
+    has_nodes = False  # whether other servers have the rows, which have to know the settings of a transaction
 
     @classmethod
     async def connect(cls, conninfo: str = "", **arguments: Any) -> Self:
-        """Connect, as psycopg does; a server that is starting up is waited for.
-
-        It is asked only where it let nobody in: libpq's ping holds up every thread of Python until it is answered.
-        """
+        """Connect as psycopg does, but wait for a server that is starting up."""
+        # The server is pinged only after it refused: libpq's ping holds up all threads of Python until it is answered.
         try:
             return await super().connect(conninfo, **arguments)
         except OperationalError as error:
@@ -53,7 +51,7 @@ class Connection(AsyncConnection[Row]):
 
 
 class Session(NamedTuple):
-    """With what every connection to one database is made."""
+    """The values with which every connection to one database is made."""
 
     arguments: dict[str, Any]
     """For `psycopg.connect`."""
@@ -61,11 +59,23 @@ class Session(NamedTuple):
     role: str | None
     """The role to act as, or None to act as the login role."""
     has_nodes: bool
-    """Whether the database has the extension Citus, by which other servers hold its rows."""
+    """Whether the database has the extension Citus, and so other servers may have its rows."""
+
+    def settings(self, limits: LimitSettings) -> dict[str, str]:
+        """What is set for all statements; `limits` say when transactions end that take, idle or wait for too long."""
+        # Compiling a statement costs more than it saves in milliseconds of work.
+        settings = {"search_path": self.search_path, "timezone": "UTC", "jit": "off"}
+        if self.role is not None:
+            settings["role"] = self.role
+        return settings | {
+            "idle_in_transaction_session_timeout": milliseconds(_IDLE_SECONDS),
+            "lock_timeout": milliseconds(limits.lock_seconds),
+            "statement_timeout": milliseconds(limits.upkeep_seconds),
+        }
 
 
 def prepare(url: str, embedded: bool) -> Session:
-    """Look up, once and blocking, what the pool's connections need to know. An embedded database is migrated first.
+    """Look up what the pool's connections need, after migrating an embedded database. Blocks.
 
     Raises:
         SchemaError: The database is not fit for this release (see `migrate.require_current`), or row-level security
@@ -73,7 +83,7 @@ def prepare(url: str, embedded: bool) -> Session:
     """
     asked = conninfo_to_dict(url)
     arguments: dict[str, Any] = {
-        "prepare_threshold": 0,
+        "prepare_threshold": 0,  # statements are prepared at their first use: there are few different texts
         "application_name": asked.get("application_name") or "reme-core",
         "connect_timeout": asked.get("connect_timeout") or 10,
     }
@@ -84,7 +94,8 @@ def prepare(url: str, embedded: bool) -> Session:
         search_path = migrate.search_path(connection)
         connection.execute("select set_config('search_path', %s, false)", [search_path])
         register_vector(connection)
-        arguments["context"] = connection  # the others copy its adapters and need not look up the types of pgvector
+        # Other connections copy the adapters of this one, and need not look up the types of pgvector.
+        arguments["context"] = connection
         row = connection.execute(_ROLES, {"role": ROLE}).fetchone()
     assert row is not None
     role, bypasses, has_nodes = row
@@ -107,65 +118,51 @@ select (select rolname from pg_roles where rolname = %(role)s and pg_has_role(se
 """
 
 
-# A last resort against a process that is frozen in the middle of a transaction: its locks are released after this time.
-# Our own transactions idle only while their next batch is put together, for a second at most.
+# If a process freezes in the middle of a transaction, Postgres releases its locks after this time. Our own transactions
+# idle for a second at most, while their next batch is put together.
 _IDLE_SECONDS = 10.0
 _TRY_LOCK_SECONDS = 0.5  # for which a connection waits for a write lock, before another workspace may have it
 
 
-async def configure(
-    connection: AsyncConnection[Row], search_path: str, role: str | None, limits: LimitSettings | None = None
-) -> None:
-    """Give a new connection its settings.
-
-    Args:
-        connection: The new connection.
-        search_path: The schemas in which names are looked up.
-        role: The role that it acts as; None is its login role.
-        limits: When its transactions are ended that take, idle or wait for a lock for too long; None is never.
-    """
-    await connection.set_autocommit(True)  # not in the arguments: a library that connects with them passes its own
-    settings = {"search_path": search_path, "timezone": "UTC", "jit": "off"}
-    if role is not None:
-        settings["role"] = role
-    if limits is not None:
-        settings |= {
-            "idle_in_transaction_session_timeout": milliseconds(_IDLE_SECONDS),
-            "lock_timeout": milliseconds(limits.lock_seconds),
-            "statement_timeout": milliseconds(limits.upkeep_seconds),
-        }
-    calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
-    await connection.execute(f"select {calls}", _flat(settings), prepare=False)
+async def configure(connection: AsyncConnection[Row], settings: Mapping[str, str]) -> None:
+    """Give a new connection its settings, for as long as it lives."""
+    # Set here, and not by the arguments for connecting: a library that uses these passes an `autocommit` of its own.
+    await connection.set_autocommit(True)
+    if settings:
+        calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
+        await connection.execute(f"select {calls}", _flat(settings), prepare=False)
 
 
 async def roll_back(connection: AsyncConnection[Any]) -> None:
-    """End a transaction, on a connection that may be dead, where the server rolls back itself."""
-    with suppress(OperationalError):
+    """End a transaction on a connection that may be dead."""
+    with suppress(OperationalError):  # the server rolls back the transaction of a dead connection
         await connection.rollback()
 
 
 async def check_if_idle(connection: Connection) -> None:
-    """Check a connection that was idle for long; raises if it is dead, so that the pool replaces it."""
+    """Check a connection that was idle for long; if it is dead, raise an error, and the pool replaces it."""
     if time.monotonic() - connection.last_used > _CHECK_AFTER_SECONDS:
         await AsyncConnectionPool.check_connection(connection)
 
 
 async def begin(connection: Connection, settings: Mapping[str, str], *, write_lock: bool) -> None:
-    """Begin a transaction with these settings, in one round trip; with `write_lock`, with the workspace's lock.
+    """Begin a transaction with these settings in one round trip; with `write_lock`, take the workspace's write lock.
 
     Raises:
-        LockNotAvailable: Somebody else holds that lock, and did not release it within half a second.
+        LockNotAvailable: Somebody else did not release this lock within half a second.
     """
     statement, values = _set_local(len(settings), connection.has_nodes), _flat(settings)
     if write_lock:
+        # For the write lock alone: `settings` sets the limit for all other locks after it.
         limit = f"select set_config('lock_timeout', '{milliseconds(_TRY_LOCK_SECONDS)}', true)"
         statement, values = f"{limit}; {WRITE_LOCK}; {statement}", [settings["reme.workspace"], *values]
-    # One message with several statements can have no parameters, so the client puts the values into its text.
+    # Postgres takes no parameters with several statements in one message, so the client puts the values into the text.
     await AsyncClientCursor(connection).execute(f"begin; {statement}", values)
 
 
 async def run(connection: Connection, settings: Mapping[str, str], sql: str, params: Params) -> list[Row]:
-    """Send the settings and the statement together, outside of a transaction: the two form one of their own."""
+    """Run a statement with these settings as one transaction, in one round trip."""
+    # The pipeline sends both together, and Postgres takes what one pipeline sends as one transaction.
     cursor = connection.cursor(binary=True)
     async with connection.pipeline():
         await connection.execute(_set_local(len(settings), connection.has_nodes), _flat(settings))
@@ -186,7 +183,7 @@ def _flat(settings: Mapping[str, str]) -> list[str]:
 
 @cache
 def _set_local(count: int, has_nodes: bool) -> str:
-    # The procedure tells the nodes as well, and takes thirty microseconds longer.
+    # The procedure sets them on the nodes as well. It takes thirty microseconds longer.
     if has_nodes:
         return f"call reme.set_local({', '.join(['%s, %s'] * count)})"
     return "select " + ", ".join(["set_config(%s, %s, true)"] * count)

@@ -1,6 +1,6 @@
-"""How many connections of the pool one workspace may hold, so that one whose locks are held leaves some to all others.
+"""How many connections of the pool one workspace may use: callers who wait for a lock there leave some to all others.
 
-Reads wait for no lock, writes may; so a quarter of the pool is kept from writes, and a recall waits for none of them.
+Writes may wait for a lock, and reads do not. So a quarter of the pool is kept free of writes, for recalls.
 """
 
 from __future__ import annotations
@@ -11,11 +11,7 @@ from weakref import WeakValueDictionary
 
 
 class Shares:
-    """The places in which calls wait for their turn, in the order in which they came: hold them to use a connection.
-
-    Args:
-        pool_size: How many connections there are.
-    """
+    """Semaphores that a call has to hold while it uses a connection; calls wait for them in the order they came."""
 
     def __init__(self, pool_size: int) -> None:
         self._pool_size = pool_size
@@ -24,15 +20,15 @@ class Shares:
         self._of_workspaces = WeakValueDictionary[tuple[str, str], asyncio.Semaphore]()  # those that are in use
 
     def of_read(self, workspace: str) -> Sequence[asyncio.Semaphore]:
-        """For reads, which may hold half of the pool for one workspace."""
+        """For reads: those of one workspace may use half of the pool."""
         return [self._place("read", workspace, max(1, self._pool_size // 2))]
 
     def of_write(self, workspace: str) -> Sequence[asyncio.Semaphore]:
-        """For writes, which may hold a quarter of the pool for one workspace, and three for all together."""
+        """For writes: those of one workspace may use a quarter of the pool, and all together three quarters."""
         return [self._place("write", workspace, self._quarter), self._all_writes]
 
     def of_lock(self, workspace: str) -> asyncio.Semaphore:
-        """For the write lock, which one holds at a time: who waits for another here needs no connection for that."""
+        """For the write lock of a workspace, which one caller holds at a time; others wait without a connection."""
         return self._place("lock", workspace, 1)
 
     def _place(self, kind: str, workspace: str, most: int) -> asyncio.Semaphore:

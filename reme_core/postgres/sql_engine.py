@@ -1,4 +1,4 @@
-"""A SQLAlchemy engine whose connections stand in one workspace: for pandas, notebooks and reports."""
+"""A SQLAlchemy engine whose connections see one workspace: for pandas, notebooks and reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def sql_engine(database: Database, workspace: str, *, write: bool) -> Engine:
-    """An engine that sees the rows of one workspace, by row-level security; it reads only, unless `write`.
+    """An engine that sees the rows of one workspace by row-level security; without `write`, it only reads.
 
     Raises:
         InputError: `workspace` is no valid name of a workspace.

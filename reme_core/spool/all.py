@@ -1,13 +1,14 @@
-"""All the spools that an engine knows of: what is erased is erased in each, since it might be delivered again."""
+"""All spools that an engine knows of: counting what waits in them, and erasing in each, before it is delivered."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 from weakref import WeakSet
 
 from reme_core.settings import Settings
+from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, spool_path
 from reme_core.types import Scope
 
@@ -15,22 +16,34 @@ R = TypeVar("R")
 
 
 class Spools:
-    """The file under `data_dir`, and the spools of open turns, until these are gone."""
+    """The file under `data_dir`, and the spools of open turns as long as these exist."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._of_turns = WeakSet[Spool]()
 
     def add(self, spool: Spool) -> None:
-        """Know of the spool of a turn."""
+        """Add the spool of a turn."""
         self._of_turns.add(spool)
 
+    async def count_waiting(self) -> int:
+        """How many entries wait for the database."""
+        return await self._count(Spool.entries)
+
+    async def count_refused(self) -> int:
+        """How many entries the database has refused for good."""
+        return await self._count(Spool.refusals)
+
+    async def _count(self, look: Callable[[Spool], Iterable[Entry]]) -> int:
+        # Several spools may share one file, so the same entry is found several times.
+        return len({entry.entry_id for found in await self._in_each(look) for entry in found})
+
     async def erase(self, workspace: str, message_ids: Collection[str] | None = None) -> set[str]:
-        """Erase what waits of a workspace, or of these ids; returns the ids of the messages that are gone."""
+        """Erase what waits for a workspace, or only the messages of these ids; returns the ids of erased messages."""
         return set().union(*await self._in_each(lambda spool: spool.erase(workspace, message_ids)))
 
     async def clear(self, workspace: str, scope: Scope) -> set[str]:
-        """Erase what waits of a workspace, or only what is of a scope in it."""
+        """Erase what waits for a workspace, or only the messages of a scope; returns the ids of erased messages."""
         if not scope:
             return await self.erase(workspace)
         waiting = [entry for found in await self._in_each(Spool.entries) for entry in found]
@@ -39,12 +52,13 @@ class Spools:
         return await self.erase(workspace, of_scope)
 
     async def erase_words(self, workspace: str, words: Collection[str], cut: Callable[[str], str]) -> None:
-        """Take words out of what waits of a workspace."""
+        """Remove words from what waits for a workspace; `cut` removes them from a text."""
         await self._in_each(lambda spool: spool.erase_words(workspace, words, cut))
 
     async def _in_each(self, work: Callable[[Spool], R]) -> list[R]:
         of_data_dir = Spool(spool_path("file", self._settings))
-        try:  # the file first: who shares it looks there for what is gone
+        try:
+            # The file first: a spool that shares it drops the entries that the file does not have any more.
             return [await asyncio.to_thread(work, spool) for spool in (of_data_dir, *self._of_turns)]
         finally:
             await asyncio.to_thread(of_data_dir.close)

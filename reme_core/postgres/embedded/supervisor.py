@@ -1,10 +1,10 @@
-"""The supervisor: a process beside the embedded Postgres, which starts it, and stops it when nobody uses it any more.
+"""The supervisor: a process beside the embedded Postgres that starts it, and stops it when nobody uses it any more.
 
-Every user of the server holds a shared lock on a file. The operating system releases that lock however the user ends,
-also by `kill -9`. So the supervisor waits for the exclusive lock, and when it gets that one, the last user has gone.
-Nobody has to be counted, no process id can be out of date, and no exit handler has to run.
+Every user of the server holds a shared lock on a file. The operating system releases this lock when the user ends, even
+by `kill -9`. The supervisor waits for the exclusive lock: when it gets it, the last user has ended. So nobody counts
+users, no process id can be out of date, and no exit handler has to run.
 
-`server` runs this file as a script. It imports the standard library only, to need only a few megabytes.
+`server` runs this file as a script. It imports the standard library alone, so the process takes only a few megabytes.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import Any
 if sys.platform != "win32":
     import fcntl
 
-_STOP_SECONDS = 30.0
-_LOOK_SECONDS = 0.5  # between looks at a server that another supervisor has started
+_STOP_SECONDS = 30.0  # for the server to end, and to answer a query
+_LOOK_SECONDS = 0.5  # between two looks at a server that another supervisor has started
 _CONNECTIONS = "select count(*) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()"
 
 
 def server_pid(cluster: Path) -> int | None:
-    """The process id that the server of data directory `cluster` has written there, or None where there is none."""
+    """The process id that the server of data directory `cluster` has written there, or None if there is none."""
     try:
         return int((cluster / "postmaster.pid").read_text().split("\n", 1)[0])
     except (OSError, ValueError):
@@ -47,7 +47,7 @@ def stop_server(cluster: Path, timeout_seconds: float = _STOP_SECONDS) -> bool:
         return True
     deadline = time.monotonic() + timeout_seconds
     try:
-        os.kill(pid, signal.SIGINT)
+        os.kill(pid, signal.SIGINT)  # Postgres's "fast shutdown"
     except ProcessLookupError:
         return True
     while server_pid(cluster) == pid:  # a server that ends normally removes its file last
@@ -63,12 +63,12 @@ def main(plan: dict[str, Any]) -> None:
     Args:
         plan: `command` starts the server; `user` and `group` are the ids to run it as, or None; `log` is the file for
             its output; `cluster` is its data directory; `socket` is where it listens; `users` is the file that its
-            users lock; `linger_seconds` is how long it runs on after the last one; `query` is a command that runs the
-            SQL statement put after it.
+            users lock; `linger_seconds` is how long it runs after its last user has ended; `query` is a command that
+            runs the SQL statement that is appended to it.
     """
-    if os.fork():  # the parent ends at once, so that the one who started it need not wait
+    if os.fork():  # the parent ends at once, so that its caller need not wait
         os._exit(0)
-    os.umask(0o077)  # what the server writes, its log too, is for its owner only
+    os.umask(0o077)  # only the owner may read the files of the server, including its log
     if plan["command"]:
         with Path(plan["log"]).open("ab") as log:
             server = subprocess.Popen(
@@ -82,7 +82,7 @@ def main(plan: dict[str, Any]) -> None:
                 stderr=log,
                 start_new_session=True,
             )
-        # When the server ends, for whatever reason, the supervisor ends with it, and the next user starts both.
+        # When the server ends for any reason, the supervisor ends as well, and the next user starts both.
         threading.Thread(target=lambda: os._exit(server.wait()), daemon=True).start()
     else:
         threading.Thread(target=_end_with_server, args=[plan["socket"]], daemon=True).start()
@@ -109,6 +109,7 @@ def _end_with_server(address: str) -> None:
 def _wait_for_last_user(lock: int, plan: dict[str, Any]) -> None:
     """Return, with the exclusive lock held, when the server has had no user for `linger_seconds`."""
     while True:
+        # Released at once, so that a new user need not wait while the server lingers.
         fcntl.flock(lock, fcntl.LOCK_EX)
         fcntl.flock(lock, fcntl.LOCK_UN)
         time.sleep(plan["linger_seconds"])
@@ -118,7 +119,7 @@ def _wait_for_last_user(lock: int, plan: dict[str, Any]) -> None:
             continue
         if not _connections(plan["query"]):
             return
-        fcntl.flock(lock, fcntl.LOCK_UN)  # connected without a lock, as psql is
+        fcntl.flock(lock, fcntl.LOCK_UN)  # a program such as psql is connected, which holds no lock
         time.sleep(1)
 
 

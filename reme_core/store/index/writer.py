@@ -1,4 +1,4 @@
-"""The index of a workspace: its state, which writers read first, and its vectors. For its terms see `postings`."""
+"""The index of a workspace: its state, which writers read first, and its vectors; for its terms see `postings`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from psycopg import AsyncConnection
 from reme_core.errors import EmbeddingModelError, InputError
 from reme_core.postgres.arrays import Numbers
 from reme_core.store.index.postings import Corpus
-from reme_core.store.sql import NUMBERS, load
+from reme_core.store.sql import ENSURE_WORKSPACE, NUMBERS, load
 
-# The mean length of few documents varies much, so these are counted in: this many documents of this many terms.
+# The mean length of few documents varies much, so 50 documents of 20 terms are counted in.
 _PRIOR_DOCUMENTS, _PRIOR_LENGTH = 50, 20
-_MANY, _IDLE_SECONDS_PER_THOUSAND = 1_000, 10  # documents, a thousand of which take some seconds on a busy machine
+# Preparing a thousand documents takes some seconds on a busy machine.
+_MANY, _IDLE_SECONDS_PER_THOUSAND = 1_000, 10
 
 _SQL = load("memory.sql")
 
@@ -39,21 +40,21 @@ class IndexState:
 
 
 async def begin(conn: AsyncConnection[Any], workspace: str, corpus: Corpus, *, count: int) -> IndexState:
-    """Read the state of the index, with numbers for `count` new documents. Creates the workspace by its first use.
+    """Read the state of the index, with numbers for `count` new documents; the first call creates the workspace.
 
-    Call it in a `Database.write_transaction`, so that the state stays as it is until the documents are written.
+    Call it in a `Database.write_transaction`: then nobody else changes the state until the documents are written.
     """
     values = {"workspace": workspace, "corpus": corpus}
     if count > _MANY:
-        # The connection idles while they are prepared, which for many takes longer than a transaction may idle.
+        # The connection idles while the documents are prepared. For many, that is longer than a transaction may idle.
         patience = f"{_IDLE_SECONDS_PER_THOUSAND * count // 1000}s"
         await conn.execute("select set_config('idle_in_transaction_session_timeout', %s, true)", (patience,))
     async with conn.pipeline():
         read = await conn.execute(_SQL["begin_indexing"], values)
         numbered = await conn.execute(NUMBERS, {"sequence": "reme.document_id", "count": count})
     found, numbers = await read.fetchone(), await numbered.fetchone()
-    if found is None:
-        await conn.execute(_SQL["ensure_workspace"], values)
+    if found is None:  # asked first, since nearly every workspace exists
+        await conn.execute(ENSURE_WORKSPACE, values)
         found = await (await conn.execute(_SQL["begin_indexing"], values)).fetchone()
     assert found is not None and numbers is not None
     model, dimensions, hnsw, documents, length, unmerged_segments = found
@@ -69,7 +70,7 @@ async def bind(
 
     Raises:
         EmbeddingModelError: The workspace is bound to another model.
-        InputError: The vectors are not as wide as other vectors of the model.
+        InputError: Other vectors of the model have another width.
     """
     if state.model not in (None, model):
         raise EmbeddingModelError(
@@ -77,6 +78,7 @@ async def bind(
             f"compared. Run `reme reembed --workspace {workspace}` to move it, or configure '{state.model}' again"
         )
     width = vectors.shape[1]
+    # Another workspace may have vectors of the same model already; `register` returns their width then.
     known = state.dimensions or await register(conn, workspace, model, width)
     if len(vectors) and width != known:
         raise InputError(f"'{model}' has {known} dimensions; the embeddings given have {width}")
@@ -85,8 +87,13 @@ async def bind(
 async def register(conn: AsyncConnection[Any], workspace: str, model: str, width: int) -> int:
     """Bind a workspace that is bound to no model yet; returns the width of the model's vectors."""
     values = {"workspace": workspace, "model": model, "dimensions": width}
-    row = await (await conn.execute(_SQL["use_model"], values)).fetchone()
-    return int(row[0]) if row else width
+    row = await (await conn.execute(_SQL["width_of_model"], values)).fetchone()
+    if row is None:
+        await conn.execute(_SQL["register_model"], values)
+        row = await (await conn.execute(_SQL["width_of_model"], values)).fetchone()
+    await conn.execute(_SQL["bind_workspace"], values)
+    assert row is not None
+    return int(row[0])
 
 
 def vector_values(
@@ -97,7 +104,7 @@ def vector_values(
     model: str,
     hnsw: bool,
 ) -> dict[str, Any]:
-    """The values of a statement that writes vectors; row n belongs to document n, `(document_id, kind, active)`."""
+    """The values of a statement that writes vectors; row n is of document n, `(document_id, kind, active)`."""
     ids, kinds, active = zip(*documents, strict=True) if documents else ((), (), ())
     return {
         "workspace": workspace,

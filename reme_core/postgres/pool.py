@@ -1,0 +1,60 @@
+"""The pool of connections: how many, for how long, and how they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from psycopg_pool import AsyncConnectionPool
+from psycopg_pool.pool_async import AddConnection, MaintenanceTask
+
+from reme_core.postgres.connect import RESTART_SECONDS
+from reme_core.postgres.session import Connection, Session, check_if_idle
+from reme_core.settings import Settings
+
+POOL_SECONDS = RESTART_SECONDS
+"""How long a connection is waited for: long enough for a restart of the server."""
+
+_MAX_IDLE_SECONDS = 300.0
+_MAX_LIFETIME_SECONDS = 3600.0
+_PAUSE_SECONDS = 0.5  # between two tries to connect
+
+
+class _Pool(AsyncConnectionPool[Connection]):
+    """A pool whose pauses between tries to connect do not double: callers would wait long after the server is back."""
+
+    async def schedule_task(self, task: MaintenanceTask, delay: float) -> None:
+        await super().schedule_task(task, min(delay, _PAUSE_SECONDS) if isinstance(task, AddConnection) else delay)
+
+
+def make_pool(
+    conninfo: Callable[[], Awaitable[str]],
+    configure: Callable[[Connection], Awaitable[None]],
+    session: Session,
+    settings: Settings,
+) -> AsyncConnectionPool[Connection]:
+    """A pool that is not open yet.
+
+    Args:
+        conninfo: Where to connect to; asked for each new connection.
+        configure: Is awaited with each new connection.
+        session: With what connections are made.
+        settings: How many there may be, and whether a pooler stands between.
+    """
+    arguments = dict(session.arguments)
+    if settings.pooler_url is not None:
+        arguments["prepare_threshold"] = None  # the next transaction may be on a connection that prepared nothing
+    return _Pool(
+        conninfo,
+        connection_class=Connection,
+        open=False,
+        configure=configure,
+        kwargs=arguments,
+        min_size=1,
+        max_size=settings.pool_size,
+        check=check_if_idle,
+        name="reme",
+        timeout=POOL_SECONDS,
+        reconnect_timeout=POOL_SECONDS,  # after that, it tries again when a caller asks for a connection
+        max_idle=_MAX_IDLE_SECONDS,
+        max_lifetime=_MAX_LIFETIME_SECONDS,
+    )
