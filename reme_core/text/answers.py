@@ -22,6 +22,7 @@ _TAG: Final = re.compile(
     r"|(?P<open2>\[THINK\]|◁think▷)|(?P<close2>\[/THINK\]|◁/think▷)",
     re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
+# gpt-oss puts the name of a channel before each part of its answer; only the part in `final` is for the reader.
 _CHANNEL: Final = re.compile(r"<\|channel\|>\s*(\w+)[^<]*<\|message\|>")
 _CONTROL: Final = re.compile(r"<\|(?:start|end|return|channel|message|call)\|>.*\Z", re.DOTALL)
 
@@ -50,6 +51,7 @@ def strip_thinking(text: str) -> str:
     channels = list(_CHANNEL.finditer(text))
     if channels:
         last = channels[-1]
+        # An answer that ends in another channel was cut while the model still thought.
         return _CONTROL.sub("", text[last.end() :]).strip() if last[1] == "final" else ""
     kept: list[str] = []
     at = 0
@@ -166,8 +168,10 @@ def _find_longest(text: str) -> dict[str, Any] | list[Any] | None:
             # Nobody can tell where a broken value ends, so the repair takes all the text from its start.
             value, end = json_repair.loads(text[start.start() :], skip_json_loads=True), len(text)
             if not isinstance(value, dict | list) or not value:
+                # The bracket belonged to prose; the next one may begin the JSON.
                 at = start.start() + 1
                 continue
+        # Words between two values end the run; a line break or a comma does not (JSON lines).
         if not run or text[run_end : start.start()].strip(" \t\r\n,;"):
             run, run_start = [], start.start()
         run.append(value)

@@ -1,7 +1,7 @@
-"""Which of a person's words are near certainly no statement of theirs: fiction, role play, pasted text, code, questions.
+"""Which words of a person are almost certainly no statement: fiction, role play, pasted text, code, questions.
 
-In doubt words are kept: whether they tell something lasting is for others to judge. English and Chinese have rules of
-their own.
+In doubt the words are kept, and other modules judge whether they tell something lasting. English and Chinese have rules
+of their own.
 """
 
 # ruff: noqa: E501 -- a pattern reads better whole
@@ -14,15 +14,15 @@ from typing import Final
 
 from reme_core.types import Message
 
+# Characters beyond which a message is taken for pasted text; people say things about themselves in fewer words.
 _LONGEST_SAID: Final = 1_500
-"""Characters beyond which a message is taken for pasted text; people say things about themselves in fewer words."""
 
 
 def unreal(messages: Sequence[Message]) -> dict[str, str]:
     """The messages of people that state no facts about them, each with the reason.
 
-    Reasons: `fiction`, `joke`, `role play`, `text` (given to be worked on, or pasted), `question` (nothing but). Only a
-    joke that is owned up to ("just kidding") is one; it takes back the same person's message before it, too.
+    Reasons: `fiction`, `joke`, `role play`, `text` (pasted, or to be worked on), `question` (nothing else). A message
+    is a joke only if a person says so ("just kidding"); the message before it in the same session is a joke then, too.
 
     Args:
         messages: A conversation, or several, in order.
@@ -33,7 +33,7 @@ def unreal(messages: Sequence[Message]) -> dict[str, str]:
     for message in messages:
         if message.role != "user":
             continue
-        # What is longer is taken for pasted text anyway.
+        # A longer message is taken for pasted text, so the patterns need not read all of it.
         text, session = _plain(message.content[: _LONGEST_SAID + 1]), message.session_id
         if session in playing and _PLAY_ENDS.search(text):
             playing.discard(session)
@@ -106,6 +106,7 @@ def _any(*patterns: str) -> re.Pattern[str]:
 
 
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+# Where a sentence ends; the point of "Dr." ends none.
 _ENDS: Final = re.compile(
     r"(?<=[。！？；])|(?<=[.!?;])(?=\s)(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bSt\.)(?<!\bMrs\.)|\n"
 )
@@ -113,10 +114,12 @@ _AFTER_FIRST: Final = re.compile(r"^[^.!。！\n]*[.!。！\n]?")
 _QUOTED: Final = re.compile(
     r"\"[^\"]+\"|“[^“”]+”|「[^「」]+」|『[^『』]+』|«[^«»]+»|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){1,400}'(?!\w)"
 )
+# Lines of mails and logs, speakers of a chat, and blocks between marks.
 _PASTED: Final = re.compile(
     r"^[ \t]*(?:>|\d\d:\d\d:\d\d\b|(?:system|user|assistant|human|bot\w?)[:,：]).*$|<<<[^<>]*>>>|(?<!-)---(?!-)[^-]*(?:-[^-]+)*---",
     re.IGNORECASE | re.MULTILINE,
 )
+# A quotation that never ends takes the rest of the text.
 _UNCLOSED: Final = re.compile(r"(?:(?<!\w)\"|[“「『«]).*\Z", re.DOTALL)
 _FIRST_PERSON: Final = re.compile(r"\bI\b|\bmy\b|我", re.IGNORECASE)
 _WORKS_OF: Final = (
@@ -130,10 +133,12 @@ _FICTION: Final = _any(
     r"\bonce upon a time\b|\bfiction(?:al)?\b|\bmake-believe\b|\b(?:chapter|scene) (?:\d+|one|two)\s*[:.]",
     r"^\W*(?:just )?(?:imagine|suppose|picture this)(?: that)?,? (?:I|we|you)\b|^\W*(?:想象一下|设想一下)",
     r"\bD&D\b|\bdungeon master\b|跑团|写的(?:歌词?|诗|小说|故事|剧本|台词)",
+    r"\b(?:screenplay|script|scene|dialogue) (?:check|draft|excerpt|snippet)\b|^(?:INT|EXT)\. |\b(?:in|for) (?:our|my|the|a) (?:quiz|riddle)\b",
     r"\bI dream(?:ed|t)\b|\bin character\b|\b(?:act|speak|talk) as if\b",
     r"(?:我的?|这部?|那部?|在|某)?(?:小说|故事|剧本|游戏|梦|电影|漫画|诗|歌词|话剧)(?:里|中|当中)",
     r"主人公|主角|男主|女主|反派|虚构|(?:我|昨晚|昨天)?(?:做梦|梦见|梦到)|从前有|第[一二三四五六七八九十\d]+章",
 )
+# "no, just kidding", 开玩笑的
 _OWNED_UP: Final = _any(
     r"^\W*(?:(?:no|nah|ha\w*|sorry|ok(?:ay)?|oh)\W+)*(?:(?:I(?:'m| am| was)|that was)\s+)?(?:just|only|totally)?\s*"
     r"(?:kidding|joking|jk|a joke|messing with you|pulling your leg)\b",
@@ -143,7 +148,7 @@ _PLAY_BEGINS: Final = _any(
     r"\brole[- ]?play|\blet'?s (?:pretend|play (?:a game|make-believe|that|pretend))|\bpretend (?:that |to be |you|I|we)",
     r"\b(?:I'll|I will|you'll|you will|I'm going to) (?:be|play) (?:a|an|the|as|your|my) [^.]{0,40}?\b(?:and|while|,)"
     r" (?:you|I)(?:'ll|'re| will| are|'m| am| be| play)\b",
-    r"角色扮演|我们?来?扮演|假装|你(?:来)?扮演|我(?:来)?扮演|玩(?:个|一个)游戏",
+    r"角色扮演|我们?来?扮演|演(?:一[出场]|个)?(?:戏|小品)|假装|你(?:来)?扮演|我(?:来)?扮演|玩(?:个|一个)游戏",
 )
 _PLAY_ENDS: Final = _any(
     r"\b(?:stop|end|enough of|enough with|quit|finish|leave) (?:the |this |our |with the )?(?:game|role|play|pretend|act)",
@@ -151,13 +156,14 @@ _PLAY_ENDS: Final = _any(
     r"|\bno more (?:games|role|pretend)",
     r"(?:游戏|扮演|表演)(?:到此)?(?:结束|为止)|不玩了|回到现实|说正经的|言归正传|别演了",
 )
+# "please translate the following text", 帮我写一首诗: what comes with such a request is no statement of the person's own.
 _WORK: Final = _any(
     r"(?:^|[.!?\n]\s*|\bplease\b|\b(?:can|could|would|will) you\b|\bhelp me(?: to)?\b|\bneed you to\b)\s*(?:please )?"
     r"(?:translate|proofread|rewrite|re-?phrase|paraphrase|summari[sz]e|correct|improve|edit|polish|analy[sz]e|classify"
     r"|write|compose|draft|finish|continue|complete)\b[^.!?\n]{0,60}"
     r"\b(?:this|following|below|text|sentence|paragraph|story|poem|song|letter|e-?mail|essay|speech|dialogue|scene|bio"
     r"|post|message|quote|lyrics|draft|verse|monologue|slogan)s?\b",
-    r"\bshorten (?:this|that|it)\b|\bsubject lines?\b[^.!?\n]{0,20}\bfor (?:this|the following)\b|提炼|错别字|(?:翻|译)成",
+    r"\b(?:shorten (?:this|that|it)|turn (?:this|that|it|these) into)\b|\bsubject lines?\b[^.!?\n]{0,20}\bfor (?:this|the following)\b|提炼|错别字|(?:翻|译)成",
     r"^\W*(?:please )?(?:translate|proofread|rewrite|re-?phrase|paraphrase|summari[sz]e|correct|edit|polish)\b[^:\n]{0,30}:",
     r"\b(?:here is|here's|below is|this is) (?:an?|the|my friend's|his|her|their) (?:\w+ ){0,2}(?:text|e-?mail|letter|post"
     r"|article|transcript|review|diary|quote|log|story|poem)\b",
@@ -172,6 +178,7 @@ _ASKS: Final = re.compile(
     r"|(?:怎么|什么|哪里|哪儿|多少钱|几点)[^，,。]{0,8}$",
     re.IGNORECASE,
 )
+# "I'm vegetarian, so what could I cook?" states something before it asks.
 _STATES_BEFORE: Final = re.compile(
     r"\b(?:I|we|my \w+)(?:'m|'ve| am| have| was| were| is| are| don't| got| need| can't| live| work| love| hate)\b[^?]*[,;:]"
     r"|(?:我|我们|我家)[^，,？?]{2,}[，,]",

@@ -9,12 +9,12 @@ from typing import Final
 
 from reme_core.text.terms import terms
 
+# A command begins a sentence, or stands behind a comma or a word of politeness: "so, please forget …", 麻烦你忘掉….
 POLITE: Final = r"(?:^|[.!?;,。！？；，]\s*|\b(?:and|so|also|oh|ok(?:ay)?|hey|please|pls|plz|actually|yeah|right)[,.\s]+|(?:请|麻烦|帮我|那(?![个些件])|对了)[你您，]?|\s(?=[\u4e00-\u9fff]))"
-"""What a command begins with, or stands behind."""
 
 
 def topic_to_forget(sentence: str) -> str:
-    """What a sentence asks to forget, in its own words; empty where it asks nothing of the kind, or names nothing.
+    """What a sentence asks to forget, in the words of the sentence; empty if it asks no such thing, or names no topic.
 
     >>> topic_to_forget("I want you to forget that business about my eye, both of them")
     'my eye, both of them'
@@ -23,7 +23,7 @@ def topic_to_forget(sentence: str) -> str:
     >>> topic_to_forget("don't forget to write"), topic_to_forget("forget it")
     ('', '')
     """
-    # Traditional characters are read as simplified ones, which take as many places.
+    # The patterns know simplified characters. Each replaces one traditional character, so positions stay the same.
     text = sentence[:_READ].translate(_SIMPLIFIED)
     for pattern in _WISHES:
         if match := pattern.search(text):
@@ -38,10 +38,10 @@ def erases(text: str) -> bool:
 
 
 def names_topic(topic: str, text: str) -> bool:
-    """Whether a text names what a topic names, or one of the things that it lists.
+    """Whether a text names what a topic names, or one of the things that the topic lists.
 
-    A high bar, for what is forgotten wrongly is lost: both of two words have to stand in it, of more of them two thirds;
-    of Chinese, two thirds of the characters.
+    All words have to stand in the text if there are one or two of them, else two thirds of the words; in Chinese, two
+    thirds of the characters.
 
     >>> names_topic("jordan will you", "Jordan is 21 on the 14th"), names_topic("the move to Berlin", "Berlin is cold")
     (True, False)
@@ -57,6 +57,7 @@ def names_topic(topic: str, text: str) -> bool:
 
 
 def _stands_in(wanted: set[str], there: set[str]) -> bool:
+    # The bar is high, since a memory that is forgotten by mistake is lost.
     least = len(wanted) if len(wanted) <= 2 else _SHARE * len(wanted)
     return bool(wanted) and len(wanted & there) >= least
 
@@ -70,13 +71,14 @@ _SIMPLIFIED: Final = str.maketrans("還刪記別說講過沒當請幫這個關�
 _HAN: Final = re.compile(r"[\u4e00-\u9fff]")
 _PARTICLES: Final = re.compile(r"[我你您他她跟和的那这吧了啊呀哈]|个$")
 _SHARE: Final = 2 / 3
+# A wish is looked for in so many characters; nobody puts one into a longer sentence.
 _READ: Final = 1_000
-"""Characters in which a wish has to stand; nobody puts one into a longer sentence."""
+# Many people write Chinese with blanks in place of commas.
 _CLAUSE_ENDS: Final = re.compile(r"(?<=[\u4e00-\u9fff])\s+(?=[\u4e00-\u9fff])")
-"""Many who write Chinese part what they say by blanks alone."""
 _LIST: Final = re.compile(r"[,;/、，；]|\band\b")
+# A part of a list with more words is hardly a thing; it is a clause that follows the list.
 _LISTED: Final = 4
-"""Words of a thing in a list; what is longer is hardly one, but what follows it."""
+# Words of a topic that name nothing: "that I told you", "stuff", "any more".
 _BESIDES: Final = re.compile(
     r"\b(?:(?:that|which)? ?(?:i|we|i've|ive|i'd) (?:ever )?(?:just )?(?:told|said|mentioned|gave|shared|wrote)(?: to)?(?: (?:you|u|ya))?)\b"
     r"|\b(?:will you|would you|please|pls|thanks|ok(?:ay)?|for me|again|any ?more|way back|earlier|last time|the other day"
@@ -84,6 +86,7 @@ _BESIDES: Final = re.compile(
     r"|^(?:还有|另外|再有)?(?:帮我)?(?:把|将)?|我?(?:之前|以前|刚才|上次)?(?:说|讲|提)过?的?|数字|信息|细节",
     re.IGNORECASE,
 )
+# Texts that only look like a topic: "forget it", "forget to …", "delete the second paragraph".
 _NO_TOPIC: Final = re.compile(
     r"(?:it|that|this|me|him|her|them|us|to .*|how .*|[这那它他她我个]|这个|那个|带.*|(?:跟|和|告诉)你.*"
     # A text that is worked on, or a question.

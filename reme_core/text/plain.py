@@ -46,8 +46,8 @@ def plain_json(value: Any) -> Any:
 _ESCAPE: Final = "\x10"  # data link escape, whose purpose is to change the meaning of what follows
 _UNSTORABLE: Final = re.compile("[\x00\x10\ud800-\udfff]")
 _ESCAPED: Final = re.compile(_ESCAPE + "([0-9a-f]{4})")
+# Stands before a number that is written as text, since JSON or Postgres would not give it back as it was.
 _NUMBER: Final = f"{_ESCAPE}="
-"""Before a number, in a text, that is none in JSON, or would not be the same any more."""
 
 
 def encode_json(value: Any) -> Any:
@@ -64,6 +64,7 @@ def encode_json(value: Any) -> Any:
     """
     if isinstance(value, str):
         return _UNSTORABLE.sub(lambda found: f"{_ESCAPE}{ord(found[0]):04x}", value)
+    # Postgres writes 1e23 out as an integer, which Python reads as one: it has to be the same number still.
     if isinstance(value, float) and not (math.isfinite(value) and (abs(value) < 2**53 or _is_exact(value))):
         return f"{_NUMBER}{float(value)}"
     if value is None or isinstance(value, bool | int | float):

@@ -1,8 +1,4 @@
-"""What a query is by its own words, whatever is stored: whether it asks, and whom it is about.
-
-Read in English and Chinese. In another language a question, and what speaks of oneself, is taken for a question in the
-first person, which recall is least ready to leave unanswered.
-"""
+"""What the words of a query tell, whatever is stored: whether it is a question, and whom it is about."""
 
 from __future__ import annotations
 
@@ -23,13 +19,13 @@ _PATTERNS: Final = {
     # A word with a capital that does not begin a sentence; in Chinese nothing tells a name.
     "name": re.compile(r"(?<=[^\W.!?:\"'] )[A-Z][a-z]+"),
 }
+# A question mark, or "I", "my", "we" in other languages.
 _OTHERS: Final = re.compile(
     r"[?？؟]\s*$|\b(?:ich|mich|mir|mein\w*|wir|uns\w*|je|j'|moi|mon|ma|mes|nous|yo|me|mi|mis|nosotros|io|mio|mia|noi|eu"
     r"|meu|minha|nós|ik|mij|mijn|wij|jag|mig|min|mitt|я|меня|мне|мой|моя|моё|мои|мы|нас|私|僕|俺|わたし|ぼく|나|내|저|제)\b",
     re.I,
 )
-
-
+# "did you recommend", "you said", "your advice"
 _SPOKEN: Final = re.compile(
     r"\bdid you (?:\w+ )?(?:recommend|suggest|say|tell|advise|mention|explain|propose|give|list|write|answer)\b"
     r"|\byou (?:\w+ )?(?:recommended|suggested|said|told|advised|mentioned|explained|gave|listed|wrote|answered)\b"
@@ -51,11 +47,14 @@ def asks_what_assistant_said(query: str) -> bool:
 def query_traits(query: str) -> dict[str, float]:
     """Whether a query names the first, second or third person, asks, and has a name in it: each 1 or 0.
 
+    Only English and Chinese are told apart so finely.
+
     >>> query_traits("What does my sister Ann eat?")
     {'first': 1.0, 'second': 0.0, 'third': 0.0, 'asks': 1.0, 'name': 1.0}
     """
     plain = query.replace("’", "'")
     if language_of(plain) not in ("en", "zh"):
+        # Taken for a question in the first person, which recall is least ready to leave unanswered.
         own = float(bool(_OTHERS.search(plain)))
         return dict.fromkeys(_PATTERNS, 0.0) | {"first": own, "asks": own}
     return {name: float(bool(pattern.search(plain))) for name, pattern in _PATTERNS.items()}

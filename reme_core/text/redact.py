@@ -11,20 +11,20 @@ from reme_core.text.secrets import rules_of
 
 Given = TypeVar("Given")
 
+# By these fields something is found again, so they stay as they are.
 _NAMES: Final = frozenset(
     ("workspace_id", "memory_id", "message_id", "session_id", "user_id", "agent_id", "run_id", "episode_id", "task_id",
      "worker_id", "tool_call_id", "call_hash", "id", "author", "subject", "tool_name", "name", "superseded_by")
 )  # fmt: skip
-"""Fields by which something is found again: they stay as they are."""
 
 
 def redact(given: Given, kinds: Sequence[str]) -> Given:
-    """Give back a text, a JSON value, or a message, memory, call or episode, without the secrets in its texts.
+    """Take the secrets out of the texts of a JSON value, message, memory, call or episode, or out of a text.
 
     Names, ids and keys of objects stay.
 
-    >>> redact("my card is 4242 4242 4242 4242", ["money"]), redact({"flight": "4242 4242 4242 4243"}, ["all"])
-    ('my card is [card number]', {'flight': '4242 4242 4242 4243'})
+    >>> redact("my card is 4242 4242 4242 4242", ["money"]), redact({"flight": "4111 1111 1111 1112"}, ["all"])
+    ('my card is [card number]', {'flight': '4111 1111 1111 1112'})
 
     Args:
         given: What is about to be stored.
@@ -37,7 +37,8 @@ def redact(given: Given, kinds: Sequence[str]) -> Given:
 
 
 def _redact(given: Any, kinds: Sequence[str]) -> Any:
-    if type(given) is str:  # a kind or a status is one too, and stays
+    # Not `isinstance`: the members of `Kind` and `Status` are strings too, and stay.
+    if type(given) is str:
         return _redact_text(given, kinds)
     if isinstance(given, BaseModel):
         clean = {name: _redact(value, kinds) for name, value in given if name not in _NAMES}

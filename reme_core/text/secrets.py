@@ -1,6 +1,6 @@
-"""Which words are secrets: keys, passwords and personal numbers, each known by its form and, where it has one, its check.
+"""Which words are secrets: keys, passwords and personal numbers. Each is known by its form, and by its check digits.
 
-A number whose form says little (a PIN, a passport's) counts only where a word near it tells what it is.
+If the form says little (a PIN, a passport's number), a word near the value has to tell what it is.
 """
 
 # ruff: noqa: E501 -- a pattern reads better whole
@@ -28,9 +28,9 @@ class Rule:
     Attributes:
         group: `keys`, `money`, `identity`, `contact` or `devices`.
         kind: Its name.
-        form: How it is written; of a pattern with groups, the secret is the group that took part in the match.
-        check: Whether such a value can be one, by its check digits or otherwise.
-        near: Words of which one has to stand near it; None where its form is enough.
+        form: How it is written. If the pattern has groups, the secret is the group that matched.
+        check: Whether a value can be a secret, by its check digits or otherwise.
+        near: Words of which one has to stand near the value; None if the form is enough.
     """
 
     group: str
@@ -41,6 +41,7 @@ class Rule:
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """Where secrets of this kind begin and end."""
+        # Most texts have none of the words, and are done with here.
         if self.near is not None and not self.near.search(text):
             return
         for match in self.form.finditer(text):
@@ -49,6 +50,8 @@ class Rule:
             while self.check is not None and value and not self.check(value):
                 # The next word may look like one more group of a long number.
                 value = value.rpartition(" ")[0] if len(value) > _LONG else ""
+                if not self.form.match(text, match.start(), begin + len(value)):
+                    value = ""  # what is left is no such number: half of another one may pass a check by chance
             if value and self._is_named(text, begin, end):
                 yield begin, begin + len(value)
 
@@ -82,20 +85,21 @@ def rules_of(names: tuple[str, ...]) -> tuple[Rule, ...]:
 
 
 def _check(name: str) -> Callable[[str], Any]:
-    """A check of this module, or of one of `stdnum`, which is imported only where something is to be redacted."""
     own: Callable[[str], Any] | None = globals().get(f"_is_{name}")
     if own is not None:
         return own
+    # Imported only where something is to be redacted.
     is_valid = importlib.import_module(f"stdnum.{name}").is_valid
     return lambda value: is_valid(re.sub(r"[\s.-]", "", value))
 
 
 def _is_iban(value: str) -> Any:
+    # The check digits are enough; a country's own rules could only refuse more numbers.
     return importlib.import_module("stdnum.iban").is_valid(value, check_country=False)
 
 
 def _is_password(value: str) -> bool:
-    """Whether it is hardly a word: it has a digit, or a sign within that words do not have."""
+    # What stands behind "password:" may be a word; a password has a digit, or a sign that no word has.
     return any(c.isdigit() for c in value) or re.search(r"\w[^\w\s'.-]+\w", value) is not None
 
 
@@ -104,25 +108,26 @@ def _is_key(value: str) -> bool:
 
 
 def _is_phrase(value: str) -> bool:
-    """Whether these can be the words of a wallet: so many as those have, and none that joins a sentence."""
+    # A wallet has so many words; "the" or "and" among them make a sentence.
     return len(value.split()) in (12, 15, 18, 21, 24) and not _JOINING.search(value)
 
 
 def _is_address(value: str) -> bool:
-    """Whether it is the address of a machine, and neither "Section 4.2.1.3" nor this machine's own."""
     try:
         address = ipaddress.ip_address(value)
     except ValueError:
         return False
+    # "Section 4.2.1.3" has the form of an address too, and 127.0.0.1 tells nothing.
     return sum(map(str.isalnum, value)) > 5 and not (address.is_loopback or address.is_unspecified)
 
 
 def _is_vin(value: str) -> bool:
-    """The ninth sign of a vehicle's number is a check digit, in North America and China."""
+    # The ninth sign is a check digit, in North America and China.
     rest = sum(int(c) * w for c, w in zip(value.translate(_VIN), _VIN_WEIGHTS, strict=True)) % 11
     return value[8] == "0123456789X"[rest] and value.isalnum() and not value.isalpha()
 
 
+# The values of letters in a vehicle's number; I, O and Q do not occur.
 _VIN: Final = str.maketrans("ABCDEFGHJKLMNPRSTUVWXYZ", "12345678123457923456789")
 _VIN_WEIGHTS: Final = (8, 7, 6, 5, 4, 3, 2, 10, 0, 9, 8, 7, 6, 5, 4, 3, 2)
 _JOINING: Final = re.compile(
@@ -136,6 +141,7 @@ _W = r"(?<![\w-])"  # not within a word, so that each long word is looked at onc
 _IS = r"\s?(?:(?:->|[:=：＝→是为成]|\b(?:is|was|to|ist|lautet|est|es|é)\b)了?\s?){1,3}[\"'“‘「`]?"
 _NAMED = r"(?i:pass ?words?|passwd|passphrase|passcode|passwort|kennwort|contraseña|senha|mot de passe|密码|口令|(?<![a-z])(?:pass|pwd?|psw))"
 _VALUE = r"((?!//)[!#-&(*+./0-9:<-_a-~À-ɏ-]{5,64})(?<![.!?:])"
+# The kind, its form, the name of its check and the words near it; the last two may be empty.
 _Row = tuple[str, str, str, str]
 
 _TABLE: Final[dict[str, tuple[_Row, ...]]] = {

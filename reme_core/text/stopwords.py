@@ -1,15 +1,13 @@
-"""Function words of the most used languages: lexical recall leaves them out, and they show a text's language.
-
-The lists are short on purpose. Published lists of stop words contain words that people remember things by ("computer",
-"home", "work", "fire"), and BM25 gives frequent words a low weight anyway, so only true function words are listed;
-"may" is not, because it is a month too.
-"""
+"""Function words of the most used languages: lexical recall leaves them out, and they show a text's language."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Final
 
+# The lists are short on purpose. Published lists of stop words contain words that people remember things by
+# ("computer", "home", "work", "fire"), and BM25 gives frequent words a low weight anyway. "may" is left out, since it
+# is a month too.
 _LISTS: Final[dict[str, str]] = {
     "en": """a about am an and any are as at be because been being both but by can could did do does doing done each
         else few for from had has have having he her here hers herself him himself his how i if in into is it its

@@ -1,12 +1,8 @@
 """The terms that lexical recall (BM25) compares: words as stems, CJK text as bigrams, identifiers whole and in parts.
 
-A query of three words is too short to detect its language reliably, and still has to match its documents. So a word
-gives up to two terms: a *common form* that depends on its alphabet alone (Latin: accents removed, English stem;
-Cyrillic: Russian stem; …) and, if it differs, a *precise form*, the stem in the detected language. "Häuser" in a German
-text gives `hauser` and `haus`; the query "Häuser", taken for English, gives `hauser` and `häuser`, and they match.
-
-CJK and other scripts without spaces give overlapping bigrams, which need no dictionary. A content character between
-function characters (我的*猫*很可爱) is a term by itself, so that queries of one character find it.
+A word gives up to two terms: a *common form* that depends on its alphabet alone (Latin: accents removed, English stem;
+Cyrillic: Russian stem; …) and, if it differs, a *precise form*, the stem in the detected language. CJK and other
+scripts without spaces give overlapping bigrams.
 """
 
 from __future__ import annotations
@@ -44,6 +40,7 @@ _ALPHABETS: Final = (
     (0x02FF, "en"), (0x036F, ""), (0x03FF, "el"), (0x052F, "ru"), (0x058F, "hy"), (0x05FF, "he"), (0x08FF, "ar"),
     (0x097F, "hi"), (0x0B7F, ""), (0x0BFF, "ta"), (0x1DFF, ""), (0x1EFF, "en"), (0x1FFF, "el"),
 )  # fmt: skip
+# Languages whose words get the common form of another one.
 _SHARES_ALPHABET: Final = {"fa": "ar", "ne": "hi", "sr": "ru", "yi": "he"}
 # The language of the common form → the languages that can give its words a precise form.
 _LANGUAGES_OF_ALPHABET: Final = {
@@ -79,9 +76,11 @@ _PIECE: Final = re.compile(
 )
 _CAMEL: Final = re.compile(r"[a-z][A-Z]|[A-Z]{2,}[a-z]")
 _CONTRACTION: Final = re.compile(r"n't$|'(?:s|m|re|ve|ll|d)$")
+# l'école, dell'arte
 _ELISION: Final = re.compile(r"^(?:[cdjlmnst]|qu|dell|dall|nell|sull|all|un)'(?=\w{2})")
 _SOFT_HYPHEN: Final = re.compile(r"(?<=[^\W\d_])[-‐]|[-‐](?=[^\W\d_])")
 _URL_NOISE: Final = frozenset({"www", "com", "html"})
+# Letters that Persian has and Arabic has not.
 _PERSIAN: Final = re.compile("[پچژگک]")
 _KANA: Final = re.compile("[\u3041-\u309f\u30a1-\u30fa]")
 _HANGUL: Final = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7af]")
@@ -98,7 +97,7 @@ def terms(text: str, language: str | None = None) -> list[str]:
 
     Args:
         text: any text, of any scripts, also mixed.
-        language: its ISO 639-1 code, where it is known; else it is detected (see `language_of`).
+        language: its ISO 639-1 code, if it is known; default is to detect it (see `language_of`).
 
     Returns:
         Case-folded, NFKC-normalised terms of 1 to `MAX_TERM` characters, without NUL or white space. Function words are
@@ -114,6 +113,7 @@ def terms(text: str, language: str | None = None) -> list[str]:
     tokens = _TOKEN.findall(unicodedata.normalize("NFKC", text))
     code = language.lower()[:2] if language else _detect_language(text, tokens)
     found = [term for token in tokens for term in _token_terms(token, code, False)]
+    # A text of function words only ("who is it") is better found by these than not at all.
     return found or [term for token in tokens for term in _token_terms(token, code, True)]
 
 
@@ -191,11 +191,14 @@ def _token_terms(token: str, language: str, keep_stops: bool, /) -> tuple[str, .
 
 
 def _word_terms(word: str, language: str, *, keep_stops: bool) -> tuple[str, ...]:
+    # The Turkish İ becomes an "i" with a dot above it.
     word = unicodedata.normalize("NFKC", word.casefold().replace("i\u0307", "i"))
     common = _alphabet(word)
     precise = language if language in _LANGUAGES_OF_ALPHABET.get(common, ()) else common
     if not keep_stops and word in STOP_WORDS.get(precise, ()):
         return ()
+    # A query of three words is too short to detect its language reliably, and still has to match its documents:
+    # "Häuser" in a German text gives `hauser` and `haus`; the query "Häuser", taken for English, `hauser` and `häuser`.
     forms = (_stem(_fold(word) if common == "en" else word, common), _stem(word, precise))
     return tuple(dict.fromkeys(_shorten(form) for form in forms if form))
 
@@ -211,13 +214,14 @@ def _compound_terms(whole: str, token: str, language: str) -> tuple[str, ...]:
 
 
 def _bigrams(run: str, *, keep_stops: bool) -> tuple[str, ...]:
-    # A base character and the marks on it (Thai vowels, tones) are one unit.
+    # Bigrams need no dictionary. A base character and the marks on it (Thai vowels, tones) are one unit.
     units = list(run.casefold()) if run.isalpha() else _CLUSTER.findall(run.casefold()) or [run]
     if len(units) == 1:
         return () if units[0] in CJK_FUNCTION and not keep_stops else (_shorten(units[0]),)
     function = [unit in CJK_FUNCTION for unit in units]
     found = []
     for at in range(len(units)):
+        # A content character between function characters (我的*猫*很可爱): queries of one character find it so.
         if not function[at] and (at == 0 or function[at - 1]) and (at + 1 == len(units) or function[at + 1]):
             found.append(_shorten(units[at]))
         if at + 1 < len(units):

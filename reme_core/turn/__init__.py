@@ -14,6 +14,7 @@ from reme_core.prompts.note_text import as_text
 from reme_core.text.chat_format import MessageLike
 from reme_core.text.plain import decode_json, encode_json, plain_json
 from reme_core.turn.accounts import Counts, Usage
+from reme_core.turn.closing import Closing
 from reme_core.turn.connections import ReMeLike, TurnConnection
 from reme_core.turn.memory import NOTE_METADATA, Note, TurnMemory
 from reme_core.turn.memory_tools import (
@@ -31,6 +32,9 @@ from reme_core.turn.options import (
     SpoolPlace,
     TurnOptions,
     Write,
+    check_count,
+    check_count_tokens,
+    check_model,
     check_session,
     name_workspace,
     refuse_unknown,
@@ -48,6 +52,7 @@ __all__ = [
     "TOOLS_HINT",
     "AgentChat",
     "Client",
+    "Closing",
     "Completion",
     "ConversationIds",
     "CountTokens",
@@ -75,6 +80,9 @@ __all__ = [
     "as_text",
     "callers_portal",
     "calls_in",
+    "check_count",
+    "check_count_tokens",
+    "check_model",
     "check_session",
     "check_workspace",
     "decode_json",

@@ -37,6 +37,9 @@ __all__ = [
     "SpoolPlace",
     "TurnOptions",
     "Write",
+    "check_count",
+    "check_count_tokens",
+    "check_model",
     "check_session",
     "name_workspace",
     "refuse_unknown",
@@ -106,31 +109,38 @@ DEFAULTS: Final[TurnOptions] = {
     "window": None,
 }
 DEFAULT_WORKSPACE: Final = "default"
-_SHARED: Final = ("database_url", "client", "workspace_id", "session_id")
+ALL_OPTIONS: Final = ("database_url", "client", "workspace_id", "session_id", "chat_model", *DEFAULTS)
+"""What every adapter takes, save that a conversation has its name elsewhere in some."""
 _MEANT: Final = {
     **dict.fromkeys(("reme", "connection"), "client"),
     **dict.fromkeys(("url", "uri", "dsn", "connection_string", "conn_string"), "database_url"),
     **dict.fromkeys(("user", "tenant", "tenant_id", "workspace"), "workspace_id"),
     **dict.fromkeys(("session", "thread_id", "conversation_id"), "session_id"),
+    **dict.fromkeys(("model", "model_client", "llm", "chat", "summary_model"), "chat_model"),
     **dict.fromkeys(("k", "limit", "max_results", "similarity_top_k"), "top_k"),
 }
 _told: set[str] = set()
 
 
-def refuse_unknown(given: Iterable[str], *more: str) -> None:
+def refuse_unknown(given: Iterable[str], *more: str, known: Iterable[str] = ALL_OPTIONS) -> None:
     """Raise an error for the first of the options `given`, none of which there is, with the name that is likely meant.
 
     Args:
         given: The names of options that nothing takes.
-        more: Options that there are besides those of all adapters.
+        more: Options that there are besides the `known`.
+        known: Options that there are: those of all adapters.
 
     Raises:
         InputError: There is one.
     """
-    known = [*_SHARED, *TurnOptions.__annotations__, *more]
-    for name in given:
-        near = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near and near[0] != name else f"there are {', '.join(known)}"
+    unknown = sorted(given)
+    names = [name for name in (*known, *more) if name not in unknown]
+    for name in unknown:
+        meant = _MEANT.get(name)
+        near = [meant] if meant in names else difflib.get_close_matches(name, names, n=1)
+        if name in ALL_OPTIONS:  # which is no slip, but is not for this
+            near = []
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
         raise InputError(f"there is no option {name!r}; {hint}")
 
 
@@ -141,7 +151,7 @@ _CHOICES: Final[dict[str, tuple[object, ...]]] = {
 }
 
 
-_POSITIVE: Final = ("top_k", "token_budget", "patience", "window")
+_COUNTS: Final = ("top_k", "token_budget", "window")
 
 
 def complete_options(options: TurnOptions) -> TurnOptions:
@@ -156,11 +166,54 @@ def complete_options(options: TurnOptions) -> TurnOptions:
     for name, choices in _CHOICES.items():
         if values[name] not in choices:
             raise InputError(f"{name} is {' or '.join(map(repr, choices))}, not {values[name]!r}")
-    for name in _POSITIVE:
-        value = values[name]
-        if (name, value) != ("window", None) and (not isinstance(value, int | float) or value <= 0):
-            raise InputError(f"{name} is a positive number, not {value!r}")
+    for name in _COUNTS:
+        if (name, values[name]) != ("window", None):
+            check_count(name, values[name])
+    if not _is_number(patience := values["patience"]) or not patience > 0:
+        raise InputError(f"patience is a positive number of seconds, not {patience!r}")
+    if not _is_number(chance := values["min_relevance"]) or not 0 <= chance <= 1:
+        raise InputError(f"min_relevance is a chance, between 0 and 1, not {chance!r}")
+    if not isinstance(filters := values["filters"], Mapping | None):
+        raise InputError(f"filters are a dict such as {{'subject': 'Ann'}}, not {filters!r}")
+    if not isinstance(spool := values["spool"], Path) and spool not in ("file", "memory"):
+        raise InputError(f"spool is 'file', 'memory' or the Path of a file, not {spool!r}")
     return complete
+
+
+def check_count(name: str, value: Any) -> int:
+    """Return a number of things as it is.
+
+    Raises:
+        InputError: It is no whole number, or less than 1.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InputError(f"{name} is a whole number, 1 or more; not {value!r}")
+    return value
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def check_model(model: object, *kinds: type) -> None:
+    """Check that a `chat_model` is one of the framework's.
+
+    Raises:
+        InputError: It is none of these kinds.
+    """
+    if not isinstance(model, kinds):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise InputError(f"chat_model is a {wanted}, not {model!r:.60}")
+
+
+def check_count_tokens(count_tokens: object, window: int | None) -> None:
+    """Check that there is something to count for.
+
+    Raises:
+        InputError: A tokenizer was given, and no window.
+    """
+    if count_tokens is not None and window is None:
+        raise InputError("count_tokens counts what fits a window; give window=… too")
 
 
 def check_session(session_id: str | None) -> str | None:

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import Any, Final
 
+from pydantic import TypeAdapter, ValidationError
+
 from reme_core.engine import Engine
 from reme_core.errors import InputError
 from reme_core.personal.nearby import person_of
 from reme_core.prompts import Language
 from reme_core.prompts.note import Note, render
-from reme_core.store.filters import Filters
+from reme_core.store.filters import FilterOptions, Filters
 from reme_core.text.terms import language_of
 from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Recollection, Scope, kinds_of, names_in
 
@@ -49,12 +51,7 @@ class TurnRecall:
         token_budget: int,
         min_relevance: float,
     ) -> None:
-        unknown = filters.keys() - FILTERS
-        if unknown:
-            raise InputError(f"there is no filter {min(unknown)!r}; there are {', '.join(sorted(FILTERS))}")
-        if not 0 <= min_relevance <= 1:
-            raise InputError(f"min_relevance is a chance, between 0 and 1, not {min_relevance!r}")
-        self._filters: dict[str, Any] = {**names_in(scope), **filters}
+        self._filters: dict[str, Any] = {**names_in(scope), **_check_filters(filters)}
         self._memory_kinds = [kind for kind in kinds if kind != Kind.CONVERSATION]
         self._message_kinds = [kind for kind in kinds if kind == Kind.CONVERSATION]
         self._top_k = top_k
@@ -169,6 +166,23 @@ class TurnRecall:
             **self._filters,
         )
         return [found]
+
+
+def _check_filters(filters: Mapping[str, Any]) -> FilterOptions:
+    """The filters with values as they are wanted: memories that are written down hold times as texts.
+
+    Raises:
+        InputError: There is no such filter, or a value does not fit.
+    """
+    unknown = filters.keys() - FILTERS
+    if unknown:
+        raise InputError(f"there is no filter {min(unknown)!r}; there are {', '.join(sorted(FILTERS))}")
+    try:
+        return TypeAdapter(FilterOptions).validate_python(dict(filters))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name, problem = first["loc"][0], first["msg"].removeprefix("Value error, ")
+        raise InputError(f"the filter {name!r} cannot be {filters[str(name)]!r:.60}: {problem}") from None
 
 
 def interleave(hits: Sequence[Hit]) -> list[Hit]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -10,6 +11,14 @@ from reme_core import AsyncReMe
 from reme_core.settings import Settings
 from reme_core.testing import Gate, ScriptedModel
 from reme_core.turn import TurnMemory
+
+CONVERSATIONS = int(os.environ.get("REME_TEST_CONVERSATIONS", "20"))  # read here, since tests see no such variable
+
+
+@pytest.fixture
+def conversations() -> int:
+    """How many generated conversations the kit holds with each adapter."""
+    return CONVERSATIONS
 
 
 @pytest.fixture

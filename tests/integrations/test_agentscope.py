@@ -45,8 +45,8 @@ async def stored(reme: AsyncReMe) -> list[Any]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["static_control", "both"])
-async def test_the_rules_are_kept(database_url: str, mode: str) -> None:
-    report = await validate(AgentScopeDriver(mode), database_url=database_url)
+async def test_the_rules_are_kept(database_url: str, mode: str, conversations: int) -> None:
+    report = await validate(AgentScopeDriver(mode), database_url=database_url, conversations=conversations)
     assert report, str(report)
 
 

@@ -38,8 +38,8 @@ ASKED = "Where does my dog Rex live?"
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["agent", "memory", "context"])
-async def test_the_rules_are_kept(database_url: str, how: str) -> None:
-    report = await validate(AutoGenDriver(how), database_url=database_url)
+async def test_the_rules_are_kept(database_url: str, how: str, conversations: int) -> None:
+    report = await validate(AutoGenDriver(how), database_url=database_url, conversations=conversations)
     assert report, str(report)
 
 
@@ -185,7 +185,7 @@ async def test_an_agent_round_trips_with_its_memory_and_tools(
     loaded = AssistantAgent.load_component(json.loads(written) if as_json else dumped)
     assert type(loaded) is ReMeAssistantAgent
     assert loaded.dump_component().model_dump_json() == written
-    assert isinstance(loaded.model_context.inner, BufferedChatCompletionContext)  # type: ignore[attr-defined]
+    assert isinstance(loaded.model_context, BufferedChatCompletionContext)
     await agent.run(task=TOLD)
     client = loaded._model_client
     assert isinstance(client, FakeClient)
@@ -249,6 +249,31 @@ async def test_what_is_added_is_found_and_its_metadata_is_json(reme: AsyncReMe) 
         await memory.query("What is Rex?", topk=1)
     kinds = {m.content: str(m.kind) for m in await reme.memories.list("alice")}
     assert kinds["Answer in rhyme."] == "instruction"
+
+
+async def test_what_is_added_is_of_whom_the_memory_is(reme: AsyncReMe) -> None:
+    ann, bob = (ReMeMemory(reme, "alice", user_id=user) for user in ("ann", "bob"))
+    for whose, memory in (("Ann", ann), ("Bob", bob)):
+        await memory.add(MemoryContent(content=f"{whose} drinks tea.", mime_type="text/plain"))
+    assert [one.content for one in (await ann.query("Who drinks tea?")).results] == ["Ann drinks tea."]
+    await ann.clear()
+    assert [memory.content for memory in await reme.memories.list("alice")] == ["Bob drinks tea."]
+
+
+async def test_a_query_for_no_number_of_memories_is_refused(reme: AsyncReMe) -> None:
+    for limit in (0, "3", 1.5):
+        with pytest.raises(InputError, match="whole number"):
+            await ReMeMemory(reme, "alice").query("Rex", top_k=limit)
+
+
+async def test_the_context_that_was_given_is_the_agents_own(reme: AsyncReMe, model: ScriptedModel) -> None:
+    await ReMeMemory(reme, "alice").add(MemoryContent(content="Rex is a dachshund.", mime_type="text/plain"))
+    given = BufferedChatCompletionContext(buffer_size=9)
+    agent = agent_of(model, ReMeMemory(reme, "alice"), model_context=given)
+    await agent.run(task=ASKED)
+    assert agent.model_context is given
+    assert model.notes()
+    assert [message.content for message in await given.get_messages()] == [ASKED, "ok"]
 
 
 async def test_what_is_no_memory_is_refused(reme: AsyncReMe) -> None:

@@ -258,11 +258,25 @@ async def test_retrieves_memories_and_messages_in_turn_or_nothing_where_memory_i
         await ReMeRetriever(nowhere, "alice", on_error="raise").ainvoke("Rex")
 
 
+async def test_a_retriever_finds_as_many_as_wanted_of_whom_is_named(settings: Settings) -> None:
+    async with AsyncReMe(settings) as reme:
+        for user in ("ann", "bob"):
+            await reme.memories.add("alice", [f"{user}'s dog is Rex {n}." for n in range(3)], user_id=user)
+        for limit in ({"top_k": 2}, {"k": 2}, {"search_kwargs": {"k": 2}}):
+            options: Any = {"user_id": "ann", **limit}
+            found = [
+                document.page_content for document in ReMeRetriever(reme, "alice", **options).invoke("Rex the dog")
+            ]
+            assert len(found) == 2
+            assert all(text.startswith("ann's") for text in found)
+
+
 @pytest.mark.parametrize(
     ("arguments", "right"),
     [
-        ({"top_k": 3}, "'k'"),
-        ({"search_kwargs": {"k": 3}}, "'k'"),
+        ({"top_k": 3, "k": 3}, "top_k and k are the same"),
+        ({"search_kwargs": {"score_threshold": 0.5}}, "'score_threshold'; there are k"),
+        ({"limit": 3}, "'top_k'"),
         ({"kind": "personal"}, "'kinds'"),
         ({"tenant": "alice"}, "'workspace_id'"),
         ({"filters": {"color": "red"}}, "there are .*metadata"),

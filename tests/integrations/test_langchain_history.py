@@ -140,6 +140,14 @@ def test_what_means_nothing_is_refused(settings: Settings, arguments: dict[str, 
         ReMeChatMessageHistory(**{"session_id": "monday", "database_url": settings, **arguments})
 
 
+async def test_a_conversation_is_of_whom_was_named(settings: Settings) -> None:
+    async with AsyncReMe(settings) as reme:
+        with ReMeChatMessageHistory("monday", reme, "alice", user_id="ann") as history:
+            history.add_user_message("My dog is called Rex.")
+        for user, found in (("ann", 1), ("bob", 0)):
+            assert len((await reme.recall("alice", "Rex", kind="conversation", user_id=user)).hits) == found
+
+
 async def test_an_erased_conversation_leaves_none_of_its_words(settings: Settings) -> None:
     async with AsyncReMe(settings) as reme:
         history = ReMeChatMessageHistory("monday", reme, "alice")

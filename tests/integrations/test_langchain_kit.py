@@ -10,7 +10,9 @@ from tests.integrations.langchain_driver import LangChainDriver
 
 @pytest.mark.long
 @pytest.mark.parametrize("checkpointed", [True, False])
-async def test_keeps_the_rules(database_url: str, checkpointed: bool) -> None:
-    report = await validate(LangChainDriver(checkpointed=checkpointed), database_url=database_url)
+async def test_keeps_the_rules(database_url: str, checkpointed: bool, conversations: int) -> None:
+    report = await validate(
+        LangChainDriver(checkpointed=checkpointed), database_url=database_url, conversations=conversations
+    )
     assert report, str(report)
     assert all(result.outcome == "passed" for result in report.results), str(report)

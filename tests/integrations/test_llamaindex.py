@@ -195,7 +195,31 @@ async def test_the_agents_of_a_workflow_are_the_authors(settings: Settings) -> N
         await AgentWorkflow(agents=agents, root_agent="thinker").run(user_msg="Write!", memory=memory)  # type: ignore[arg-type]
     rows = await stored(settings, "role, author, content")
     assert rows[0] == ("user", "", "Write!")
-    assert rows[-1] == ("assistant", "writer", "A poem.")
+    assert [row for row in rows if row[0] == "assistant"] == [
+        ("assistant", "thinker", ""),
+        ("assistant", "writer", "A poem."),
+    ]
+
+
+async def test_an_agent_of_a_workflow_that_answers_by_a_tool_is_the_author(settings: Settings) -> None:
+    model = ScriptedModel()
+    model.call("clock")
+    tool = FunctionTool.from_defaults(clock, return_direct=True)
+    agents = [FunctionAgent(name="watchman", description="Tells the time.", llm=ScriptedLLM(model), tools=[tool])]
+    async with ReMeMemory(settings, "alice", write="awaited") as memory:
+        await AgentWorkflow(agents=agents).run(user_msg="What time is it?", memory=memory)  # type: ignore[arg-type]
+    said = [row for row in await stored(settings, "role, author, content") if row[0] == "assistant"]
+    assert said == [("assistant", "watchman", ""), ("assistant", "watchman", "It is noon.")]
+
+
+async def test_a_note_for_what_is_asked_next_stands_before_it(settings: Settings) -> None:
+    await told(settings)
+    async with ReMeMemory.from_defaults(
+        settings, "alice", chat_history=[ChatMessage(role="assistant", content="Welcome!")]
+    ) as memory:
+        welcome, note = await prompt_of(memory, ASKED)
+    assert welcome == "Welcome!"
+    assert "Lisbon" in note
 
 
 async def test_an_agent_that_answers_by_a_tool_is_the_author(settings: Settings) -> None:

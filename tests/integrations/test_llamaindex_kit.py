@@ -15,8 +15,10 @@ pytestmark = [
 
 @pytest.mark.long
 @pytest.mark.parametrize("place", list(InsertMethod))
-async def test_keeps_the_rules(database_url: str, place: InsertMethod) -> None:
-    report = await validate(LlamaIndexDriver(insert_method=place), database_url=database_url)
+async def test_keeps_the_rules(database_url: str, place: InsertMethod, conversations: int) -> None:
+    report = await validate(
+        LlamaIndexDriver(insert_method=place), database_url=database_url, conversations=conversations
+    )
     assert report, str(report)
     skipped = {result.check for result in report.results if result.outcome == "skipped"}
     assert skipped <= {"the_note_stands_beside_the_users_last_words"}, str(report)

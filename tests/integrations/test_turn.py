@@ -317,7 +317,7 @@ async def test_closing_twice_and_using_it_again_is_fine(settings: Settings) -> N
     ("values", "said"),
     [
         ({"kinds": ["feelings"]}, "feelings"),
-        ({"top_k": 0}, "positive"),
+        ({"top_k": 0}, "1 or more"),
         ({"on_error": "cry"}, "on_error"),
         ({"write": "never"}, "write"),
         ({"workspace_id": ""}, "workspace"),

@@ -22,7 +22,7 @@ async def test_without_a_window_everything_is_shown_and_there_are_no_tools(reme:
     turn = TurnMemory(reme, "alice")
     assert await fit_window(turn, SAID, "s") is None
     assert WindowTools(turn, lambda: "s").all() == []
-    with pytest.raises(InputError, match="window is a positive number"):
+    with pytest.raises(InputError, match="window is a whole number, 1 or more; not 0"):
         TurnMemory(reme, "alice", window=0)
 
 

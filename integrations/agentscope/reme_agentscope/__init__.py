@@ -11,12 +11,21 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agentscope.message import Msg
+
     from reme_agentscope.long_term_memory import ReMeLongTermMemory
     from reme_agentscope.middleware import ReMeMiddleware
+    from reme_core.types import Message
 
 __all__ = ["ReMeLongTermMemory", "ReMeMiddleware"]
 
 _HOMES = {"ReMeMiddleware": ("middleware", 2), "ReMeLongTermMemory": ("long_term_memory", 1)}
+
+
+def read_message(msg: Msg) -> list[Message]:
+    """A message by itself as ours, of the AgentScope that is installed."""
+    module = "convert" if int(version("agentscope").partition(".")[0]) >= 2 else "long_term_memory"
+    return import_module(f"reme_agentscope.{module}").from_msg(msg)  # type: ignore[no-any-return]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 from agentscope.message import Msg, TextBlock, ToolCallBlock, ToolResultBlock, ToolResultState
 from agentscope.model import ChatModelBase, ChatResponse
 
-from reme_core.turn import AgentChat, Completion, Position, plain_json
+from reme_core.turn import AgentChat, Completion, Position, check_model, plain_json
 from reme_core.types import Message, ToolCall
 
 
@@ -63,6 +63,7 @@ def _message(msg: Msg, message_id: str, **said: Any) -> Message:
 
 def as_chat(model: ChatModelBase) -> AgentChat:
     """The agent's model as one that reads for its memory."""
+    check_model(model, ChatModelBase)
 
     async def answer(messages: list[Message]) -> Completion:
         asked = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from typing import Any, Final, Self, Unpack
+from typing import Any, Final, Unpack
 
 from agentscope.memory import LongTermMemoryBase
 from agentscope.message import Msg, TextBlock
@@ -16,12 +16,14 @@ from reme_core.errors import InputError
 from reme_core.turn import (
     AgentChat,
     Client,
+    Closing,
     Completion,
     MemoryTools,
     ReMeLike,
     TurnMemory,
     TurnOptions,
     calls_in,
+    check_model,
     check_session,
     plain_json,
 )
@@ -31,7 +33,7 @@ NOTE_NAME: Final = "long_term_memory"
 """The name under which a `ReActAgent` puts what was retrieved into its working memory."""
 
 
-class ReMeLongTermMemory(LongTermMemoryBase):  # type: ignore[misc]  # of AgentScope 1, which has no types beside 2
+class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # of AgentScope 1, which has no types beside 2
     """Long-term memory for `ReActAgent(long_term_memory=…)`.
 
     In the modes `static_control` and `both` the agent retrieves before each reply and records after it. AgentScope 1
@@ -75,12 +77,6 @@ class ReMeLongTermMemory(LongTermMemoryBase):  # type: ignore[misc]  # of AgentS
         self.session_id = check_session(session_id) or new_id()
         self.register_state("session_id")
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        await self.aclose()
-
     async def aclose(self) -> None:
         """Deliver what waits and disconnect. AgentScope never closes a memory, so that is yours to do."""
         await self.turn.aclose()
@@ -88,12 +84,6 @@ class ReMeLongTermMemory(LongTermMemoryBase):  # type: ignore[misc]  # of AgentS
     def close(self) -> None:
         """`aclose` for code that does not await."""
         self.turn.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     async def retrieve(self, msg: Msg | list[Msg] | None, limit: int = 5, **kwargs: Any) -> str:
         """What is known about a message, as a fenced note; empty where nothing is.
@@ -185,6 +175,7 @@ def from_msg(msg: Msg) -> list[Message]:
 
 def as_chat(model: ChatModelBase) -> AgentChat:
     """The agent's model as one that reads for its memory."""
+    check_model(model, ChatModelBase)
 
     async def answer(messages: list[Message]) -> Completion:
         given = await model([{"role": message.role, "content": message.content} for message in messages])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from typing import Any, Final, Literal, Self, Unpack
+from typing import Any, Final, Literal, Unpack
 
 from agentscope.agent import Agent
 from agentscope.message import Msg, ToolResultState, Usage
@@ -19,14 +19,17 @@ from reme_core.errors import InputError
 from reme_core.turn import (
     TOOLS_HINT,
     Client,
+    Closing,
     CountTokens,
     MemoryTools,
     ReMeLike,
     TurnMemory,
     TurnOptions,
     WindowTools,
+    check_count_tokens,
     check_session,
     observe_call,
+    refuse_unknown,
 )
 from reme_core.types import Message
 
@@ -36,7 +39,7 @@ _SUCCESS: Final = {ToolResultState.SUCCESS: True, ToolResultState.ERROR: False}
 """What an end of a tool call says of it; one that was interrupted or denied says nothing."""
 
 
-class ReMeMiddleware(MiddlewareBase):
+class ReMeMiddleware(MiddlewareBase, Closing):
     """Long-term memory for `Agent(middlewares=[…])`.
 
     In the modes `static_control` and `both` what is known is recalled once a reply and shown to the model before the
@@ -85,17 +88,13 @@ class ReMeMiddleware(MiddlewareBase):
         """
         if mode not in ("static_control", "agent_control", "both"):
             raise InputError(f"mode is 'static_control', 'agent_control' or 'both', not {mode!r}")
+        refuse_unknown(options.keys() - TurnOptions.__annotations__.keys(), "mode", "count_tokens")
+        check_count_tokens(count_tokens, options.get("window"))
         self.mode = mode
         self.session_id = check_session(session_id)
         self._count_tokens = count_tokens
         chat = as_chat(chat_model) if chat_model is not None else None
         self.turn = TurnMemory(database_url, workspace_id, client=client, chat=chat, **options)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        await self.aclose()
 
     async def aclose(self) -> None:
         """Deliver what waits and disconnect. AgentScope never closes a middleware, so that is yours to do."""
@@ -104,12 +103,6 @@ class ReMeMiddleware(MiddlewareBase):
     def close(self) -> None:
         """`aclose` for code that does not await."""
         self.turn.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
     async def list_tools(self) -> list[ToolBase]:
         """The memory tools, but in the mode `static_control`, and with a window those that read what left it.

@@ -92,6 +92,11 @@ class ReMeAssistantAgent(AssistantAgent):
         )
         self._resets = 0
 
+    @property
+    def model_context(self) -> ChatCompletionContext:
+        """The context that was given, or one without bounds: what was said, without notes."""
+        return self._context_with_note.inner
+
     async def on_messages_stream(
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
     ) -> AsyncGenerator[Event, None]:

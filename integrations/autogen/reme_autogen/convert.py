@@ -25,7 +25,7 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from reme_core.turn import AgentChat, Completion, plain_json
+from reme_core.turn import AgentChat, Completion, check_model, plain_json
 from reme_core.types import Hit, Memory, Message, ToolCall
 
 NOTE_SOURCE = "reme_memory_note"
@@ -82,6 +82,16 @@ def from_model(message: LLMMessage) -> list[Message]:
     return []
 
 
+def read_message(message: BaseChatMessage | BaseAgentEvent | LLMMessage) -> list[Message]:
+    """A message by itself as ours; nothing for an event that is no tool call, and for a system message.
+
+    What has the source `user`, as AutoGen names whoever gives a task, is the user's; any other source is an agent's.
+    """
+    if isinstance(message, BaseChatMessage):
+        return [from_chat(message, agent="" if message.source == "user" else message.source)]
+    return from_events([message]) if isinstance(message, BaseAgentEvent) else from_model(message)
+
+
 def text_of(content: str | Sequence[str | Image]) -> str:
     """The words of a message that may hold images."""
     return content if isinstance(content, str) else "\n".join(part for part in content if isinstance(part, str))
@@ -113,6 +123,7 @@ def hit_content(hit: Hit) -> MemoryContent:
 
 def as_chat(client: ChatCompletionClient) -> AgentChat:
     """The agent's model as one that reads for its memory."""
+    check_model(client, ChatCompletionClient)
 
     async def answer(messages: list[Message]) -> Completion:
         result = await client.create([_to_model(message) for message in messages])

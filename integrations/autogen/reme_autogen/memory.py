@@ -20,10 +20,12 @@ from reme_core.errors import ConfigurationError, InputError
 from reme_core.settings import Settings
 from reme_core.turn import (
     Client,
+    Closing,
     Note,
     ReMeLike,
     TurnMemory,
     TurnOptions,
+    check_count,
     check_session,
     interleave,
     plain_json,
@@ -46,7 +48,7 @@ class ReMeMemoryConfig(BaseModel):
     chat_model: ComponentModel | None = None
 
 
-class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
+class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
     """Long-term memory for `AssistantAgent(memory=[…])`.
 
     Before each turn what is known is recalled into the model context, as one message of the user role that takes the
@@ -102,11 +104,8 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
         """The conversation that was named."""
         return self._session_id
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        await self.close()
+    def __exit__(self, *exception: object) -> None:
+        self._turn.call(self.close)
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
         """Put what is known about the last message into the context, and have the turn recorded when it ends.
@@ -140,9 +139,9 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
             ReMeError: Memory cannot be reached.
         """
         limits = [kwargs.pop(name) for name in ("top_k", "limit", "k") if name in kwargs]
-        refuse_unknown(kwargs)
+        refuse_unknown(kwargs, known=("top_k", "limit", "k"))
         text = _text(query) if isinstance(query, MemoryContent) else query
-        limit = limits[0] if limits else self._turn.top_k
+        limit = check_count("top_k", limits[0]) if limits else self._turn.top_k
         hits = await cancellable(self._turn.recall(text, limit=limit), cancellation_token)
         return MemoryQueryResult(results=[hit_content(hit) for hit in interleave(hits)[:limit]])
 
@@ -160,7 +159,9 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig]):
             metadata[MIME_TYPE] = mime_type
         if kind not in list(Kind):
             raise InputError(f"there is no kind {kind!r}; known are {', '.join(Kind)}")
-        memory = Remembered(kind=Kind(kind), content=_text(content), metadata=metadata, author="autogen")
+        memory = Remembered(
+            kind=Kind(kind), content=_text(content), metadata=metadata, author="autogen", **self._turn.scope
+        )
         work = self._turn.reme.memories.add(self._turn.workspace_id, memory, actor="autogen")
         await cancellable(work, cancellation_token)
 

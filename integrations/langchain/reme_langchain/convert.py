@@ -17,8 +17,9 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
+from langchain_core.runnables import Runnable
 
-from reme_core.turn import AgentChat, Completion, as_text, plain_json
+from reme_core.turn import AgentChat, Completion, as_text, check_model, plain_json
 from reme_core.types import Hit, Message, ToolCall
 
 
@@ -28,6 +29,11 @@ def from_langchain(messages: Sequence[AnyMessage | BaseMessage], session_id: str
     Ids are only unique within a conversation where the application chose them, so they carry its name.
     """
     return [to_message(message, session_id) for message in messages if not is_generated(message)]
+
+
+def read_message(message: BaseMessage) -> list[Message]:
+    """A message by itself as ours; nothing if nobody said it."""
+    return from_langchain([message])
 
 
 def to_message(message: AnyMessage | BaseMessage, session_id: str) -> Message:
@@ -76,6 +82,7 @@ def as_document(hit: Hit) -> Document:
 
 def as_chat(model: BaseChatModel) -> AgentChat:
     """The agent's model as one that reads for its memory."""
+    check_model(model, BaseChatModel, Runnable)  # the second with fallbacks, or chosen by the run
 
     async def answer(messages: list[Message]) -> Completion:
         reply = await model.ainvoke([(message.role, message.content) for message in messages])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Final, Literal, Never
+from typing import Any, Final, Literal, Unpack
 
 from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage, RemoveMessage, message_to_dict, messages_from_dict
@@ -13,6 +13,7 @@ from reme_core.errors import InputError, ReMeError
 from reme_core.turn import (
     NOTE_METADATA,
     Client,
+    Closing,
     OnError,
     ReMeLike,
     SpoolPlace,
@@ -20,16 +21,21 @@ from reme_core.turn import (
     check_session,
     decode_json,
     encode_json,
+    refuse_unknown,
 )
-from reme_core.types import Message, new_id
+from reme_core.types import SCOPES, Message, Scope, new_id
 from reme_langchain.convert import is_generated, to_message
 
 log = logging.getLogger(__name__)
 
 _FORM: Final = "langchain"  # in a message's metadata: what LangChain's message holds beside its words
 
+_OPTIONS: Final = (
+    "session_id", "database_url", "workspace_id", "client", "on_error", "write", "patience", "spool", *SCOPES,
+)  # fmt: skip
 
-class ReMeChatMessageHistory(BaseChatMessageHistory):
+
+class ReMeChatMessageHistory(BaseChatMessageHistory, Closing):
     """The messages of one conversation, for `RunnableWithMessageHistory` and for programs of your own.
 
     ```python
@@ -55,7 +61,7 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
         write: Literal["background", "awaited"] = "awaited",
         patience: float = 10.0,
         spool: SpoolPlace = "file",
-        **unknown: Never,
+        **scope: Unpack[Scope],
     ) -> None:
         """Say which conversation it is.
 
@@ -68,11 +74,12 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
             write: `awaited` waits until the database has what was added; in the `background` it is on its way there.
             patience: Seconds before memory counts as failed.
             spool: Where messages wait that the database has not taken yet.
-            unknown: Nothing; an option that there is not is refused with the name of the one that is meant.
+            scope: `user_id`, `agent_id` and `run_id`, of whom the conversation is within the workspace.
 
         Raises:
             InputError: There is no such option, or a value does not fit, such as a `session_id` that is empty.
         """
+        refuse_unknown(scope.keys() - set(SCOPES), known=_OPTIONS)
         if check_session(session_id) is None:
             raise InputError("session_id names the conversation, as in ReMeChatMessageHistory('monday')")
         if write not in ("background", "awaited"):
@@ -87,7 +94,7 @@ class ReMeChatMessageHistory(BaseChatMessageHistory):
             write=write,
             patience=patience,
             spool=spool,
-            **unknown,
+            **scope,
         )
 
     @property

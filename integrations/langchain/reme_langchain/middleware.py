@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, NotRequired, Self, Unpack
+from typing import Annotated, Any, Final, NotRequired, Unpack
 
 from langchain.agents import AgentState
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
@@ -24,7 +24,19 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command
 
 from reme_core.errors import InputError
-from reme_core.turn import Client, CountTokens, ReMeLike, ToolRun, TurnMemory, TurnOptions, observe_call, stable_id
+from reme_core.turn import (
+    Client,
+    Closing,
+    CountTokens,
+    ReMeLike,
+    ToolRun,
+    TurnMemory,
+    TurnOptions,
+    check_count_tokens,
+    observe_call,
+    refuse_unknown,
+    stable_id,
+)
 from reme_core.types import Message, new_id
 from reme_langchain.convert import as_chat, from_langchain
 from reme_langchain.note_in_prompt import PlacedNote, show_note
@@ -58,7 +70,7 @@ class _Turn:
     note: str = ""
 
 
-class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
+class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
     """Recalls before an agent runs and records after it; for `invoke`, `ainvoke` and both kinds of streams.
 
     ```python
@@ -102,7 +114,14 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
                 kept; default is an estimate. With a window, the agent gets tools to read what it does not show.
             name: Tells two of them in one agent apart.
             options: How a turn uses memory.
+
+        Raises:
+            InputError: There is no such option, or a value does not fit.
         """
+        if "session_id" in options:
+            raise InputError("a run's conversation is its thread: config={'configurable': {'thread_id': …}}")
+        refuse_unknown(options.keys() - TurnOptions.__annotations__.keys(), "recall", "tools", "count_tokens", "name")
+        check_count_tokens(count_tokens, options.get("window"))
         super().__init__()
         self._name = name
         self._recall = recall
@@ -131,12 +150,6 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         """`aclose` for code that does not await."""
         self._give_up(list(self._unfinished))
         self._memory.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        await self.aclose()
 
     async def abefore_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Recall for the run that begins."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -12,20 +12,34 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import PrivateAttr
 
 from reme_core.errors import InputError, ReMeError
-from reme_core.turn import Client, OnError, ReMeLike, TurnMemory, interleave, refuse_unknown
+from reme_core.turn import (
+    Client,
+    Closing,
+    OnError,
+    ReMeLike,
+    TurnMemory,
+    check_count,
+    interleave,
+    refuse_unknown,
+)
+from reme_core.types import SCOPES, Scope
 from reme_langchain.convert import as_document
 
 log = logging.getLogger(__name__)
 
-_MEANT: Final = {**dict.fromkeys(("top_k", "limit", "search_kwargs"), "k"), "search_type": "kinds"}
-"""What options of other retrievers are called here."""
+_TOP_K: Final = 5  # as all adapters have it
+
+_OPTIONS: Final = (
+    "database_url", "workspace_id", "client", "kinds", "top_k", "k", "search_kwargs", "filters", *SCOPES, "on_error",
+    "patience",
+)  # fmt: skip
 
 
-class ReMeRetriever(BaseRetriever):
+class ReMeRetriever(BaseRetriever, Closing):
     """Finds memories, and what was said, for a query.
 
     ```python
-    retriever = ReMeRetriever("postgresql://…", "alice", k=4)
+    retriever = ReMeRetriever("postgresql://…", "alice", top_k=4)
     documents = retriever.invoke("Where does my dog live?")
     ```
     """
@@ -43,7 +57,9 @@ class ReMeRetriever(BaseRetriever):
         *,
         client: Client | None = None,
         kinds: Sequence[str] = ("personal", "conversation"),
-        k: int = 5,
+        top_k: int | None = None,
+        k: int | None = None,
+        search_kwargs: Mapping[str, Any] | None = None,
         filters: Mapping[str, Any] | None = None,
         on_error: OnError = "log",
         patience: float = 10.0,
@@ -56,41 +72,45 @@ class ReMeRetriever(BaseRetriever):
             workspace_id: The tenant. Default: `default`, which all share.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             kinds: What to look for: `personal`, `task`, `tool`, `conversation`, or single kinds.
-            k: Documents at the most; `invoke(query, k=…)` says it for one call.
+            top_k: Documents at the most, 5 by default; `invoke(query, k=…)` says it for one call.
+            k: The same, as LangChain's retrievers call it.
+            search_kwargs: The same, as those of its vector stores do: `{"k": 4}`.
             filters: What alone is found, as `TurnMemory` takes them.
             on_error: `log` yields nothing where memory fails, `raise` the error.
             patience: Seconds before memory counts as failed.
-            options: Everything else that `BaseRetriever` takes.
+            options: `user_id`, `agent_id` and `run_id`, of whom alone something is found, and everything else that
+                `BaseRetriever` takes.
 
         Raises:
             InputError: There is no such option, or a value does not fit.
         """
-        for name in options.keys() & _MEANT.keys():
-            raise InputError(f"there is no option {name!r}; did you mean {_MEANT[name]!r}?")
-        refuse_unknown(options.keys() - BaseRetriever.model_fields.keys(), "k")
-        super().__init__(k=_check_k(k), on_error=on_error, **options)
+        scope: Scope = {name: options.pop(name) for name in SCOPES if name in options}  # type: ignore[assignment]
+        refuse_unknown(options.keys() - BaseRetriever.model_fields.keys(), known=_OPTIONS)
+        limit = _limit_of(search_kwargs or {}, k=k, top_k=top_k)
+        super().__init__(k=limit, on_error=on_error, **options)
         self._turn = TurnMemory(
             database_url,
             workspace_id,
             client=client,
             kinds=kinds,
-            top_k=k,
+            top_k=limit,
             filters=filters,
             on_error=on_error,
             write="off",
             patience=patience,
             spool="memory",
+            **scope,
         )
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
-        return self._turn.call(self._documents, query, self.k if k is None else _check_k(k))
+        return self._turn.call(self._documents, query, self.k if k is None else check_count("k", k))
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
-        return await self._documents(query, self.k if k is None else _check_k(k))
+        return await self._documents(query, self.k if k is None else check_count("k", k))
 
     async def _documents(self, query: str, k: int) -> list[Document]:
         try:
@@ -110,14 +130,13 @@ class ReMeRetriever(BaseRetriever):
         """`aclose` for code that does not await."""
         self._turn.close()
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(self, *exception: object) -> None:
-        await self.aclose()
-
-
-def _check_k(k: int) -> int:
-    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
-        raise InputError(f"k is how many documents at the most, 1 or more; not {k!r}")
-    return k
+def _limit_of(search_kwargs: Mapping[str, Any], **limits: int | None) -> int:
+    """How many documents are wanted, by whatever name that was said."""
+    refuse_unknown(search_kwargs.keys() - {"k"}, known=("k",))
+    given = {name: value for name, value in (*limits.items(), *search_kwargs.items()) if value is not None}
+    if len(given) > 1:
+        raise InputError("top_k and k are the same; give one")
+    for name, value in given.items():
+        return check_count(name, value)
+    return _TOP_K

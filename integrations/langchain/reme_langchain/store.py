@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import Any, Final, Never, Self, TypedDict, Unpack
 
 import numpy as np
@@ -37,6 +36,7 @@ from reme_core import Items, ItemWrite, NamespacePattern
 from reme_core.errors import InputError
 from reme_core.turn import (
     Client,
+    Closing,
     ReMeLike,
     TurnConnection,
     callers_portal,
@@ -61,7 +61,7 @@ Embedding = npt.NDArray[np.float32]
 _SWEEP_MINUTES: Final = 5.0
 
 
-class ReMeStore(BaseStore):
+class ReMeStore(BaseStore, Closing):
     """A LangGraph store in a workspace of ReMe's database.
 
     ```python
@@ -104,7 +104,7 @@ class ReMeStore(BaseStore):
         Raises:
             InputError: There is no such option, or a value does not fit.
         """
-        refuse_unknown(unknown, "index", "ttl")
+        refuse_unknown(unknown, known=("database_url", "client", "workspace_id", "index", "ttl"))
         self.index_config = check_index(index)
         self.embeddings: Embeddings | None = ensure_embeddings(index.get("embed")) if index else None
         self.ttl_config = check_ttl(ttl)
@@ -138,22 +138,6 @@ class ReMeStore(BaseStore):
     def setup(self) -> None:
         """`asetup` for code that does not await."""
         self._connection.portal.wait(self._connection.set_up())
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     async def aclose(self) -> None:
         """Close what was opened here; a ReMe that was given open stays open."""

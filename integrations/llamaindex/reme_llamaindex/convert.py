@@ -11,7 +11,7 @@ from llama_index.core.base.llms.types import ToolCallBlock
 from llama_index.core.callbacks.token_counting import get_tokens_from_response
 from llama_index.core.llms import LLM, ChatMessage, MessageRole
 
-from reme_core.turn import AgentChat, Completion, plain_json
+from reme_core.turn import AgentChat, Completion, check_model, plain_json
 from reme_core.types import Message, ToolCall, new_id
 
 _ROLES: dict[MessageRole, str] = {
@@ -31,6 +31,11 @@ _REACT = re.compile(r"(?P<thoughts>(?:Thought: .*\n)?Thought: .*?)\nAnswer: (?P<
 def from_llamaindex(messages: Sequence[ChatMessage], session_id: str = "", agent: str = "") -> list[Message]:
     """Messages with new ids, since LlamaIndex's have none; what the assistant says, `agent` says."""
     return [_message(message, session_id, agent) for message in messages]
+
+
+def read_message(message: ChatMessage) -> list[Message]:
+    """A message by itself as ours."""
+    return from_llamaindex([message])
 
 
 def _message(message: ChatMessage, session_id: str, agent: str) -> Message:
@@ -58,6 +63,7 @@ def _thoughts_and_answer(content: str) -> tuple[str, str]:
 
 def as_chat(llm: LLM) -> AgentChat:
     """The agent's model as one that reads for its memory."""
+    check_model(llm, LLM)
 
     async def answer(messages: list[Message]) -> Completion:
         asked = [ChatMessage(role=message.role, content=message.content) for message in messages]

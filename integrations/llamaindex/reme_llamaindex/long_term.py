@@ -14,7 +14,7 @@ from llama_index.core.tools import BaseTool
 from pydantic import BaseModel, Field, PrivateAttr, SecretStr
 
 from reme_core.settings import Settings
-from reme_core.turn import Client, ReMeLike, TurnMemory, TurnOptions, refuse_unknown, without_password
+from reme_core.turn import Client, Closing, ReMeLike, TurnMemory, TurnOptions, refuse_unknown, without_password
 from reme_llamaindex.convert import as_chat
 from reme_llamaindex.run_events import listen_to_runs
 from reme_llamaindex.tools import memory_tools
@@ -23,7 +23,7 @@ _NAMES: Final = frozenset(TurnOptions.__annotations__)
 _passwords: dict[str, SecretStr] = {}
 
 
-class LongTermMemory(BaseModel):
+class LongTermMemory(BaseModel, Closing):
     """A Pydantic model with a long-term memory; a copy of it connects by itself when it is first used."""
 
     workspace_id: str = "default"
@@ -59,7 +59,9 @@ class LongTermMemory(BaseModel):
             InputError: There is no such option, or a value does not fit.
         """
         given: TurnOptions = {**options.pop("options", {})}  # type: ignore[typeddict-item]  # checked by `TurnMemory`
-        given |= {name: options.pop(name) for name in _NAMES & options.keys()}  # type: ignore[assignment]
+        if given.get("spool", "file") not in ("file", "memory"):
+            given["spool"] = Path(given["spool"])  # a text, where it was written down
+        given |= {name: options.pop(name) for name in _NAMES & options.keys()}  # type: ignore[typeddict-item]
         written = {name: options.pop(name) for name in ("database", "data_dir") if name in options}
         refuse_unknown(options.keys() - type(self).model_fields.keys() - {"class_name"}, *_own_names(type(self)))
         if database_url is client is None and written:
@@ -113,18 +115,6 @@ class LongTermMemory(BaseModel):
         if self._turn is not None:
             self._turn.call(self.aclose)
             self._turn.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        await self.aclose()
 
 
 def _own_names(kind: type[BaseModel]) -> list[str]:

@@ -264,7 +264,9 @@ class ReMeMemory(LongTermMemory, Memory):
         position: Position = "system" if self.insert_method == InsertMethod.SYSTEM else self.turn.position
         place = max((place for place, message in enumerate(seen) if message.role == "user"), default=None)
         if place is None:
-            return [NotedMessage.of(ChatMessage(role=position, blocks=[]), note, position), *seen]
+            alone = NotedMessage.of(ChatMessage(role=position, blocks=[]), note, position)
+            # As LlamaIndex has it: what is asked comes after this, so at the end the note stands beside it.
+            return [*seen, alone] if position == "user" else [alone, *seen]
         return [*seen[:place], NotedMessage.of(seen[place], note, position), *seen[place + 1 :]]
 
     async def _take_in(self, messages: Sequence[ChatMessage]) -> None:

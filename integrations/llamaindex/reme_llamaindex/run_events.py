@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from functools import cache
 from typing import Any, Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
 
 from llama_index.core.agent.workflow import BaseWorkflowAgent, ToolCallResult
 from llama_index.core.instrumentation.span import BaseSpan
@@ -49,6 +50,7 @@ class RunSpans(BaseSpanHandler[BaseSpan]):
     """Observes the steps in which agents call tools and models; it stores no spans."""
 
     _begun: dict[str, float] = PrivateAttr(default_factory=dict)
+    _agents: WeakKeyDictionary[Any, str] = PrivateAttr(default_factory=WeakKeyDictionary)  # by the store of a run
     _tasks: set[asyncio.Task[None]] = PrivateAttr(default_factory=set)
 
     def span_enter(
@@ -59,11 +61,20 @@ class RunSpans(BaseSpanHandler[BaseSpan]):
             show_notes(prompt)
         if ".call_tool-" in id_:
             self._begun[id_] = time.perf_counter()
-        agent = getattr(bound_args.arguments.get("ev"), "current_agent_name", None)
-        if agent is None and isinstance(instance, BaseWorkflowAgent):  # which is on its own, in no `AgentWorkflow`
-            agent = instance.name
-        if agent:
+        if agent := self._agent_of(bound_args, instance):
             _agent.set(agent)  # for this step alone, which is a task with a context of its own
+
+    def _agent_of(self, bound_args: inspect.BoundArguments, instance: Any) -> str | None:
+        """The agent that takes a step; of a step that does not name it, the one of the step before in the same run."""
+        if isinstance(instance, BaseWorkflowAgent):  # which is on its own, in no `AgentWorkflow`
+            return instance.name
+        context = bound_args.arguments.get("ctx")
+        named: str | None = getattr(bound_args.arguments.get("ev"), "current_agent_name", None)
+        if not isinstance(context, Context):
+            return named
+        if named:
+            self._agents[context.store] = named
+        return self._agents.get(context.store)
 
     def span_exit(
         self, id_: str, bound_args: inspect.BoundArguments, instance: Any = None, result: Any = None, **kwargs: Any

@@ -13,7 +13,7 @@ from reme_core.text.timex.find import find_times
 from reme_core.text.timex.sessions import Sessions, find_sessions
 from reme_core.types import TimeRange
 
-# Of these nobody says how long ago they are.
+# Nobody says how long ago "recently" is.
 _VAGUE: Final = re.compile(
     r"\b(?:recent\w*|lately|latest|these days|nowadays|currently|now)\b|近期|最近|近来|目前|现在", re.IGNORECASE
 )
@@ -29,10 +29,10 @@ class AskedTime:
     """The time that a query asks about.
 
     Attributes:
-        ranges: Stretches of time that it names.
-        sessions: Conversations that it names by their order.
-        of_talk: Whether it asks what was said then ("What did we discuss in May?"), not what happened then.
-        current_session: The conversation in which it is asked, which "three chats ago" does not count.
+        ranges: Stretches of time that the query names.
+        sessions: Conversations that the query names by their order.
+        of_talk: Whether the query asks what was said then ("What did we discuss in May?"), not what happened then.
+        current_session: The conversation of the query, which "three chats ago" does not count.
     """
 
     ranges: Sequence[TimeRange]
@@ -50,26 +50,25 @@ class AskedTime:
         timezone: str,
         current_session: str = "",
     ) -> AskedTime | None:
-        """The time that somebody who recalls says, or leaves to the query; for the rest see `asked_time`.
+        """The time that a caller of recall gives (`time`), or that the query names; for the rest see `asked_time`.
 
         Raises:
-            InputError: It is none of these, or the time zone is unknown.
+            InputError: `time` is of another type, or the time zone is unknown.
         """
         if time is None or isinstance(time, TimeRange):
             return None if time is None else cls([time])
         if time != "query":
             raise InputError(f"time is 'query', a TimeRange or None, not {time!r:.60}")
         if not isinstance(query, str):
-            return None  # recall says that it is none
+            return None  # recall refuses the query with an error of its own
         return asked_time(query, now=now or datetime.now(UTC), timezone=timezone, current_session=current_session)
 
 
 def asked_time(query: str, *, now: datetime, timezone: str = "UTC", current_session: str = "") -> AskedTime | None:
-    """The time that a query asks about; None where it names none.
+    """The time that a query asks about; None if it names none.
 
-    Vague times ("recently"), habits ("every Monday") and what is reckoned from something else ("the day before my
-    birthday") are none. What happens in a time that is not over ("this weekend", "on Friday" to come) may have been
-    told at any time, so it counts only for what was said.
+    Vague times ("recently"), habits ("every Monday") and times that are counted from an event ("the day before my
+    birthday") are left out. A time that is not over yet ("this weekend") counts only if the query asks what was said.
 
     Args:
         query: A question, in any language in which `find_times` finds times.
@@ -93,6 +92,7 @@ def asked_time(query: str, *, now: datetime, timezone: str = "UTC", current_sess
         mention.range
         for mention in find_times(query, now=now, timezone=timezone)
         if (mention.range.start or mention.range.end) and not _VAGUE.search(mention.text)
+        # What happens in a time that is not over may have been told at any time.
         if of_talk or (mention.range.end and mention.range.end <= now)
     ]
     return AskedTime(ranges, sessions, of_talk, current_session) if ranges or sessions else None

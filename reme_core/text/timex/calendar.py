@@ -17,8 +17,9 @@ from reme_core.text.timex.mention import Precision, Span
 Unit = Literal["minute", "hour", "day", "week", "weekend", "month", "quarter", "year", "decade"]
 Side = Literal["past", "last", "this", "next"]
 
+# Mean lengths in days.
 _DAYS: Final = {
-    "day": 1.0,  # of mean length, in days
+    "day": 1.0,
     "week": 7.0,
     "weekend": 7.0,
     "month": 30.4,
@@ -26,6 +27,7 @@ _DAYS: Final = {
     "year": 365.25,
     "decade": 3652.5,
 }
+# The next smaller unit, in which a part of a unit is counted.
 _SMALLER: Final[dict[Unit, tuple[Unit, int]]] = {
     "decade": ("year", 10), "year": ("month", 12), "month": ("week", 4), "week": ("day", 7), "day": ("hour", 24),
 }  # fmt: skip
@@ -101,6 +103,7 @@ def add_months(moment: datetime, count: int) -> datetime:
     new_year, index = divmod(total, 12)
     if not MINYEAR <= new_year < MAXYEAR:
         raise ValueError(f"year {new_year} is out of range")
+    # The day before the first of the following month is the last one of this month.
     following = datetime(new_year + (index == 11), (index + 1) % 12 + 1, 1)
     last = (following - timedelta(days=1)).day
     return moment.replace(year=new_year, month=index + 1, day=min(moment.day, last))

@@ -4,8 +4,6 @@ A rule is a pattern and a function that turns a match into an expression, or int
 A weekday, month or holiday without further words is the latest one that has begun, or the next one where the clause
 speaks of the future (将, 打算, 计划, 未来 …).
 
-Chinese writes no spaces between words, so a pattern names the neighbours that make a character part of another word:
-目前 is "now", not "before"; 说明 is "explain", not "tomorrow".
 """
 
 from __future__ import annotations
@@ -22,33 +20,18 @@ from reme_core.text.timex.calendar import Side, Unit
 from reme_core.text.timex.holidays import CHINESE as HOLIDAYS
 from reme_core.text.timex.mention import Expression, Span, expression, search_before
 
+# With the days of the week, of which Monday is 一, and 末, the weekend.
 _DIGITS: Final = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {
-    "〇": 0,
-    "两": 2,
-    "日": 7,
-    "天": 7,
-    "末": 6,
-}
+    "〇": 0, "两": 2, "日": 7, "天": 7, "末": 6,
+}  # fmt: skip
 _UNITS: Final[dict[str, Unit]] = {
     "分钟": "minute", "小时": "hour", "钟头": "hour", "天": "day", "日": "day", "周": "week", "星期": "week",
     "礼拜": "week", "周末": "weekend", "月": "month", "季度": "quarter", "年": "year",
 }  # fmt: skip
 _SEASONS: Final = {"春": 0, "夏": 1, "秋": 2, "冬": 3}
-_YEARS: Final = {
-    "大前": -3,
-    "前": -2,
-    "去": -1,
-    "上": -1,
-    "今": 0,
-    "本": 0,
-    "这": 0,
-    "明": 1,
-    "来": 1,
-    "下": 1,
-    "后": 2,
-    "大后": 3,
-}
+_YEARS: Final = {"大前": -3, "前": -2, "去": -1, "今": 0, "本": 0, "明": 1, "来": 1, "后": 2}
 _DAYS: Final = {"大前": -3, "前": -2, "昨": -1, "今": 0, "明": 1, "后": 2, "大后": 3}
+# From and until which hour; above 24 is the next day.
 _DAY_PARTS: Final = {
     "凌晨": (0, 6), "清晨": (5, 8), "早上": (5, 10), "早晨": (5, 10), "早": (5, 10), "晨": (5, 10), "上午": (8, 12),
     "中午": (11, 14), "下午": (12, 18), "傍晚": (17, 20), "晚上": (18, 24), "晚": (18, 24), "夜里": (18, 30),
@@ -62,6 +45,8 @@ NUMBER: Final = (
 # Not a bare 月: 三月前 is before March, 三个月前 three months ago.
 UNIT: Final = r"(?P<unit>个?(?:周末|星期|礼拜|小时|钟头|季度)|个月|(?<=半)月|天|周|年|分钟)"
 _Y4: Final = r"(?P<y4>(?:19|20)\d\d|[一二][零〇九][零〇一二三四五六七八九]{2})\s?年"
+# Chinese writes no spaces between words, so a pattern names the neighbours that make a character part of another word:
+# 目前 is "now", not "before"; 说明 is "explain", not "tomorrow".
 _YREL: Final = r"(?P<yrel>大前|(?<![目以之])前|(?<!过)去|今|本|(?<![说证文])明|来|(?<![以之今])后)年"
 _YEAR: Final = rf"(?:{_Y4}|{_YREL})(?:的)?"
 _MONTH: Final = r"(?P<month>1[0-2]|0?[1-9]|十[一二]?|[一二三四五六七八九])\s?月(?:份)?"
@@ -78,6 +63,7 @@ _TIME: Final = rf"(?:的?\s?{_PART})?(?:\s?(?:{_CLOCK}))?"
 _HOLIDAY: Final = rf"(?P<holiday>{'|'.join(sorted(HOLIDAYS, key=len, reverse=True))})"
 _SEASON: Final = r"(?P<season>[春夏秋冬])(?:天|季|日里?)"
 
+# What makes a bare 周一 or 五月 the next one: such a word in the clause before it.
 _FUTURE: Final = re.compile(r"(?:将|打算|计划|准备|未来|即将|预计|下次|明天|下周|下个?月|明年)[^。！？；\n.!?;]*$")
 Rule = Callable[[re.Match[str], datetime], "Expression | None"]
 _RULES: list[tuple[re.Pattern[str], Rule]] = []
@@ -279,12 +265,14 @@ def _units_ahead(match: re.Match[str], now: datetime) -> Expression | None:
 
 @_rule(rf"(?:(?P<past>过去|最近|近|(?<!目)前|这)的?|(?P<future>未来|接下来|今后)的?){NUMBER}{UNIT}(?!前|后|以|之)")
 def _period(match: re.Match[str], now: datetime) -> Expression:
+    # "A few" is at most seven.
     amount = 7 if match["n"] in "几数" else number(match["n"])
     return expression(match, cal.period(now, amount if match["future"] else -amount, unit_of(match)))
 
 
 @_rule(r"最近(?!的)|近来|近期|这阵子|这段时间")
 def _recent_past(match: re.Match[str], now: datetime) -> Expression:
+    # Nobody says how long ago that is; a month is a guess.
     return expression(match, cal.period(now, -1, "month"))
 
 

@@ -13,6 +13,7 @@ from reme_core.text.timex.chinese import NUMBER, UNIT, number, single_expression
 from reme_core.text.timex.joins import drop_overlaps, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
+# Every expression that a rule finds has one of these; most texts have none, and are done with one search.
 _SCREEN: Final = re.compile(
     r"[年月周][^\s]|月$|[年周]$|[一二三四五六七八九十两几\d]\s?(?:天|年|日|号|周|季|点)|[今昨前明后][天日晚夜早]|星期|礼拜|小时|分钟"
     r"|季度|最近|近来|近期|这阵子|这段时间|[春夏秋冬][天季]|[今去][春夏秋冬]|[^\W\d_]节|元旦|元宵|除夕|大年|国庆|中秋|端午|清明"
@@ -54,13 +55,14 @@ def find(text: str, now: datetime) -> list[Expression]:
 
 
 def _join_ranges(text: str, atoms: list[Expression]) -> list[Expression]:
-    """Join two expressions into one range (从三月到五月); between them 和 needs 之间 or 期间 behind."""
+    """Join two expressions into one range: 从三月到五月."""
     joined: list[Expression] = []
     for atom in atoms:
         first = joined[-1] if joined else None
         gap = _TO.fullmatch(text, first.end, atom.start) if first else None
         between = _BETWEEN.match(text, atom.end)
         begins = range_start(first, atom) if first and gap and not first.recurring and not atom.recurring else None
+        # 和 is also "and": 三月和五月 are two months, 三月和五月之间 is a range.
         if first is None or gap is None or begins is None or ("和" in gap[0] and not between):
             joined.append(atom)
             continue
@@ -82,6 +84,7 @@ def _shift(text: str, atom: Expression) -> Expression:
     if not shift or atom.recurring or atom.span.start is None or atom.span.end is None or shift["n"] in "几数":
         return atom
     before = shift["way"].endswith("前")
+    # Counted from the first day of what comes before it, or from its last day.
     origin = atom.span.start if before else atom.span.end - timedelta(days=1)
     amount = number(shift["n"])
     with suppress(ValueError, OverflowError):  # beyond the calendar

@@ -130,7 +130,8 @@ def _year_offset(side: str) -> int:
 def _month_year(match: re.Match[str], now: datetime) -> Expression:
     if match["side"]:
         return expression(match, cal.month(now.year + _year_offset(match["side"]), _month_number(match)))
-    year = int(match["year"]) if match["year"] else 2000 + int(match["short"])
+    # "'98" is the latest year with these digits that is not far ahead: ten years are about as far as people plan.
+    year = int(match["year"]) if match["year"] else now.year + 10 - (now.year + 10 - int(match["short"])) % 100
     return expression(match, cal.month(year, _month_number(match)), relative=False)
 
 
@@ -141,6 +142,7 @@ def _month(match: re.Match[str], now: datetime) -> Expression | None:
         return None  # "this may help", "the next march"
     number = _month_number(match)
     # April, May, June and August are people too, and March, May and the short forms are words.
+    # The other months stand for themselves if they have a capital.
     alone = word[0].isupper() and word.lower() in (
         "january", "february", "july", "september", "october", "november", "december")  # fmt: skip
     span = cal.occurrence(now, lambda year: cal.month(year, number), side_of(match))
@@ -152,6 +154,7 @@ def _weekday(match: re.Match[str], now: datetime) -> Expression:
     number = WEEKDAYS.index(match["weekday"].lower())
     side = side_of(match)
     moment = now
+    # "Last week's Monday" and "last week on Monday" name the week; "last Monday" may be of this one.
     if match["week"] is not None:
         moment, side = now + timedelta(days={"last": -7, "this": 0, "next": 7}.get(side, 0)), "this"
     return expression(match, _narrow_to_part(cal.weekday(moment, number, side), match["part"]))
@@ -212,6 +215,7 @@ def _unit_before_last(match: re.Match[str], now: datetime) -> Expression:
         return expression(match, cal.unit_from(now, steps, unit_of(match["unit"])[0]))
     side: Side = "last" if steps < 0 else "next"
     which = SEASONS[match["season"].lower()]
+    # One year beyond the last one that is over, or the next one that comes.
     near = cal.occurrence(now, lambda year: cal.season(year, which), side)
     assert near.start is not None
     return expression(match, cal.season(near.start.year + (-1 if steps < 0 else 1), which))
@@ -246,7 +250,7 @@ def _units_ahead(match: re.Match[str], now: datetime) -> Expression | None:
         if not match["in"] or not search_before(FUTURE, match.string, match.start()):
             return None
         if match["unit"].lower() == "decade":
-            return None
+            return None  # "it is going to be the coldest winter in a decade" looks back
     amount, unit = amount_of(match)
     return expression(match, cal.unit_from(now, amount, unit))
 
@@ -317,6 +321,7 @@ def _holiday(match: re.Match[str], now: datetime) -> Expression:
 @_rule(r"(?:recently|lately|the other day|in recent (?P<unit>day|week|month|year)s)")
 def _recent_past(match: re.Match[str], now: datetime) -> Expression:
     words = match[0].lower()
+    # Nobody says how long ago these are; the numbers are guesses.
     if words == "the other day":
         return expression(match, cal.period(now, -10, "day"))
     if match["unit"]:
@@ -324,6 +329,7 @@ def _recent_past(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, cal.period(now, -1, "month"))
 
 
+# A habit is no single span of time.
 _OPEN: Final = Span(None, None, "day")
 
 

@@ -18,6 +18,7 @@ from reme_core.text.timex.english_words import DAY_PARTS, NUMBER, UNIT, WEEKDAYS
 from reme_core.text.timex.joins import drop_overlaps, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
+# Every expression that a rule finds has one of these words, or such digits; most texts have none.
 _WORDS: Final = frozenset(
     """january february march april may june july august september october november december jan feb mar apr jun jul aug
     sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays
@@ -71,6 +72,7 @@ _SHIFT: Final = re.compile(
     rf"\b{_DISTANCE}\s+(?P<way>before|after|prior to)\s+(?:the\s+)?$",
     re.I,
 )
+# "two days before my birthday": up to three words name the event, then the clause ends or a word begins another one.
 _ANCHORED: Final = re.compile(
     rf"\b{_DISTANCE}\s+(?P<way>before|after|prior to|following)\s+"
     r"(?P<anchor>(?:(?:my|his|her|their|our|your|its|the)|[A-Z][\w-]+(?:'s|s'))\s+[^\W\d_][\w'-]*"
@@ -96,7 +98,7 @@ def find(text: str, now: datetime) -> list[Expression]:
 
 
 def _confirm_weak(text: str, atom: Expression) -> Expression:
-    """Make a weak expression a full one, if the words before it are such that a time must follow."""
+    """Make a weak expression a full one if a time must follow the words before it ("in May")."""
     if not atom.weak:
         return atom
     word = text[atom.start : atom.end].lower()
@@ -164,7 +166,7 @@ def _merge_weekdays(text: str, atoms: list[Expression]) -> list[Expression]:
 
 
 def _join_ranges(text: str, atoms: list[Expression]) -> list[Expression]:
-    """Join two expressions into one range: "from March to May"; "and" joins them only behind "between"."""
+    """Join two expressions into one range: "from March to May"."""
     joined: list[Expression] = []
     for atom in atoms:
         first = joined[-1] if joined else None
@@ -173,6 +175,7 @@ def _join_ranges(text: str, atoms: list[Expression]) -> list[Expression]:
             joined.append(atom)
             continue
         opening = search_before(_FROM, text, first.start)
+        # "March and May" are two months, "between March and May" is a range.
         is_and = gap[0].strip().lower().startswith("and")
         if (is_and and not (opening and opening["from"].lower() == "between")) or (atom.weak and not opening):
             joined.append(atom)
@@ -193,6 +196,7 @@ def _shift(text: str, atom: Expression) -> Expression:
     shift = search_before(_SHIFT, text, atom.start)
     if not shift or atom.recurring or atom.span.start is None or atom.span.end is None:
         return atom
+    # Counted from the first day of what comes after it, or from the last day of what comes before it.
     before = shift["way"].lower() != "after"
     amount, unit = _distance(shift)
     origin = atom.span.start if before else atom.span.end - timedelta(days=1)
@@ -237,6 +241,7 @@ def _find_anchored(text: str, atoms: list[Expression]) -> list[Expression]:
     found = []
     for match in _ANCHORED.finditer(text):
         at = match.start("anchor")
+        # "Two days before the May festival" is counted from a time that was found already.
         if any(atom.start < match.end() and atom.end > at for atom in atoms):
             continue
         amount, unit = _distance(match)

@@ -17,6 +17,7 @@ NUMBERS: Final[dict[str, float]] = {
     "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
     "ten": 10, "eleven": 11, "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "couple": 2, "half": 0.5,
 }  # fmt: skip
+# From and until which hour; above 24 is the next day.
 DAY_PARTS: Final = {"morning": (5, 12), "afternoon": (12, 18), "evening": (18, 23), "night": (18, 30)}
 THIRDS: Final = {"early": 0, "mid": 1, "late": 2}
 DECADES: Final = {"twenties": 20, "thirties": 30, "forties": 40, "fifties": 50, "sixties": 60, "seventies": 70,
@@ -47,7 +48,7 @@ FUTURE: Final = re.compile(
     r"|schedul\w+|looking forward)\b[^.!?;\n]*$",
     re.IGNORECASE,
 )
-
+# "On Monday I'll …": at most two words stand between the time and the verb.
 _FUTURE_AFTER: Final = re.compile(
     r",?\s+(?:\w+\s+){0,2}(?:\w+'ll|(?-i:will)|won't|(?:am|is|are) going to)\b", re.IGNORECASE
 )

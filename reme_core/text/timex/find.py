@@ -14,7 +14,7 @@ from reme_core.types import TimeRange
 
 
 def has_time(text: str) -> bool:
-    """Whether a text may contain a time expression. It is fast, may be wrongly true, and is never wrongly false."""
+    """Whether a text may contain a time expression. Fast; a wrong answer is always true, never false."""
     return english_joins.may_contain_time(text) or chinese_joins.may_contain_time(text) or others.may_contain_time(text)
 
 

@@ -11,7 +11,7 @@ from reme_core.text.timex.mention import Expression
 
 def drop_overlaps(found: list[Expression]) -> list[Expression]:
     """Keep the longest of expressions that overlap; returns them in the order of the text."""
-    kept: list[Expression] = []
+    kept: list[Expression] = []  # in the order of the text, so that only neighbours can overlap
     for one in sorted(found, key=lambda one: (one.start - one.end, one.start)):
         place = bisect(kept, one.start, key=lambda other: other.start)
         if (place == 0 or kept[place - 1].end <= one.start) and (place == len(kept) or one.end <= kept[place].start):

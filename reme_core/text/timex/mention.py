@@ -103,10 +103,10 @@ def resolve(mention: TimeMention, anchor_date: date | datetime) -> TimeRange:
     return TimeRange(start=start, end=start + timedelta(days=1))
 
 
-_WINDOW: Final = 200  # characters
+_WINDOW: Final = 200  # characters, far more than such patterns match
 
 
 def search_before(pattern: re.Pattern[str], text: str, place: int) -> re.Match[str] | None:
-    """What a pattern that ends in `$` finds right before a place; what it looks for is a few words long."""
+    """What a pattern that ends in `$` finds right before a place; the pattern may match a few words."""
     # A search from the beginning would cost each time of a long text the whole text before it.
     return pattern.search(text, max(0, place - _WINDOW), place)

@@ -29,9 +29,8 @@ class _Words:
     units: str
     numbers: str
     """Number words with their values, as `word=value`."""
-    # dateparser knows number words in some of the languages only.
     ago: tuple[str, str]
-    """The words before and after "two weeks" that make it "two weeks ago"; one of them is empty."""
+    """The words before and after "two weeks" that make it "two weeks ago"; one of the two is empty."""
     of: str = ""
     """The word between day, month and year (Spanish "5 de mayo"), as a pattern."""
 
@@ -129,8 +128,10 @@ def find(text: str, now: datetime, language: str) -> list[Expression]:
     """Find the time expressions of a text in one of `LANGUAGES`."""
     found = []
     for match in _PATTERNS[language].finditer(text.replace("’", "'")):
+        # dateparser knows number words in some of the languages only, so digits take their place.
         values = dict(pair.split("=") for pair in _WORDS[language].numbers.split())
         plain = " ".join(values.get(word.lower(), word) for word in match[0].split()) if match["ago"] else match[0]
+        # Without seconds, so that queries of one minute share a parser.
         read = _parser(language, now.replace(second=0, microsecond=0)).get_date_data(plain)
         if read is None or read.date_obj is None:
             continue
@@ -139,14 +140,14 @@ def find(text: str, now: datetime, language: str) -> list[Expression]:
         try:
             span = cal.unit_at(read.date_obj.replace(tzinfo=None), "day" if match["near"] else unit)
         except (ValueError, OverflowError):
-            continue
+            continue  # the calendar has no such time
         found.append(Expression(match.start(), match.end(), span, relative=relative))
     return found
 
 
 @lru_cache(maxsize=16)
 def _parser(language: str, now: datetime) -> DateDataParser:
-    # Imported here, because it takes 0.3 s and most texts never need it.
+    # Imported here: that takes 0.3 s, and most texts never need it.
     from dateparser.date import DateDataParser  # noqa: PLC0415
 
     return DateDataParser(languages=[language], settings={"RELATIVE_BASE": now, "PREFER_DATES_FROM": "past"})

@@ -1,4 +1,4 @@
-"""Dates as a reader of notes wants them: sortable, with the weekday that makes "last Tuesday" plain."""
+"""Dates for readers of notes: they can be sorted, and their weekday makes "last Tuesday" plain."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from reme_core.text.timex.chinese import number as chinese_number
+from reme_core.text.timex import chinese
 
 
 class Sessions(NamedTuple):
@@ -29,6 +29,7 @@ def find_sessions(text: str) -> list[Sessions]:
     found: list[tuple[int, int, Sessions]] = []
     for pattern, read in _RULES:
         for match in pattern.finditer(text):
+            # Words that an earlier rule took are read once.
             if all(match.end() <= start or match.start() >= end for start, end, _ in found):
                 found.append((match.start(), match.end(), read(match)))
     return [sessions for *_, sessions in sorted(found)]
@@ -61,18 +62,40 @@ _TALKS: Final = r"(?:sessions?|conversations?|chats?|talks?|discussions?)"
 # "My last session at the gym" is none of ours.
 _OURS: Final = rf"{_TALKS}\b(?!\s+(?:at|in|on|about|of|for|to|with (?!you\b|me\b|us\b))\b)"
 _WE_TALKED: Final = r"\s+(?:that\s+)?we\s+(?:last\s+)?(?:talked|spoke|chatted)"
+# Neither is "her last session".
 _NOT_THEIRS: Final = r"(?<!\bmy )(?<!\bhis )(?<!\bher )(?<!\btheir )(?<!'s )"
 _CN: Final = r"(?:\d{1,4}|[一二三四五六七八九]?十[一二三四五六七八九]?|[一两二三四五六七八九])"
 _CTALK: Final = r"(?:聊天|对话|会话|谈话|交谈|交流|聊)"
 
 
 def _number(words: str) -> int:
-    digits = re.match(r"\d+", words)
-    return int(digits[0]) if digits else _NUMBERS[words.lower()]
+    if digits := re.match(r"\d+", words):
+        return int(digits[0])
+    return _NUMBERS.get(words.lower()) or int(chinese.number(words))
 
 
 def _run(first: int, last: int) -> Sessions:
     return Sessions(min(first, last), max(first, last))
+
+
+def _count_forward(match: re.Match[str]) -> Sessions:
+    return _run(_number(match["n"]), _number(match["n"]))
+
+
+def _count_back(match: re.Match[str]) -> Sessions:
+    return _run(-_number(match["n"]), -_number(match["n"]))
+
+
+def _between(match: re.Match[str]) -> Sessions:
+    return _run(_number(match["a"]), _number(match["b"]))
+
+
+def _latest(match: re.Match[str]) -> Sessions:
+    return Sessions(-max(_number(match["n"]), 1), -1)
+
+
+def _last(match: re.Match[str]) -> Sessions:
+    return Sessions(-1, -1)
 
 
 def _english(pattern: str) -> re.Pattern[str]:
@@ -80,42 +103,19 @@ def _english(pattern: str) -> re.Pattern[str]:
 
 
 _Read = Callable[[re.Match[str]], Sessions]
+# Tried in this order: a later rule finds nothing in words that an earlier one took.
 _RULES: Final[list[tuple[re.Pattern[str], _Read]]] = [
-    (
-        _english(rf"{_TALKS}\s+(?P<a>{_N})\s*(?:-|–|to|through|until|and)\s*(?P<b>{_N})\b"),
-        lambda m: _run(_number(m["a"]), _number(m["b"])),
-    ),
-    (_english(rf"(?P<n>{_N})\s+{_TALKS}\s+(?:ago|back|earlier)\b"), lambda m: _run(-_number(m["n"]), -_number(m["n"]))),
-    (
-        _english(rf"(?:last|past|latest|previous)\s+(?P<n>{_N})\s+{_OURS}"),
-        lambda m: _run(-max(_number(m["n"]), 1), -1),
-    ),
-    (_english(rf"first\s+(?P<n>{_N})\s+{_OURS}"), lambda m: _run(1, max(_number(m["n"]), 1))),
-    (_english(rf"session\s+(?:number\s+|#\s*)?(?P<n>{_N})\b"), lambda m: _run(_number(m["n"]), _number(m["n"]))),
-    (
-        _english(rf"(?:our|the)\s+(?P<n>{_N})(?:\s+{_OURS}|\s+time{_WE_TALKED})"),
-        lambda m: _run(_number(m["n"]), _number(m["n"])),
-    ),
-    (
-        _english(rf"{_NOT_THEIRS}(?:(?:last|latest|previous|most recent)\s+{_OURS}|last\s+time{_WE_TALKED})"),
-        lambda m: Sessions(-1, -1),
-    ),
-    (
-        re.compile(rf"第(?P<a>{_CN})次?(?:到|至|-|~|—)第?(?P<b>{_CN})次{_CTALK}"),
-        lambda m: _run(int(chinese_number(m["a"])), int(chinese_number(m["b"]))),
-    ),
-    (
-        re.compile(rf"(?:第(?P<n>{_CN})次|(?P<one>首次)){_CTALK}"),
-        lambda m: _run(*[1 if m["one"] else int(chinese_number(m["n"]))] * 2),
-    ),
-    (
-        re.compile(rf"(?P<n>{_CN})次{_CTALK}(?:之前|以前|前)"),
-        lambda m: _run(*[-int(chinese_number(m["n"].replace("两", "二")))] * 2),
-    ),
-    (
-        re.compile(rf"(?:最近|过去|前面?|之前)的?(?P<n>{_CN})次{_CTALK}"),
-        lambda m: _run(-int(chinese_number(m["n"].replace("两", "二"))), -1),
-    ),
-    (re.compile(rf"上一?次(?:的|我们的?|咱们的?)?{_CTALK}"), lambda m: Sessions(-1, -1)),
+    (_english(rf"{_TALKS}\s+(?P<a>{_N})\s*(?:-|–|to|through|until|and)\s*(?P<b>{_N})\b"), _between),
+    (_english(rf"(?P<n>{_N})\s+{_TALKS}\s+(?:ago|back|earlier)\b"), _count_back),
+    (_english(rf"(?:last|past|latest|previous)\s+(?P<n>{_N})\s+{_OURS}"), _latest),
+    (_english(rf"first\s+(?P<n>{_N})\s+{_OURS}"), lambda match: Sessions(1, max(_number(match["n"]), 1))),
+    (_english(rf"session\s+(?:number\s+|#\s*)?(?P<n>{_N})\b"), _count_forward),
+    (_english(rf"(?:our|the)\s+(?P<n>{_N})(?:\s+{_OURS}|\s+time{_WE_TALKED})"), _count_forward),
+    (_english(rf"{_NOT_THEIRS}(?:(?:last|latest|previous|most recent)\s+{_OURS}|last\s+time{_WE_TALKED})"), _last),
+    (re.compile(rf"第(?P<a>{_CN})次?(?:到|至|-|~|—)第?(?P<b>{_CN})次{_CTALK}"), _between),
+    (re.compile(rf"第(?P<n>{_CN})次{_CTALK}"), _count_forward),
+    (re.compile(rf"首次{_CTALK}"), lambda match: Sessions(1, 1)),
+    (re.compile(rf"(?P<n>{_CN})次{_CTALK}(?:之前|以前|前)"), _count_back),
+    (re.compile(rf"(?:最近|过去|前面?|之前)的?(?P<n>{_CN})次{_CTALK}"), _latest),
+    (re.compile(rf"上一?次(?:的|我们的?|咱们的?)?{_CTALK}"), _last),
 ]
-"""Tried in this order; a later rule finds nothing where an earlier one did."""

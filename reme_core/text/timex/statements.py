@@ -1,4 +1,4 @@
-"""The times that a statement names, where a query's rules would look into the past: "a marathon on October 5" lies ahead."""
+"""The times that a statement names. Queries ask about the past, but "a marathon on October 5" may lie ahead."""
 
 # ruff: noqa: E501 -- a pattern reads better whole
 
@@ -26,7 +26,7 @@ class When:
 
 
 def times_of(text: str, sent_at: datetime, timezone: str) -> list[When]:
-    """The times that a statement names for certain; vague ones ("the other day"), habits and durations are left out.
+    """The times that a statement names; vague ones ("the other day"), habits and durations are left out.
 
     A day or month without a year lies ahead, unless the statement tells of the past: "a marathon on October 5" is the
     next one, "ran a marathon on October 5" the last one.
@@ -40,17 +40,19 @@ def times_of(text: str, sent_at: datetime, timezone: str) -> list[When]:
     for mention in find_times(plain, now=sent_at, timezone=timezone):
         if mention.recurring or mention.anchor or _VAGUE.search(mention.text):
             continue
+        # "10 May" was read already as the end of "from 3 to 10 May".
         if (mention.range.start or mention.range.end) and not any(mention.text in when.text for when in found):
             named = _in_direction(mention, plain, sent_at)
+            # 到五月 alone is "until May"; 从三月到五月 is a range.
             until = plain[: mention.start].endswith(("到", "至")) and "从" not in plain[: mention.start]
             found.append(When(mention.text, TimeRange(end=named.end) if until else named))
     return found
 
 
 def validity(text: str, sent_at: datetime, timezone: str) -> TimeRange:
-    """Since when and until when a statement says that it holds; open where it names no such time, or several.
+    """The time for which a statement says that it holds; open if the statement names no such time, or several.
 
-    A day that it names ("moved on Sunday") bounds nothing.
+    A single day ("moved on Sunday") bounds nothing.
 
     >>> validity("takes Jardiance since Friday", datetime(2024, 3, 6), "UTC").start.date().isoformat()
     '2024-03-01'
@@ -61,7 +63,7 @@ def validity(text: str, sent_at: datetime, timezone: str) -> TimeRange:
 
 
 def with_dates(statement: str, sent_at: datetime, timezone: str) -> str:
-    """The statement with the date behind each relative time: "yesterday (2024-05-05)" is still true in a year."""
+    """The statement with the date behind each relative time, so that it stays true: "yesterday (2024-05-05)"."""
     for mention in find_times(statement, now=sent_at, timezone=timezone):
         if not mention.relative or mention.recurring or mention.anchor or _VAGUE.search(mention.text):
             continue
@@ -84,6 +86,7 @@ def _absolute_date(named: TimeRange, precision: Precision) -> str:
 
 def calendar_range(written: str, timezone: str) -> TimeRange | None:
     """The year, month or day that `YYYY`, `YYYY-MM` or `YYYY-MM-DD` names; None where the calendar has none."""
+    # A part that is not written is a 0.
     year, month, day = [*map(int, written.strip().split("-")), 0, 0][:3]
     try:
         start = datetime(year, month or 1, day or 1, tzinfo=ZoneInfo(timezone))
@@ -96,9 +99,9 @@ def calendar_range(written: str, timezone: str) -> TimeRange | None:
 
 
 def _in_direction(mention: TimeMention, text: str, sent_at: datetime) -> TimeRange:
-    """The mention's range, in the next week or year where it has no direction of its own and the text lies ahead."""
+    """The range of a mention; a week or a year later if neither the mention nor the text says that it is past."""
     start, end = mention.range.start, mention.range.end
-    # What has no end says since when.
+    # Kept as it is: what has no end ("since May") has begun, and what ends after `sent_at` lies ahead already.
     if end is None or end > sent_at or not mention.relative or _DIRECTED.search(mention.text) or tells_of_past(text):
         return mention.range
     if _WEEKDAY.search(mention.text):
@@ -108,11 +111,12 @@ def _in_direction(mention: TimeMention, text: str, sent_at: datetime) -> TimeRan
 
 @lru_cache(maxsize=1)  # a text is asked about once for each time in it
 def tells_of_past(text: str) -> bool:
-    """Whether a text tells of what was, and nothing in it of what will be."""
+    """Whether a text speaks of the past, and not of the future."""
     return bool(_PAST.search(text)) and not _AHEAD.search(text)
 
 
 def _next_year(moment: datetime) -> datetime:
+    # 29 February becomes the 28th.
     last = calendar.monthrange(moment.year + 1, moment.month)[1]
     return moment.replace(year=moment.year + 1, day=min(moment.day, last))
 
@@ -132,7 +136,7 @@ def _spans(text: str, sent_at: datetime, timezone: str) -> list[When]:
 
 
 def _days_of_month(text: str, sent_at: datetime, timezone: str) -> list[When]:
-    """Days that name no month: "the 13th" is the next one, or the last one where the text tells of the past."""
+    """Days without a month: "the 13th" is the next one, or the last one if the text speaks of the past."""
     found = []
     local = sent_at.astimezone(ZoneInfo(timezone)).replace(hour=0, minute=0, second=0, microsecond=0)
     for match in _DAY_OF_MONTH.finditer(text):
@@ -145,6 +149,7 @@ def _days_of_month(text: str, sent_at: datetime, timezone: str) -> list[When]:
     return found
 
 
+# "till Friday" and "'til Friday", which `find_times` does not know as "until".
 _UNTIL: Final = re.compile(r"(?<!\w)'?till? (\w)", re.IGNORECASE)
 _MONTHS: Final = "|".join(f"{name}|{name[:3]}" for name in calendar.month_name[1:])
 _SPAN: Final = re.compile(
@@ -160,11 +165,13 @@ _VAGUE: Final = re.compile(
     r"\b(?:other (?:day|week|night)|recently|lately|these days|nowadays|soon|some day)\b|最近|近来|前阵子|前些|改天|过几天|不久",
     re.IGNORECASE,
 )
+# Words that say themselves whether a time lies behind or ahead.
 _DIRECTED: Final = re.compile(
     r"\b(?:last|past|previous|ago|yesterday|next|coming|tomorrow|this|today|tonight|now|since|early|late)\b"
     r"|[上下昨明前后今本这那去]|以来|起|从",
     re.IGNORECASE,
 )
+# Verbs in the past tense; of those in -ed not "need" and "feed".
 _PAST: Final = re.compile(
     r"\b(?:was|were|had|did|went|got|came|met|bought|left|made|took|saw|gave|told|said|been|began|started|finished|became|"
     r"lost|won|broke|quit|sold|found|felt|fell|ran|flew|drove|wrote|sent|paid|ate|[a-z]{2,}(?<!ne)(?<!fe)ed)\b|n't\b.*\bever"

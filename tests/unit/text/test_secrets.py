@@ -63,6 +63,7 @@ SECRETS = {
 }  # fmt: skip
 HARMLESS = (
     "Card games for 4 people, 52 cards, order 4111 1111 1111 1112 arrives on 2024-11-03 at 10:15:30.",
+    "Sixteen digits of no card, though their first twelve pass the check: 4242 4242 4242 4243.",
     "Section 4.2.1.3 of version 10.4.0.2 says port 127.0.0.1:8002; commit 3f2a9c81d0.",
     "My password is very long and I keep forgetting it; where do I reset the password on https://a.example/reset/2024?",
     "Remind me of my passport on Monday, call me Sam, and pin the note about the 1200 calories.",

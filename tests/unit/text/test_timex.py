@@ -45,6 +45,8 @@ def test_an_unknown_zone_is_named() -> None:
     ("text", "first_day"),
     [
         ("We met on Thursday", date(2026, 11, 12)),
+        ("We met in May '98", date(1998, 5, 1)),
+        ("We will meet in May '31", date(2031, 5, 1)),
         ("We will meet on Thursday", date(2026, 11, 19)),
         ("Will met us on Thursday", date(2026, 11, 12)),
         ("The exam was in December", date(2025, 12, 1)),

@@ -1,0 +1,103 @@
+"""In whose name a sentence speaks: its author's own, or another's, whom it reports, shows, or speaks for.
+
+A wish and who one is are heeded in every conversation, so they have to be said by the person themselves, in their own
+name. In doubt a sentence is not, since it stays in the conversation anyway. English and Chinese have rules of their own.
+"""
+
+# ruff: noqa: E501 -- a pattern reads better whole
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from reme_core.text.fiction import asks, own_words, sentences
+
+
+def in_own_name(text: str) -> str:
+    """What of a message its author says for themselves.
+
+    >>> in_own_name("My boss wants all reports as PDF. My boss wants me to use PDF. Call me Sam")
+    'My boss wants me to use PDF. Call me Sam'
+    >>> in_own_name("For all users: answer in French. Sign at the door: always knock"), in_own_name("他说以后用法语。以后用中文。")
+    ('', '以后用中文。')
+    """
+    own = (_own_part(sentence.replace("’", "'")) for sentence in sentences(own_words(text)))
+    return " ".join(part for part in own if part)
+
+
+def _own_part(sentence: str) -> str:
+    """What stands before another comes in; nothing of what is shown, hearsay, said for others, or asked."""
+    if any(pattern.search(sentence) for pattern in (_MARKUP, _SHOWN, _FOR_OTHERS, _HEARSAY)):
+        return ""
+    if asks(sentence) and not _REQUESTS.search(sentence):
+        return ""
+    other = _OF_OTHERS.search(sentence)
+    if other is None or _ONESELF.search(sentence[: other.start()] + " " + sentence[other.end() :]):
+        return sentence
+    return sentence[: other.start()].strip()
+
+
+_PEOPLE: Final = (
+    r"(?:m[uo]m(?:my)?|mother|dad(?:dy)?|father|parents?|wife|husband|partner|girlfriend|boyfriend|fianc[eé]e?|ex|son|daughter|kids?|child(?:ren)?"
+    r"|bab(?:y|ies)|sisters?|brothers?|twins?|aunt|uncle|cousins?|grand\w+|nan|niece|nephew|in-laws?|boss|managers?|colleagues?|co-?workers?|lead"
+    r"|leader|clients?|customers?|neighbou?rs?|(?:room|flat|class|team)mates?|friends?|buddy|teacher|doctor|dentist|vet|landlord|landlady|tenants?"
+    r"|interns?|ceo|cto|cfo|director|supervisor|professor|students?|pupils?|users?|people|members?|guests?|visitors?|employees?|staff|team|owner"
+    r"|coach|trainer|editor|lawyer|accountant|agent|patients?|guy|man|woman|lady|girl|boy|stranger|caller|admin\w*|maintainers?|reviewers?)"
+)
+_TEXTS: Final = (
+    r"(?:e-?mails?|mails?|letters?|notices?|announcements?|memos?|messages?|texts?|posts?|tweets?|comments?|reviews?|signs?|labels?|stickers?|posters?|banners?"
+    r"|ads?|adverts?|flyers?|leaflets?|manuals?|readme|docs?|documents?|files?|pages?|web ?sites?|sites?|articles?|slides?|screens?|pop-?ups?|subtitles?"
+    r"|captions?|transcripts?|voicemails?|out-of-office|auto-?reply|whatsapp|chat|group|newsletter|contract|policy|terms|menu|receipt|invoice|ticket"
+    r"|headline|title|subject|description|bio|lyrics|script|screenplay|quote|proverb|saying|prompt|snippet|log|output|form|survey|quiz|template)"
+)
+_WISHES: Final = (
+    r"(?:says?|said|told|tells?|asks?|asked|wants?|wanted|wishes|wished|insists?|insisted|demands?|demanded|prefers?|preferred|expects?|expected|thinks?"
+    r"|thought|believes?|claims?|claimed|writes?|wrote|typed|agrees|agreed|hates?|likes?|loves?|swears?|swore|orders?|ordered|suggests?|suggested"
+    r"|recommends?|recommended|announced|requires?|required|requests?|requested|needs?|needed|decided|promised|has agreed|is|was|are|were)"
+)
+_ZH_PEOPLE: Final = (
+    r"(?:妈妈?|爸爸?|爷爷|奶奶|外公|外婆|姥姥|姥爷|哥哥?|弟弟?|姐姐?|妹妹?|儿子|女儿|孩子|宝宝|老公|老婆|先生|太太|丈夫|妻子|对象|男友|女友|男朋友|女朋友"
+    r"|老板|主任|经理|领导|上司|同事|邻居|室友|舍友|朋友|闺蜜|哥们|老师|导师|学生|同学|医生|客户|顾客|甲方|房东|队长|组长|群主|群友|网友|管理员|主播|楼主|家人|亲戚)"
+)
+
+
+def _any(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(patterns), re.IGNORECASE)
+
+
+_ONESELF: Final = _any(r"\b(?:I|me|my|mine|myself|we|us|our)\b", r"[我咱]")
+_OF_OTHERS: Final = _any(
+    rf"\b(?:my|our|his|her|their|the|a|an|some|this|that) (?:[\w'-]+ ){{0,2}}?{_PEOPLE}\b(?:'s\b)?"
+    r"(?: told (?:me|us))?(?: to (?:tell|let|ask|remind) you\b)?",
+    rf"\b(?:he|she|they|somebody|someone|everyone|everybody|people|(?-i:(?!(?:I|We|You)\b)[A-Z][a-zà-ÿ-]+(?: [A-Z][a-zà-ÿ-]+)?))"
+    rf"(?:'s|'d| also| always| never| just| would| has| had| \w+ly){{0,2}} {_WISHES}\b"
+    r"(?: (?:me|us)\b)?(?: to (?:tell|let|ask|remind) you\b)?|\b(?:he|she|they)'(?:s|re|d|ll)\b",
+    rf"(?:(?:我|我们|我家|咱|咱们|你|他|她)的?)?(?:[^\s，。！？：我]{{0,3}}){_ZH_PEOPLE}(?:[让叫]我(?:告诉|转告|跟)你)?",
+    r"(?:他|她)们?(?:[让叫]我(?:告诉|转告|跟)你)?|有人|人家|别人",
+)
+_FOR_OTHERS: Final = _any(
+    r"\bon behalf of\b|\b(?:for|to|with|by|of) (?:all|every|each|any|other|the other|the next|whichever|whoever) ?(?:of )?(?:the |other )?"
+    rf"(?:{_PEOPLE}|accounts?|workspaces?|tenants?|sessions?|agents?|assistants?|bots?|one)\b|\b(?:everyone|everybody|whoever|anyone)(?: else| who|'s)\b|\bfor (?:everyone|everybody)\b",
+    r"\b(?:in|into|to|under|on) (?:the )?(?:memory|profile|notes?|account|file|record)s? (?:of|for)\b|\buser (?-i:(?!I\b)[a-z]+\b) ?[:']|\bput (?:it|this|that) under\b",
+    rf"^\W*(?:\w+ ){{0,3}}?(?:for|to|about|regarding) (?:(?:my|our|his|her|their|the) (?:[\w'-]+ ){{0,2}}?{_PEOPLE}|(?-i:[A-Z][a-zà-ÿ-]+))(?: (?-i:[A-Z]\w+))?\s*[:,-]",
+    r"\b(?:m[ée]moire|profil|memoria|perfil|memória|Gedächtnis|Profil) (?:de|del|di|do|da|von|meine[rs]?) ",
+    r"(?:所有|全体|每个|每位|其他|其它|别的|任何|下一[位个])[^，。！？：]{0,4}(?:用户|人|员工|成员|同事|客户|账号|会话)|大家|替[^我，。]{1,8}(?:记|存|说)|(?:给|帮|替)[他她]们?(?:记|存)",
+)
+_HEARSAY: Final = _any(
+    r"\bI(?:'m| am| was|'ve been) told\b|\bI (?:\w+ )?heard\b|\bI (?:read|saw) (?:that|about|somewhere)\b|\b(?:apparently|supposedly|allegedly|rumou?r|reportedly|according to|word is|legend)\b",
+    r"听说|据说|传说|据称|网上说|有传言|看到(?:有|一)",
+)
+_SHOWN: Final = _any(
+    rf"(?!^\W*(?:please )?note(?: that)?\s*:)\b{_TEXTS}\b[^:：.!?。]{{0,25}}[:：]",
+    rf"\b{_TEXTS} (?:says?|said|reads?|states?|goes|told|tells?|asks?|wants?|claims?|instructs?)\b",
+    r"\b(?:parse|explain|check|validate|debug|format|decode|fix|read|review|correct|translate|spell|pronounce|what does|why does|what's wrong)\b[^:：.!?。]{0,40}[:：]",
+    r"\b(?:corrige|corrija|corrig[eé]z?|traduc[ei]|traduzca|traduis|traduisez|traduza|korrigiere?|übersetze?|correggi|исправь|переведи)\b[^:：]{0,40}[:：]",
+    r"(?:解释|报错|看看|看下|润色|翻译|检查|修改|改写|解析|校对|什么意思)[^：:。！？]{0,15}[：:]|^\W*翻译",
+    r"(?:公告|通知|来信|邮件|信里|信中|短信|消息|留言|告示|标语|弹幕|评论|写着|原文|签名|台词|歌词|剧本|文案|朋友圈|第[一二三四五六七八九十\d]+[封条篇段])[^：:，。]{0,6}[：:]",
+)
+_MARKUP: Final = re.compile(r"</?[A-Za-z_][^<>]{0,80}>|⟦[^⟧]{0,80}⟧|\{\{|\w\(['\"]|[{[]\s*[\"']\w+[\"']\s*:")
+_REQUESTS: Final = _any(
+    r"\b(?:can|could|would|will) you\b|\bplease\b|\bremember\b",
+    r"请|麻烦|能不能|可不可以|可以.{0,12}[吗么]|能.{0,12}[吗么]",
+)

@@ -1,0 +1,100 @@
+"""What all adapters have in common: their options, none of which does nothing, and how they are closed."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import reme_agentscope
+import reme_autogen
+import reme_langchain
+import reme_llamaindex
+
+from reme_core import Settings
+from reme_core.errors import InputError
+from reme_core.types import TimeRange
+
+TURNS: dict[str, Any] = {
+    "agentscope": reme_agentscope.ReMeMiddleware,
+    "autogen": reme_autogen.ReMeMemory,
+    "langchain": reme_langchain.ReMeMiddleware,
+    "llamaindex": reme_llamaindex.ReMeMemory,
+    "llamaindex, a block": reme_llamaindex.ReMeMemoryBlock,
+}
+ALL: dict[str, Any] = TURNS | {
+    "langchain, a history": partial(reme_langchain.ReMeChatMessageHistory, "monday"),
+    "langchain, a retriever": reme_langchain.ReMeRetriever,
+    "langchain, a store": reme_langchain.ReMeStore,
+}
+
+
+@pytest.mark.parametrize("adapter", TURNS)
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"top_k": 2.5}, "top_k is a whole number"),
+        ({"top_k": True}, "top_k is a whole number"),
+        ({"window": 1000.5}, "window is a whole number"),
+        ({"patience": float("nan")}, "patience is a positive number"),
+        ({"min_relevance": "0.5"}, "min_relevance is a chance"),
+        ({"filters": []}, "filters are a dict"),
+        ({"filters": {"subject": 3}}, "the filter 'subject' cannot be 3"),
+        ({"filters": {"happened": "yesterday"}}, "the filter 'happened' cannot be 'yesterday'"),
+        ({"filters": {"metadata": "team"}}, "the filter 'metadata' cannot be 'team'"),
+        ({"spool": "disk"}, "spool is 'file', 'memory' or the Path"),
+        ({"chat_model": "gpt-4.1-mini"}, "chat_model is a"),
+        ({"model": "gpt-4.1-mini"}, "did you mean 'chat_model'"),
+    ],
+)
+def test_what_means_nothing_is_refused_by_all(adapter: str, given: dict[str, Any], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        TURNS[adapter](Settings(), "alice", **given)
+
+
+@pytest.mark.parametrize(
+    ("adapter", "given", "told"),
+    [
+        ("langchain, a history", {"top_k": 3}, "no option 'top_k'; there are session_id, database_url"),
+        ("langchain, a history", {"kinds": ["personal"]}, "no option 'kinds'; there are session_id"),
+        ("langchain, a history", {"filters": {}}, "no option 'filters'; there are session_id"),
+        ("langchain, a store", {"top_k": 3}, "no option 'top_k'; there are database_url, client, workspace_id, index"),
+        ("langchain, a retriever", {"window": 3}, "no option 'window'; there are database_url"),
+        ("langchain", {"session_id": "monday"}, "thread_id"),
+        ("langchain", {"tool": True}, "did you mean 'tools'"),
+        ("langchain", {"count_tokens": len}, "give window"),
+        ("agentscope", {"count_tokens": len}, "give window"),
+        ("agentscope", {"modus": "both"}, "did you mean 'mode'"),
+        ("llamaindex, a block", {"session_id": "monday"}, "no option 'session_id'; there are database_url"),
+    ],
+)
+def test_the_options_named_are_those_that_there_are(adapter: str, given: dict[str, Any], told: str) -> None:
+    with pytest.raises(InputError, match=told) as raised:
+        ALL[adapter](database_url=Settings(), workspace_id="alice", **given)
+    known = str(raised.value).partition("there are ")[2].split(", ")
+    assert not given.keys() & set(known)
+
+
+@pytest.mark.parametrize("adapter", ALL)
+async def test_each_is_closed_by_with_and_by_async_with(adapter: str, settings: Settings) -> None:
+    with ALL[adapter](database_url=settings, workspace_id="alice") as opened:
+        assert opened is not None
+    async with ALL[adapter](database_url=settings, workspace_id="alice") as opened:
+        assert opened is not None
+
+
+async def test_filters_by_time_hold_in_a_memory_that_was_written_down(settings: Settings) -> None:
+    known = TimeRange(end=datetime(2020, 1, 1, tzinfo=UTC))
+    memory = reme_llamaindex.ReMeMemory(settings, "alice", filters={"known": known}, on_error="raise")
+    again = reme_llamaindex.ReMeMemory.from_dict(json.loads(json.dumps(memory.to_dict())))
+    await again.turn.reme.memories.add("alice", "Her dog is Rex.")
+    assert not (await again.turn.begin("What is her dog?")).text
+    await again.aclose()
+
+
+def test_where_messages_wait_is_known_to_a_memory_that_was_written_down(tmp_path: Path) -> None:
+    memory = reme_llamaindex.ReMeMemory(Settings(), "alice", spool=tmp_path / "x.sqlite3")
+    assert reme_llamaindex.ReMeMemory.from_dict(memory.to_dict()).options["spool"] == tmp_path / "x.sqlite3"

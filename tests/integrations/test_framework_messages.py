@@ -1,0 +1,69 @@
+"""`record` takes the messages of every framework that has an adapter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from agentscope.message import AssistantMsg, UserMsg
+from autogen_agentchat.messages import TextMessage, ThoughtEvent
+from autogen_core import FunctionCall
+from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from llama_index.core.llms import ChatMessage
+
+from reme_core import AsyncReMe
+from reme_core.errors import InputError
+
+
+class Asked(HumanMessage):
+    """A message of an application's own."""
+
+
+SAID: dict[str, list[Any]] = {
+    "langchain": [
+        SystemMessage("Be brief."),
+        Asked([{"type": "text", "text": "How warm is it?"}]),
+        AIMessage("", tool_calls=[{"name": "weather", "args": {"city": "Porto"}, "id": "c1"}]),
+        ToolMessage("18 degrees", tool_call_id="c1"),
+        AIMessage("It is warm."),
+    ],
+    "autogen, models": [
+        UserMessage(content="How warm is it?", source="user"),
+        AssistantMessage(content=[FunctionCall("c1", '{"city": "Porto"}', "weather")], source="guide"),
+        FunctionExecutionResultMessage(
+            content=[FunctionExecutionResult(content="18 degrees", name="weather", call_id="c1")]
+        ),
+        AssistantMessage(content="It is warm.", source="guide"),
+    ],
+    "autogen, agents": [
+        TextMessage(content="How warm is it?", source="user"),
+        ThoughtEvent(content="Let me see.", source="guide"),
+        TextMessage(content="It is warm.", source="guide"),
+    ],
+    "llamaindex": [ChatMessage("How warm is it?", role="user"), ChatMessage("It is warm.", role="assistant")],
+    "agentscope": [UserMsg("user", "How warm is it?"), AssistantMsg("guide", "It is warm.")],
+    "mixed": [{"role": "user", "content": "How warm is it?"}, AIMessage("It is warm.")],
+}
+
+
+@pytest.mark.parametrize("framework", SAID)
+async def test_messages_of_frameworks_are_recorded_as_they_were_said(reme: AsyncReMe, framework: str) -> None:
+    await reme.record(framework, SAID[framework], session_id="monday")
+    stored = await reme.messages(framework, "monday")
+    told = [(m.role, m.content) for m in stored if m.content]
+    assert [one for one in told if one[0] in ("user", "assistant")] == [
+        ("user", "How warm is it?"),
+        ("assistant", "It is warm."),
+    ]
+    calls = [(call.name, call.arguments) for m in stored for call in m.tool_calls]
+    results = [(m.tool_call_id, m.content) for m in stored if m.role == "tool"]
+    with_tools = framework in ("langchain", "autogen, models")
+    assert calls == ([("weather", '{"city": "Porto"}')] if with_tools else [])
+    assert results == ([("c1", "18 degrees")] if with_tools else [])
+
+
+async def test_one_message_of_a_framework_is_taken_alone_and_other_objects_are_refused(reme: AsyncReMe) -> None:
+    assert [m.content for m in await reme.record("alice", HumanMessage("Hello!"))] == ["Hello!"]
+    with pytest.raises(InputError, match="a message is a Message"):
+        await reme.record("alice", object())  # type: ignore[arg-type]
