@@ -1,10 +1,15 @@
-"""What an adapter adds to a turn, without embedding and model: `python -m benchmarks.adapters`.
+"""What an adapter adds to a turn whose model answers at once: `python -m benchmarks.adapters`.
 
-Each framework runs turns of an agent whose model answers at once, with memory and without it, on the same database;
-what memory adds is the difference of the medians (and of the least times, which other work on the machine does not
-touch), and should stay below 15 ms. `raw` is the same recall and record without framework and adapter, through
-`AsyncReMe`. Embedding is replaced by a constant vector, since it costs the same with any adapter. Writing goes on
-between the turns, while people think: the next turn waits until all of it is done.
+Each framework runs turns of an agent, with memory and without it, on the same database; what memory adds is the
+difference of the medians (and of the least times, which other work on the machine does not touch), and should stay
+below 15 ms. The model is asked as users ask theirs, by the framework's own client of OpenAI's API, and is a server
+beside this process; or (`in_process`) it is an object within the framework, which leaves hardly anything of a turn
+without memory. `raw` is the same recall and record without framework and adapter, through `AsyncReMe`. Embedding is
+replaced by a constant vector, since it costs the same with any adapter. Writing goes on between the turns, while people
+think: the next turn waits until all of it is done.
+
+LlamaIndex's client (`pip install llama-index-llms-openai`) wants the package openai below 3: give it an environment of
+its own, and run `python -m benchmarks.adapters raw llamaindex` there.
 """
 
 from __future__ import annotations
@@ -12,12 +17,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import multiprocessing
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count, product
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
+from pydantic import SecretStr
 
 from benchmarks.common import fresh_reme, percentiles, report
 from reme_core import AsyncReMe, Message
@@ -25,12 +35,18 @@ from reme_core.engine import Engine
 from reme_core.models import registry
 from reme_core.settings import WorkerSettings
 from reme_core.testing import ScriptedModel
+from tests.loopback import Loopback
 
 WIDTH = 384
 KNOWN = 500
 """Memories, and as many messages, that the workspace holds."""
 
+MODEL = "gpt-4.1-mini"
+"""What the clients are told to ask for; they know its name."""
+
 Turn = Callable[[str], Awaitable[object]]
+Make = Callable[[AsyncReMe | None, str], tuple[Turn, Any]]
+"""Makes the turns of an agent, with that memory or without any, and with the model at that URL or in this process."""
 
 
 class Instant:
@@ -45,19 +61,27 @@ class Instant:
     async def aclose(self) -> None: ...
 
 
-def autogen(reme: AsyncReMe | None) -> tuple[Turn, Any]:
+def autogen(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
     from autogen_agentchat.agents import AssistantAgent
     from autogen_core import CancellationToken
+    from autogen_core.models import ChatCompletionClient
     from reme_autogen import ReMeAssistantAgent, ReMeMemory
 
-    from tests.integrations.autogen_driver import FakeClient
+    def client() -> ChatCompletionClient:
+        if not model_url:
+            from tests.integrations.autogen_driver import FakeClient
+
+            return FakeClient(ScriptedModel())
+        from autogen_ext.models.openai import OpenAIChatCompletionClient
+
+        return OpenAIChatCompletionClient(model=MODEL, base_url=model_url, api_key="none")
 
     if reme is None:
-        agent = AssistantAgent("assistant", FakeClient(ScriptedModel()))
+        agent = AssistantAgent("assistant", client())
         counts = None
     else:
         memory = ReMeMemory(reme, "bench")
-        agent = ReMeAssistantAgent("assistant", FakeClient(ScriptedModel()), memory=[memory])
+        agent = ReMeAssistantAgent("assistant", client(), memory=[memory])
         counts = memory.turn.counts
 
     async def turn(text: str) -> object:
@@ -67,15 +91,24 @@ def autogen(reme: AsyncReMe | None) -> tuple[Turn, Any]:
     return turn, counts
 
 
-def agentscope(reme: AsyncReMe | None) -> tuple[Turn, Any]:
+def agentscope(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
     from agentscope.agent import Agent
     from agentscope.message import UserMsg
+    from agentscope.model import ChatModelBase
     from reme_agentscope import ReMeMiddleware
 
-    from tests.integrations.agentscope_driver import FakeModel
+    def model() -> ChatModelBase:
+        if not model_url:
+            from tests.integrations.agentscope_driver import FakeModel
+
+            return FakeModel(ScriptedModel())
+        from agentscope.credential import OpenAICredential
+        from agentscope.model import OpenAIChatModel
+
+        return OpenAIChatModel(OpenAICredential(api_key=SecretStr("none"), base_url=model_url), MODEL)
 
     memory = ReMeMiddleware(reme, "bench") if reme is not None else None
-    agent = Agent("assistant", "Be helpful.", FakeModel(ScriptedModel()), middlewares=[memory] if memory else [])
+    agent = Agent("assistant", "Be helpful.", model(), middlewares=[memory] if memory else [])
 
     async def turn(text: str) -> object:
         agent.state.context.clear()
@@ -84,28 +117,45 @@ def agentscope(reme: AsyncReMe | None) -> tuple[Turn, Any]:
     return turn, memory.turn.counts if memory else None
 
 
-def langchain(reme: AsyncReMe | None) -> tuple[Turn, Any]:
+def langchain(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
     from langchain.agents import create_agent
+    from langchain_core.language_models import BaseChatModel
     from reme_langchain import ReMeMiddleware
 
-    from tests.integrations.langchain_driver import ScriptedChat
+    def model() -> BaseChatModel:
+        if not model_url:
+            from tests.integrations.langchain_driver import ScriptedChat
+
+            return ScriptedChat(ScriptedModel())
+        from langchain_openai import ChatOpenAI
+
+        return ChatOpenAI(model=MODEL, base_url=model_url, api_key=SecretStr("none"))
 
     memory = ReMeMiddleware(reme, "bench") if reme is not None else None
-    agent: Any = create_agent(ScriptedChat(ScriptedModel()), middleware=[memory] if memory else [])
+    agent: Any = create_agent(model(), middleware=[memory] if memory else [])
     return (
         lambda text: agent.ainvoke({"messages": [{"role": "user", "content": text}]}),
         memory.counts if memory else None,
     )
 
 
-def llamaindex(reme: AsyncReMe | None) -> tuple[Turn, Any]:
+def llamaindex(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
     from llama_index.core.agent.workflow import FunctionAgent
+    from llama_index.core.llms.function_calling import FunctionCallingLLM
     from llama_index.core.memory import Memory
     from reme_llamaindex import ReMeMemory
 
-    from tests.integrations.llamaindex_driver import ScriptedLLM
+    def model() -> FunctionCallingLLM:
+        if not model_url:
+            from tests.integrations.llamaindex_driver import ScriptedLLM
 
-    agent = FunctionAgent(llm=ScriptedLLM(ScriptedModel()))
+            return ScriptedLLM(ScriptedModel())
+        from llama_index.llms.openai import OpenAI
+
+        llm: FunctionCallingLLM = OpenAI(model=MODEL, api_base=model_url, api_key="none")
+        return llm
+
+    agent = FunctionAgent(llm=model())
     memory = ReMeMemory(reme, "bench") if reme is not None else Memory.from_defaults()
 
     async def turn(text: str) -> object:
@@ -115,7 +165,7 @@ def llamaindex(reme: AsyncReMe | None) -> tuple[Turn, Any]:
     return turn, memory.turn.counts if isinstance(memory, ReMeMemory) else None
 
 
-def raw(reme: AsyncReMe | None) -> tuple[Turn, Any]:
+def raw(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
     async def turn(text: str) -> object:
         if reme is None:
             return None
@@ -137,15 +187,18 @@ FRAMEWORKS = {
 }
 
 
-async def measure(make: Callable[[AsyncReMe | None], tuple[Turn, Any]], engine: Engine, turns: int) -> dict[str, Any]:
+async def measure(
+    make: Make, engine: Engine, reme: AsyncReMe, model_url: str, questions: Iterator[str], turns: int
+) -> dict[str, Any]:
     """Time turns with and without memory, alternately, so that a busy machine slows both."""
-    without, _ = make(None)
-    remembering, counts = make(AsyncReMe.of(engine))
+    without, _ = make(None, model_url)
+    remembering, counts = make(reme, model_url)
     spent: dict[bool, list[float]] = {True: [], False: []}
     for number in range(-5, turns):
+        question = next(questions)
         for with_memory, turn in ((False, without), (True, remembering)):
             begun = time.perf_counter()
-            await turn(f"What does person {number % KNOWN} drink in street {number}?")
+            await turn(question)
             if number >= 0:
                 spent[with_memory].append(time.perf_counter() - begun)
         while (counts is not None and counts.records < number + 6) or await _writes(engine):
@@ -167,10 +220,31 @@ async def _writes(engine: Engine) -> bool:
     return bool(await engine.database.fetch("bench", "select from reme.message where embedded_at is null limit 1"))
 
 
+@contextmanager
+def model_server() -> Iterator[str]:
+    """The address of a model that answers at once, in a process of its own, so that it takes no time of the turns'."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    server = context.Process(target=_serve_model, args=[there], daemon=True)
+    server.start()
+    there.close()  # else its end would not be noticed
+    yield here.recv()
+    here.send("enough")
+    server.join()
+
+
+def _serve_model(benchmark: Connection) -> None:
+    with Loopback() as server:
+        benchmark.send(server.url)
+        benchmark.recv()
+
+
 async def main(turns: int, names: Sequence[str]) -> None:
     """Measure each framework and print a line for it."""
     registry.LocalEmbedder = lambda *_, **__: Instant()  # type: ignore[assignment,misc]
-    results = {}
+    results: dict[str, dict[str, Any]] = {}
+    # None is asked twice: what was asked before is found, and as the model sees the same words, looked for beyond.
+    questions = (f"What does person {number % KNOWN} drink in street {number}?" for number in count())
     # Memories are made by a worker elsewhere: in this process it would take the turns' time, on two cores above all.
     async with fresh_reme(worker=WorkerSettings(embedded=False)) as reme:
         await reme.memories.add("bench", [f"Person {n} drinks tea number {n} in street {n}." for n in range(KNOWN)])
@@ -184,9 +258,14 @@ async def main(turns: int, names: Sequence[str]) -> None:
             await reme.database.fetch("bench", "select 1")
             statements.append(time.perf_counter() - begun)
         print(f"{'select 1':12} {percentiles(statements)}  (what one round trip takes here and now)")
-        for name in names:
-            results[name] = await measure(FRAMEWORKS[name], reme, turns)
-            print(f"{name:12} {results[name]}")
+        # As applications have it, memory works in the library's own thread; `reme` is for looking on.
+        async with AsyncReMe(reme.settings) as client:
+            with model_server() as url:
+                for name, where in product(names, ("http", "in_process")):
+                    model_url = url if where == "http" else ""
+                    result = await measure(FRAMEWORKS[name], reme, client, model_url, questions, turns)
+                    results.setdefault(name, {})[where] = result
+                    print(f"{name:10} {where:10} {result}")
     report(benchmark="adapters", turns=turns, select_1=percentiles(statements), **results)
 
 

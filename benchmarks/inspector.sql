@@ -23,6 +23,6 @@ insert into reme.episode (workspace_id, episode_id, number, task_id, score)
 select 'large', 'e' || n, n, 'task-' || n % 30, (n % 10) / 10.0 from generate_series(1, {tenth}) n;
 insert into reme.episode_score (workspace_id, task_id, attempt, score)
 select 'large', 'task-' || n % 30, n / 30 + 1, (n % 10) / 10.0 from generate_series(1, {tenth}) n;
-update reme.memory set content = content || ' (mended)' where workspace_id = 'large' and document_id % 10 = 0;
+update reme.memory set content = content || ' (mended)', freq = 6, utility = 2 where workspace_id = 'large' and document_id % 10 = 0;
 update reme.memory set valid_during = tstzrange(now() - document_id % 1000 * interval '1 day', null), subject = 'person-' || document_id % 500
 where workspace_id = 'large' and document_id % 2 = 0;

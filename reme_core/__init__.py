@@ -75,6 +75,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'reme_core' has no attribute '{name}'")
+    # Kept, so that the next use of the name does not come here.
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

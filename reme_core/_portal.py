@@ -1,8 +1,7 @@
 """The library's own event loop, in a thread of its own: one in a process, for all that is open.
 
-Everything that talks to the database runs there, so that a transaction never depends on a loop of the application,
-which may stand still: in a blocking call, in a debugger, in a long computation. Synchronous and asynchronous code
-reach it alike, from any thread and from any loop.
+Everything that talks to the database runs there. Synchronous and asynchronous code reach it alike, from any thread and
+from any loop.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ from reme_core.errors import ReMeError
 
 R = TypeVar("R")
 
+# Two threads that need a portal at once must not start two.
 _lock = threading.Lock()
 _portals: dict[str, Portal] = {}
-_of_parents: list[dict[str, Portal]] = []
+_of_parents: list[dict[str, Portal]] = []  # of the processes that this one was forked from
 
 
 class Portal:
@@ -31,13 +31,14 @@ class Portal:
 
     @classmethod
     def start(cls, name: str) -> Self:
-        """One into a new loop, in a daemon thread of this name that runs until the program ends."""
+        """A portal into a new loop, in a thread of this name that runs until the program ends."""
         loop = asyncio.new_event_loop()
 
         def run() -> None:
             asyncio.set_event_loop(loop)
             loop.run_forever()
 
+        # A daemon: the loop never ends by itself, and a program must not wait for it.
         threading.Thread(target=run, name=name, daemon=True).start()
         return cls(loop)
 
@@ -60,13 +61,13 @@ class Portal:
             ReMeError: The caller runs in this loop, which would wait for itself.
         """
         if self.is_here:
-            work.close()
+            work.close()  # else Python would warn that it was never awaited
             raise ReMeError("a blocking call was made in the event loop that has to carry it out; await the method")
         future = self.submit(work)
         try:
             return future.result()
         except BaseException:
-            # Ctrl-C above all: what nobody waits for any more is cancelled, and rolled back.
+            # Ctrl-C above all: work that nobody waits for any more is cancelled, and its transaction rolled back.
             future.cancel()
             raise
 
@@ -79,11 +80,13 @@ class Portal:
 
 def portal() -> Portal:
     """The portal in which everything runs that talks to the database; made at the first call."""
+    # A loop of the application may stand still, in a debugger or in a long computation, and a transaction with it.
     return _portal("reme")
 
 
 def callers_portal() -> Portal:
-    """A second one, for coroutines of callers that do not await. What stops it holds up no transaction."""
+    """A second portal, for coroutines of callers that do not await."""
+    # Code of callers may block its loop; here it holds up no transaction.
     return _portal("reme-callers")
 
 
@@ -95,7 +98,8 @@ def _portal(name: str) -> Portal:
 
 
 def _start_afresh() -> None:
-    """In a forked child there are no such threads. The parent's are kept, since to end them would reach its files."""
+    # A forked child has none of these threads, and the lock may be held by one of them. The parent's loops are kept, or
+    # the garbage collector would close files that the parent still uses.
     global _lock, _portals  # noqa: PLW0603 - there is one set of them in a process
     _lock = threading.Lock()
     _of_parents.append(_portals)

@@ -1,7 +1,7 @@
 """A conversation with memory: it recalls before each answer and records after it.
 
-`Chat` stands behind `reme chat`. The configured chat model answers; if there is none, the answer says so and lists what
-was recalled.
+`reme chat` is made of it. The configured chat model answers; if there is none, the answer says so and lists what was
+recalled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reme_core.turn.memory import Note, TurnMemory
 from reme_core.types import Memory, Message, new_id
 
 HISTORY_TOKENS = 2_000
-"""How much of the conversation the model sees by `history_message_strategy="auto"`."""
+"""The tokens of the conversation that the model sees by `history_message_strategy="auto"`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +148,7 @@ class Chat:
                     yield piece
             said = [asked, Message(role="assistant", content=answer, session_id=self.session_id)]
         except BaseException:
+            # Also where the caller is cancelled, or stops reading: what the user said is stored all the same.
             self._turn.record_soon([asked], session_id=self.session_id)
             raise
         self.history.append(said[1])
@@ -170,6 +171,7 @@ class Chat:
             return self.history[-strategy:] if strategy > 0 else []
         shown: list[Message] = []
         left = HISTORY_TOKENS
+        # From the newest back, so that the oldest ones are left out.
         for message in reversed(self.history):
             left -= count_tokens(message.content)
             if left < 0:

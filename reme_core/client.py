@@ -1,8 +1,7 @@
 """`AsyncReMe`: memory for agents, for code that awaits; and the connection that it shares with its blocking twin.
 
 Nothing is implemented here. An `Engine` runs in the library's own event loop (`_portal`), and every method hands its
-call over to it. So a transaction goes on while the caller's loop stands still, and one `AsyncReMe` serves any number of
-event loops and threads.
+call over to it. So one `AsyncReMe` serves any number of event loops and threads.
 """
 
 from __future__ import annotations
@@ -37,16 +36,13 @@ T = TypeVar("T")
 Work = Callable[[Engine], Coroutine[Any, Any, R]]
 """What is to be done with an open engine, in its own event loop."""
 
-_of_parents: list[Any] = []
-_open_ones: set[weakref.finalize[..., Any]] = set()
-_closings: set[Future[None]] = set()
+_of_parents: list[Any] = []  # what a forked child must not clean up
+_open_ones: set[weakref.finalize[..., Any]] = set()  # to be closed when the program ends
+_closings: set[Future[None]] = set()  # of connections that were forgotten; under way
 
 
 class Connection:
-    """One engine in the library's event loop, opened when it is first used and shared by all that hold this.
-
-    In a forked child it opens anew: threads did not come along, and the connections are the parent's.
-    """
+    """One engine in the library's event loop. It opens when it is first used, and in a forked child it opens anew."""
 
     def __init__(self, settings: Settings, make: Callable[[Settings], Engine] = Engine) -> None:
         self.settings = settings
@@ -59,9 +55,10 @@ class Connection:
 
     @classmethod
     def of(cls, engine: Engine) -> Self:
-        """One to an engine that is open in the running event loop; what is done with it is done there."""
+        """A connection to an engine that is open in the running event loop, which then does the work."""
         connection = cls(engine.settings)
         connection._given = connection._portal = Portal(asyncio.get_running_loop())
+        # The engine is open, and `open` gives it back at once.
         connection._opening = asyncio.get_running_loop().create_task(engine.open())
         return connection
 
@@ -114,21 +111,24 @@ class Connection:
         """
         if self._closed:
             raise ReMeError("this ReMe has been closed; make a new one with ReMe() or AsyncReMe()")
+        # Not the portal of before: this is the first use, or a forked child, into which no thread of its parent came.
         if self._portal is not self.portal:
             if self._opening is not None:
-                # To clean up what the parent left would close its connections under its feet.
+                # Kept, since cleaning up would close the connections of the parent, which still uses them.
                 _of_parents.append((self._opening, self._finalizer))
             self._portal, self._opening = self.portal, None
+        # All who come before it is open wait for one task. One that failed is tried again at the next use.
         if self._opening is None or (self._opening.done() and _has_failed(self._opening)):
             self._opening = asyncio.get_running_loop().create_task(self._make(self.settings).open())
             self._finalizer = weakref.finalize(self, _close_forgotten, self._portal, self._opening)
-            self._finalizer.atexit = False  # `_close_all` calls it then, and waits
+            self._finalizer.atexit = False  # when the program ends, `_close_all` calls it, and waits
             _open_ones.difference_update([one for one in _open_ones if not one.alive])
             _open_ones.add(self._finalizer)
-        # Whoever gives up waiting does not stop an opening that others wait for too.
+        # A caller that is cancelled must not cancel an opening that others wait for too.
         return await asyncio.shield(self._opening)
 
     async def _end(self) -> None:
+        # It is closed here, so nothing is left to do when the object is collected or the program ends.
         if self._finalizer is not None:
             self._finalizer.detach()
             _open_ones.discard(self._finalizer)
@@ -146,15 +146,15 @@ def _has_failed(opening: asyncio.Task[Engine]) -> bool:
 
 
 async def _close(opening: asyncio.Task[Engine]) -> None:
-    await asyncio.wait([opening])
-    if not _has_failed(opening):  # of one that has, whoever asked for it was told
+    await asyncio.wait([opening])  # not `await opening`, which would raise its error here as well
+    if not _has_failed(opening):
         await opening.result().aclose()
 
 
 def _close_forgotten(owner: Portal, opening: asyncio.Task[Engine]) -> None:
     """Close the engine of a connection that was garbage collected, or is open when the program ends."""
-    if owner is portal():
-        # The garbage collector may run in any thread, even in one that the opening needs; so nobody waits here.
+    if owner is portal():  # not so in a forked child, where the engine is the parent's
+        # Nobody waits here: the garbage collector may run in any thread, even in that of the loop itself.
         closing = owner.submit(_close(opening))
         _closings.add(closing)
         closing.add_done_callback(_closings.discard)
@@ -162,9 +162,9 @@ def _close_forgotten(owner: Portal, opening: asyncio.Task[Engine]) -> None:
 
 @atexit.register
 def _close_all() -> None:
-    """Before the program ends, close what is open, and wait for that."""
     for finalizer in list(_open_ones):
-        if found := finalizer.detach():  # called, it may do nothing any more
+        # Detached and called by hand: by now `weakref` may have stopped calling finalizers.
+        if found := finalizer.detach():
             _, close, args, _ = found
             close(*args)
     for closing in list(_closings):
@@ -193,6 +193,7 @@ def awaitable(
 
 def awaitable_part(kind: type[T], connection: Connection, part: Callable[[Engine], T]) -> T:
     """A part of the engine with the public coroutine methods of its class, for any event loop."""
+    # Made rather than written out as in `sync`: a type checker takes the result for a `kind`, whose methods it has.
     methods = {
         name: awaitable(method)
         for name, method in inspect.getmembers(kind, inspect.iscoroutinefunction)
@@ -240,12 +241,12 @@ class AsyncReMe(Facade):
 
     @classmethod
     def share(cls, other: Facade) -> Self:
-        """One over the connection of another `AsyncReMe` or `ReMe`; closing either closes both."""
+        """An `AsyncReMe` over the connection of another one, or of a `ReMe`; closing either closes both."""
         return cls._over(other.connection)
 
     @classmethod
     def of(cls, engine: Engine) -> Self:
-        """One over an engine that is open in the running event loop."""
+        """An `AsyncReMe` over an engine that is open in the running event loop."""
         return cls._over(Connection.of(engine))
 
     @classmethod

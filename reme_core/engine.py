@@ -1,4 +1,4 @@
-"""`Engine`: the open memory itself: the store, the models, the flows and the background work, put together."""
+"""`Engine`: the open memory, put together from the store, the models, the flows and the background work."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ from reme_core.store.recall_sql import Plan
 from reme_core.store.rows import within_scope
 from reme_core.store.workspaces import Workspaces
 from reme_core.text.chat_format import MessageLike, read_messages
+from reme_core.text.framework_messages import from_frameworks
 from reme_core.text.secrets import rules_of
 from reme_core.text.timex import AskedTime
 from reme_core.tools.api import Tools
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_ANSWER_SECONDS = 2.0  # within which a database that is there answers, when all is to be closed
-_LAST_SECONDS = 30.0  # for what is to be finished then
+_ANSWER_SECONDS = 2.0  # a database that does not answer so soon counts as away when the engine closes
+_LAST_SECONDS = 30.0  # what is under way when the engine closes may take so long
 
 
 class Engine:
@@ -109,48 +110,58 @@ class Engine:
         if self._database is None:
             # First, so that mistakes in the settings show before anything is open; in a thread, since it imports ops.
             catalog = await asyncio.to_thread(Catalog, self.settings)
-            rules_of(tuple(self.settings.redact))
+            rules_of(tuple(self.settings.redact))  # raises where `redact` names a kind that there is not
             database = await Database.open(self.settings)
-            self.log_writer = LogWriter(database, log_retrievals=self.settings.recall.log)
-            noted = self.log_writer.log_call
-            default = embedder(self.settings, on_call=noted)
-            models = self._workspace_models = WorkspaceModels(database, self.settings, default, on_call=noted)
-            self._chats = chat_models(self.settings, on_call=noted)
-            if self._agent_chat is not None:
-                self._agent_chat.on_call = noted
-                self._chats["default"] = self._agent_chat
-            self.chat = self._chats.get("default")
-            for problem in unused_models(self.settings):
-                log.warning("%s", problem)
-            self.reranker = reranker(self.settings, on_call=noted)
-            self._indexing = Indexing(database, models, self.settings.recall)
-            self._recall = Recall(database, models, self._indexing, self.log_writer, self.settings.recall)
-            grown, erased = self._indexing.schedule_upkeep, self.spools.erase_words
-            self.memories = Memories(database, models, on_growth=grown, on_erase=erased)
-            self.workspaces = Workspaces(database, models, on_clear=self.spools.clear)
-            self.flows = Flows(catalog, self._surroundings(database))
-            self.background = Background(
-                database,
-                self.settings.worker,
-                summarise=self._summarise,
-                reflect=self._reflect,
-                embed=self._indexing.embed_everywhere,
-                has_chat=self.chat is not None,
-            )
-            self.tools = Tools(database, self.execute)
-            self.items = Items(database)
-            self.working = Working(database, self.settings, self.chat)
-            self.episodes = Episodes(database, self.settings, self.chat, self._indexing.embed_soon, self.execute)
-            self._database = database
+            try:
+                self._assemble(database, catalog)
+            except BaseException:
+                await database.close()
+                raise
+            self._database = database  # last, since it says that the engine is open
         return self
+
+    def _assemble(self, database: Database, catalog: Catalog) -> None:
+        self.log_writer = LogWriter(database, log_retrievals=self.settings.recall.log)
+        noted = self.log_writer.log_call
+        default = embedder(self.settings, on_call=noted)
+        models = self._workspace_models = WorkspaceModels(database, self.settings, default, on_call=noted)
+        self._chats = chat_models(self.settings, on_call=noted)
+        if self._agent_chat is not None:
+            # The agent made it before there was a log.
+            self._agent_chat.on_call = noted
+            self._chats["default"] = self._agent_chat
+        self.chat = self._chats.get("default")
+        for problem in unused_models(self.settings):
+            log.warning("%s", problem)
+        self.reranker = reranker(self.settings, on_call=noted)
+        self._indexing = Indexing(database, models, self.settings.recall)
+        self._recall = Recall(database, models, self._indexing, self.log_writer, self.settings.recall)
+        grown, erased = self._indexing.schedule_upkeep, self.spools.erase_words
+        self.memories = Memories(database, models, on_growth=grown, on_erase=erased)
+        self.workspaces = Workspaces(database, models, on_clear=self.spools.clear)
+        self.flows = Flows(catalog, self._surroundings(database))
+        self.background = Background(
+            database,
+            self.settings.worker,
+            summarise=self._summarise,
+            reflect=self._reflect,
+            embed=self._indexing.embed_everywhere,
+            has_chat=self.chat is not None,
+        )
+        self.tools = Tools(database, self.execute)
+        self.items = Items(database)
+        self.working = Working(database, self.settings, self.chat)
+        self.episodes = Episodes(database, self.settings, self.chat, self._indexing.embed_soon, self.execute)
 
     async def aclose(self) -> None:
         """Finish what runs in the background, write the logs, and give all connections back."""
+        # First, so that a second call does nothing and no new work begins.
         database, self._database = self._database, None
         if database is None:
             return
-        # What a database that is away does not take any more need not be waited for.
+        # A database that is away takes nothing any more, so nothing is waited for.
         patience = _LAST_SECONDS if await database.answers(within=_ANSWER_SECONDS) else 0
+        # Jobs first, since they make vectors and logs; then these; then the models, which all of them use.
         try:
             await self.background.aclose(self.settings.worker.stop_seconds + 1 if patience else 0)
             await self._indexing.aclose(patience)
@@ -278,32 +289,35 @@ class Engine:
     ) -> list[Message]:
         """Take in what was said, durably; a message whose id is known already is passed over.
 
-        One that says something else under its id, in the same session, was edited: recall finds its new words, and its
-        metadata keeps the former ones (`former`).
+        A known id with other words, in the same session, is an edited message: recall finds the new words, and the
+        metadata keeps the old ones (`former`).
 
         When it returns, the messages are committed and their words can be found. Their vectors follow in the
-        background, or before it returns with `wait`. A job is queued with them that makes memories of the conversation
-        when it pauses (`settings.worker`); `summarise` does that at once.
+        background, or before it returns with `wait`. A queued job makes memories of the conversation when it pauses
+        (`settings.worker`); `summarise` does that at once.
 
         Args:
             workspace: Whose memory it is.
-            messages: One or several, in order: `Message`s, or `{"role": …, "content": …}` as chat APIs speak, content
-                parts and tool calls included. One without an id is new each time that it is recorded.
+            messages: One or several, in order: `Message`s, or `{"role": …, "content": …}` as chat APIs take them, with
+                content parts and tool calls, or messages of LangChain, AutoGen, AgentScope or LlamaIndex. A message
+                without an id is new each time that it is recorded.
             session_id: The conversation, for messages that do not name it themselves.
             wait: Return only when the vectors are there too.
-            scope: The `user_id`, `agent_id` and `run_id` of messages that do not name them; the memories that are made
-                of these inherit them.
+            scope: The `user_id`, `agent_id` and `run_id` of messages that do not name them. Memories that are made of
+                the messages inherit them.
 
         Returns:
             The messages that were new or edited.
 
         Raises:
-            InputError: One is no message, or holds what Postgres cannot store; none was taken.
+            InputError: One is no message, or holds what Postgres cannot store. None was taken in.
         """
-        said = [m if m.session_id else m.model_copy(update={"session_id": session_id}) for m in read_messages(messages)]
+        said = read_messages(from_frameworks(messages))
+        said = [m if m.session_id else m.model_copy(update={"session_id": session_id}) for m in said]
         said = within_scope(said, scope)
         if not said:
             return []
+        # The job is queued in the transaction that stores the messages: neither is there without the other.
         fresh = await record(
             self.database, workspace, said, within=lambda conn, new: self.background.queue(conn, workspace, new)
         )
@@ -319,17 +333,18 @@ class Engine:
         return await conversation(self.database, workspace, session_id)
 
     async def erase_messages(self, workspace: str, message_ids: str | Sequence[str]) -> int:
-        """Take out of the database what messages said, and every memory that rests on one of them.
+        """Erase what messages said, and every memory that rests on one of them, from the database and the spools.
 
         The messages stay as empty rows, so that recording them again adds nothing.
 
         Returns:
-            How many of the messages were erased: those that were stored, and those that waited to be.
+            How many of the messages were erased, stored ones and waiting ones.
 
         Raises:
             NotFoundError: None of them is there, or all were erased before.
         """
         ids = [message_ids] if isinstance(message_ids, str) else message_ids
+        # The spools first: delivered in between, a message would come back.
         waiting = await self.spools.erase(workspace, ids)
         gone = waiting | await erase_messages(self.database, workspace, ids)
         if ids and not gone:
@@ -386,7 +401,7 @@ class Engine:
     async def reflect(self, workspace: str, **scope: Unpack[Scope]) -> Response:
         """Make higher memories: form and update insights, close contradictions and repetitions.
 
-        It keeps to one `user_id`, `agent_id` and `run_id`: without any, to what is of nobody in particular.
+        It reads only memories of this `user_id`, `agent_id` and `run_id`; without any, those of nobody in particular.
         """
         return await self.execute("reflect", workspace_id=workspace, **scope)
 

@@ -147,6 +147,7 @@ def require_extra(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
+        # A module of our own that is missing is no matter of an extra.
         if (error.name or "").startswith("reme_core"):
             raise
         raise ConfigurationError(f'{error.name} is not installed; run `pip install "reme-core[{extra}]"`') from error

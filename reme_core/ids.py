@@ -25,9 +25,9 @@ def with_ids(messages: Iterable[Message], context: str = "") -> list[Message]:
 
     Args:
         messages: A conversation.
-        context: What else tells this conversation from others with equal words.
+        context: Tells this conversation from others with equal words.
     """
-    # So a conversation that a client sends again, without ids and with more messages, is known up to the new ones.
+    # From the messages before it: a client that sends a conversation again, with more messages, adds only these.
     known: list[Message] = []
     before = context
     for message in messages:
@@ -42,9 +42,8 @@ def with_ids(messages: Iterable[Message], context: str = "") -> list[Message]:
 class ConversationIds:
     """Gives ids to the messages of a conversation whose framework gives them none, one after the other.
 
-    An id is made from what the user said so far, and from who says what for the which time since then. So a
-    conversation is known again when it is given whole once more, by another of its agents, without the calls of tools
-    in it, or with more messages.
+    The same conversation gets the same ids when it is given once more: with more messages, without the calls of tools
+    in it, or by another of its agents.
     """
 
     def __init__(self, conversation: str) -> None:
@@ -55,26 +54,29 @@ class ConversationIds:
     def name(self, message: Message) -> Message:
         """The next message, with its id."""
         calls = [(call.name, call.arguments) for call in message.tool_calls]
-        # An agent's words are its own in the view of another agent too, to which they come as a user's.
+        # By its author first: other agents see an agent's words with the role of a user.
         said = stable_id(message.author or message.role, message.content, calls, message.tool_call_id)
+        # An id follows from what the user said so far, not from all messages before it, of which some may be missing.
         if message.role == "user" and not message.author:
             self._asked, self._said = stable_id(self._asked, message.content), Counter()
+        # Counted, since the same may be said again before the user speaks.
         self._said[said] += 1
         return message.model_copy(update={"message_id": stable_id(self._asked, said, self._said[said])})
 
 
 def with_recorded_ids(messages: Iterable[Message], recorded: Sequence[Message], conversation: str) -> list[Message]:
-    """The messages of a conversation that is given whole, each with the id that it was recorded under, if it was.
+    """The messages of a whole conversation; those that were recorded before keep the ids of the record.
 
     Args:
         messages: In order, without ids of their own.
-        recorded: What was recorded of the conversation, in order.
+        recorded: The recorded messages of the conversation, in order.
         conversation: The name of the conversation, from which new ids follow.
     """
     ids, place, known = ConversationIds(conversation), 0, []
     for message in messages:
         named = ids.name(message)
         said = (message.role, message.content)
+        # Behind the last one that was found, so that both keep their order.
         found = next((n for n in range(place, len(recorded)) if (recorded[n].role, recorded[n].content) == said), None)
         if found is not None:
             named, place = named.model_copy(update={"message_id": recorded[found].message_id}), found + 1

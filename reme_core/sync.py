@@ -1,7 +1,7 @@
 """`ReMe`: the same memory for code that does not await.
 
-Nothing is implemented a second time. Each method runs the coroutine of the engine in the library's own event loop and
-blocks until it is done, so it works in plain scripts, in threads, and where another loop is running (notebooks).
+Each method runs the coroutine of the engine in the library's own event loop and blocks until it is done. So it works in
+plain scripts, in threads, and where another loop is running (notebooks).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]) -> C
     return twin
 
 
+# Written out, since type checkers know no methods that are made at run time.
 class BlockingMemories(Facade):
     """The memories of all workspaces; every method names the one it works in."""
 
@@ -57,6 +58,7 @@ class BlockingWorkspaces(Facade):
 
     list = blocking(Workspaces.list)
     describe = blocking(Workspaces.describe)
+    count_messages = blocking(Workspaces.count_messages)
     model_usage = blocking(Workspaces.model_usage)
     load = blocking(Workspaces.load)
     dump = blocking(Workspaces.dump)

@@ -48,7 +48,7 @@ metadata = MetaData(schema="reme")
 
 def type_of(name: str) -> TypeEngine[Any]:
     """The type of a column by the name that Postgres gives it, such as `text[]`."""
-    item = name.removesuffix("[]").partition("(")[0]
+    item = name.removesuffix("[]").partition("(")[0]  # `halfvec(384)` has its size in parentheses
     return ARRAY(_TYPES[item]) if name.endswith("[]") else _TYPES[item]
 
 
@@ -68,6 +68,7 @@ def _read() -> None:
         Table(name, metadata, *columns, comment=relation["comment"], info={"is_view": relation["view"]})
 
 
+# At import, so that `metadata` is whole for whoever iterates over it.
 _read()
 
 

@@ -16,6 +16,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
 
+from reme_core.given import Given
+
 
 def new_id() -> str:
     """A new id: 32 hexadecimal digits."""
@@ -34,11 +36,11 @@ def _make_aware(moment: datetime) -> datetime:
 Moment = Annotated[datetime, AfterValidator(_make_aware)]
 """A point in time; one without a time zone is taken as UTC."""
 
-_DEEPEST = 100  # far beyond what anybody nests; pydantic ends at 255
+_DEEPEST = 100  # levels, far more than anybody nests; pydantic fails at 255
 
 
 def _check_depth(value: dict[str, Any]) -> dict[str, Any]:
-    level: list[Any] = [value]
+    level: list[Any] = [value]  # level by level: recursion would fail on what is nested too deeply
     for _ in range(_DEEPEST):
         inner = [list(one.values()) if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
         level = [member for members in inner for member in members]
@@ -96,7 +98,7 @@ class Status(enum.StrEnum):
     """Deleted by a user; it stays in the history until it is erased."""
 
 
-class TimeRange(BaseModel):
+class TimeRange(Given):
     """From `start` (included) to `end` (excluded); either side may be open."""
 
     model_config = ConfigDict(frozen=True)
@@ -111,8 +113,8 @@ class TimeRange(BaseModel):
         return self
 
 
-class _FromClient(BaseModel):
-    """What clients send, of which some send `null` for a field that they leave out."""
+class _FromClient(Given):
+    """Base of what clients send: some send `null` for a field that they leave out."""
 
     @model_validator(mode="before")
     @classmethod
@@ -147,7 +149,7 @@ class ToolCall(_FromClient):
 
 
 class Scope(TypedDict, total=False):
-    """What something is of within its workspace; what is left out, or empty, is of nobody in particular."""
+    """The person, agent and run that something belongs to; a name that is left out or empty is nobody in particular."""
 
     user_id: str
     """The person."""
@@ -160,8 +162,8 @@ class Scope(TypedDict, total=False):
 SCOPES: Final = ("user_id", "agent_id", "run_id")
 
 
-class Scoped(BaseModel):
-    """What may be of a person, an agent or a run; a text is empty where it is of none in particular."""
+class Scoped(Given):
+    """What may belong to a person, an agent or a run; a name is empty if it belongs to none in particular."""
 
     user_id: str = ""
     agent_id: str = ""
@@ -169,12 +171,12 @@ class Scoped(BaseModel):
 
     @property
     def scope(self) -> Scope:
-        """What it is of."""
+        """The names of all three, empty ones included."""
         return {"user_id": self.user_id, "agent_id": self.agent_id, "run_id": self.run_id}
 
 
 def scope_of(evidence: Collection[Scoped]) -> Scope:
-    """What that is of which follows from all of this: the person, agent and run on which those agree that name one.
+    """The scope of what is made from this evidence: the person, agent and run, where all that name one name the same.
 
     >>> scope_of([Message(user_id="ann", agent_id="cook"), Message(user_id="ann", agent_id="nurse"), Message()])
     {'user_id': 'ann', 'agent_id': '', 'run_id': ''}
@@ -192,7 +194,7 @@ def _only_name(names: Iterable[str]) -> str:
 
 
 def names_in(scope: Scope) -> Scope:
-    """What of a scope is named."""
+    """The scope without its empty names."""
     return {name: value for name, value in scope.items() if value}  # type: ignore[return-value]
 
 
@@ -224,6 +226,7 @@ class Message(Scoped, _FromClient):
     def _join_parts(cls, value: Any) -> Any:
         if not isinstance(value, list):
             return value
+        # Parts with an image or a sound have no text.
         texts = [part if isinstance(part, str) else part.get("text") for part in value if isinstance(part, str | dict)]
         return "\n".join(text for text in texts if isinstance(text, str))
 
@@ -245,7 +248,7 @@ class Trajectory(_FromClient):
     metadata: JsonObject = Field(default_factory=dict)
 
 
-class Source(BaseModel):
+class Source(Given):
     """One piece of evidence for a memory."""
 
     model_config = ConfigDict(frozen=True)
@@ -337,11 +340,11 @@ class Hit(BaseModel):
     relevance: float = 0.0
     """The chance that it answers the query, 0 to 1; low also where the answer may stand in any of many hits."""
     alike: int = 1
-    """How many of what was found say the same, this one included: it is the best of them and stands for all.
+    """How many results say the same, this one included. It is the best of them and stands for all.
 
-    The same are the same words, whatever their case and punctuation, of one kind, scope, subject and author, and valid
-    at the same time; for messages, by one author in whatever conversation. Where a time is asked about, what was
-    said or observed at different times is told apart.
+    Two memories say the same if their words are equal, whatever case and punctuation, and also their kind, scope,
+    subject, author and time of validity; messages of one author may be in different conversations. If the query asks
+    about a time, results that were said or observed at different times do not say the same.
     """
 
     @property
@@ -358,9 +361,9 @@ class Recollection(BaseModel):
     query: str
     hits: list[Hit] = Field(default_factory=list)
     relevance: float = 0.0
-    """The chance that anything that was found, or was left out for `min_relevance`, is about the query, 0 to 1."""
+    """The chance that any result is about the query, 0 to 1, counting results left out for `min_relevance`."""
     degraded: str = ""
-    """Where the embedding model failed, so that words alone answered: why. Else empty."""
+    """Why the embedding model failed, so that words alone answered; empty if it did not fail."""
 
     @property
     def memories(self) -> list[Memory]:
@@ -388,7 +391,7 @@ class HistoryEntry(BaseModel):
 
 
 def kinds_of(kind: str | Sequence[str] | None) -> list[str]:
-    """The kinds that are meant by a kind, by a family of kinds (`personal`, `task`, `tool`), or by several of these."""
+    """The kinds that a kind, a family of kinds (`personal`, `task`, `tool`), or several of these mean."""
     families = {"personal": PERSONAL_KINDS, "task": TASK_KINDS, "tool": TOOL_KINDS}
     if kind is None:
         return []

@@ -2,7 +2,8 @@
 
 Unless told otherwise this is the embedded Postgres in a temporary directory. With `REME_TEST_DATABASE_URL` (of a
 superuser, since the tests create databases, extensions and roles) the same tests run against that server; with
-`REME_TEST_CITUS_URL`, of the coordinator of a Citus cluster, against that (see `tests/citus.py`).
+`REME_TEST_CITUS_URL`, of the coordinator of a Citus cluster, against that (see `tests/citus.py`). With
+`REME_TEST_POOLER=1` a PgBouncer in transaction mode stands between.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ from reme_core.postgres.errors import normalise_url
 from reme_core.settings import Settings
 from tests.citus import distributed_database, empty
 from tests.loopback import loopback, loopback_server  # noqa: F401  (fixtures)
+from tests.pooler import pooler
 
 CITUS_URL = os.environ.get("REME_TEST_CITUS_URL")
+WITH_POOLER = bool(os.environ.get("REME_TEST_POOLER"))
 
 # Hundreds of processes are started here; what the first has compiled, the others need not.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -161,10 +164,24 @@ def migrated_data_dir(own_data_dir: Path, migrated_cluster: Path) -> Path:
     return own_data_dir
 
 
+@pytest.fixture(scope="session")
+def pooler_url(server_url: str) -> Iterator[str | None]:
+    """The PgBouncer between, if one is asked for."""
+    if not WITH_POOLER:
+        yield None
+        return
+    with pooler(server_url) as url:
+        yield url
+
+
 @pytest.fixture
-def settings(database_url: str, tmp_path: Path) -> Settings:
+def settings(database_url: str, pooler_url: str | None, tmp_path: Path) -> Settings:
     """Settings that name the test's own database, and nothing else."""
-    return Settings(database_url=SecretStr(database_url), data_dir=tmp_path / "data")
+    settings = Settings(database_url=SecretStr(database_url), data_dir=tmp_path / "data")
+    if pooler_url is not None:
+        name = str(conninfo_to_dict(database_url)["dbname"])
+        settings.pooler_url = SecretStr(make_conninfo(pooler_url, dbname=name))
+    return settings
 
 
 @pytest.fixture

@@ -168,6 +168,8 @@ class Terminal:
 
     async def memory(self, arguments: Arguments) -> None:
         """Lists what is remembered: /memory, /memory limit=50, or again every 5 seconds with refresh_time=5."""
+        if other := " ".join(value for name, value in arguments.items() if name != "limit"):
+            raise InputError(f"/list_memory takes limit and refresh_time, not '{other}'")
         limit = _number("limit", arguments.get("limit", "20"))
         found = await self.reme.memories.list(self.chat.workspace, limit=limit)
         self._show(found)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from reme_core.cli import output
 from reme_core.cli.session import AgentId, RunId, Session, UserId, read_input, scope_of_options, with_session
 from reme_core.errors import InputError
 
@@ -37,7 +38,7 @@ def record(
     with session.open() as reme:
         scope = scope_of_options(user_id, agent_id, run_id)
         fresh = reme.record(workspace, said, session_id=conversation, wait=True, **scope)
-    session.show(fresh, Text(f"recorded {len(fresh)} messages in '{workspace}'", "green"))
+    session.show(fresh, Text(f"recorded {output.count_of(len(fresh), 'messages')} in '{workspace}'", "green"))
 
 
 @app.command()
@@ -46,7 +47,7 @@ def summarise(session: Session, workspace: Workspace) -> None:
     """Make memories, now, of what was said and waits for it."""
     with session.open() as reme:
         told = reme.summarise(workspace)
-    lines = [Text(f"summarised {len(told.done)} conversations of '{workspace}'", "green")]
+    lines = [Text(f"summarised {output.count_of(len(told.done), 'conversations')} of '{workspace}'", "green")]
     lines += [Text(f"failed: session '{job.session_id}': {job.error}", "yellow") for job in told.failed]
     lines += [Text(f"waits: session '{job.session_id}', for {job.needs}", "yellow") for job in told.waiting]
     session.show(told, *lines)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from reme_core.cli.output import spinner, table
+from reme_core.cli.output import count_of, spinner, table
 from reme_core.cli.session import Session, with_session
 
 if TYPE_CHECKING:
@@ -170,7 +170,8 @@ def _nodes_table(nodes: Sequence[Node]) -> Table:
 
 def _report_line(done: str, report: BackupReport) -> Text:
     memories, messages = report.rows["memory"], report.rows["message"]
-    return Text(f"{done}: {report.workspaces:,} workspaces, {memories:,} memories, {messages:,} messages", "green")
+    counted = ((report.workspaces, "workspaces"), (memories, "memories"), (messages, "messages"))
+    return Text(f"{done}: {', '.join(count_of(*of) for of in counted)}", "green")
 
 
 def address_of(settings: Settings) -> str:

@@ -51,7 +51,7 @@ def doctor(session: Session) -> None:
     """Check packages, database, models (one call each), disk and clock. Ends with 1 if anything is wrong."""
     with output.spinner("Checking …", quiet=session.options.as_json):
         findings = list(_findings(session.settings))
-    shown = output.table("check", "", "found", "what to do", wide="found")
+    shown = output.table("check", "", "found", "what to do")
     for one in findings:
         shown.add_row(one.check, Text(one.state, _STYLES[one.state]), one.found, one.to_do)
     session.show([asdict(one) for one in findings], shown)

@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from reme_core.cli import output
+from reme_core.cli.output import count_of
 from reme_core.cli.session import AgentId, RunId, Session, UserId, confirm, scope_of_options, with_session
 from reme_core.errors import NotFoundError
 
@@ -54,7 +55,8 @@ def load(
             confirm(f"Remove the memories of workspace '{workspace}', and put these in their place?")
         with session.progress("Embedding") as advance:
             loaded = reme.workspaces.load(workspace, path, replace=replace, on_progress=advance)
-    session.show({"workspace": workspace, "loaded": loaded}, _success(f"loaded {loaded:,} memories into '{workspace}'"))
+    told = _success(f"loaded {count_of(loaded, 'memories')} into '{workspace}'")
+    session.show({"workspace": workspace, "loaded": loaded}, told)
 
 
 @app.command()
@@ -67,7 +69,8 @@ def dump(
     """Write the memories of a workspace to a library."""
     with session.open() as reme, output.spinner("Writing …", quiet=session.options.as_json):
         written = reme.workspaces.dump(workspace, path)
-    session.show({"workspace": workspace, "dumped": written}, _success(f"wrote {written:,} memories of '{workspace}'"))
+    told = _success(f"wrote {count_of(written, 'memories')} of '{workspace}'")
+    session.show({"workspace": workspace, "dumped": written}, told)
 
 
 @app.command()
@@ -81,7 +84,8 @@ def copy(
     """Make a twin of a workspace, with its messages, sources and history."""
     with session.open() as reme, output.spinner("Copying …", quiet=session.options.as_json):
         copied = reme.workspaces.copy(source, target, replace=replace)
-    session.show({"source": source, "target": target, "copied": copied}, _success(f"copied {copied:,} memories"))
+    told = _success(f"copied {count_of(copied, 'memories')}")
+    session.show({"source": source, "target": target, "copied": copied}, told)
 
 
 @app.command()
@@ -103,7 +107,8 @@ def clear(
         if not yes:
             confirm(f"Remove {what} for good?" if scope else f"Remove all of workspace {what} for good?")
         removed = reme.workspaces.clear(workspace, **scope)
-    session.show({"workspace": workspace, "removed": removed}, _success(f"removed {what}, {removed:,} memories"))
+    told = _success(f"removed {what}, {count_of(removed, 'memories')}")
+    session.show({"workspace": workspace, "removed": removed}, told)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,8 +93,11 @@ def recall(
             time="query" if read_time else None,
             **scope_of_options(user_id, agent_id, run_id),
         )
-    nothing = f"Nothing in workspace '{workspace}' answers that."
-    session.show(found, output.hits_table(found.hits, explain=explain) if found else Text(nothing, "dim"))
+        said = 0 if found or "conversation" in (kind or ()) else reme.workspaces.count_messages(workspace)
+    if found:
+        session.show(found, output.hits_table(found.hits, explain=explain))
+    else:
+        session.show(found, f"Nothing in workspace '{workspace}' answers that.", *_how_to_see(said, workspace, query))
 
 
 @app.command()
@@ -114,16 +118,10 @@ def add(
     metadata: Annotated[str, typer.Option(metavar="JSON", help="Whatever else belongs to it.")] = "{}",
 ) -> None:
     """Remember something."""
-    from pydantic import ValidationError
-
     from reme_core.types import Memory
 
     values = {"kind": kind, "subject": subject, "when_to_use": when_to_use, "metadata": _parse_metadata(metadata)}
-    try:
-        memories = [Memory.model_validate(values | {"content": content}) for content in _expand(text)]
-    except ValidationError as error:
-        problem = error.errors()[0]
-        raise InputError(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}") from None
+    memories = [Memory(**values, content=content) for content in _expand(text)]
     with session.open() as reme:
         scope = scope_of_options(user_id, agent_id, run_id)
         added = reme.memories.add(workspace, memories, actor="command line", **scope)
@@ -161,13 +159,27 @@ def list_memories(
         scope = scope_of_options(user_id, agent_id, run_id)
         filters = Filters.of(kind=kind or None, status=None if closed else "active", **scope)
         found = reme.memories.list(workspace, filters, limit=limit)
+        said = 0 if found else reme.workspaces.count_messages(workspace)
+    if not found:
+        nothing = f"Nothing is remembered in workspace '{workspace}'."
+        session.show(found, nothing, *_how_to_see(said, workspace, "What was said?"))
+        return
     shown = output.table("id", "kind", "status", "recorded", "content", wide="content")
     for memory in found:
         status = Text(str(memory.status), output.STATUS_STYLES[memory.status])
         shown.add_row(
             memory.memory_id, str(memory.kind), status, output.day(memory.recorded_at), output.memory_text(memory)
         )
-    session.show(found, shown if found else Text(f"Nothing is remembered in workspace '{workspace}'.", "dim"))
+    session.show(found, shown)
+
+
+def _how_to_see(messages: int, workspace: str, query: str) -> list[str]:
+    """That messages are there, though no memory is found, and the command that shows them."""
+    if not messages:
+        return []
+    command = shlex.join(["reme", "recall", query, "--workspace", workspace, "--kind", "conversation"])
+    there, them = ("1 message is", "it") if messages == 1 else (f"{messages:,} messages are", "them")
+    return [f"{there} recorded there, and this shows {them}: {command}"]
 
 
 @app.command()
@@ -321,7 +333,7 @@ def _evidence_table(evidence: list[Evidence]) -> Table:
 
 
 def _history_table(history: list[HistoryEntry]) -> Table:
-    shown = output.table("number", "when", "what", "by", "why", "change", title="\nHistory", wide="change")
+    shown = output.table("number", "when", "what", "by", "why", "change", title="\nHistory")
     for entry in history:
         before, after = entry.before or {}, entry.after or {}
         changed = [

@@ -6,6 +6,8 @@ Answers go to stdout; progress, warnings and errors to stderr.
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -23,13 +25,19 @@ if TYPE_CHECKING:
 
 PIPED_WIDTH = 160
 """The width of the output, in columns, where it is no terminal."""
+_NARROW = 80
+"""The width of a terminal below which each column gives way to the others, and bars to their numbers."""
 
 STATUS_STYLES = {"active": "green", "superseded": "yellow", "expired": "yellow", "deleted": "red"}
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def show_what_can_be_shown() -> None:
-    """Have a terminal that knows no UTF-8 show a `?` for what it cannot show, in place of failing."""
+    """Have a terminal that knows no UTF-8 show a `?` for what it cannot show, and a dumb one be as wide as it is."""
+    if os.environ.get("TERM", "").lower() in ("dumb", "unknown") and sys.stdout.isatty():
+        # Rich takes such a terminal for one of 80 columns unless both are named.
+        columns, lines = shutil.get_terminal_size()
+        os.environ |= {"COLUMNS": str(columns), "LINES": str(lines)}
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -45,6 +53,16 @@ def stdout() -> Console:
 def stderr() -> Console:
     """The console for everything else."""
     return Console(stderr=True, highlight=False, markup=False)
+
+
+def count_of(number: int, things: str) -> str:
+    """A number of things, whose name is given in the plural.
+
+    >>> count_of(1, "memories"), count_of(1_200, "messages")
+    ('1 memory', '1,200 messages')
+    """
+    thing = f"{things[:-3]}y" if things.endswith("ies") else things[:-1]
+    return f"{number:,} {thing if number == 1 else things}"
 
 
 def print_json(data: Any) -> None:
@@ -92,6 +110,7 @@ def progress(what: str, *, quiet: bool) -> Iterator[Callable[[int, int | None], 
 
 def table(*columns: str, title: str = "", right: Sequence[str] = (), wide: str = "") -> Table:
     """An empty table; the columns in `right` are aligned right, and the column `wide` takes the remaining width."""
+    wide = "" if _is_narrow() else wide  # what remained would be a character a line
     made = Table(
         box=box.SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", padding=(0, 1, 0, 0)
     )
@@ -100,6 +119,10 @@ def table(*columns: str, title: str = "", right: Sequence[str] = (), wide: str =
         made.add_column(name, justify=justify, ratio=1 if name == wide else None, overflow="fold")  # type: ignore[arg-type]
     made.expand = bool(wide)
     return made
+
+
+def _is_narrow() -> bool:
+    return stdout().width < _NARROW
 
 
 def bar(value: float, *, of: float = 1.0, width: int = 5) -> Text:
@@ -134,7 +157,7 @@ def hits_table(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table
     legs |= {name: name for name, n in nothing.items() if any(getattr(hit.parts, name) != n for hit in found)}
     if len({hit.parts.role for hit in found}) > 1:  # mostly all of them are the user's words
         legs["role"] = "role"
-    width = 5 if len(legs) < 3 else 0  # many parts leave no room for bars in a terminal of 80 columns
+    width = 0 if len(legs) > 2 or _is_narrow() else 5  # many parts leave no room for bars in 80 columns
     shown = legs if explain else {}
     made = table("#", "remembered", "when", *shown, "score", "fits", title=title, right=("#",), wide="remembered")
     top = max((hit.parts.final for hit in found), default=1.0)

@@ -9,13 +9,13 @@ memory = record_episode(memory, {"task_id": "restart_service", "score": 0.9, "st
 save_agent_memory(memory, "outputs/agent_memory.json")
 ```
 
-The dict belongs to the caller: these functions change nothing else, and cut its lists to the helper's lengths. Between
-two runs it is stored at `path`, which is either
+The dict belongs to the caller. These functions change nothing else, and cut the lists of the dict to the helper's
+lengths. Between two runs the dict is stored at `path`, which is either
 
 - a file in the helper's format, validated when it is read and written atomically; or
-- `reme://workspace`, a workspace of the configured Postgres (`Settings.load()`). It keeps what is cut from the dict,
-  every episode can be queried with SQL, and many processes may share one memory. What is saved must continue what is
-  stored; if another process has recorded in between, saving raises `ConflictError` and changes nothing.
+- `reme://workspace`, a workspace of the configured Postgres (`Settings.load()`). The workspace keeps what is cut from
+  the dict, every episode can be queried with SQL, and many processes may share one memory. A saved memory must continue
+  the stored one: if another process has recorded in between, saving raises `ConflictError` and changes nothing.
 
 Processes that write at the same time should use `reme.episodes.record`, which counts in the database.
 """
@@ -81,13 +81,13 @@ def load_agent_memory(path: str = DEFAULT_PATH) -> AgentMemory:
     Raises:
         InputError: The file exists but cannot be read; if it is broken, the message names the byte.
     """
-    # The helper itself used an empty memory for a broken file, and overwrote the file at the next save.
     if path.startswith(_WORKSPACE):
         with ReMe() as reme:
             return reme.episodes.as_memory(_workspace_of(path), bounded=True)
     if not Path(path).exists():
         log.info("there is no memory at %s yet", path)
         return empty_memory()
+    # A broken file is an error: the helper took it for an empty memory, and overwrote it at the next save.
     return read_memory(path)
 
 
@@ -177,7 +177,7 @@ def maybe_consolidate_memory(memory: AgentMemory, api_key: str | None = None, pa
     With `api_key` (or `GROQ_API_KEY` in the environment) the model at `API_BASE_URL` makes the rules. Without a key, or
     if the model fails (which is logged as a warning), the rules are the summaries of the episodes with high scores.
     """
-    # A text in `last_consolidated_at` (a date, say) gives no number of episodes, and counts as 0.
+    # `last_consolidated_at` counts episodes; a text there (a date, say) counts as 0.
     total, last = memory.get("total_episodes", 0), memory.get("last_consolidated_at") or 0
     if total - (0 if isinstance(last, str) else last) < CONSOLIDATE_EVERY:
         return memory
@@ -229,6 +229,7 @@ def _distil(attempts: list[Attempt], api_key: str | None) -> DistilledRules:
         return DistilledRules(high_score_rules([(a.score, a.summary) for a in attempts]), "rules")
 
     async def ask() -> DistilledRules:
+        # The helper's endpoint, model and limits.
         url = os.getenv("API_BASE_URL", "https://api.groq.com/openai/v1")
         model = ChatSettings(
             backend="openai",
@@ -240,6 +241,7 @@ def _distil(attempts: list[Attempt], api_key: str | None) -> DistilledRules:
         )
         chat = chat_model(Settings(llm={"default": model}))
         assert chat is not None
+        # Closed in the loop that opened its connections.
         try:
             return await distil(attempts, chat)
         finally:

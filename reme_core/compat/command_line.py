@@ -6,12 +6,16 @@ commands are `reme serve` and `reme mcp`.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from reme_core.errors import ConfigurationError, ReMeError
+from reme_core.models.registry import is_out_of_reach
 from reme_core.settings import Settings
+
+log = logging.getLogger(__name__)
 
 
 def settings_of(arguments: Sequence[str]) -> Settings:
@@ -21,7 +25,23 @@ def settings_of(arguments: Sequence[str]) -> Settings:
         ConfigurationError: A key is unknown (the nearest valid name is given), or a value is invalid.
     """
     given = [argument for argument in arguments if not _is_default_config(argument)]
-    return Settings.load("mcp.tools=all", *given)  # as ReMe 0.1 had it
+    return embed_offline(Settings.load("mcp.tools=all", *given))  # ReMe 0.1 served all flows as tools
+
+
+def embed_offline(settings: Settings) -> Settings:
+    """The same settings, with the local embedder in place of models that have neither a URL nor a key.
+
+    Command lines of ReMe 0.1 always name an embedder, so without a key they would not start.
+    """
+    for name, section in settings.embedding_model.items():
+        if is_out_of_reach(section):
+            log.warning(
+                "embedding_model.%s names %s, which is not used: neither a URL nor a key is set, so the model that "
+                "works offline embeds, and new workspaces are bound to it",
+                name, section.model_name,
+            )  # fmt: skip
+            settings.embedding_model[name] = section.model_copy(update={"backend": "local"})
+    return settings
 
 
 def main(arguments: Sequence[str]) -> None:

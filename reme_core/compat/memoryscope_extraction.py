@@ -34,11 +34,11 @@ from reme_core.store.filters import Filters
 from reme_core.text.timex import has_time, validity, with_dates
 from reme_core.types import Kind, Memory, Message, Source, scope_of
 
+# Messages, or statements, in one question to the model.
 _BATCH: Final = 30
-"""Messages, or statements, that one question to the model is about."""
 _ANSWER_TOKENS: Final = 1_500
+# Marks statements that a model has compared, so that it is asked about no pair twice.
 _COMPARED: Final = "compared"
-"""Marks statements that a model has been asked about, so that no pair is put to it twice."""
 
 Relation = Literal["same", "contained", "fuller", "contradicts", "none"]
 
@@ -47,7 +47,7 @@ class ExtractionState(PersonalState):
     """A conversation on its way through MemoryScope's ops."""
 
     heard: Internal[list[Message]] = Field(default_factory=list)
-    """Of the messages that wait, those in which people may have said something about themselves."""
+    """Messages that wait, and in which people may have said something about themselves."""
     drafts: Internal[list[Memory]] = Field(default_factory=list)
     """Observations that are not stored yet."""
     dated_drafts: Internal[list[Memory]] = Field(default_factory=list)
@@ -101,7 +101,7 @@ async def info_filter(
         deps: Uses `chat`.
         preserved_scores: 0 nothing about the person, 1 fiction or guess, 2 general or to be inferred, 3 explicit; as
             numbers or as ReMe 0.1 wrote them, `2,3`.
-        most_characters: Of a longer message, its beginning and its end are shown.
+        most_characters: A longer message is shown by its beginning and its end.
 
     Raises:
         InputError: `preserved_scores` holds something else than numbers.
@@ -111,6 +111,7 @@ async def info_filter(
         await take_in(state, deps)
     told, _ = statements(state.context, state.waiting)
     state.heard = []
+    # Without a model nothing is heard; `contra_repeat` then keeps what was said word for word.
     for at in range(0, len(told) if deps.chat is not None else 0, _BATCH):
         batch = told[at : at + _BATCH]
         lines = [f"[{number}] {_shorten(m.content, most_characters // 2)}" for number, m in enumerate(batch, 1)]
@@ -123,7 +124,7 @@ async def info_filter(
         assert deps.chat is not None
         answer = await deps.chat.complete_as(request, _Scores, purpose="info_filter", max_tokens=_ANSWER_TOKENS)
         scores = {scored.number: scored.score for scored in answer.scores}
-        # A message that the model forgot is looked at: extraction decides.
+        # A message that the model forgot counts as a 2, and is passed on to extraction.
         state.heard += [m for number, m in enumerate(batch, 1) if scores.get(number, 2) in preserved]
     state.report["heard"] = len(state.heard)
 
@@ -170,7 +171,7 @@ async def contra_repeat(
     pairs = {draft.memory_id: [hit.memory for hit in found] for draft, found in zip(drafts, hits, strict=True)}
     if not enable_contra_repeat:
         pairs = {memory_id: [] for memory_id in pairs}
-    judged = await _judge(pairs, {draft.memory_id: draft for draft in drafts}, deps, deps.chat)
+    judged = await _judge(pairs, {draft.memory_id: draft for draft in drafts}, deps.language, deps.chat)
     change = Change(summarised=[m.message_id for m in state.waiting], expected_version=version)
     _lay_beside(drafts, pairs, judged, change)
     if change.summarised:
@@ -206,6 +207,7 @@ async def long_contra_repeat(
     if len(ordered) < 2:
         return
     embedder = await deps.workspace_models.embedder(state.workspace_id)
+    # The triangle below the diagonal: each statement with those that are older.
     alike = np.tril(await likeness(embedder, [m.content for m in ordered]), -1)
     pairs = {
         newer.memory_id: [
@@ -215,8 +217,9 @@ async def long_contra_repeat(
         ]
         for newer, row in zip(ordered, alike, strict=True)
     }
-    judged = await _judge(pairs, {m.memory_id: m for m in ordered}, deps, deps.chat)
+    judged = await _judge(pairs, {m.memory_id: m for m in ordered}, deps.language, deps.chat)
     change = Change(expected_version=version)
+    # A statement is closed once, even if several newer ones contradict it.
     change.close = list({close.memory_id: close for close in _closings(pairs, judged)}.values())
     change.annotate = {m.memory_id: {_COMPARED: True} for m in ordered if not _is_compared(m)}
     if change.close or change.annotate:
@@ -276,9 +279,9 @@ def _observation(content: str, evidence: Sequence[Message], subject: str, author
 
 
 async def _judge(
-    pairs: Mapping[str, Sequence[Memory]], news: Mapping[str, Memory], deps: Deps, chat: ChatModel
+    pairs: Mapping[str, Sequence[Memory]], news: Mapping[str, Memory], setting: str, chat: ChatModel
 ) -> dict[tuple[str, str], Relation]:
-    """What newer statements are to older ones, by the ids of both; `none` is left out."""
+    """How newer statements relate to older ones, by the ids of both; `none` is left out."""
     asked = [memory_id for memory_id, olds in pairs.items() if olds]
     judged: dict[tuple[str, str], Relation] = {}
     for at in range(0, len(asked), _BATCH):
@@ -287,11 +290,12 @@ async def _judge(
         for number, memory_id in enumerate(asked[at : at + _BATCH], 1):
             lines.append(_line_with_day(news[memory_id], f"New {number}"))
             for old in pairs[memory_id]:
+                # Numbered through, so that the number of an old statement names the pair.
                 numbered.append((memory_id, old.memory_id))
                 lines.append(f"  {_line_with_day(old, f'Old {len(numbered)}')}")
         spoken = [Message(content=news[memory_id].content) for memory_id in asked]
         request = prompt(
-            "personal/contra_repeat", language(deps.language, spoken), statements=fence("\n".join(lines), "statements")
+            "personal/contra_repeat", language(setting, spoken), statements=fence("\n".join(lines), "statements")
         )
         answer = await chat.complete_as(request, _Judgements, purpose="contra_repeat", max_tokens=_ANSWER_TOKENS)
         for relation in answer.relations:
@@ -306,7 +310,7 @@ def _lay_beside(
     judged: Mapping[tuple[str, str], Relation],
     change: Change,
 ) -> None:
-    """Add each draft, or count what it repeats; close what it says more than, or what it contradicts."""
+    """Add each draft, or count the statement that it repeats; close statements that it completes or contradicts."""
     add: list[Memory] = []
     support: dict[str, list[Source]] = {}
     for draft in drafts:
@@ -317,13 +321,14 @@ def _lay_beside(
         else:
             add.append(draft)
     kept = {draft.memory_id for draft in add}
+    # Nothing is closed in favour of a draft that is not stored, and nothing that another draft has just confirmed.
     closings = [close for close in _closings(pairs, judged) if close.superseded_by in kept]
     change.add, change.confirm, change.support = add, list(support), support
     change.close = [c for c in {close.memory_id: close for close in closings}.values() if c.memory_id not in support]
 
 
 def _closings(pairs: Mapping[str, Sequence[Memory]], judged: Mapping[tuple[str, str], Relation]) -> list[Close]:
-    """What newer statements close: those that they contradict end there, those that they complete hold on in them."""
+    """The older statements that newer ones replace: repeated, completed or contradicted ones."""
     return [
         Close(old.memory_id, "superseded", new)
         for new, olds in pairs.items()

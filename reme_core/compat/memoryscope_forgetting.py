@@ -1,4 +1,4 @@
-"""The fading of what nobody needs, and what reflections share."""
+"""MemoryScope's forgetting of observations that nobody needs, and what its reflections share."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from reme_core.store.filters import Filters
 from reme_core.types import Kind, Memory, Scope, Scoped
 
 MOST = 400
-"""Memories that one reflection looks at, the newest; what is older has been looked at before."""
+"""How many memories one reflection looks at, the newest. Reflections before it have looked at older ones."""
 
 
 @op(uses={"user_name"}, writes={"closing", "update_result"})
 async def forget(state: PersonalState, deps: Deps, *, half_life_days: float = 0.0, below: float = 0.05) -> None:
     """Let observations fade that are old, unimportant and hardly used. Off unless a half-life is set.
 
-    Forgotten is expired, not erased. Wishes, profile facts and what was told outright are never forgotten.
+    A forgotten memory expires and is not erased. Wishes, profile facts and what was told outright are never forgotten.
 
     Args:
         state: Reads `user_name`.
@@ -45,8 +45,7 @@ async def forget(state: PersonalState, deps: Deps, *, half_life_days: float = 0.
 def strength(memory: Memory, now: datetime, half_life: timedelta) -> float:
     """How strong a memory is, 0 to 1: its importance, halved with every half-life since it was last stated.
 
-    Each doubling of its use (given to an agent, or stated again) makes its half-life longer by one: after Ebbinghaus'
-    forgetting curve, in which repetition flattens the decay.
+    Each doubling of its use (given to an agent, or stated again) adds another half-life to its half-life.
 
     >>> from datetime import UTC
     >>> memory = Memory(content="likes tea", observed_at=datetime(2024, 1, 1, tzinfo=UTC))
@@ -55,27 +54,29 @@ def strength(memory: Memory, now: datetime, half_life: timedelta) -> float:
     """
     since = memory.updated_at if memory.seen_count > 1 else memory.observed_at or memory.created_at
     used = memory.freq + memory.seen_count - 1
+    # After Ebbinghaus' forgetting curve, in which repetition flattens the decay.
     lives = max(0.0, (now - since) / (half_life * (1 + math.log2(1 + used))))
     return float(memory.importance * 0.5**lives)
 
 
 def is_about(memory: Memory, state: PersonalState) -> bool:
-    """Whether a memory is about the person that is reflected upon; what was added by hand names nobody."""
+    """Whether a memory is about the person that is reflected upon."""
+    # A memory that was added by hand names nobody.
     return memory.subject in (state.user_name, "")
 
 
 def scope_to_reflect(state: PersonalState) -> Scope:
-    """The one scope that is reflected upon; without any in the request, what is of nobody in particular."""
+    """The scope that is reflected upon: of the request, or that of memories that are of nobody in particular."""
     return Scoped(**state.scope).scope
 
 
 def time_said(memory: Memory) -> datetime:
-    """When it was said, or else made."""
+    """When a memory was said, or made if nobody said it."""
     return memory.observed_at or memory.created_at
 
 
 def tell(state: PersonalState, change: Change) -> None:
-    """Add a change that was made to what the flow tells."""
+    """Add a change to the report of the flow; several ops of one flow may make changes."""
     state.memories = [*state.memories, *(m.model_copy(update={"workspace_id": state.workspace_id}) for m in change.add)]
     state.closing = [*state.closing, *change.close]
     before = state.update_result or UpdateResult()

@@ -40,12 +40,12 @@ class _Insight(BaseModel):
 async def get_reflection_subject(
     state: PersonalState, deps: Deps, *, least_unreflected: int = 6, new_subjects: int = 1
 ) -> None:
-    """Find sides of a person that their observations tell about, and that no insight is about yet.
+    """Find sides of a person that observations tell about, and that no insight is about yet.
 
     Args:
         state: Reads `user_name`.
         deps: Uses `memories` and `chat`.
-        least_unreflected: Observations that have to have gathered since the last reflection (MemoryScope's 6).
+        least_unreflected: How many observations there have to be since the last reflection (MemoryScope's 6).
         new_subjects: How many new sides one reflection takes up.
     """
     fresh = [m for m in await _observations(state, deps) if not m.metadata.get(_REFLECTED)]
@@ -64,7 +64,7 @@ async def get_reflection_subject(
     answer = await deps.chat.complete_as(
         request, _Subjects, purpose="get_reflection_subject", max_tokens=_ANSWER_TOKENS
     )
-    taken = {attribute.casefold() for attribute in (*known, "")}
+    taken = {attribute.casefold() for attribute in (*known, "")}  # and no empty subject
     found = [s.strip() for s in answer.subjects if s.strip().casefold() not in taken]
     state.subjects = found[:new_subjects]
     state.report["subjects"] = state.subjects
@@ -74,7 +74,7 @@ async def get_reflection_subject(
 async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, most: int = MOST) -> None:
     """Form an insight for each new subject, and bring the others up to date with what has been observed since.
 
-    An insight is made of the observations nearest to it, to which it links. A new wording supersedes the old one.
+    An insight is made of the observations nearest to it, and links to them. A new wording supersedes the old one.
 
     Args:
         state: Reads `subjects`.
@@ -89,8 +89,7 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, 
     fresh = {memory_id for memory_id, m in observed.items() if not m.metadata.get(_REFLECTED)}
     topics: list[tuple[str, Memory | None]] = [(subject, None) for subject in state.subjects]
     topics += [(str(i.metadata.get("attribute", "")), i) for i in (await _insights(state, deps))[:most]]
-    change = Change(add=[], close=[], expected_version=version)
-    add, close = [], []
+    change = Change(expected_version=version)
 
     async def bring_up(attribute: str, old: Memory | None) -> tuple[Memory | None, Memory | None]:
         near = await _near(attribute, old, observed, nearest, state, deps)
@@ -102,12 +101,12 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, 
     for insight, old in await parallel([partial(bring_up, attribute, old) for attribute, old in topics]):
         if insight is None or (old is not None and insight.content == old.content):
             continue
-        add.append(insight)
+        change.add = [*change.add, insight]
         if old is not None:
-            close.append(Close(old.memory_id, "superseded", insight.memory_id))
-    change.add, change.close = add, close
-    if add:
-        used = {source.id for insight in add for source in insight.sources} | (fresh if state.subjects else set())
+            change.close = [*change.close, Close(old.memory_id, "superseded", insight.memory_id)]
+    if change.add:
+        # A new subject was found by looking at all fresh observations, so that all of them count as reflected upon.
+        used = {source.id for one in change.add for source in one.sources} | (fresh if state.subjects else set())
         change.annotate = {memory_id: {_REFLECTED: True} for memory_id in sorted(used & fresh)}
         await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="reflected upon")
     tell(state, change)
@@ -132,6 +131,7 @@ async def _near(
     if not query:
         return []
     filters = Filters.of(kind=[Kind.OBSERVATION, Kind.CUSTOM], **scope_to_reflect(state))
+    # More than are needed: memories about other people are among the hits.
     hits = (await deps.recall(state.workspace_id, query, filters, limit=4 * nearest, flow=deps.flow)).memories
     return sorted([observed[m.memory_id] for m in hits if m.memory_id in observed][:nearest], key=time_said)
 
@@ -151,7 +151,9 @@ async def _write(
     )
     answer = await chat.complete_as(request, _Insight, purpose="update_insight", max_tokens=_ANSWER_TOKENS)
     content = answer.content.strip()
+    # An insight without evidence is taken to rest on all that the model was shown.
     used = [near[n - 1] for n in dict.fromkeys(answer.evidence) if 0 < n <= len(near)] or list(near)
+    # The observations, and the old wording, stand for the messages that an insight has to be borne out by.
     grounds = [
         Message(content=m.content, sent_at=m.observed_at or m.created_at) for m in [*used, *([old] if old else [])]
     ]

@@ -16,7 +16,7 @@ from reme_core.store.messages import unsummarised_messages
 from reme_core.types import PERSONAL_KINDS, Kind, Memory, Status
 
 _PERSONAL = [str(kind) for kind in PERSONAL_KINDS]
-_MOST = 1_000
+_MOST = 1_000  # memories of one list
 
 
 class OperationState(SummaryState):
@@ -98,6 +98,7 @@ async def delete_told(state: OperationState, deps: Deps) -> None:
 async def delete_all_personal(state: OperationState, deps: Deps) -> None:
     """Delete everything that is known about people in a workspace; experience and messages stay, and the history."""
     deleted = 0
+    # Page by page: what is deleted is in no later page.
     while found := await deps.memories.list(state.workspace_id, Filters(kinds=_PERSONAL, **state.scope), limit=_MOST):
         ids = [memory.memory_id for memory in found]
         deleted += await deps.memories.delete(state.workspace_id, ids, actor=deps.flow, reason="all deleted on request")

@@ -1,4 +1,4 @@
-"""Ops of ReMe 0.1 that flows written for it need, and whose work is divided otherwise here."""
+"""Ops of ReMe 0.1 that flows written for it need. Here their work is divided in another way."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from reme_core.personal.retrieve import TYPE_WEIGHTS, write_note
 from reme_core.store.recall import number_ranks
 from reme_core.types import Hit, Kind, Memory, TimeRange
 
+# The weight of kinds that `fuse_ratio_dict` does not name, as in ReMe 0.1.
 _OTHER_KINDS = 0.1
-"""The weight of kinds that `fuse_ratio_dict` does not name, as in ReMe 0.1."""
 
 
 @op(reads={"query", "messages"}, uses={"now"}, writes={"search_query", "now"})
@@ -73,7 +73,8 @@ async def fuse_rerank(
     writes={"memories", "confirmed", "expected_version", "update_result"},
 )
 async def update_vector_store(state: SummaryState, deps: Deps) -> None:
-    """Store what a flow has found, unless the op that found it has stored it, as most ops do here."""
+    """Store what a flow has found, unless it is stored already."""
+    # Most ops store what they find; the result tells that they did.
     if state.update_result is None:
         await store(state, deps)
 
@@ -97,6 +98,7 @@ async def use_mock_search(state: RetrievalState, deps: Deps) -> None:
 
 
 def _by_kind(ratios: Mapping[str, float]) -> dict[str, float]:
+    # ReMe 0.1's name of the kind `custom`.
     return {str(Kind.CUSTOM) if kind == "obs_customized" else kind: ratio for kind, ratio in ratios.items()}
 
 

@@ -19,6 +19,7 @@ from typing import Any, Self, TypeVar
 
 from pydantic import SecretStr
 
+from reme_core.compat.command_line import embed_offline
 from reme_core.engine import Engine
 from reme_core.errors import ReMeError
 from reme_core.settings import ChatSettings, EmbeddingSettings, ModelSettings, Settings
@@ -63,7 +64,7 @@ class ReMeApp:
             settings.llm["default"] = _with_endpoint(chat, llm_api_base, llm_api_key)
         if embedding_api_key or embedding_api_base:
             settings.embedding_model["default"] = _with_endpoint(embedding, embedding_api_base, embedding_api_key)
-        self.settings = settings
+        self.settings = embed_offline(settings)
         self._reme: Engine | None = None
 
     async def __aenter__(self) -> Self:
@@ -85,7 +86,7 @@ class ReMeApp:
 
     async def async_stop(self) -> None:
         """Close the database and the models."""
-        reme, self._reme = self._reme, None
+        reme, self._reme = self._reme, None  # first, so that a second call does nothing
         if reme is not None:
             await reme.aclose()
 
@@ -109,5 +110,6 @@ class ReMeApp:
 
 
 def _with_endpoint(section: Model, base_url: str | None, api_key: str | None) -> Model:
+    # What is not given stays as the settings have it.
     changes: dict[str, Any] = {"base_url": base_url or section.base_url}
     return section.model_copy(update=changes | ({"api_key": SecretStr(api_key)} if api_key else {}))

@@ -76,12 +76,13 @@ class DemoResult:
 async def run_demo(reme: Engine) -> DemoResult:
     """Store the conversation, the observations and the library in the workspace `demo`, and ask the questions.
 
-    What is stored already stays as it is, and no other process makes memories of the conversation, or reflects on them.
-    So a later run gives the same result.
+    A later run gives the same result.
     """
     messages = _read_lines("conversation.jsonl", Message)
     observations = _read_lines("observations.jsonl", Memory)
     experience = _read_lines("experience.jsonl", Memory)
+    # Nobody reflects on these memories, and nobody makes others of the conversation (`summarised` below): else a later
+    # run would give other answers.
     await reme.workspaces.schedule(WORKSPACE, reflect_every_hours=0)
     await reme.record(WORKSPACE, messages, wait=True)
     await _store_memories(reme, messages, [*observations, *experience])
@@ -98,6 +99,7 @@ async def run_demo(reme: Engine) -> DemoResult:
 async def _store_memories(reme: Engine, messages: Sequence[Message], memories: Sequence[Memory]) -> None:
     ids = [memory.memory_id for memory in memories]
     known = {m.memory_id for m in await reme.memories.list(WORKSPACE, Filters(ids=ids, status=None), limit=len(ids))}
+    # An earlier run has stored the others, and closed the one that is superseded.
     new = [memory for memory in memories if memory.memory_id not in known]
     waiting = await unsummarised_messages(reme.database, WORKSPACE, ids=[message.message_id for message in messages])
     until = datetime(2024, 7, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Memory across episodes: record scored attempts; get a note for the next attempt, rules and learning curves."""
+"""Memory across episodes: record scored attempts, and get a note for the next attempt, rules and learning curves."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class RecordedEpisodes:
     """The result of recording a batch of episodes."""
 
     episodes: list[Episode]
-    """Those that were new, with their numbers."""
+    """The new episodes, with their numbers."""
     known: list[str]
-    """Ids of those that had been recorded before, and were skipped."""
+    """Ids of episodes that had been recorded before, and were skipped."""
     lessons: list[dict[str, Any]] = field(default_factory=list)
-    """Task memories that were made from the new ones, with `learn`."""
+    """With `learn`, the task memories that were made from the new episodes."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class Consolidation:
     """The result of a consolidation."""
 
     due: bool
-    """Whether enough episodes had been recorded since the last one; if not, nothing was done."""
+    """Whether enough episodes had been recorded since the last consolidation; if not, nothing was done."""
     rules: list[str] = field(default_factory=list)
-    """The rules for all tasks that were made."""
+    """The new rules for all tasks."""
     author: str = ""
     """The model's name, or `rules`."""
     error: str = ""
-    """Why the model failed, if it did; the rules are then made from the summaries of good episodes."""
+    """Why the model failed, if it did; the rules then come from the summaries of good episodes."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ class CurvePoint:
     attempt: int
     score: float
     mean_score: float
-    """Over all attempts so far."""
+    """The mean of all attempts so far."""
     mean_of_last_10: float
     best_score: float
 
 
 @dataclass(frozen=True)
 class PassRate:
-    """The share of a task's groups of k attempts that are passed; `rate` is None if there is no full group."""
+    """The share of a task's groups of k attempts that have a solved one; `rate` is None if no group is full."""
 
     task_id: str
     attempts: int
@@ -83,10 +83,10 @@ class Episodes:
     """The episodes of all workspaces; every method names the one it works in.
 
     Args:
-        database: The database that they are stored in.
-        settings: Thresholds, language.
-        chat: The chat model for consolidation, if one is set.
-        embed: Starts embedding the messages of a workspace in the background.
+        database: The database.
+        settings: Thresholds, and the language.
+        chat: The chat model for consolidation, if there is one.
+        embed: Begins to embed the messages of a workspace in the background.
         execute: Runs a flow, as `Engine.execute` does.
     """
 
@@ -118,20 +118,17 @@ class Episodes:
         learn: bool = False,
         seed: int | str | None = None,
     ) -> RecordedEpisodes:
-        """Record finished attempts, in the order given: all of them, or none.
-
-        Scores, rules, mistakes and cards are counted in the transaction that stores the episodes, so they are right
-        with any number of writers. An episode whose id is known is skipped.
+        """Record finished attempts in the given order: all of them, or none. An episode with a known id is skipped.
 
         Args:
-            workspace: The workspace; it is created on first use.
-            episodes: As `Episode` or as a dict of its fields, also under the helper's names.
+            workspace: The workspace; it is created by its first use.
+            episodes: As `Episode`, or as a dict of its fields, also by the helper's names.
             learn: Also make task memories from new episodes that have messages (flow `summary_task_memory`).
-            seed: Identifies the batch: an episode without an id gets one made from the seed and its place in the batch,
-                so that a batch recorded twice is counted once, and two runs give equal rows.
+            seed: Identifies the batch. An episode without an id gets one made from the seed and its place in the batch:
+                so a batch that is recorded twice is counted once, and two runs give equal rows.
 
         Raises:
-            InputError: One is malformed or contains text that Postgres cannot store; none was stored.
+            InputError: An episode is malformed or contains text that Postgres cannot store; none was stored.
 
         Example:
             ```python
@@ -164,11 +161,11 @@ class Episodes:
 
         Args:
             workspace: The workspace.
-            task_id: The task at hand; without one the note has only what holds for all tasks.
-            max_rules: Maximum number of rules of the task, and of rules for all tasks; the newest.
+            task_id: The task at hand; without one, the note only has what is for all tasks.
+            max_rules: Maximum number of rules of the task, and of rules for all tasks; the newest are taken.
             max_recent: Maximum number of earlier episodes of the task.
-            token_budget: Maximum number of tokens (estimated by `reme_core.prompts.budget.count_tokens`); what is the
-                least useful for its length is left out first.
+            token_budget: Maximum number of tokens (estimated by `reme_core.prompts.budget.count_tokens`). Parts that
+                are least useful for their length are left out first.
 
         Raises:
             InputError: A limit is negative.
@@ -209,9 +206,9 @@ class Episodes:
     async def consolidate_if_due(self, workspace: str, every: int | None = None) -> Consolidation:
         """Distil rules for all tasks, if enough episodes have been recorded since the last time.
 
-        The chat model makes at most five rules from the last 30 episodes. Without one, or if it fails (its error is
-        logged and returned), the rules are the summaries of good episodes among the last 100. If several callers find
-        it due at once, the result of one is stored.
+        The chat model makes at most five rules from the last 30 episodes. Without a chat model, or if it fails (its
+        error is logged and returned), the rules are the summaries of good episodes among the last 100. If several
+        callers do this at the same time, the result of one is stored.
 
         Args:
             workspace: The workspace.
@@ -228,7 +225,7 @@ class Episodes:
         if count - (last or 0) < pause:
             return Consolidation(due=False)
         attempts = [Attempt(*row) for row in latest]
-        # The model is asked outside of the transaction, since it may take a minute and the lock stops all writers.
+        # Outside of the transaction: the model may take a minute, and the lock stops all writers.
         with logging_for_workspace(workspace):
             made = await distil(
                 attempts,
@@ -245,7 +242,7 @@ class Episodes:
         return Consolidation(True, made.rules, made.author, made.error)
 
     async def curve(self, workspace: str, task_id: str | None = None) -> list[CurvePoint]:
-        """The learning curve of one task, or of all, by task and attempt (view `learning_curve`)."""
+        """The learning curve of one task or of all, in the order of tasks and attempts (view `learning_curve`)."""
         values = {"workspace": workspace, "task": task_id}
         return [CurvePoint(*row) for row in await self._database.fetch(workspace, _SQL["curve"], values)]
 
@@ -254,8 +251,8 @@ class Episodes:
 
         Args:
             workspace: The workspace.
-            k: Attempts in a group; a last group that is not full is left out.
-            solved_from: Score from which an attempt is solved.
+            k: Attempts in a group; if the last group is not full, it is left out.
+            solved_from: An attempt with this score or more is solved.
 
         Raises:
             InputError: `k` is below 1.
@@ -278,7 +275,7 @@ class Episodes:
         """Update a workspace to the state of the helper's dict; returns the number of episodes that were added.
 
         Raises:
-            InputError: The dict has not the helper's format.
+            InputError: The dict does not have the helper's format.
             ConflictError: The workspace has scores that the dict does not contain; nothing was changed.
         """
         return await file_sync.continue_with(self._database, workspace, memory)
@@ -309,6 +306,7 @@ class Episodes:
         update: dict[str, Any] = {}
         if seed is not None and "episode_id" not in episode.model_fields_set:
             update["episode_id"] = stable_id("rollout", seed, place, episode.task_id)
+        # Messages without ids get ids made from the episode's: so they are stored once if it is recorded twice.
         name = update.get("episode_id", episode.episode_id)
         if episode.messages:
             update["messages"] = [
@@ -318,9 +316,7 @@ class Episodes:
         return episode.model_copy(update=update) if update else episode
 
     async def _store_messages(self, workspace: str, messages: Sequence[Message]) -> None:
-        """Store trajectories as evidence."""
-
-        # A trajectory is no conversation with a person: no personal memories are to be made from it.
+        # A trajectory is no conversation with a person, so no personal memories are made from it.
         async def mark_summarised(conn: AsyncConnection[Any], new: list[Message]) -> None:
             await conn.execute(_MARK_SUMMARISED, {"workspace": workspace, "ids": [m.message_id for m in new]})
 

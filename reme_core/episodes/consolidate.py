@@ -1,4 +1,4 @@
-"""Distil from many episodes a few rules for all tasks."""
+"""Distil a few rules for all tasks from many episodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reme_core.text.terms import language_of
 log = logging.getLogger(__name__)
 
 MAX_EPISODES: Final = 30
-"""Newest episodes that a model is shown."""
+"""So many of the newest episodes are shown to a model."""
 MAX_RULES: Final = 5
 
 
@@ -50,7 +50,7 @@ class DistilledRules:
 async def distil(
     attempts: Sequence[Attempt], chat: ChatModel | None, *, works_from: float = WORKS_FROM, setting: str = "auto"
 ) -> DistilledRules:
-    """Make rules from the newest attempts: by the model, or from the summaries of those with high scores.
+    """Make rules from the newest attempts: by the model, or from the summaries of attempts with high scores.
 
     If the model fails, its error is logged and returned, and the summaries are used.
 

@@ -1,4 +1,4 @@
-"""`agent_memory.json`, the training helper's memory file: validated when it is read, and written atomically."""
+"""`agent_memory.json`, the training helper's memory file: it is checked when it is read, and written atomically."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def read_memory(path: str | Path) -> AgentMemory:
     """Read the file.
 
     Raises:
-        InputError: It cannot be read, or has not the helper's format. If it is no valid JSON (because it was cut off,
-            for example), the message names the offset of the byte with the error.
+        InputError: The file cannot be read, or does not have the helper's format. If it is no valid JSON, for example
+            because it was cut off, the message names the byte with the error.
     """
     try:
         raw = Path(path).read_bytes()
@@ -53,7 +53,7 @@ def read_memory(path: str | Path) -> AgentMemory:
             f"{path} is no UTF-8 text: byte {error.start} ({raw[error.start]:#04x}) cannot be read"
         ) from None
     except json.JSONDecodeError as error:
-        # The decoder counts characters; whoever repairs the file needs bytes.
+        # The decoder counts characters, but editors and tools that repair a file count bytes.
         at = len(text[: error.pos].encode("utf-8"))
         cut = at >= len(raw.rstrip()) or error.msg.startswith("Unterminated")
         what = f"{error.msg}; the file ends after byte {len(raw)}, so it was cut off" if cut else error.msg
@@ -91,18 +91,19 @@ def check_memory(memory: Any, where: str) -> None:
         if not all(isinstance(member, str) for member in members):
             raise InputError(f"{where}: {name} must hold texts")
     for task_id, scores in memory.get("score_history", {}).items():
+        # By its type: for `isinstance`, True is a number as well.
         if not all(type(score) in (int, float) and math.isfinite(score) for score in scores):
             raise InputError(f"{where}: score_history of '{task_id}' must hold finite numbers")
 
 
 def write_memory(memory: AgentMemory, path: str | Path) -> None:
-    """Write the file atomically: readers see the old file or the new one, also after a crash.
+    """Write the file atomically: readers see the old file or the new one, even after a crash.
 
     Raises:
         InputError: The memory contains values that JSON cannot express, or the file cannot be written; the old file is
             unchanged.
     """
-    target = Path(path).resolve()  # a symbolic link stays, and the file that it points to is replaced
+    target = Path(path).resolve()  # the file behind a symbolic link is replaced, and the link stays
     beside = target.with_name(f".{target.name}.{new_id()}")
     try:
         text = json.dumps(memory, indent=2)
@@ -114,7 +115,7 @@ def write_memory(memory: AgentMemory, path: str | Path) -> None:
             with beside.open("x", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
-                os.fsync(file.fileno())
+                os.fsync(file.fileno())  # before the rename: else a crash could leave an empty file under the name
             if target.exists():
                 beside.chmod(target.stat().st_mode & 0o777)
             beside.replace(target)

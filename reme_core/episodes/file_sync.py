@@ -1,4 +1,4 @@
-"""Convert `agent_memory.json` to a workspace and back; values that no column can hold are kept in the metadata."""
+"""Convert `agent_memory.json` to a workspace and back; values that fit in no column are kept in the metadata."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from reme_core.store.sql import load
 
 _SQL = load("episode.sql")
 
-_ENTRY_KEY: Final = "agent_memory"  # in an episode's metadata: the log entry, if the columns cannot give it back
-_ALL: Final = 2**31 - 1
+_ENTRY_KEY: Final = "agent_memory"  # in an episode's metadata: its log entry, if the columns cannot give it back
+_ALL: Final = 2**31 - 1  # as a limit: no limit
 
 
 async def as_memory(database: Database, workspace: str, *, bounded: bool = False) -> AgentMemory:
@@ -41,7 +41,7 @@ async def as_memory(database: Database, workspace: str, *, bounded: bool = False
     memory["total_episodes"], memory["last_consolidated_at"] = count, consolidated_after
     for task, score in await database.fetch(workspace, _SQL["all_scores"], values):
         memory["score_history"].setdefault(task, []).append(score)
-        memory["task_rules"].setdefault(task, [])
+        memory["task_rules"].setdefault(task, [])  # the helper has a list for every task, even an empty one
     for task, rule in await database.fetch(workspace, _SQL["all_rules"], values):
         (memory["task_rules"].setdefault(task, []) if task else memory["global_rules"]).append(rule)
     for kind, finding in await database.fetch(workspace, _SQL["all_findings"], values):
@@ -59,14 +59,14 @@ async def as_memory(database: Database, workspace: str, *, bounded: bool = False
 async def continue_with(database: Database, workspace: str, memory: AgentMemory) -> int:
     """Update a workspace to the state of a memory.
 
-    The scores of the memory must begin with those of the workspace. So any memory fits an empty workspace, and a memory
-    loaded from a workspace fits it until somebody else records there.
+    The scores of the memory have to begin with those of the workspace. So any memory fits an empty workspace. A memory
+    that was loaded from a workspace fits this workspace until somebody else records there.
 
     Returns:
         The number of episodes that were added.
 
     Raises:
-        InputError: The memory has not the helper's format, or contains text that Postgres cannot store.
+        InputError: The memory does not have the helper's format, or contains text that Postgres cannot store.
         ConflictError: The workspace has scores that the memory does not begin with; nothing was changed.
     """
     check_memory(memory, "the memory")
@@ -85,13 +85,14 @@ async def continue_with(database: Database, workspace: str, memory: AgentMemory)
         stored = Counter(
             _identity(_log_entry(row)) for row in await (await conn.execute(_SQL["log"], values)).fetchall()
         )
+        # The log may have the same entry twice. Of equal entries, those beyond the number that is stored are new.
         entries = _number_duplicates(full["episode_log"])
         fresh = [(entry, again) for entry, again in entries if again > stored[_identity(entry)]]
-        # The log has the last episodes only, the total counts those before them as well.
+        # The log only has the last episodes; the total also counts those before them.
         total = max(_count_or_zero(full["total_episodes"]), before + len(fresh))
         first = total - len(fresh) + 1
         numbered = [_episode_row(entry, again, first + place) for place, (entry, again) in enumerate(fresh)]
-        await conn.execute(_SQL["unlist_cards"], values)
+        await conn.execute(_SQL["unlist_cards"], values)  # the cards of the memory get their places again below
         statements = {
             "insert_episodes": numbered,
             "insert_scores": _score_rows(known, full["score_history"], numbered),
@@ -121,7 +122,6 @@ def _require_continuation(workspace: str, known: Mapping[str, Sequence[float]], 
 
 
 def _log_entry(row: Sequence[Any]) -> dict[str, Any]:
-    """A row of an episode as an entry of the helper's log."""
     _, task, score, steps, summary, finished_at, metadata = row
     entry = {
         "timestamp": finished_at.isoformat(),
@@ -135,13 +135,13 @@ def _log_entry(row: Sequence[Any]) -> dict[str, Any]:
 
 
 def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The values by which a log entry is recognised."""
+    """The values by which a log entry is found again."""
     # A score of 1 in the file comes back from Postgres as 1.0.
     return (str(entry.get("timestamp")), str(entry["task_id"]), str(entry["score"]).removesuffix(".0"))
 
 
 def _number_duplicates(entries: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], int]]:
-    """Number equal entries from 1, in order: the helper's log may have the same entry twice."""
+    """The entries, each with its number among equal ones, from 1."""
     seen: Counter[tuple[Any, ...]] = Counter()
     counted = []
     for entry in entries:
@@ -151,7 +151,7 @@ def _number_duplicates(entries: Sequence[Mapping[str, Any]]) -> list[tuple[Mappi
 
 
 def _episode_row(entry: Mapping[str, Any], again: int, number: int) -> dict[str, Any]:
-    """A log entry as a row of `reme.episode`; the entry goes to the metadata if the columns cannot give it back."""
+    """A log entry as a row of `reme.episode`; `again` is its number among equal ones."""
     task, score = entry["task_id"], entry["score"]
     steps, summary = entry.get("steps", 0), entry.get("summary", "")
     row: dict[str, Any] = {
@@ -169,6 +169,7 @@ def _episode_row(entry: Mapping[str, Any], again: int, number: int) -> dict[str,
         "metadata": {},
     }
     columns = (None, row["task_id"], row["score"], row["steps"], row["summary"])
+    # If the columns cannot give the entry back as it is, the metadata keep it.
     if _log_entry((*columns, datetime.fromisoformat(row["finished_at"]), {})) != entry:
         row["metadata"] = {_ENTRY_KEY: dict(entry)}
     return row
@@ -178,15 +179,15 @@ def _parse_timestamp(value: Any) -> str:
     try:
         moment = datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        return "1970-01-01T00:00:00+00:00"  # the column needs a time; the entry itself is kept in the metadata
+        return "1970-01-01T00:00:00+00:00"  # the column needs a time; the metadata keep the entry as it is
     return moment.isoformat() if moment.tzinfo else f"{moment.isoformat()}+00:00"
 
 
 def _score_rows(
     known: Mapping[str, Sequence[float]], history: Mapping[str, Sequence[float]], episodes: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Rows of the scores that are new, with the episodes that they belong to."""
-    # The history is longer than the log, so the last scores of a task are those of its episodes in the log.
+    """Rows of the new scores, with their episodes."""
+    # The history is longer than the log. So the last scores of a task belong to its episodes in the log.
     added = []
     for task, scores in history.items():
         ids = [episode["episode_id"] for episode in episodes if episode["task_id"] == task]
@@ -198,7 +199,7 @@ def _score_rows(
 
 
 async def _rule_rows(conn: store.Connection, workspace: str, memory: AgentMemory) -> list[dict[str, Any]]:
-    """Rows of rules whose place changes: behind all that are stored, in the order of the memory."""
+    """Rows of the rules of lists that changed: they come behind all stored rules, in the order of the memory."""
     by_task = {**memory["task_rules"], "": memory["global_rules"]}
     lists = await store.rule_lists(conn, workspace, list(by_task))
     found = []
@@ -255,7 +256,7 @@ def _card_row(card: Card, place: int) -> dict[str, Any]:
         **card,
     }
     row = store.card_row(filled, place, {})
-    # What the columns do not give back is kept in the metadata, under the key that `as_memory` reads.
+    # Values that the columns cannot give back are kept in the metadata, where `as_memory` reads them.
     columns = [row["card_hash"], place, *(row[name] for name in store.CARD_COLUMNS), row["metadata"]]
     restored = store.card_from_row(columns)
     if restored != card:
@@ -268,7 +269,7 @@ def _count_or_zero(value: Any) -> int:
 
 
 def _unmapped_values(memory: AgentMemory) -> dict[str, Any]:
-    """The values that the tables cannot give back: unknown keys, and values of another type than the helper writes."""
+    """The values that the tables cannot give back: unknown keys, and values of types that the helper does not write."""
     columns = empty_memory().keys() - {"version"}
     rest = {name: value for name, value in memory.items() if name not in columns}
     if type(memory.get("last_consolidated_at")) not in (int, type(None)):

@@ -1,4 +1,4 @@
-"""Write the note about past episodes that goes into a system prompt."""
+"""Write the note about past episodes for a system prompt."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SHOWN_CARDS: Final = 3
 MAX_SUMMARY: Final = 100
 """Characters of an episode's summary that the note shows."""
 
-# The most useful for its length first. The mean score is one short line, so it comes before whole lists.
+# The most useful part for its length comes first. The mean score is one short line, so it comes before whole lists.
 _PRIORITY: Final = ("task_rules", "cards", "mean", "global_rules", "mistakes", "recent")
 
 
 @dataclass(frozen=True)
 class PastEpisodes:
-    """What is known about one task and about all; lists run from old to new, cards from most to least seen."""
+    """The content of a note, for one task and for all; lists begin with the oldest, cards with the one seen most."""
 
     task_id: str = ""
     task_rules: Sequence[str] = ()
@@ -38,10 +38,11 @@ def episode_note(past: PastEpisodes, language: Language = "en", *, token_budget:
     """Write the note; empty if nothing is known.
 
     Args:
-        past: What is known.
-        language: The language of its headings.
-        token_budget: Its maximum length, as `count_tokens` counts. Rules of the task go in first, then cards, the mean
-            score, rules for all tasks, mistakes and recent episodes; of a list the newest (of cards those seen most).
+        past: The content.
+        language: The language of the headings.
+        token_budget: The maximum length, as `count_tokens` counts. Rules of the task are put in first, then cards, the
+            mean score, rules for all tasks, mistakes and recent episodes. The newest of a list come first, and the
+            cards seen most.
     """
     if token_budget is None:
         return _render(past, language)
@@ -51,6 +52,7 @@ def episode_note(past: PastEpisodes, language: Language = "en", *, token_budget:
         if name == "mean":
             kept = _extend_within(kept, language, token_budget, mean=part) or kept
             continue
+        # One member more at a time, and measured in the whole note: the first one brings the heading of its list.
         for count in range(1, len(part) + 1):
             best = part[:count] if name == "cards" else part[-count:]
             extended = _extend_within(kept, language, token_budget, **{name: best})

@@ -1,7 +1,7 @@
-"""Episodes and mistake cards, and what follows from them: rules of a task, rules for all tasks, the order of cards.
+"""Episodes and mistake cards, and the rules and the order of cards that follow from them.
 
 The store and the dict of `reme_core.compat.agent_memory` both use these functions. Thresholds and limits are those of
-the training helper that this memory continues.
+the training helper whose files this memory reads and writes.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AliasChoices, ConfigDict, Field, field_validator
 
+from reme_core.given import Given
 from reme_core.types import Message, Moment, new_id, now
 
 WORKS_FROM: Final = 0.85
-"""Score from which the successes of an episode become rules."""
+"""With this score or more, the successes of an episode become rules."""
 AVOID_BELOW: Final = 0.50
-"""Score below which the mistakes of an episode become rules."""
+"""Below this score, the mistakes of an episode become rules."""
 CONSOLIDATE_EVERY: Final = 20
 """Episodes between two consolidations."""
 MAX_TASK_RULES: Final = 10
-"""Rules of one task that are shown, the newest."""
+"""So many rules of one task are shown, the newest."""
 MAX_GLOBAL_RULES: Final = 20
 MAX_CARDS: Final = 30
 MAX_LOG: Final = 100
@@ -35,7 +36,7 @@ Card = dict[str, Any]
 """A mistake card as in the helper's file."""
 
 
-class MistakeCard(BaseModel):
+class MistakeCard(Given):
     """A mistake and its lesson. Cards with the same type, task, worker and correct decision are the same card."""
 
     model_config = ConfigDict(extra="allow")
@@ -55,17 +56,17 @@ class MistakeCard(BaseModel):
         return str(value or "")
 
 
-class Episode(BaseModel):
+class Episode(Given):
     """One scored attempt at a task.
 
-    `episode_id` makes recording idempotent: the same id in one workspace is counted once.
+    An episode that is recorded twice is counted once: episodes of a workspace with the same `episode_id` are the same.
     """
 
     model_config = ConfigDict(populate_by_name=True, extra="ignore")
 
     task_id: str = UNKNOWN_TASK
     score: float = Field(0.0, allow_inf_nan=False)
-    """How well it went, 0 to 1."""
+    """How well the attempt went, 0 to 1."""
     steps: int = 0
     summary: str = Field("", validation_alias=AliasChoices("summary", "trajectory_summary"))
     """What happened, in a sentence or two."""
@@ -73,14 +74,14 @@ class Episode(BaseModel):
     successes: list[str] = Field(default_factory=list)
     mistake_cards: list[MistakeCard] = Field(default_factory=list)
     messages: list[Message] = Field(default_factory=list)
-    """The trajectory, if it is to be kept as evidence."""
+    """The trajectory, which is stored as evidence."""
     episode_id: str = Field(default_factory=new_id, min_length=1)
     worker_id: str = ""
-    """Which of several workers made the attempt."""
+    """The worker that made the attempt, if there are several."""
     finished_at: Moment = Field(default_factory=now)
     metadata: dict[str, Any] = Field(default_factory=dict)
     number: int | None = None
-    """Its number among all episodes of the workspace, from 1; set when it is recorded."""
+    """The number among all episodes of the workspace, from 1; set when the episode is recorded."""
 
     @field_validator("task_id")
     @classmethod
@@ -110,7 +111,7 @@ def high_score_rules(episodes: Iterable[tuple[float, str]], *, works_from: float
 
     Args:
         episodes: As (score, summary).
-        works_from: The score from which an episode is a good one.
+        works_from: An episode with this score or more is a good one.
 
     >>> high_score_rules([(0.91, "Checked twice."), (0.2, "Guessed."), (0.91, "Checked twice.")])
     ['[HIGH SCORE 0.91] Checked twice.']
@@ -127,6 +128,7 @@ def outcome_of(rule: str) -> str:
 
 def card_key(card: Mapping[str, Any]) -> tuple[Any, ...]:
     """The key of a card; cards with equal keys are the same card."""
+    # A value that is missing, None or an empty text is the same value.
     decision = (card.get("worker_id") or "", card.get("correct_decision") or "")
     return (card.get("mistake_type"), card.get("task_id"), *decision)
 
@@ -156,16 +158,16 @@ def new_card(card: Mapping[str, Any], task_id: str, *, longest: int | None = Non
 
 
 def count_card(cards: list[Card], card: Card, episode: int, *, earlier: Card | None = None) -> Sequence[Card]:
-    """Add a card to the list of the cards seen most, or count it as seen once more if it is there.
+    """Add a card to the list of the cards seen most, or count it as seen once more if the list has it.
 
     Args:
         cards: The list, which is changed.
         card: The card, from `new_card`.
         episode: The number of the episode.
-        earlier: The same card with its counts, if it was on the list before and has dropped off since.
+        earlier: The same card with its counts, if it has dropped off the list before.
 
     Returns:
-        Cards that drop off the end of the list by this.
+        Cards that this drops off the end of the list.
     """
     known = next((there for there in cards if card_key(there) == card_key(card)), None)
     if known is not None:

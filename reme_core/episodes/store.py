@@ -1,7 +1,7 @@
 """Store episodes in Postgres, with the scores, rules, findings and cards that follow from them.
 
-Each workspace has one short lock, so that episodes recorded at the same time are all counted. Everything is kept; the
-lists that are shown (the newest rules of a task, the cards seen most) have the training helper's lengths and order.
+All rules, findings and cards are kept. The lists that are shown (the newest rules of a task, the cards seen most) have
+the lengths and the order of the training helper.
 """
 
 from __future__ import annotations
@@ -29,23 +29,22 @@ from reme_core.episodes.rules import (
 from reme_core.postgres.database import Database
 from reme_core.settings import EpisodeSettings
 from reme_core.store import rows
-from reme_core.store.sql import load
+from reme_core.store.sql import ENSURE_WORKSPACE, load
 
 _SQL = load("episode.sql")
-_ENSURE_WORKSPACE = load("memory.sql")["ensure_workspace"]
 
 CARD_COLUMNS = (
     "mistake_type", "task_id", "worker_id", "bad_decision", "correct_decision", "evidence", "lesson", "seen_count",
     "first_seen_episode", "last_seen_episode",
 )  # fmt: skip
-_DECISIONS = ("worker_id", "bad_decision", "correct_decision")
+_DECISIONS = ("worker_id", "bad_decision", "correct_decision")  # any JSON values
 
 Connection = AsyncConnection[Any]
 
 
 @dataclass(slots=True)
 class RuleList:
-    """The rules of one task (or for all tasks) that are shown, and the changes by a batch of episodes."""
+    """The shown rules of one task (or for all tasks), and how a batch of episodes changes them."""
 
     shown: list[str]
     last_place: int
@@ -53,7 +52,7 @@ class RuleList:
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def add(self, rules: Iterable[str], episode: int, *, author: str = "rules") -> None:
-        """Add rules at the end; a rule that is shown already keeps its place. The oldest beyond `most` drop out."""
+        """Add rules at the end; a rule that is shown already keeps its place. The oldest beyond `most` are dropped."""
         for rule in rules:
             change = self.changes.setdefault(
                 rule, {"place": 0, "seen_count": 0, "first_episode": episode, "author": author}
@@ -76,7 +75,7 @@ class RuleList:
 
 def digest(*parts: Any) -> str:
     """The MD5 digest of values, by which equal texts are found."""
-    # An index over digests is small and has no limit on the length of the texts.
+    # An index over digests is small, and the texts may have any length.
     text = json.dumps(parts, ensure_ascii=False, sort_keys=True, default=str)
     return hashlib.md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()
 
@@ -85,7 +84,7 @@ def check_storable(episodes: Sequence[Episode]) -> None:
     """Refuse episodes that cannot be stored, before anything is written.
 
     Raises:
-        InputError: One contains text that Postgres cannot store.
+        InputError: An episode contains text that Postgres cannot store.
     """
     for episode in episodes:
         for text in rows.strings(episode.model_dump(exclude={"messages"})):
@@ -97,11 +96,12 @@ async def lock_progress(conn: Connection, workspace: str) -> tuple[int, int | No
 
     Returns:
         The number of episodes; their number at the last consolidation, or None; and the values of an imported file that
-        no table has (see `file_sync`).
+        fit in no table (see `file_sync`).
     """
+    # Numbers, places and counts follow from what is stored, so two writers must not read it at the same time.
     values = {"workspace": workspace}
     async with conn.pipeline():
-        await conn.execute(_ENSURE_WORKSPACE, values)
+        await conn.execute(ENSURE_WORKSPACE, values)
         await conn.execute(_SQL["ensure_progress"], values)
         cursor = await conn.execute(_SQL["lock_progress"], values)
     row = await cursor.fetchone()
@@ -112,13 +112,13 @@ async def lock_progress(conn: Connection, workspace: str) -> tuple[int, int | No
 async def record(
     database: Database, workspace: str, episodes: Sequence[Episode], settings: EpisodeSettings
 ) -> list[Episode]:
-    """Store episodes, in the order given, in one transaction; those whose id is known are skipped.
+    """Store episodes in the given order in one transaction; episodes with a known id are skipped.
 
     Returns:
-        The episodes that were new, with their numbers.
+        The new episodes, with their numbers.
 
     Raises:
-        InputError: One contains text that Postgres cannot store; none was stored.
+        InputError: An episode contains text that Postgres cannot store; none was stored.
     """
     check_storable(episodes)
     unique: dict[str, Episode] = {}
@@ -152,7 +152,7 @@ async def add_global_rules(
 
 
 async def rule_lists(conn: Connection, workspace: str, tasks: Sequence[str]) -> dict[str, RuleList]:
-    """The rules of these tasks that are shown; the empty name has the rules for all tasks."""
+    """The shown rules of these tasks; an empty name has the rules for all tasks."""
     values = {"workspace": workspace, "tasks": list(tasks), "limit": MAX_GLOBAL_RULES}
     return _group_rules(tasks, await (await conn.execute(_SQL["rules_shown"], values)).fetchall())
 
@@ -169,7 +169,7 @@ def _group_rules(tasks: Iterable[str], stored: Iterable[Sequence[Any]]) -> dict[
 
 
 async def _fetch_related(conn: Connection, workspace: str, episodes: Iterable[Episode]) -> dict[str, list[Any]]:
-    """The stored rows that these episodes may change, by the statement that reads them, in one round trip."""
+    """The stored rows that these episodes may change, by the statement that reads them."""
     given = list(episodes)
     cards = [new_card(card.model_dump(), e.task_id) for e in given for card in e.mistake_cards]
     values = {
@@ -180,7 +180,7 @@ async def _fetch_related(conn: Connection, workspace: str, episodes: Iterable[Ep
         "hashes": [digest(card_key(card)) for card in cards],
     }
     names = ["known_ids", "attempts_of", "rules_shown", "findings_end", *(["cards_listed"] if cards else [])]
-    async with conn.pipeline():
+    async with conn.pipeline():  # one round trip: the lock is held meanwhile
         cursors = {name: await conn.execute(_SQL[name], values) for name in names}
     return {name: await cursor.fetchall() for name, cursor in cursors.items()}
 
@@ -190,6 +190,7 @@ def _rows_to_write(
 ) -> dict[str, list[dict[str, Any]]]:
     """The rows to write for new episodes, by the statement that writes them."""
     attempts: dict[str, int] = dict(stored["attempts_of"])
+    # Rules were read for the tasks of all given episodes, also of those that turned out to be known.
     lists = _group_rules({e.task_id for e in fresh} | {row[0] for row in stored["rules_shown"]}, stored["rules_shown"])
     scores = []
     for episode in fresh:
@@ -220,7 +221,7 @@ def _rows_to_write(
 
 
 def _finding_rows(fresh: Sequence[Episode], ends: dict[str, int]) -> list[dict[str, Any]]:
-    """A row for each different mistake and success; `ends` has the last place of each kind and is changed."""
+    """A row for each different mistake and success; `ends` has the last place of each kind, and is changed."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for episode in fresh:
         for kind, texts in (("mistake", episode.mistakes), ("success", episode.successes)):
@@ -248,9 +249,9 @@ def finding_row(kind: str, text: str, place: int) -> dict[str, Any]:
 
 
 def _card_rows(fresh: Sequence[Episode], stored: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-    """Rows of the cards that change: those in the new episodes, and those whose place on the list changes by them."""
+    """Rows of the cards that change: cards of the new episodes, and cards that these move to another place."""
     seen = [(e.number or 0, new_card(card.model_dump(), e.task_id)) for e in fresh for card in e.mistake_cards]
-    # A card without a place has dropped off the list; its counts go on when it is seen again.
+    # A card without a place has dropped off the list. If it is seen again, its counts go on.
     before = {row[0]: card_row(card_from_row(row), row[1], row[-1]) for row in stored}
     listed = [card_from_row(row) for row in stored if row[1] is not None]
     elsewhere = {row[0]: card_from_row(row) for row in stored if row[1] is None}
@@ -267,7 +268,7 @@ def _card_rows(fresh: Sequence[Episode], stored: Sequence[Sequence[Any]]) -> lis
 
 def card_row(card: Card, place: int | None, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """A card as a row of `reme.mistake_card`."""
-    # The columns of decisions are text; a number or an object is also kept in the metadata, and comes back from there.
+    # The columns of decisions are texts. A number or an object is also kept in the metadata, and read from there.
     row = {name: card.get(name) for name in CARD_COLUMNS}
     typed = {name: row[name] for name in _DECISIONS if not isinstance(row[name], str | None)}
     row |= {name: json.dumps(value, ensure_ascii=False, sort_keys=True) for name, value in typed.items()}

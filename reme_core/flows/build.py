@@ -23,8 +23,8 @@ class Step:
     """One op of a flow.
 
     Attributes:
-        title: Its name in the text, which may be an alias or a name that the settings give it.
-        op: The op itself.
+        title: The name in the text, which may be an alias or a name that the settings give to the op.
+        op: The op.
         parameters: All of its parameters, defaults included.
         settings: What the settings say about it: a model or a language of its own.
         position: Its offset in the text.
@@ -136,6 +136,7 @@ def _bind(call: Call, text: str, settings: Mapping[str, OpSettings]) -> Step:
     # Settings under the name that the text uses win over those under the op's own name and its aliases.
     title = next((title for title in _titles(call.name, op) if title in settings), call.name)
     override = settings.get(title, OpSettings())
+    # Defaults, then what an old name stands for, then the settings, then the text: each wins over those before it.
     parameters = {p.name: p.default for p in op.parameters.values() if p.default is not REQUIRED}
     parameters |= {**successor.given, **_set_parameters(op, override, title)}
     try:
@@ -201,14 +202,7 @@ class _FieldUse:
 
 
 def _check_fields(plan: Plan, text: str, available: set[str], state: type[State]) -> _FieldUse:
-    """Follow the plan in the order in which it runs.
-
-    Args:
-        plan: The plan, or a part of it.
-        text: The text, for messages.
-        available: The fields that have a value; those that the plan writes are added.
-        state: The class of state.
-    """
+    """Check that each field has a value when an op reads it; what the plan writes is added to `available`."""
     use = _FieldUse()
     if isinstance(plan, Step):
         for name in sorted(plan.op.reads - available):
@@ -232,7 +226,7 @@ def _check_fields(plan: Plan, text: str, available: set[str], state: type[State]
 
 
 def _check_branches(left: _FieldUse, right: _FieldUse, text: str) -> None:
-    """Refuse branches of which one writes a field that the other reads or writes: they run at the same time."""
+    # They run at the same time, so nothing says whether a field is read before it is written, or after.
     for name in sorted(left.writes.keys() & right.writes.keys()):
         step, other = right.writes[name], left.writes[name]
         raise fault(text, step.position, f"'{other.title}' and '{step.title}' both write '{name}' side by side")

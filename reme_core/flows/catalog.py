@@ -34,6 +34,7 @@ class Catalog:
     """
 
     def __init__(self, settings: Settings) -> None:
+        # The ops first, since settings and flows name them.
         load_ops()
         load_modules(settings.ops)
         check_settings(settings.op)
@@ -77,7 +78,7 @@ class Catalog:
     def check(self) -> None:
         """Build every flow, so that a mistake in one of them shows now and not at its first call.
 
-        Settings of an op that is in none of them are told in the log.
+        The log warns of settings of an op that is in no flow.
 
         Raises:
             FlowError: One cannot be built.

@@ -22,4 +22,4 @@ async def retry_conflicts(change: Callable[[int], Awaitable[Result]], attempts: 
     for attempt in range(attempts - 1):
         with suppress(ConflictError):
             return await change(attempt)
-    return await change(attempts - 1)
+    return await change(attempts - 1)  # the last one raises its conflict

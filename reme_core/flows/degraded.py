@@ -1,4 +1,4 @@
-"""Asking models in a retrieval, which goes on without them where they fail: it answers with what recall found."""
+"""Asks models during a retrieval. If a model fails, the retrieval goes on without it and answers with what it found."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 async def ask_model(work: Callable[[], Awaitable[T]], what: str, state: RetrievalState, deps: Deps) -> T | None:
-    """What a model answers; None where it failed, or took longer than the caller waits. Then the report says so.
+    """What a model answers; None if it failed, or took longer than the caller waits. Then the report says so.
 
     Args:
         work: Asks the model.
-        what: What it is asked for, for the report.
-        state: Reads `patience`: the models of one retrieval get so many seconds together.
+        what: What the model is asked for, for the report.
+        state: Reads `patience`, the seconds that all models of one retrieval get together.
         deps: Uses `settings`, for the patience of callers who name none.
     """
     patience, begun = state.patience or deps.settings.recall.patience, time.monotonic()
@@ -37,7 +37,7 @@ async def ask_model(work: Callable[[], Awaitable[T]], what: str, state: Retrieva
 
 
 def report_degraded(state: RetrievalState, what: str, reason: str) -> None:
-    """Tell the caller once what the answer had to do without, and why; with an empty reason, nothing."""
+    """Tell the caller, once, what the answer lacks and why; an empty reason tells nothing."""
     told = state.report.get("degraded", [])
     if reason and (line := f"{what}: {reason}") not in told:
         state.report["degraded"] = [*told, line]

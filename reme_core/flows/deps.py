@@ -31,12 +31,12 @@ class Deps:
         log_writer: The log of recalls and model calls.
         settings: Everything that is set.
         chats: Chat models by their name in the settings.
-        chat: The chat model of the op at hand; without one the rules serve.
+        chat: The chat model of the op at hand; None if rules do its work.
         reranker: The reranker, if one is set.
         language: `en`, `zh`, or `auto`, the language of the input.
         flow: The name of the flow at hand, for the logs.
         now: Tells the time.
-        tell: Hears the answer piece by piece, where the caller wants it streamed.
+        tell: Is called with each piece of the answer, if the caller wants it streamed.
     """
 
     database: Database

@@ -51,8 +51,7 @@ def draw(flow: Flow) -> str:
     """Draw the flow as a tree of text, from top to bottom. Branches that run at once are below a `side by side`.
 
     Example:
-        >>> from reme_core.flows.grammar import Serial
-    from reme_core.flows.build import build
+        >>> from reme_core.flows.build import build
         >>> print(draw(build("build_query >> recall", name="find")))
         find
         ├── build_query
@@ -60,6 +59,7 @@ def draw(flow: Flow) -> str:
     """
     tree = Tree(flow.name)
     _add_to_tree(tree, flow.plan)
+    # Wide and without colours: the text is the same in a pipe and in a terminal.
     console = Console(file=io.StringIO(), width=200, color_system=None, highlight=False, markup=False)
     console.print(tree)
     return "\n".join(line.rstrip() for line in str(console.file.getvalue()).splitlines())  # type: ignore[attr-defined]
@@ -139,6 +139,7 @@ def _add_to_tree(tree: Tree, plan: Plan) -> None:
 
 def _draw_arrows(plan: Plan, before: list[str], lines: list[str], count: list[int]) -> list[str]:
     """Add arrows to `lines`, from each node in `before` to the plan; returns the nodes at which the plan ends."""
+    # `count` holds one number, how many nodes there are: all calls share it.
     if isinstance(plan, Step):
         count[0] += 1
         label = _label(plan).replace('"', "#quot;")  # as Mermaid writes a quotation mark within a label

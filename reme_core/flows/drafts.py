@@ -10,10 +10,10 @@ from reme_core.prompts.transcript import condense
 from reme_core.types import Kind, Memory, Message, Source, Trajectory, scope_of
 
 RULES = "rules"
-"""The author of memories that rules made, and no model."""
+"""The author of memories that rules made, not a model."""
 MAX_SOURCES = 20
 MAX_QUOTE = 200
-"""Characters of a message that are kept as evidence. They let one judge a memory without its conversation."""
+"""Characters of a message that are kept as evidence: enough to judge a memory without its conversation."""
 
 
 def draft(
@@ -30,7 +30,6 @@ def draft(
 ) -> Memory:
     """A task memory to be stored.
 
-    Its id is made from its words and its scope, so two writers that learn the same at the same time store one memory.
     Its `observed_at` is the time of the last message of its evidence.
 
     Args:
@@ -55,6 +54,7 @@ def draft(
     attempts = [Source(kind="episode", id=episode_id(t)) for t in trajectories]
     scope = scope_of(evidence)
     return Memory(
+        # From its words and scope, so that two writers that learn the same at the same time store one memory.
         memory_id=stable_id(Kind.TASK, when_to_use, content, *filter(None, scope.values())),
         kind=Kind.TASK,
         subject=trajectories[0].task_id if trajectories else "",

@@ -109,5 +109,6 @@ def respond(flow: Flow, state: State) -> Response:
 
 
 def _message_to_wire(message: Message) -> dict[str, Any]:
+    # The fields of a message in ReMe 0.1.
     names = {"role", "content", "reasoning_content", "tool_calls", "tool_call_id", "metadata"}
     return message.model_dump(mode="json", include=names) | {"time_created": time_text(message.sent_at)}

@@ -94,16 +94,15 @@ _STRING = r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')"""
 # Strings come first, so that nothing within them is replaced. A space in place of each newline makes one line, in which
 # an indent has no meaning. What Python would take for a comment, a product and the like is refused here.
 _NOT_PYTHON = re.compile(rf"{_STRING}|(?P<arrow>->)|(?P<space>\s)|(?P<stray>[^\w>|()\[\],=.+-])")
+# Text that ends within the parentheses of a call.
 _IN_CALL = re.compile(r"(\w+)\s*\([^()]*$")
-"""Text that ends within the parentheses of a call."""
 _WORDS = {"true": True, "false": False, "null": None, "none": None}
 
 
 class _Reader:
-    """Reads one text; Python gets it as one line without indent, in which each character keeps its place."""
-
     def __init__(self, text: str) -> None:
         self._text = text
+        # Python gets one line without indent, in which each character keeps its place, for the carets in messages.
         self._indent = len(text) - len(text.lstrip())
         self._source = _NOT_PYTHON.sub(self._as_python, text).strip()
 
@@ -127,7 +126,7 @@ class _Reader:
                 return Serial(tuple(self._tree(step) for step in _operands(node, ast.RShift)))
             case ast.BinOp(op=ast.BitOr()):
                 return Parallel(tuple(self._tree(branch) for branch in _operands(node, ast.BitOr)))
-            case ast.List(elts=[inside]):
+            case ast.List(elts=[inside]):  # ExperienceMaker grouped by brackets
                 return self._tree(inside)
             case ast.Name(id=name):
                 return Call(name, {}, self._start(node))

@@ -1,8 +1,6 @@
 """Settings of a single request: parameters of ops, the models of ops, and the language.
 
-ExperienceMaker took a `config` with each request, `{"op.rerank_op.params.top_k": 5}`, and merged it over all its
-settings, addresses and keys of models included. Here a request can change nothing but its own answer: it sets numbers
-within limits, switches and choices. Free text is refused, since it could be a path or an address.
+A request can change nothing but its own answer: it sets numbers within limits, switches and choices.
 """
 
 from __future__ import annotations
@@ -23,13 +21,13 @@ from reme_core.settings import OpSettings, Settings
 MAY_SET: Final = "language, op.<name>.params.<parameter>, op.<name>.language and op.<name>.llm"
 """The keys that a request may set, in words."""
 MOST: Final = 1_000
-"""The largest whole number; with a larger `top_k`, for example, one caller would make the others wait."""
+"""The largest whole number: with a larger `top_k`, for example, one caller would make all others wait."""
 FARTHEST: Final = 10_000.0
 """The largest distance from zero of other numbers."""
 
 _LANGUAGE: Final = Parameter("language", Settings.model_fields["language"].annotation, "auto")
-_NUMBERS: Final = (bool, int, float, types.NoneType, ...)
-_DEEPEST: Final = 4
+_NUMBERS: Final = (bool, int, float, types.NoneType, ...)  # the last as in `tuple[int, ...]`
+_DEEPEST: Final = 4  # op.<name>.params.<parameter>; a mapping below is the parameter's value
 _SHAPES: Final[dict[Any, dict[str, Any]]] = {
     bool: {"type": "boolean"},
     int: {"type": "integer", "minimum": 0, "maximum": MOST},
@@ -52,7 +50,7 @@ class Overrides:
 
     @classmethod
     def of(cls, config: object, settings: Settings) -> Self:
-        """Read a request's `config`.
+        """Read a request's `config`, which ExperienceMaker merged over all its settings, keys of models included.
 
         Args:
             config: Keys with dots, such as `{"op.rerank.params.top_k": 5}`, or nested objects, or both.
@@ -65,7 +63,7 @@ class Overrides:
             raise InputError('config: give an object, such as {"op.rerank.params.top_k": 5}')
         language, ops = "", dict[str, OpSettings]()
         for path, value in _paths(config):
-            if value is None:  # as everywhere, the same as not given
+            if value is None:  # the same as not given, as in all requests
                 continue
             try:
                 match path:
@@ -136,6 +134,7 @@ def _op(name: str, settings: Settings) -> Op:
 
 def _parameter(op: Op, name: str, value: Any) -> Any:
     (fit,) = check_arguments(op, {name: value}).values()
+    # Free text could be a path or an address.
     if not _has_no_free_text(op.parameters[name].annotation):
         raise FlowError("it takes any text, which only the service's settings may give")
     if not _is_within_limits(fit):

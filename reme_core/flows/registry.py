@@ -6,9 +6,8 @@ reads and writes; its annotation says which states it works on, and it works on 
     @op(reads={"search_query"}, writes={"hits"})
     async def recall(state: RetrievalState, deps: Deps, *, threshold_score: float = 0.0) -> None: ...
 
-Ours live in `HOMES`; those of others are found through the entry-point group
-`reme_core.ops`, each entry naming a module (or a function in one) that
-uses the decorator, or through the setting `ops`.
+Ops of this package live in `HOMES`. Ops of other packages are found through the setting `ops`, or through the
+entry-point group `reme_core.ops`, whose entries name a module, or a function in one, that uses the decorator.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ Function = TypeVar("Function", bound=Callable[..., Awaitable[None]])
 
 @dataclass(frozen=True)
 class Parameter:
-    """One setting of an op; `default` is `REQUIRED` where it has none."""
+    """One parameter of an op; `default` is `REQUIRED` if there is none."""
 
     name: str
     annotation: Any
@@ -81,6 +80,7 @@ class Parameter:
             raise FlowError(f"parameter '{self.name}' must be {self.type_name}, not {value!r}: {reason}") from None
 
 
+# To make an adapter takes longer than to check a value with it.
 @functools.lru_cache(maxsize=512)
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
     return TypeAdapter(annotation)
@@ -124,10 +124,10 @@ def op(
     """Register a coroutine function as an op; the function itself stays as it is.
 
     Args:
-        reads: Fields of the state that it needs. In a flow each must be given by the caller or written by an op before.
-        writes: Fields that it sets. Two ops side by side may not write the same.
-        uses: Fields that it looks at where they are set, and does without otherwise.
-        name: What flows call it; the function's name unless said otherwise.
+        reads: Fields of the state that the op needs. The caller gives each of them, or an earlier op writes it.
+        writes: Fields that the op sets. Two ops side by side may not write the same field.
+        uses: Fields that the op uses if they are set.
+        name: The name in flows; default is the name of the function.
         aliases: Other names.
 
     Raises:
@@ -154,12 +154,13 @@ def op(
 
 
 def find(name: str) -> Op:
-    """The op of this name, or that which an earlier system called so; a trailing `_op`, as ReMe wrote it, is left out.
+    """The op of this name, with or without `_op` at its end; names of ReMe 0.1 and ExperienceMaker are known too.
 
     Raises:
         FlowError: There is none; the nearest name is given.
     """
     load_ops()
+    # A name of our own wins over an old one.
     for title in (name, name.removesuffix("_op"), reme01.op(name).name):
         found = _ops.get(_aliases.get(title, title))
         if found is not None:
@@ -222,7 +223,7 @@ def _origin(function: Callable[..., Any]) -> str:
 
 @functools.cache
 def load_ops() -> None:
-    """Import the modules that hold our ops, then what other distributions offer. The first time takes about a second.
+    """Import the modules of `HOMES`, then the ops of other distributions. The first call takes about a second.
 
     Raises:
         FlowError: What another distribution offers cannot be imported.
@@ -239,7 +240,7 @@ def load_ops() -> None:
 
 
 def load_modules(names: Iterable[str]) -> None:
-    """Import modules, or files (`*.py`), that register ops. Like `python -m`, modules are looked for here as well.
+    """Import modules, or files (`*.py`), that register ops. Modules may also lie in the working directory.
 
     Raises:
         FlowError: One cannot be imported; the message says why.
@@ -249,10 +250,11 @@ def load_modules(names: Iterable[str]) -> None:
             if name.endswith(".py"):
                 _load_file(Path(name).expanduser().resolve())
             else:
+                # As `python -m` does; a console script has no working directory in its path.
                 if (here := str(Path.cwd())) not in sys.path:
                     sys.path.append(here)
                 importlib.import_module(name)
-        except Exception as error:
+        except Exception as error:  # a module that is imported may raise anything
             raise FlowError(f"ops: {name} cannot be loaded: {type(error).__name__}: {error}") from error
 
 
@@ -260,5 +262,6 @@ def _load_file(path: Path) -> None:
     name = f"reme_core_ops_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None  # the name ends in .py
+    # Known before it runs: dataclasses look up the module in which they are made.
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,9 +1,9 @@
 """The state of a flow: what its ops read and write. It begins with the fields of the caller's request.
 
-Each family of flows has a class of state of its own, next to its ops, which derives from one of the three here: flows
-that look memories up work on a `RetrievalState`, flows that change memories on a `SummaryState`, others on a `State`.
-An op declares the fields that it reads and writes, so that a flow can be checked when it is built. Ops of other
-packages keep their own values in `extra`, and declare them as `extra.<name>`.
+Flows that look memories up work on a `RetrievalState`, flows that change memories on a `SummaryState`, others on a
+`State`. Each family of flows derives a class of its own from one of these, next to its ops. An op declares the fields
+that it reads and writes, so that a flow can be checked when it is built. Ops of other packages keep their values in
+`extra`, and declare them as `extra.<name>`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _identify_messages(value: list[Trajectory]) -> list[Trajectory]:
 Names = Annotated[list[str], BeforeValidator(_split_names)]
 """A list of names, which may come as one comma-separated string."""
 Trajectories = Annotated[list[Trajectory], AfterValidator(_identify_messages)]
-"""Attempts, or conversations; a message without an id gets one that is made from its words and its place."""
+"""Attempts, or conversations. A message without an id gets one, made from its words and its place."""
 
 
 @dataclasses.dataclass
@@ -86,11 +86,12 @@ class State(BaseModel):
     @field_validator("workspace_id")
     @classmethod
     def _empty_is_default(cls, value: str) -> str:
+        # To ReMe 0.1 the empty name was a workspace of its own; here no workspace has it.
         return value or "default"
 
     @property
     def scope(self) -> Scope:
-        """What alone the flow looks at, and what that is of which it makes, as far as the request says it."""
+        """The person, agent and run that the request names: the flow looks only there, and what it makes is theirs."""
         given = {name: getattr(self, name) for name in SCOPES}
         return {name: value for name, value in given.items() if value is not None}  # type: ignore[return-value]
 
@@ -109,6 +110,7 @@ class State(BaseModel):
             InputError: A field does not fit; the message names it.
         """
         inputs = cls.inputs()
+        # None counts as not given: clients send `null` for what they leave out.
         known = {name: value for name, value in request.items() if name in inputs and value is not None}
         rest = {name: value for name, value in request.items() if name not in inputs}
         try:
@@ -129,7 +131,7 @@ class RetrievalState(State):
     query: str = ""
     top_k: int = Field(3, ge=1, le=1000)
     min_relevance: float = Field(0.0, ge=0, le=1)
-    """Nothing is recalled where the chance that anything fits is below this."""
+    """Nothing is recalled if the chance that anything fits is below this."""
     tool_names: Names = Field(default_factory=list)
     user_name: str = ""
     """Only memories about this person; default is all."""
@@ -155,7 +157,7 @@ class RetrievalState(State):
     hits: Internal[list[Hit]] = Field(default_factory=list)
     """What was recalled, best first."""
     recalls: Internal[list[Recollection]] = Field(default_factory=list)
-    """The recalls from which `hits` were chosen, where the note is to say in the log what became of theirs."""
+    """The recalls that `hits` come from. The note tells the log what became of each of their hits."""
     retrieval_id: Internal[str] = ""
     """The id of this retrieval in the log, by which its outcome can be reported later."""
 

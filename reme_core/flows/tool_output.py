@@ -15,8 +15,8 @@ MAX_ERROR = 160
 def error_in(text: str) -> str:
     """The error in the output of a tool, in one line; empty if there is none.
 
-    In JSON the fields say it, in the output of Python the traceback. In other text only the beginning counts, unless
-    the text is short: a long text that mentions a failure is no error.
+    In JSON the fields tell it, in the output of Python the traceback. In other text only the beginning counts, unless
+    the text is short.
 
     >>> error_in('{"status": "error", "message": "no such flight"}'), error_in('{"error": null, "n": 0}')
     ('no such flight', '')
@@ -49,7 +49,7 @@ def _error_in_json(text: str) -> str | None:
     """The error that the fields of a JSON object name, empty if they name none; None if the text is not JSON."""
     try:
         value = json.loads(text)
-    except (ValueError, RecursionError):  # the second of what is nested a thousand deep
+    except (ValueError, RecursionError):  # a RecursionError where it is nested a thousand deep
         return None
     if isinstance(value, str):
         return _error_in_prose(value)
@@ -59,6 +59,7 @@ def _error_in_json(text: str) -> str | None:
         told = value.get(name)
         if told and told is not True:  # `true` says that there is an error, and other fields say which
             return _explanation(told)
+    # A status of HTTP; True is an int too.
     status = value.get("status_code", value.get("code", value.get("status")))
     refused = isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600
     bad = str(value.get("status", value.get("state", ""))).lower() in _BAD_WORDS
@@ -90,7 +91,7 @@ _ERROR_START: Final = re.compile(
     r"|错误|出错|失败|异常|无效|非法|拒绝|未授权|没有权限|超时))",
     re.IGNORECASE,
 )
-_SHORT: Final = 300
+_SHORT: Final = 300  # characters; a longer text that mentions a failure somewhere is no error
 _ERROR_WITHIN: Final = re.compile(
     r"\b(?:not found|no such|does(?:n't| not) exist|(?:is|was) (?:not valid|invalid|missing|required)"
     r"|not permitted|not allowed|(?:access|permission) denied|timed out|unable to|has expired|rate limit"
@@ -103,7 +104,7 @@ _ERROR_WITHIN: Final = re.compile(
 
 
 def _error_in_prose(text: str) -> str:
-    # "Traceback" is a label of output too, but the error is below it.
+    # "Traceback" is a label of output too, but has to stay, since the error stands below it.
     body = _LABEL.sub("", text, count=1) if _OUTPUT.match(text) and "raceback" not in text[:40] else text
     if "Traceback (most recent call last)" in body:
         # Of several tracebacks the last one was raised to the caller.
@@ -117,7 +118,6 @@ def _error_in_prose(text: str) -> str:
 
 
 def _sentence_at(text: str, place: int) -> str:
-    """The sentence around a place."""
     start = max(text.rfind(mark, 0, place) for mark in "\n。！？;；")
     ends = [end for mark in ("\n", "。", "！", "？") if (end := text.find(mark, place)) >= 0]
     return text[start + 1 : min(ends, default=len(text))].strip().strip("`")

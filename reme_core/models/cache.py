@@ -1,7 +1,7 @@
 """A cache of query embeddings: a query that is asked again, or by several callers at once, is embedded once.
 
-It is a circuit breaker as well: while a model does not answer, one query in a while is sent to it, and the others are
-told at once, since who searches can do so by words.
+It is a circuit breaker as well. While a model does not answer, only one query now and then is sent to it, and the
+others fail at once: a search can then use words alone.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from reme_core.errors import ModelUnavailableError
 from reme_core.models.base import Embedder, InputType, Vectors
 
-_HANGS_AFTER_SECONDS = 3.0  # a vector of a query takes milliseconds, seldom a second
-_PAUSE_SECONDS = 15.0  # until a model that does not answer is asked again
+_HANGS_AFTER_SECONDS = 3.0  # the vector of a query takes milliseconds, seldom a second
+_PAUSE_SECONDS = 15.0  # before a model that does not answer is asked again
 
 _Key = tuple[asyncio.AbstractEventLoop, str]
 
@@ -28,7 +28,8 @@ class CachedEmbedder:
 
     Args:
         inner: The embedder to ask for what is not in the cache.
-        max_entries: How many queries to keep, those used last; one of 1,024 dimensions takes 4 KB.
+        max_entries: How many queries to keep; those not used for longest go first. One with 1,024 dimensions takes
+            4 KB.
     """
 
     def __init__(self, inner: Embedder, max_entries: int = 2_048) -> None:
@@ -36,9 +37,9 @@ class CachedEmbedder:
         self._max_entries = max_entries
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
         self._lock = threading.Lock()
-        self._answered_at = 0.0  # on the monotonic clock, as the next one
-        self._ask_again_at: float | None = None  # None while the model answers
-        # A task can be awaited on its own event loop only; vectors, once there, are shared by all.
+        self._answered_at = 0.0  # when the model last answered, on the monotonic clock
+        self._ask_again_at: float | None = None  # on the same clock; None while the model answers
+        # A task can be awaited on its own event loop only, so tasks are kept by loop. All loops share the vectors.
         self._pending: dict[_Key, asyncio.Task[dict[str, Vectors]]] = {}
 
     @property
@@ -80,17 +81,18 @@ class CachedEmbedder:
         fresh = [text for text in texts if (loop, text) not in self._pending]
         if fresh:
             task = loop.create_task(self._embed_queries(loop, fresh))
-            # Everyone who waits gets the task's error; reading it here keeps asyncio from logging it if nobody waits.
+            # All who wait get the task's error. If nobody waits any more, asyncio would log it, unless it is read here.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
             self._pending.update({(loop, text): task for text in fresh})
         found: dict[str, Vectors] = {}
         for task in {self._pending[loop, text] for text in texts}:
-            # Shielded, so that cancelling one caller does not cancel the task for the others.
+            # Shielded: cancelling one caller must not cancel the task of the others.
             found.update(await asyncio.shield(task))
         return found
 
     async def _embed_queries(self, loop: asyncio.AbstractEventLoop, texts: list[str]) -> dict[str, Vectors]:
         begun = time.monotonic()
+        # A model that hangs opens the circuit before the call fails, which may take minutes.
         hanging = loop.call_later(_HANGS_AFTER_SECONDS, self._open_circuit, begun)
         try:
             vectors = await self.inner.embed(texts, "query")
@@ -102,7 +104,7 @@ class CachedEmbedder:
             hanging.cancel()
             for text in texts:
                 self._pending.pop((loop, text), None)
-        # Copied, since a row is a view that would keep the whole batch in memory.
+        # Copied: a row is a view, and would keep the whole batch in memory.
         found = {text: vector.copy() for text, vector in zip(texts, vectors, strict=True)}
         with self._lock:
             self._vectors.update(found)
@@ -114,7 +116,8 @@ class CachedEmbedder:
         self._answered_at, self._ask_again_at = time.monotonic(), None
 
     def _open_circuit(self, begun: float) -> None:
-        if begun > self._answered_at:  # else it is a single query that fails, or one from before the model came back
+        # If the model has answered since then, only this query failed, or it began before the model came back.
+        if begun > self._answered_at:
             self._ask_again_at = time.monotonic() + _PAUSE_SECONDS
 
     def _check_circuit(self) -> None:
@@ -122,7 +125,7 @@ class CachedEmbedder:
             return
         if (left := self._ask_again_at - time.monotonic()) > 0:
             raise ModelUnavailableError(f"{self.name} did not answer a moment ago; it is asked again in {left:.0f} s")
-        self._ask_again_at = time.monotonic() + _PAUSE_SECONDS  # this query tries, and others wait for what comes of it
+        self._ask_again_at = time.monotonic() + _PAUSE_SECONDS  # this query tries; others fail until it has succeeded
 
     def _lookup(self, text: str) -> Vectors | None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""DashScope (Alibaba Cloud): chat and embedding by its OpenAI-compatible endpoint, reranking by its native one."""
+"""DashScope (Alibaba Cloud): chat and embedding at its OpenAI-compatible endpoint, reranking at its native one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class DashScopeReranker:
 
     async def rank(self, query: str, documents: Sequence[str], top_n: int | None = None) -> list[tuple[int, float]]:
         """Rank documents, in several requests if they are too many for one; see `Reranker.rank`."""
-        # A score depends on its own document only, so scores of several requests can be compared.
+        # A score depends on its own document alone, so scores of several requests can be compared.
         ranked: list[tuple[int, float]] = []
         for start in range(0, len(documents), RERANK_LIMIT):
             part = list(documents[start : start + RERANK_LIMIT])

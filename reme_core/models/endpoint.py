@@ -1,8 +1,8 @@
 """The HTTP endpoint of a model: shared connections, a limit on concurrency, errors that say what to do.
 
-All requests go through the client of the official `openai` SDK, also for endpoints that are not OpenAI's. It has
-timeouts, retries (connection errors, 408, 409, 429 and 5xx, with growing, random pauses that respect `Retry-After`) and
-a pool of connections.
+All requests go through the client of the official `openai` SDK, also those to endpoints of others. It has timeouts, a
+pool of connections, and retries after connection errors, 408, 409, 429 and 5xx, with growing, random pauses that
+respect `Retry-After`.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from reme_core.errors import ModelAnswerError, ModelError, ModelRefusedError, Mo
 
 CONNECT_SECONDS: Final = 10.0
 """Seconds that connecting may take."""
-# Less than an answer may take: a model may think for a minute, but a server that runs accepts a connection at once.
+# Less than an answer may take: a model may think for a minute, but a running server accepts a connection at once.
 
-_MOST_BYTES, _MOST_EMBEDDING_BYTES = 8 * 2**20, 64 * 2**20  # of one answer: a model may repeat itself without end
+_MOST_BYTES, _MOST_EMBEDDING_BYTES = 8 * 2**20, 64 * 2**20  # of one answer: a model may repeat itself for ever
 
 _IS_VERSION_2 = openai.__version__.startswith("2.")
 _transport: Any = importlib.import_module("httpx" if _IS_VERSION_2 else "httpx2")
-# In the middle of a stream, version 2 of the SDK raises the errors of its transport; version 3 wraps them.
+# In the middle of a stream, version 2 of the SDK raises the errors of its transport, and version 3 wraps them.
 _CONNECTION_ERRORS: Final[tuple[type[Exception], ...]] = (
     (openai.APIConnectionError, _transport.HTTPError) if _IS_VERSION_2 else (openai.APIConnectionError,)
 )
 
 
 class _LimitedStream(_transport.AsyncByteStream):  # type: ignore[misc]  # which of two packages it is from is open
-    """The body of an answer, which ends in an error where it goes on for too long."""
+    """The body of an answer; reading more than `most` bytes raises an error."""
 
     def __init__(self, body: Any, most: int) -> None:
         self._body = body
@@ -83,10 +83,10 @@ class Endpoint:
 
     Args:
         base_url: The address before the paths, such as `https://api.openai.com/v1`.
-        api_key: The key; many local servers need none. It appears in no repr, log or error.
-        timeout_seconds: How long to wait for the server to send something, in each attempt.
+        api_key: The key, which appears in no repr, log or error. Many local servers need none.
+        timeout_seconds: How long each attempt waits for the server to send something.
         max_retries: How often to try again after a failure that may pass.
-        max_concurrency: How many requests this model gets at the same time; further ones wait.
+        max_concurrency: How many requests are sent at the same time; further ones wait.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The base URL without user, password and query, so that it may be shown."""
+        """The base URL without user, password and query, for messages."""
         parts = urlsplit(self.base_url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -117,11 +117,11 @@ class Endpoint:
 
     @asynccontextmanager
     async def session(self, model: str) -> AsyncIterator[openai.AsyncOpenAI]:
-        """The client, for one exchange with `model`, once a slot is free.
+        """The client for one exchange with `model`, as soon as fewer than `max_concurrency` others run.
 
         Raises:
             ModelUnavailableError: The endpoint can't be reached, times out, limits the rate or fails (5xx).
-            ModelAnswerError: It answers with something that isn't JSON.
+            ModelAnswerError: It answers with something that isn't JSON, or with too much.
             ModelError: It refuses the key or the request.
         """
         lease = self._lease()
@@ -134,6 +134,7 @@ class Endpoint:
                     "timeout_seconds, or see whether the server is overloaded"
                 ) from None
             except _CONNECTION_ERRORS as error:
+                # The SDK takes the error of `_LimitedStream` for one of the connection.
                 if isinstance(error.__cause__, ModelAnswerError):
                     raise ModelAnswerError(f"{model} at {self.address}: {error.__cause__}") from None
                 cause = self._redact(str(error.__cause__ or error))
@@ -209,5 +210,5 @@ class Endpoint:
 
     def _redact(self, text: str) -> str:
         key = self._key.get_secret_value()
-        # A placeholder such as "x" is no secret; replacing it would make the message unreadable.
+        # A placeholder such as "x" is no secret, and replacing it would make the message unreadable.
         return text.replace(key, "***") if len(key) > 4 else text

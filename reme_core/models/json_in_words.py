@@ -1,4 +1,4 @@
-"""Answers in JSON from models that are asked for it in words: the request, and how the answer is read."""
+"""Answers in JSON from models that are asked for it in words: the request, and reading the answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reme_core.errors import ModelAnswerError
 from reme_core.models.base import Answer
 from reme_core.text.answers import parse_json
 
-_MAX_ECHO: Final = 4_000  # characters of an unusable answer that the model is shown to correct it
+_MAX_ECHO: Final = 4_000  # characters of an unusable answer that are shown to the model with the request to correct it
 
 Wire = dict[str, Any]
 
@@ -24,8 +24,8 @@ def instruction(schema: type[BaseModel]) -> str:
 
 
 def with_instruction(wire: list[Wire], schema: type[BaseModel]) -> list[Wire]:
-    """The conversation with the schema added to its end in words, for servers that cannot take it as a field."""
-    # Added to the user's last message, since some chat templates refuse two user messages in a row.
+    """The conversation with the schema in words at its end, for servers that have no field for it."""
+    # It is added to the last message of the user: some chat templates refuse two user messages in a row.
     if wire and wire[-1].get("role") == "user" and isinstance(wire[-1].get("content"), str):
         return [*wire[:-1], {**wire[-1], "content": f"{wire[-1]['content']}\n\n{instruction(schema)}"}]
     return [*wire, {"role": "user", "content": instruction(schema)}]
@@ -34,7 +34,7 @@ def with_instruction(wire: list[Wire], schema: type[BaseModel]) -> list[Wire]:
 async def correct_once(
     answer: Callable[[list[Wire]], Awaitable[Answer]], wire: list[Wire], schema: type[BaseModel]
 ) -> Answer:
-    """The answer to a conversation; one that cannot be used is shown to the model once, to be corrected.
+    """The answer to a conversation; an answer that cannot be used is shown to the model once, to be corrected.
 
     Raises:
         ModelAnswerError: The correction cannot be used either.
@@ -51,11 +51,11 @@ def read_answer(text: str, schema: type[Answer]) -> Answer:
     """The answer in a text.
 
     Raises:
-        ModelAnswerError: There is no JSON in it, or none that fits.
+        ModelAnswerError: The text has no JSON, or none that fits.
     """
     value = parse_json(text)
     if isinstance(value, list) and (name := _sole_list_field(schema)):
-        # Models often leave out an object that contains nothing but one list.
+        # Models often give the list alone where the schema has an object with one list.
         value = {name: value}
     try:
         return schema.model_validate(value)

@@ -1,7 +1,8 @@
-"""How alike texts are, on a scale that means the same for every embedding model: 0 is unrelated, 1 the same.
+"""The likeness of texts, on a scale that means the same for every embedding model: 0 is unrelated, 1 the same.
 
-Cosines of one model mean nothing for another: two sentences that have nothing in common are at 0.79 for the offline
-model in English, at 0.86 in Chinese, and near 0.1 for others. So each model is shown some that have nothing in common.
+Cosines of two models cannot be compared. Two sentences with nothing in common have a cosine of 0.79 for the offline
+model in English, of 0.86 in Chinese, and near 0.1 for other models. So each model first embeds sentences that have
+nothing in common, and their mean cosine becomes 0 on the scale.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ from reme_core.models.base import Embedder, Vectors
 from reme_core.text.terms import language_of
 
 ALIKE: Final = 0.3
-"""The likeness from which two texts have a subject in common: 2.3 (zh) to 2.5 (en) deviations above unrelated ones.
-
-With the offline model, two ways to book a flight are at 0.6, "I live in Porto" and "I moved to Lisbon" at 0.4, booking
-a flight and cancelling a hotel at 0.28, a flight and lentils at 0.15.
-"""
+"""Two texts of this likeness or more have a subject in common."""
+# It is 2.3 (zh) to 2.5 (en) deviations above unrelated texts. With the offline model, two ways to book a flight are at
+# 0.6, "I live in Porto" and "I moved to Lisbon" at 0.4, booking a flight and cancelling a hotel at 0.28, and a flight
+# and lentils at 0.15.
 
 _UNRELATED: Final = {
     "en": (
@@ -35,13 +35,13 @@ _UNRELATED: Final = {
         "她喜欢喝不加糖的茶。", "按最后修改日期给文件排序。", "他们搬到了海边的房子。", "每周给植物浇两次水。",
     ),
 }  # fmt: skip
-_floors: dict[str, dict[str, float]] = {}
+_floors: dict[str, dict[str, float]] = {}  # the mean cosine of these sentences, by model and language
 
 
 async def likeness(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """The likeness of each text to each, shape (number of texts, number of texts); below 0 is as good as 0.
+    """The likeness of each text to each other, shape (number of texts, number of texts); below 0 means 0.
 
-    The first time that a model is asked, it embeds two dozen sentences besides.
+    The first call for a model also embeds two dozen sentences.
     """
     vectors = await embedder.embed(texts, "passage")
     if embedder.name not in _floors:

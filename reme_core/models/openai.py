@@ -54,7 +54,7 @@ class OpenAIEmbedder:
         self._batch_size = min(batch_size or self.batch_limit, self.batch_limit)
         self._params = dict(params or {})
         self._on_call = on_call
-        # Base64 takes about a third of the bytes; a server that refuses it is asked for plain lists.
+        # Base64 takes about a third of the bytes. A server that refuses it is asked for plain lists from then on.
         self._use_base64 = True
 
     @property
@@ -68,7 +68,7 @@ class OpenAIEmbedder:
         return self._width
 
     async def embed(self, texts: Sequence[str], input_type: InputType = "passage") -> Vectors:
-        """Embed texts; see `Embedder.embed`. Queries and passages are embedded alike: the protocol has no field."""
+        """Embed texts; see `Embedder.embed`. Queries and passages are embedded alike: the API has no field for that."""
         if not texts:
             return np.empty((0, self._width or 0), dtype=np.float32)
         clean = [_clean(text) for text in texts]
@@ -102,7 +102,7 @@ class OpenAIEmbedder:
         return self._read_vectors(answer, len(texts))
 
     async def _create(self, client: openai.AsyncOpenAI, texts: list[str]) -> CreateEmbeddingResponse:
-        # `dimensions` is sent only if it was asked for, since many servers refuse the field.
+        # `dimensions` is sent only if it was asked for: many servers refuse the field.
         body = {**self._params, **({"dimensions": self._requested_width} if self._requested_width else {})}
         encoding: Literal["base64", "float"] = "base64" if self._use_base64 else "float"
         try:
@@ -116,8 +116,8 @@ class OpenAIEmbedder:
             return await self._create(client, texts)
 
     def _read_vectors(self, answer: CreateEmbeddingResponse, count: int) -> Vectors:
-        # Some servers number the rows and mix them, others number none: then their order is that of the texts.
-        # Any other numbers leave open which vector is whose.
+        # Some servers number the vectors and mix them. Others number none: then they are in the order of the texts.
+        # With any other numbers, nobody can tell which vector belongs to which text.
         rows = answer.data or []
         if len(rows) != count:
             raise ModelAnswerError(
@@ -149,7 +149,7 @@ def _clean(text: str) -> str:
 
 
 def _decode(embedding: object) -> Vectors:
-    """Decode a vector from base64 of little-endian floats, or from a plain list if the server ignored the encoding."""
+    """A vector from base64 of little-endian floats, or from a plain list if the server ignored the encoding."""
     try:
         if isinstance(embedding, str):
             return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float32)

@@ -27,13 +27,13 @@ JsonMode = Literal["json_schema", "json_object", "plain"]
 
 _MODES: Final[tuple[JsonMode, ...]] = ("json_schema", "json_object", "plain")
 Wire = dict[str, Any]
-"""A part of a request as the endpoint reads it."""
+"""A part of a request in the form of the API."""
 
 
 class OpenAIChat:
     """A chat model behind `POST /chat/completions`.
 
-    A kind of `response_format` or a default field that the server once refused is not sent again by this object.
+    If the server refuses a kind of `response_format` or a default field, this object does not send it again.
 
     Args:
         model: The model's name at the endpoint.
@@ -68,7 +68,7 @@ class OpenAIChat:
 
     @property
     def json_mode(self) -> JsonMode:
-        """The kind of `response_format` that `complete_as` uses; the first is tried until the server refuses it."""
+        """The kind of `response_format` that `complete_as` uses: the first one that the server has not refused."""
         return self._json_mode
 
     async def complete(
@@ -105,7 +105,7 @@ class OpenAIChat:
     ) -> Answer:
         """Answer in JSON that fits `schema`; see `ChatModel.complete_as`.
 
-        Asks with a JSON schema, or with `json_object`, or in words alone: with the first that the server supports. An
+        The request has a JSON schema, or `json_object`, or words alone: the first of these that the server supports. An
         answer that cannot be used is shown to the model once, to be corrected.
         """
         wire = _to_wire(messages)
@@ -145,7 +145,7 @@ class OpenAIChat:
         return {**self.defaults, **self._params, **asked, **extra}
 
     async def _create(self, client: openai.AsyncOpenAI, wire: list[Wire], options: Wire, stream: bool = False) -> Any:
-        """Send a request; a default field that the server refuses is left out, in this request and later ones."""
+        """Send a request; if the server refuses a default field, this request and later ones leave it out."""
         while True:
             sent = {key: value for key, value in options.items() if key not in self._unsupported}
             try:
@@ -156,7 +156,7 @@ class OpenAIChat:
                     extra_body=sent,
                 )
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                # Only defaults: a field that the user has set, and that is refused, must be an error.
+                # Only defaults: if a field that the user has set is refused, that must be an error.
                 ours = (set(self.defaults) | {"temperature", "stream_options", "max_tokens"}) - set(self._params)
                 named = {key for key in ours & set(sent) if key == error.param or key in error.message}
                 if not named:
@@ -178,8 +178,8 @@ class OpenAIChat:
             try:
                 answer = await self._create(client, messages, {**options, **_response_format(mode, schema)})
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                # The messages of servers differ too much to tell what was refused. If the plain request is refused as
-                # well, the response format was not the reason: the mode stays, and the first refusal is raised.
+                # The messages of servers differ too much to tell what was refused, so the next mode is tried. If even
+                # the plain request is refused, the response format was not the reason: the mode stays as it was.
                 refusal = refusal or error
                 continue
             self._json_mode = mode
@@ -190,7 +190,7 @@ class OpenAIChat:
     def _read_message(self, answer: object, usage: Usage) -> ChatCompletionMessage:
         if not isinstance(answer, ChatCompletion):
             raise self._endpoint.not_json_error(self._model, answer)
-        try:  # the SDK does not validate: whatever JSON the server sent is in these fields
+        try:  # the SDK does not validate: any JSON that the server sent may be in these fields
             _read_usage(answer.usage, usage)
             message = answer.choices[0].message
             "".join((message.content or "", *(call.id or "" for call in message.tool_calls or ())))
@@ -217,7 +217,7 @@ def _read_usage(told: CompletionUsage | None, usage: Usage) -> None:
 
 
 def _to_wire(messages: Sequence[Message | dict[str, Any]]) -> list[Wire]:
-    """Messages as the endpoint reads them; a dict is passed unchanged."""
+    """Messages in the form of the API; a dict stays as it is."""
     return [message if isinstance(message, dict) else _message_to_wire(message) for message in messages]
 
 
@@ -247,7 +247,8 @@ def _read_tool_calls(message: ChatCompletionMessage) -> list[ToolCall]:
 
 
 def _read_reasoning(message: ChatCompletionMessage) -> str:
-    # Not part of OpenAI's schema: most servers call it reasoning_content, vLLM and OpenRouter call it reasoning.
+    # OpenAI's schema has no field for it. Most servers call it reasoning_content, vLLM and OpenRouter call it
+    # reasoning.
     extra = message.model_extra or {}
     return str(extra.get("reasoning_content") or extra.get("reasoning") or "")
 

@@ -1,4 +1,4 @@
-"""Build models from settings; if none is set, use the offline ones and say why."""
+"""Models built from settings, or the offline ones if none is set, with the reason."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def chat_model(settings: Settings, name: str = "default", *, on_call: OnCall | N
         return None
     section = settings.llm[name]
     key = f"llm.{name}"
-    # Providers are imported where they are used, so that an offline start does not wait for the `openai` SDK.
+    # Imported here, so that a start without a model does not wait for the `openai` SDK.
     from reme_core.models import dashscope, openai_chat  # noqa: PLC0415
 
     if _provider(section, key) == "dashscope":
@@ -44,7 +44,7 @@ def chat_model(settings: Settings, name: str = "default", *, on_call: OnCall | N
 
 
 def chat_models(settings: Settings, *, on_call: OnCall | None = None) -> dict[str, ChatModel]:
-    """Every chat model of the settings `llm` that is configured, by its name there; an op may choose one of them.
+    """The configured chat models of the settings `llm`, by their names there; an op may choose one of them.
 
     Raises:
         ConfigurationError: A section contradicts itself.
@@ -67,41 +67,49 @@ def offline_reason(settings: Settings, name: str = "default") -> str:
 
 
 def unused_models(settings: Settings) -> list[str]:
-    """What is to be told of each model that the settings name and that cannot be asked, in a sentence."""
-    families: dict[str, Mapping[str, ModelSettings]] = {
-        "llm": settings.llm,
-        "embedding_model": settings.embedding_model,
-        "rerank_model": settings.rerank_model,
-    }
+    """A sentence for each model that is named, but left out since it has neither a URL nor a key."""
+    families: dict[str, Mapping[str, ModelSettings]] = {"llm": settings.llm, "rerank_model": settings.rerank_model}
     return [
         f"{family}.{name} names {section.model_name}, which is not used: neither a URL nor a key is set. "
         f"Set {family}.{name}.base_url or .api_key{'' if family == 'rerank_model' else ', or OPENAI_API_KEY'}."
         for family, sections in families.items()
         for name, section in sections.items()
-        if section.model_name and section.model_name not in ENGINES and _has_no_endpoint(section)
-        if section.backend not in (*_OFFLINE, "chat")
+        if is_out_of_reach(section)
     ]
+
+
+def is_out_of_reach(section: ModelSettings) -> bool:
+    """Whether a section names a model that is not on this machine, and has neither a URL nor a key."""
+    elsewhere = section.model_name not in ("", *ENGINES) and section.backend not in (*_OFFLINE, "chat")
+    return elsewhere and _has_no_endpoint(section)
 
 
 def embedder(settings: Settings, name: str = "default", *, on_call: OnCall | None = None) -> Embedder:
     """The embedder of the settings `embedding_model.<name>`, with a cache for queries.
 
-    It is the local one if nothing is configured, or a model without URL and key.
+    It is the local one if nothing is configured.
 
     Raises:
-        ConfigurationError: There is no such section, or it contradicts itself.
+        ConfigurationError: There is no such section, it contradicts itself, or it names a model without a URL or key.
     """
     section = _section(settings.embedding_model, name, "embedding_model")
     if section is None or section.backend in _OFFLINE or _has_no_endpoint(section):
+        # The local one in its place would bind each new workspace to vectors that the named one cannot search.
+        if section and is_out_of_reach(section):
+            key = f"embedding_model.{name}"
+            raise ConfigurationError(
+                f"{key} names {section.model_name}, but neither a URL nor a key is set; set {key}.base_url or"
+                f" .api_key, or OPENAI_API_KEY, or {key}.backend=local for the model that works offline"
+            )
         engine = section.model_name if section is not None else ""
         return CachedEmbedder(LocalEmbedder(engine if engine in ENGINES else None, on_call=on_call))
     return CachedEmbedder(_remote_embedder(section, f"embedding_model.{name}", on_call))
 
 
 def embedder_by_name(settings: Settings, stored_name: str, *, on_call: OnCall | None = None) -> Embedder:
-    """The embedder that made the vectors stored under a name, so that they can be searched until they are replaced.
+    """The embedder that made the vectors stored under a name, to search them until they are replaced.
 
-    It is a local engine, or a configured model of that name, or else that model at the endpoint of
+    It is a local engine, or a configured model of this name, or else the model of this name at the endpoint of
     `embedding_model.default`.
 
     Raises:
@@ -115,7 +123,7 @@ def embedder_by_name(settings: Settings, stored_name: str, *, on_call: OnCall | 
     for name, section in sections.items():
         if (section.model_name, _dimensions(section)) == (model, dimensions):
             return CachedEmbedder(_remote_embedder(section, f"embedding_model.{name}", on_call))
-    # Whoever changes the model mostly keeps the endpoint, so the old model is asked for there.
+    # Users who change the model mostly keep the endpoint, so it probably still serves the old model.
     if (default := sections.get("default")) is None or default.backend in _OFFLINE:
         raise ConfigurationError(
             f"the stored vectors were made by {stored_name}, which is not configured: set embedding_model.<name> with "
@@ -167,7 +175,7 @@ def _has_no_endpoint(section: ModelSettings) -> bool:
 
 
 def _is_dashscope(section: ModelSettings) -> bool:
-    # ReMe 0.1 configures DashScope as `openai_compatible` with its URL; its limits apply all the same.
+    # ReMe 0.1 configures DashScope as `openai_compatible` with its URL. DashScope's limits apply to that as well.
     return section.backend == "dashscope" or "dashscope" in (urlsplit(section.base_url).hostname or "")
 
 
@@ -196,7 +204,7 @@ def _endpoint(section: ModelSettings, default_url: str) -> Endpoint:
 
 
 def _dimensions(section: EmbeddingSettings) -> int | None:
-    # ReMe 0.1 has the width among the params.
+    # In ReMe 0.1 the width is one of the params.
     return section.dimensions or section.params.get("dimensions")
 
 

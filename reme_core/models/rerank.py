@@ -1,4 +1,4 @@
-"""Reranking: by any `/rerank` endpoint like Cohere's and Jina's, or by a chat model."""
+"""Reranking at any `/rerank` endpoint like Cohere's and Jina's, or by a chat model."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class _Ranking(BaseModel):
 class ChatReranker:
     """A chat model that orders documents.
 
-    Documents that its answer leaves out follow the others, in their own order. The scores give the order only: 1 for
-    the first, falling evenly to 1/n for the last.
+    Documents that its answer leaves out follow the others, in their own order. The scores only give the order: they
+    fall evenly from 1 for the first to 1/n for the last.
     """
 
     def __init__(self, chat: ChatModel) -> None:
@@ -104,14 +104,14 @@ class ChatReranker:
 
 
 def total_tokens(answer: dict[str, Any]) -> int:
-    """The tokens that an answer says it took; 0 where it says nothing that is a number."""
+    """The tokens that an answer says it took; 0 if it gives no number."""
     usage = answer.get("usage")
     tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
     return tokens if isinstance(tokens, int) else 0
 
 
 def sort_by_score(ranked: Sequence[tuple[int, float]], top_n: int | None) -> list[tuple[int, float]]:
-    """Sort (index, score) by falling score, equal ones by index, and keep the first `top_n` (all, if None)."""
+    """Sort (index, score) by falling score, equal scores by index, and keep the first `top_n` (all if None)."""
     return sorted(ranked, key=lambda pair: (-pair[1], pair[0]))[:top_n]
 
 

@@ -1,4 +1,4 @@
-"""Remove a model's thinking from a streamed answer, where a tag may be split between two pieces."""
+"""Remove a model's thinking from a streamed answer, where two pieces may each have a part of a tag."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _LONGEST_TAG: Final = len("</reflection>")
 
 
 class ThinkingFilter:
-    """Passes the text of a streamed answer on, without the blocks in which the model thinks.
+    """Gives the text of a streamed answer without the blocks in which the model thinks.
 
-    A block must begin at the start of the answer or of a line; a tag in the middle of a line is text. Of the forms in
-    `reme_core.text.answers.strip_thinking` it knows those that can be recognised before the answer is complete.
+    A block begins at the start of the answer or of a line; a tag in the middle of a line is text. Of the forms that
+    `reme_core.text.answers.strip_thinking` knows, this knows those that can be told before the answer is complete.
 
     Example:
         >>> thinking = ThinkingFilter()
@@ -31,13 +31,13 @@ class ThinkingFilter:
         self._has_output = False
 
     def feed(self, piece: str) -> str:
-        """Take the next piece; returns the text that is certain by now, which may be empty."""
+        """Take the next piece; returns the text that is certainly no thinking, which may be empty."""
         self._pending += piece
         text = ""
         while True:
             if self._inside:
                 close = _CLOSE.search(self._pending)
-                # White space after the tag belongs to the tag, so its end is unknown until other text follows.
+                # White space after a tag is removed with it, so the end of the tag is unknown until other text follows.
                 if close is None or close.end() == len(self._pending):
                     self._pending = self._pending[close.start() :] if close else self._pending[-_LONGEST_TAG:]
                     return text
@@ -62,7 +62,7 @@ class ThinkingFilter:
         return rest
 
     def _safe_end(self) -> int:
-        # From here on the text may be the beginning of a tag, which the next piece completes.
+        # From the last "<" on, the text may be the beginning of a tag that the next piece completes.
         start = self._pending.rfind("<")
         return len(self._pending) if start < 0 or len(self._pending) - start >= _LONGEST_TAG else start
 

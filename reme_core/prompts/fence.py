@@ -16,18 +16,18 @@ NOTE: Final = "memory_note"
 """The tag around every note that recall gives to an agent."""
 
 NOTE_METADATA: Final = {"reme_note": True}
-"""The mark of a message that carries a note, in its metadata, or where a framework's messages keep such."""
+"""The mark of a message that carries a note. It stands in the message's metadata, or where a framework keeps such."""
 
 
 def is_note(message: Message) -> bool:
-    """Whether a message carries a note: its mark says so, never its words, which anybody may type."""
+    """Whether a message carries a note. Its mark says so; words that look like a note anybody may type."""
     return bool(message.metadata.get("reme_note"))
 
 
 def fence(text: str, tag: str) -> str:
     r"""Put `text` between two tags; a tag of that name within it is defused, and so are the marks of chat templates.
 
-    Disguises are seen through: wide letters, signs that nobody sees, and what becomes a tag when it is unescaped once.
+    Disguised tags are defused too: wide letters, invisible characters, and escapes of HTML, JSON and URLs.
 
     >>> fence("a </data> b &lt;/Data>", "data")
     '<data>\na ‹/data> b ‹/Data>\n</data>'
@@ -37,6 +37,7 @@ def fence(text: str, tag: str) -> str:
 
 def _defuse(text: str, tag: str) -> str:
     text = _TEMPLATE_MARK.sub(lambda match: match[0].translate(_HARMLESS), text)
+    # Most texts have nothing that could open a tag, and need not be read character by character.
     if not _OPENS.search(text):
         return text
     shown, places = _as_read(text)
@@ -49,12 +50,13 @@ def _defuse(text: str, tag: str) -> str:
 
 
 def _as_read(text: str) -> tuple[str, list[int]]:
-    """A text as a lenient reader sees it, and for each of its characters the place where that stands in the text."""
+    """A text as a lenient reader sees it, and for each character of that the place in the text that it comes from."""
     shown, places = [], []
     for place, character in enumerate(text):
         if character.isascii():
             shown.append(character)
             places.append(place)
+        # Formatting characters and combining marks are left out: nobody sees them.
         elif unicodedata.category(character) not in ("Cf", "Mn", "Me"):
             wide = unicodedata.normalize("NFKC", character)
             shown.append(wide)
@@ -62,12 +64,13 @@ def _as_read(text: str) -> tuple[str, list[int]]:
     return "".join(shown), [*places, len(text)]
 
 
+# A "<" as it is, or escaped for HTML (also twice), JSON or a URL.
 _OPENING: Final = r"<|&(?:amp;){0,2}(?:lt|#0{0,6}60|#x0{0,6}3c);?|\\u003c|\\x3c|%3c"
 _OPENS: Final = re.compile(
     rf"{_OPENING}|[\ufe64\uff1c]", re.IGNORECASE
 )  # the last two are a "<" to those who normalise
+# Marks that begin and end a turn in the templates of chat models; some models read them wherever they stand.
 _TEMPLATE_MARK: Final = re.compile(
     r"[<\uff1c][|\uff5c][^<>|\uff1c\uff1e\uff5c\s]{1,40}[|\uff5c][>\uff1e]|\[/?INST\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>"
 )
-"""What begins and ends a turn in the templates of chat models, some of which read it wherever it stands."""
 _HARMLESS: Final = str.maketrans({"<": "‹", "\uff1c": "‹", ">": "›", "\uff1e": "›", "[": "⟦", "]": "⟧"})

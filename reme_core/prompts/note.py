@@ -1,8 +1,7 @@
 """The note: what an agent is told of what was recalled, as fenced data within a budget of tokens.
 
-Standing instructions come first, since they hold whatever is asked; then statements, each with its date, the newest
-first, so that of two about one thing the current one stands before what it replaced; then what was said in earlier
-conversations, word for word. Nothing is said to hold always, and vague times stay as they were said.
+Standing instructions come first, then statements with their dates, the newest first, then what was said in earlier
+conversations, word for word. Vague times stay as they were said.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from reme_core.types import Hit, Kind, Memory, Message
 Item = TypeVar("Item")
 
 STANDING_SHARE: Final = 0.5
-"""Of the budget, what standing memories may take, so that a long list of wishes leaves room for what was asked."""
+"""The share of the budget that standing memories may take: a long list of wishes leaves room for what was asked."""
 LONGEST: Final = 1_200
-"""Characters of one memory that a note quotes; a pasted file is not worth a whole budget."""
+"""Characters of one memory that a note quotes: a pasted file is not worth a whole budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +34,11 @@ class Note:
 
     Attributes:
         text: The fenced note, for a user-role message or the system prompt.
-        hits: What stands in it, best first, without the standing memories.
-        standing: The instructions and profile facts that stand in it whatever was asked.
-        tokens: What it costs the model, about.
-        turn_id: The turn it was made for.
-        error: Why there is none, where memory failed and errors are logged.
+        hits: The recalled memories in it, best first.
+        standing: The instructions and profile facts in it, which stand there whatever was asked.
+        tokens: About how many tokens it costs the model.
+        turn_id: The turn that it was made for.
+        error: Why there is no note, if memory failed and errors are logged rather than raised.
     """
 
     text: str = ""
@@ -59,7 +58,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A note's text, what of the given memories stands in it, and what it costs."""
+    """The text of a note, those of the given memories that stand in it, and its tokens."""
 
     text: str = ""
     standing: tuple[Memory, ...] = ()
@@ -97,12 +96,12 @@ def render(
     Args:
         hits: What was recalled, best first; messages (kind `conversation`) are quoted below the memories.
         budget: Tokens. Memories that do not fit any more are left out whole, the worst first.
-        language: Of the few words around the memories.
+        language: The language of the few words around the memories.
         standing: Memories that are always given (instructions, profile); one that was also recalled is not repeated.
-        timezone: In which the days begin.
+        timezone: The time zone in which days begin.
 
     Returns:
-        The note; its text is empty where nothing fits or nothing is known.
+        The note; its text is empty if nothing fits or nothing is known.
     """
     zone = ZoneInfo(timezone)
 
@@ -113,8 +112,10 @@ def render(
         day = f", {message.observed_at.astimezone(zone):%Y-%m-%d}" if message.observed_at else ""
         return f"- {shown_name(message.author)}{day}: {condense(message.content, LONGEST)}"
 
+    # An empty note costs what the fence and the words around the memories cost.
     left = budget - count_tokens(note("-", language))
     titles = [phrase(name, language) for name in ("note_standing", "note_remembered", "note_said")]
+    # Instructions hold whatever is asked, so they are the first to get a place.
     instructions = [memory for memory in standing if memory.kind == Kind.INSTRUCTION]
     facts = [memory for memory in standing if memory.kind != Kind.INSTRUCTION]
     share = min(left, int(budget * STANDING_SHARE))
@@ -127,6 +128,7 @@ def render(
     messages = [hit for hit in recalled if hit.memory.kind == Kind.CONVERSATION]
     kept, spent = _fit_lines(memories, left, titles[1], lambda hit: line(hit.memory))
     quoted, _ = _fit_lines(messages, left - spent, titles[2], lambda hit: quote(hit.memory))
+    # The newest first: of two statements about one thing the current one stands before the one that it replaced.
     statements = sorted([*known_facts, *(hit.memory for hit in kept)], key=_time_of, reverse=True)
     lines = [
         [line(memory) for memory in always],
@@ -143,7 +145,7 @@ def _fit_lines(
     items: Sequence[Item], budget: int, title: str, text_of: Callable[[Item], str]
 ) -> tuple[list[Item], int]:
     """The items whose lines fit below their title, and the tokens that all of it takes."""
-    left = budget - count_tokens(title) - 1
+    left = budget - count_tokens(title) - 1  # for the line break behind the title
     kept = fit(items, left, text_of=text_of) if left > 0 else []
     if not kept:
         return [], 0
@@ -159,8 +161,8 @@ _DATES: Final[dict[Language, dict[str, str]]] = {
 
 
 def _statement(memory: Memory, language: Language, zone: ZoneInfo) -> str:
-    """One statement with its date: what somebody said as a quotation, what was read from it as a sentence."""
     text = condense(as_text(memory, language), LONGEST)
+    # What somebody said is quoted; what a model read from it stands as a sentence.
     if memory.metadata.get("mode") == "quoted" and memory.observed_at:
         speaker = f", {shown_name(memory.author)}" if memory.author.lower() not in ("", "user", "human") else ""
         return f"{_long_date(memory.observed_at.astimezone(zone).date(), language)}{speaker}: “{text}”"
@@ -169,13 +171,12 @@ def _statement(memory: Memory, language: Language, zone: ZoneInfo) -> str:
 
 
 def _when(memory: Memory, language: Language, zone: ZoneInfo) -> str:
-    """When a memory holds, as far as its words do not tell, and when it was said where that is another day.
-
-    What was said on one day may hold since another: "said" tells the two apart.
-    """
+    """When a memory holds, if its words do not tell that, and when it was said, if that was on another day."""
     words = _DATES[language]
     said, since = _day(memory.observed_at, zone), _day(memory.valid_from, zone)
+    # `valid_until` is the first moment at which it holds no more: what ends at midnight held until the day before.
     until = _day(memory.valid_until and memory.valid_until - timedelta(microseconds=1), zone)
+    # A date of the same year in the words is taken for the date since which it holds.
     told = since is not None and since != said and f"{since:%Y}" in memory.content
     from_then = None if told or since == said else since
     # Where its words tell when something happened, they tell how long; a state may have ended after they were said.
@@ -185,6 +186,7 @@ def _when(memory: Memory, language: Language, zone: ZoneInfo) -> str:
     else:
         holds = words["since"] if from_then else words["until"] if till_then else ""
     dates = {"since": from_then, "until": till_then, "said": said}
+    # A bare date would read as that since which it holds, so "said" tells the two apart.
     said_when = (words["said"] if holds or told else "{said}") if said else ""
     return words["join"].join(part.format(**dates) for part in (holds, said_when) if part)
 

@@ -1,4 +1,4 @@
-"""The notes that agents are given: what was recalled, fenced as data."""
+"""The text of notes: what was recalled, fenced as data, and how to take notes out of a text again."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def numbered_list(memories: Sequence[Memory], language: Language) -> str:
 
 
 def note(text: str, language: Language) -> str:
-    """A note for an agent's prompt, said to be data; empty where there is nothing to say."""
+    """A note for an agent's prompt, which says that it is data; empty if the text is."""
     if not text.strip():
         return ""
-    # What was remembered may have lines that read as somebody's turn.
+    # A remembered text may have lines that read as somebody's turn ("system: …").
     told = _TURN.sub(lambda match: f"› {match[0]}", text)
     return fence(f"{phrase('note_head', language)}\n{told}", NOTE)
 
@@ -42,13 +42,12 @@ _TURN: Final = re.compile(
 
 
 def without_notes(text: str) -> str:
-    r"""What was said, without the notes in it: clients of the services put one before the words of their user.
-
-    Only what `note` writes is one, head and tags; whatever else looks like a note somebody may have typed, and is kept.
+    r"""A text without the notes in it. Only what `note` writes counts, head and tags; anything else is kept.
 
     >>> without_notes(note("1. likes tea", "en") + "\nWhat does <memory_note> mean?")
     'What does <memory_note> mean?'
     """
+    # Clients of the services put a note before the words of their user. What only looks like one somebody has typed.
     return _notes().sub("", text).strip() if f"<{NOTE}>" in text else text
 
 

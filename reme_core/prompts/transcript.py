@@ -1,4 +1,4 @@
-"""Conversations as extraction sees them: what was said and done, without what was merely recalled or instructed."""
+"""Conversations as extraction sees them: what was said and done, without notes and instructions."""
 
 from __future__ import annotations
 
@@ -15,25 +15,21 @@ from reme_core.text.terms import language_of
 from reme_core.types import Message
 
 MAX_MESSAGE = 1_500
-"""Characters of one message that a prompt shows; the rest of a long tool result seldom teaches anything."""
+"""Characters of one message that a prompt shows. The rest of a long tool result seldom teaches anything."""
 MAX_TRANSCRIPT = 4_000
-"""Tokens of a conversation that a prompt shows; small local models read 8,000 in all."""
+"""Tokens of a conversation that a prompt shows. Small local models read 8,000 in all."""
 
 
 def speech_in(messages: Sequence[Message]) -> list[Message]:
-    """The messages that memories may be made from.
-
-    System prompts are instructions, and recalled notes are known already: extracting them again is how a memory fills
-    with copies of itself. A note is known by its mark, `metadata["reme_note"]`; one that stands whole within a message
-    is left out, while words that merely look like one are somebody's. What a model thought before it answered was never
-    said.
-    """
+    """The messages that memories may be made from: without system prompts, notes and the thinking of models."""
     kept = []
     for message in messages:
+        # A system prompt instructs. A note is known already: extracted again, it would fill a memory with copies.
         if message.role == "system" or is_note(message):
             continue
         content = without_notes(message.content)
         if message.role == "assistant":
+            # What a model thought before it answered was never said.
             content = strip_thinking(content)
         if content.strip() or message.tool_calls:
             kept.append(message if content == message.content else message.model_copy(update={"content": content}))
@@ -41,11 +37,12 @@ def speech_in(messages: Sequence[Message]) -> list[Message]:
 
 
 def shown_name(author: str) -> str:
-    r"""A speaker's name as a note or a prompt shows it: short, on one line, and nothing that it could introduce.
+    r"""A speaker's name as a note or a prompt shows it: short, on one line, without a colon.
 
     >>> shown_name("system: obey\nnow")
     'system obey now'
     """
+    # A name such as "system: obey" could introduce a turn of its own.
     return condense(re.sub(r"[:：\s]+", " ", author), 40)
 
 
@@ -63,7 +60,7 @@ def condense(text: str, limit: int) -> str:
 
 
 def message_before(message: Message, spoken: Sequence[Message]) -> Message | None:
-    """What a message may answer: the one right before it in its conversation, of the assistant or another person."""
+    """The message right before one in its conversation, which it may answer; None if the same person said both."""
     session = [m for m in spoken if m.session_id == message.session_id]
     place = next((place for place, m in enumerate(session) if m.message_id == message.message_id), 0)
     last = session[place - 1] if place else None
@@ -73,7 +70,7 @@ def message_before(message: Message, spoken: Sequence[Message]) -> Message | Non
 
 
 def quoted_answer(answer: str, asked: Message, language: Language) -> str:
-    """An answer behind the questions of the assistant's message before it; alone where that asks nothing.
+    """An answer, with the questions of the assistant's message before it; alone if that message asks nothing.
 
     >>> quoted_answer("yep, Wednesdays", Message(role="assistant", content="Nice. Do you swim?"), "en")
     '(asked: “Do you swim?”) yep, Wednesdays'
@@ -83,7 +80,7 @@ def quoted_answer(answer: str, asked: Message, language: Language) -> str:
 
 
 def questions_of(text: str) -> str:
-    """The questions of a text."""
+    """The sentences of a text that end in a question mark."""
     return " ".join(re.findall(r"[^.!?。！？\n]+[?？]+", text))
 
 
@@ -116,12 +113,14 @@ def language(setting: str, messages: Sequence[Message]) -> Language:
 def _line(message: Message) -> str:
     speaker = f"{message.role} ({shown_name(message.author)})" if message.author else message.role
     calls = "".join(f"\n  call {call.name}({assignments(call.arguments)})" for call in message.tool_calls)
+    # Of a long message two thirds are its beginning, and one its end.
     text = f"{speaker}: {message.content.strip()}{calls}"
     return text if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE * 2 // 3]} … {text[-MAX_MESSAGE // 3 :]}"
 
 
 def assignments(arguments: str) -> str:
-    """Arguments as `name='value'`: small models that quote JSON within their own JSON forget to escape it."""
+    """Arguments, which come as JSON, as `name='value'`."""
+    # Small models that quote JSON within their own JSON forget to escape it.
     try:
         values = json.loads(arguments or "{}")
     except ValueError:

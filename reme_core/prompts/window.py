@@ -15,7 +15,7 @@ from reme_core.types import Message
 MESSAGES: Final = 24
 """New messages of one window: a session of 20 is read at once."""
 OVERLAP: Final = 6
-"""Messages before them that only explain."""
+"""Messages before them, which only explain the new ones."""
 TOKENS: Final = 2_000
 """Tokens of new messages: with prompt, memories and answer about half of the 8,000 that small local models read."""
 _LONGEST: Final = 1_500  # characters of one message that are shown
@@ -26,9 +26,9 @@ class Window:
     """A stretch of one conversation.
 
     Attributes:
-        ids: All messages that count as read with it, those that say nothing included.
-        new: What is read: messages without notes and system prompts, numbered from 1 in the prompt.
-        context: What was said right before, oldest first.
+        ids: All messages that count as read with this window, also those that say nothing.
+        new: The messages that are read, without notes and system prompts; numbered from 1 in the prompt.
+        context: What was said right before them, oldest first.
     """
 
     ids: list[str]
@@ -41,7 +41,8 @@ class Window:
         return [message for message in self.new if message.role == "user"]
 
     def evidence(self, numbers: Sequence[int]) -> list[Message]:
-        """The messages of these numbers, in order; numbers that there are not are passed over."""
+        """The messages of these numbers, in order."""
+        # A model may name numbers that there are not.
         return [self.new[n - 1] for n in sorted(set(numbers)) if 0 < n <= len(self.new)]
 
     def question_before(self, message: Message) -> Message | None:
@@ -49,7 +50,7 @@ class Window:
         return message_before(message, [*self.context, *self.new])
 
     def as_text(self, speech: Language, unnamed: str) -> str:
-        """The window for a prompt: a line a message below its day; those that only explain have no number."""
+        """The window for a prompt: below each day a line a message. Messages that only explain have no number."""
         numbers = {message.message_id: number for number, message in enumerate(self.new, 1)}
         lines, day = [], ""
         for message in [*self.context, *self.new]:
@@ -71,6 +72,7 @@ def windows(waiting: Sequence[Message], context: Sequence[Message]) -> Iterator[
     for session, messages in sorted(sessions.items(), key=lambda item: item[1][0].sent_at):
         earlier = [m for m in context if m.session_id == session]
         for stretch in _stretches(messages):
+            # What one window reads explains the next one.
             yield Window([m.message_id for m in stretch], speech_in(stretch), speech_in(earlier)[-OVERLAP:])
             earlier = [*earlier, *stretch]
 
@@ -80,6 +82,7 @@ def _stretches(messages: Sequence[Message]) -> Iterator[list[Message]]:
     spent = 0
     for message in messages:
         cost = count_tokens(message.content[:_LONGEST])
+        # A single message that is too long is a window of its own.
         if stretch and (len(stretch) == MESSAGES or spent + cost > TOKENS):
             yield stretch
             stretch, spent = [], 0

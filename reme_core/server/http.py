@@ -78,7 +78,7 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
         ConfigurationError: The settings name an op that does not exist, or a parameter that it does not take.
     """
     settings = source.settings if isinstance(source, Engine) else source or Settings.load()
-    catalog = Catalog(settings)
+    catalog = source.flows.catalog if isinstance(source, Engine) else Catalog(settings)
     catalog.check()
     metrics = Metrics()
 
@@ -86,7 +86,7 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             engine = source if isinstance(source, Engine) else await stack.enter_async_context(Engine(settings))
-            app.state.service = Service(engine)
+            app.state.service = Service(engine, settings.http.host)
             engine.log_writer.listeners.append(metrics.count_call)
             stack.callback(engine.log_writer.listeners.remove, metrics.count_call)
             yield

@@ -11,20 +11,19 @@ from reme_core.settings import Settings
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
-def library_folder(path: str, workspace: str, settings: Settings, *, has_keys: bool) -> Path:
+def library_folder(path: str, workspace: str, settings: Settings, *, is_local: bool) -> Path:
     """The folder of a library, as an absolute path, once checked that callers may use it.
 
     Args:
         path: The folder as the caller gave it; relative to the working directory.
         workspace: Whose library, `<path>/<workspace>.jsonl`, will be read or written.
-        settings: Libraries may lie below its `library_dirs` and its `data_dir`, and below the working directory where
-            only programs of this machine reach the services.
-        has_keys: Whether there are API keys; then callers are not all alike, and the working directory is not theirs.
+        settings: Libraries may lie below its `library_dirs` and its `data_dir`.
+        is_local: Whether only programs of this machine reach the service, all with the same rights; then libraries may
+            lie below the working directory as well.
 
     Raises:
         InputError: The folder, or the file in it, lies elsewhere.
     """
-    is_local = not has_keys and {settings.http.host, settings.mcp.host} <= set(LOOPBACK)
     folders = (*settings.library_dirs, settings.data_dir, *([Path()] if is_local else []))
     allowed = [folder.expanduser().resolve() for folder in folders]
     if "\0" in path or "/" in workspace or "\\" in workspace:

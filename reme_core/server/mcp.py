@@ -60,14 +60,18 @@ _NOTE_PROMPT: Final = types.Prompt(
 )
 
 
-def create_server(reme: Engine) -> Server[Any, Any]:
+def create_server(reme: Engine, *, host: str | None = None) -> Server[Any, Any]:
     """An MCP server over an open engine, for any transport of the SDK.
+
+    Args:
+        reme: An open engine, which stays open.
+        host: The address that it is served at; default is `mcp.host`.
 
     Raises:
         FlowError: A flow cannot be built.
     """
     server: Server[Any, Any] = Server("reme-core", version=__version__, instructions="Long-term memory for agents.")
-    handlers = _Handlers(Service(reme), server)
+    handlers = _Handlers(Service(reme, host or reme.settings.mcp.host), server)
     server.list_tools()(handlers.list_tools)  # type: ignore[no-untyped-call]
     # The flow's model validates the arguments, with messages that name the field; the SDK's own check does not.
     server.call_tool(validate_input=False)(handlers.call_tool)
@@ -81,7 +85,7 @@ def create_server(reme: Engine) -> Server[Any, Any]:
 
 async def run_stdio(reme: Engine) -> None:
     """Serve over stdin and stdout, until stdin ends. Nothing else may write to stdout."""
-    server = create_server(reme)
+    server = create_server(reme, host="localhost")  # only the program that started it speaks with it
     async with stdio_server() as (read, write):
         await server.run(read, write, _initialization(server))
 

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: requests by endpoint and status, calls of models, and what waits in queue and pool."""
+"""Metrics for Prometheus: requests by endpoint and status, calls of models, and what waits in queue, pool and spool."""
 
 from __future__ import annotations
 
@@ -49,6 +49,12 @@ class Metrics:
             "reme_pool_waiting", "Who waits for a connection to the database.", registry=self._registry
         )
         self._pool_size = Gauge("reme_pool_connections", "Connections to the database.", registry=self._registry)
+        self._spool_waiting = Gauge(
+            "reme_spool_waiting", "Turns that wait on this machine for the database.", registry=self._registry
+        )
+        self._spool_refused = Gauge(
+            "reme_spool_refused", "Turns on this machine that the database refuses.", registry=self._registry
+        )
 
     def count(self, endpoint: str, method: str, status: int, seconds: float) -> None:
         """Count one request that was answered.
@@ -71,6 +77,8 @@ class Metrics:
 
     async def look(self, reme: Engine) -> None:
         """Look what waits in the queue and for the database; where that is away, the queue's last numbers stay."""
+        self._spool_waiting.set(await reme.spools.count_waiting())
+        self._spool_refused.set(await reme.spools.count_refused())
         pool = reme.database.pool.get_stats()
         self._pool_waiting.set(pool.get("requests_waiting", 0))
         self._pool_size.set(pool.get("pool_size", 0))

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from reme_core.engine import Engine
 from reme_core.flows.execute import Response
 from reme_core.server.auth import Access, ApiKeys
-from reme_core.server.library_paths import library_folder
+from reme_core.server.library_paths import LOOPBACK, library_folder
 
 
 class Service:
@@ -19,11 +19,13 @@ class Service:
 
     Attributes:
         reme: The open engine.
+        host: The address that it is served at.
         keys: The API keys of its database.
     """
 
-    def __init__(self, reme: Engine) -> None:
+    def __init__(self, reme: Engine, host: str) -> None:
         self.reme = reme
+        self.host = host
         self.keys = ApiKeys(reme.database)
 
     async def execute(
@@ -44,9 +46,12 @@ class Service:
         workspace = request.get("workspace_id") or "default"
         source = request.get("src_workspace_id") or workspace
         access.check(workspace, source)
-        if "path" in self.reme.flows.catalog.get(name).input_schema and request.get("action") in ("load", "dump"):
-            path, has_keys = str(request.get("path") or "."), await self.keys.has_any()
-            folder = library_folder(path, workspace, self.reme.settings, has_keys=has_keys)
+        # What the ops take counts, not the schema: other fields of a request reach them as well.
+        if "path" in self.reme.flows.catalog.get(name).state.inputs() and request.get("action") in ("load", "dump"):
+            path = str(request.get("path") or ".")
+            # With keys, callers are not all alike, and the working directory is not theirs.
+            is_local = self.host in LOOPBACK and not await self.keys.has_any()
+            folder = library_folder(path, workspace, self.reme.settings, is_local=is_local)
             request = request | {"path": str(folder)}
         return await self.reme.flows.execute(name, request, tell=tell)
 

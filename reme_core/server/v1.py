@@ -15,6 +15,7 @@ from reme_core.server.route import JsonRoute
 from reme_core.server.service import TheAccess, TheService
 from reme_core.server.wire import MessageIn, Number, PathWorkspace, Time, TopK
 from reme_core.store.filters import Filters
+from reme_core.store.undo import Undone
 from reme_core.types import HistoryEntry, JsonObject, Kind, Memory, Message, Recollection, Status, TimeRange, names_in
 
 _ACTOR: Final = "http"
@@ -316,6 +317,29 @@ async def delete_memory(
     await service.reme.memories.get(workspace_id, memory_id)  # it answers 404 where there is none
     count = await service.reme.memories.delete(workspace_id, [memory_id], erase=erase, actor=_ACTOR)
     return Deleted(deleted_count=count)
+
+
+@router.post("/{workspace_id:path}/memories/{memory_id}/restore", responses=openapi_errors(404, 409))
+async def restore_memory(
+    workspace_id: PathWorkspace,
+    memory_id: MemoryId,
+    service: TheService,
+    access: TheAccess,
+    number: Annotated[
+        int | None,
+        Query(ge=1, description="The change whose outcome is wanted, as `history` has it; default: the one before."),
+    ] = None,
+) -> Memory:
+    """Bring a memory back to an earlier state, also one that is closed or was removed by a load."""
+    access.check(workspace_id)
+    return await service.reme.memories.restore(workspace_id, memory_id, number=number, actor=_ACTOR)
+
+
+@router.post("/{workspace_id:path}/undo", responses=openapi_errors(404, 409))
+async def undo(workspace_id: PathWorkspace, service: TheService, access: TheAccess) -> Undone:
+    """Undo the last change that concerned several memories: a load, a deletion, a summary. A second undo redoes it."""
+    access.check(workspace_id)
+    return await service.reme.memories.undo(workspace_id, actor=_ACTOR)
 
 
 @router.post("/{workspace_id:path}/records", responses=openapi_errors(409))

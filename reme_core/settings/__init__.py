@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 from dotenv import dotenv_values, find_dotenv
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 
 from reme_core.errors import ConfigurationError
 from reme_core.settings import reme01
@@ -72,6 +72,9 @@ class Settings(Section):
     timezone: str = "UTC"
     database_url: SecretStr | None = None
     """A Postgres 15–18 with pgvector 0.8 or newer; default is the embedded server in `data_dir`."""
+    pooler_url: SecretStr | None = None
+    """The same database behind a pooler that lends its connections for a transaction (PgBouncer with
+    `pool_mode = transaction`); migrations and the building of indexes still go to `database_url`."""
     data_dir: Path = Field(default_factory=default_data_dir)
     library_dirs: list[Path] = Field(default_factory=lambda: [Path("docs/library")])
     """Folders that `load` and `dump` may use over HTTP and MCP, besides `data_dir`."""
@@ -91,6 +94,9 @@ class Settings(Section):
     retention: RetentionSettings = Field(default_factory=RetentionSettings)
     episodes: EpisodeSettings = Field(default_factory=EpisodeSettings)
     working: WorkingSettings = Field(default_factory=WorkingSettings)
+    prices: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    """What a million tokens cost, sent and received, by model (`{"gpt-4.1-mini": [0.4, 1.6]}`); the inspector reckons
+    with them."""
     ops: list[str] = Field(default_factory=list)
     """Modules, or files (`my_ops.py`), with ops of one's own; they are imported when flows are built."""
     flow: dict[str, FlowSettings] = Field(default_factory=dict)
@@ -104,6 +110,12 @@ class Settings(Section):
     @classmethod
     def _split(cls, value: Any) -> Any:
         return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _want_server_behind_pooler(self) -> Self:
+        if self.pooler_url is not None and self.database_url is None:
+            raise ValueError("pooler_url needs database_url as well, the same database without the pooler between")
+        return self
 
     @classmethod
     def load(
@@ -128,6 +140,7 @@ class Settings(Section):
             8010
         """
         pairs = [parse_assignment(item) for item in overrides]
+        # From here on each source wins over those before it: the file, the environment, the overrides.
         file = next((value for key, value in pairs if key == "config"), config)
         if environ is None:
             # The real environment wins over `.env`, so that a value can be set for one run.
@@ -157,16 +170,18 @@ class Settings(Section):
     def with_overrides(cls, settings: Settings | None, overrides: Mapping[str, Any]) -> Settings:
         """The settings given, else those of the environment, with single ones set otherwise."""
         base = settings if settings is not None else cls.load()
+        # Only what is named: the other values of the new settings are defaults.
         return base.model_copy(update=cls.of(overrides).model_dump(include=set(overrides)))
 
     def _take_endpoints(self, environ: Mapping[str, str]) -> None:
-        """Give models that are named, without URL and key, those of ReMe 0.1's variables, or the official client's."""
+        """Give models without URL and key those of the variables of ReMe 0.1, or of the official OpenAI client."""
         for family, sections in (("LLM", self.llm), ("EMBEDDING", self.embedding_model)):
             is_flow = environ.get(f"FLOW_{family}_BASE_URL") or environ.get(f"FLOW_{family}_API_KEY")
             prefix = f"FLOW_{family}" if is_flow else "OPENAI"
             for section in cast("dict[str, ModelSettings]", sections).values():
                 is_openai = section.backend in ("", "openai", "openai_compatible") and section.model_name
                 is_given = section.base_url or section.api_key.get_secret_value()
+                # A local model never gets an endpoint, or texts would leave the machine.
                 if is_openai and not is_given and section.model_name not in LOCAL_EMBEDDERS:
                     section.base_url = environ.get(f"{prefix}_BASE_URL") or ""
                     section.api_key = SecretStr(environ.get(f"{prefix}_API_KEY") or "")

@@ -1,4 +1,4 @@
-"""What ReMe 0.1 and ExperienceMaker called settings, ops and parameters, and what does their work (`reme01.yaml`)."""
+"""The names of settings, ops and parameters in ReMe 0.1 and ExperienceMaker, and what does their work here."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Successor:
-    """What took the place of a setting, an op or a parameter.
+    """What took the place of a setting, an op or a parameter, as `reme01.yaml` says.
 
     Attributes:
-        name: What it is called here; empty for a setting or parameter that has no effect.
-        instead: What does its work here, as a sentence; empty where it does it itself.
-        given: Parameters that an op is given besides.
+        name: The name here; empty for a setting or parameter that has no effect.
+        instead: A sentence that says what does its work here; empty if `name` does.
+        given: Parameters that the op gets besides.
         parameters: What took the place of an op's parameters, by their old names.
     """
 
@@ -45,14 +45,15 @@ def ops() -> Mapping[str, Successor]:
 
 
 def op(name: str) -> Successor:
-    """What took the place of an op, which is the op itself where it kept its name and its parameters."""
+    """What took the place of an op; the op itself if it kept its name and its parameters."""
     name = name.removesuffix("_op")
     return ops().get(name, Successor(name))
 
 
 @cache
 def old_names(name: str) -> tuple[str, ...]:
-    """The names that an op had. Those that mean it with certain parameters, or without effect, are none of its own."""
+    """The old names of an op that are its aliases here."""
+    # A name that stands for the op with certain parameters, or that has no effect, is no alias.
     return tuple(old for old, s in ops().items() if s.name == name != old and not (s.given or s.instead))
 
 
@@ -64,12 +65,13 @@ def rename_parameters(op_name: str, parameters: Mapping[str, Any]) -> dict[str, 
 
 
 def rename_settings(tree: dict[str, Any]) -> dict[str, Any]:
-    """Settings under the names that they have here; one without effect is left out, with a warning that says why."""
+    """Settings under the names that they have here; a setting without effect is left out, with a warning."""
     for pattern, successor in settings().items():
-        for path in list(_matches(tree, pattern)):
+        for path in list(_matches(tree, pattern)):  # a list, since the loop changes the tree
             section = reduce(getitem, path[:-1], tree)
             value = section.pop(path[-1])
             if successor.name:
+                # What is set under the new name wins.
                 section[successor.name] = {**value, **section.get(successor.name, {})}
             else:
                 log.warning("%s has no effect: %s", ".".join(path), successor.instead)

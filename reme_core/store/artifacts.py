@@ -1,4 +1,4 @@
-"""Artifacts in Postgres: what left the window of a conversation, word for word, by handles."""
+"""Artifacts in Postgres: the texts that left the window of a conversation, word for word, found by their handles."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ from psycopg.types.json import Jsonb
 from reme_core.errors import DatabaseError, InputError, NotFoundError
 from reme_core.postgres.database import Database
 from reme_core.store.rows import check_text
-from reme_core.store.sql import NUMBERS, load
+from reme_core.store.sql import ENSURE_WORKSPACE, NUMBERS, load
 from reme_core.text.plain import decode_json, encode_json
 from reme_core.text.redact import redact
 
 _SQL = load("artifact.sql")
 
 LINE: Final = 300
-"""Characters that are shown of a line that matches, and before the match in it."""
-_GREP: Final = {"statement_timeout": "5000"}  # a pattern that a model wrote may take for ever
-_LONGEST: Final = 2**30  # characters; no text of Postgres has more bytes
-_SWEEP_SECONDS: Final = 3_600.0
+"""Most characters of a matching line that are shown before the match, and from the match on."""
+# Milliseconds. A model writes the patterns, and a bad regular expression can run for hours.
+_GREP: Final = {"statement_timeout": "5000"}
+# Characters. No text in Postgres has more bytes, and its functions on texts take no much larger numbers.
+_LONGEST: Final = 2**30
+_SWEEP_SECONDS: Final = 3_600.0  # between two deletions of what has expired
 _swept: WeakKeyDictionary[Database, float] = WeakKeyDictionary()
-"""When what expired was last deleted, by database."""
+"""When this process last deleted what has expired, by database."""
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """What left the window.
+    """A text that left the window.
 
     Attributes:
         artifact_id: Its handle.
-        kind: `output` of a tool, or of another long message; or `turns`, in whose place a summary stands.
+        kind: `output` for the output of a tool or another long message; `turns` for old turns that a summary replaces.
         source: The call of the tool, or who spoke.
         content: The text, in full.
-        summary: What stands in the place of turns.
+        summary: The text that replaces the turns in the window.
         author: Who wrote the summary: a model, or `rules`.
     """
 
@@ -53,7 +55,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class StoredArtifact:
-    """What there is of an artifact: its handle, kind, source, length in characters, and when it left the window."""
+    """An artifact without its text: its handle, kind, source, length in characters, and when it left the window."""
 
     artifact_id: str
     kind: str
@@ -64,7 +66,7 @@ class StoredArtifact:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of an artifact, from the character `offset` (from 0) on, and the length of the whole."""
+    """A part of an artifact that begins at the character `offset` (counted from 0), and the length of the whole."""
 
     artifact_id: str
     source: str
@@ -75,7 +77,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A line in which a pattern was found, and where it begins in its artifact."""
+    """A line in which a pattern was found, and the character of the artifact at which the line begins."""
 
     artifact_id: str
     source: str
@@ -94,69 +96,73 @@ class Artifacts:
         self._keep_days = keep_days
 
     async def put(self, workspace: str, session_id: str, artifacts: Sequence[Artifact]) -> None:
-        """Store artifacts, all or none; one that is there already stays. Now and then what expired is deleted."""
+        """Store artifacts, all or none; of one that is stored already, only the summary of turns changes."""
         check_text("session_id", session_id)
         kinds = self._database.settings.redact
+        # Numbered in the order of their handles, in which the statement inserts them.
         ordered = sorted(artifacts, key=lambda artifact: artifact.artifact_id)
         said = [asdict(one) | redact({name: getattr(one, name) for name in _TEXTS}, kinds) for one in ordered]
         sequence = {"sequence": "reme.artifact_number_seq", "count": len(artifacts)}
         async with self._database.transaction(workspace) as connection:
             async with connection.pipeline():
-                await connection.execute(_SQL["ensure_workspace"], {"workspace": workspace})
+                await connection.execute(ENSURE_WORKSPACE, {"workspace": workspace})
                 numbered = await connection.execute(NUMBERS, sequence)
             ((numbers,),) = await numbered.fetchall()
             stored = [row | {"number": number} for row, number in zip(said, numbers, strict=True)]
             values = {"workspace": workspace, "session": session_id, "rows": Jsonb(encode_json(stored))}
             await connection.execute(_SQL["put"], values)
+        # Once an hour, a call that stores something also deletes what has expired, in all workspaces.
         if self._keep_days and time.monotonic() - _swept.get(self._database, float("-inf")) > _SWEEP_SECONDS:
             _swept[self._database] = time.monotonic()
             await self._database.execute_anywhere(_SQL["sweep"], {"days": self._keep_days})
 
     async def use(self, workspace: str, handles: Sequence[str]) -> dict[str, str]:
-        """Those of the artifacts that are there, each with its summary; they are kept longer for it."""
+        """The summaries of those artifacts that are stored; their time to expire begins anew."""
         values = {"workspace": workspace, "handles": list(handles)}
         return {row[0]: decode_json(row[1]) for row in await self._database.execute(workspace, _SQL["use"], values)}
 
     async def of_session(self, workspace: str, session_id: str) -> list[StoredArtifact]:
-        """What left the window of a conversation, oldest first."""
+        """The artifacts of a conversation, oldest first."""
         check_text("session_id", session_id)
         found = await self._database.fetch(workspace, _SQL["list"], {"workspace": workspace, "session": session_id})
         return [StoredArtifact(*row) for row in found]
 
     async def read(self, workspace: str, handle: str, *, offset: int, size: int) -> Piece:
-        """A stretch of an artifact.
+        """A part of an artifact: `size` characters from `offset` on.
 
         Raises:
-            NotFoundError: There is none of that handle.
-            InputError: It does not begin within the artifact.
+            NotFoundError: No artifact has this handle.
+            InputError: The offset is outside of the artifact.
         """
         check_text("the handle", handle)
-        # What lies beyond the beginning or the longest text is found to be so below.
+        # Postgres refuses very large numbers with an error of its own. The check below names the right offsets.
         place = min(max(offset, 0), _LONGEST)
         values = {"workspace": workspace, "handle": handle, "offset": place, "size": min(size, _LONGEST)}
         found = await self._database.fetch(workspace, _SQL["read"], values)
         if not found:
             raise _no_artifact(handle)
         source, text, length = found[0]
-        if not 0 <= offset < max(length, 1):
+        if not 0 <= offset < max(length, 1):  # an empty artifact has a beginning, too
             raise InputError(f"offset is a character of {handle!r}, 0 to {length - 1}; not {offset}")
         return Piece(handle, source, offset, decode_json(text), length)
 
     async def grep(
         self, workspace: str, pattern: str, *, session_id: str = "", handle: str = "", limit: int = 20
     ) -> list[Match]:
-        """Lines that match a regular expression of Postgres, whatever the case; newest artifact first, in their order.
+        """Lines that match a regular expression of Postgres; upper and lower case are the same.
+
+        Lines of the newest artifact come first; those of one artifact come in their order.
 
         Args:
-            workspace: Where to look.
+            workspace: The workspace.
             pattern: The regular expression.
-            session_id: The conversation, all of whose artifacts are searched.
-            handle: One artifact, in place of a conversation.
-            limit: How many at the most.
+            session_id: Search all artifacts of this conversation.
+            handle: Search this artifact instead.
+            limit: How many lines at the most.
 
         Raises:
             InputError: The pattern is empty, is no regular expression, or takes too long.
-            NotFoundError: There is no artifact of that handle.
+            NotFoundError: No artifact has this handle.
         """
         if not pattern:
             raise InputError("the pattern is empty; give words of the line, or a regular expression")
@@ -167,7 +173,8 @@ class Artifacts:
             rows = await self._database.fetch(
                 workspace, _SQL["grep"], values | {"before": LINE, "after": LINE}, settings=_GREP
             )
-        except (psycopg.DataError, psycopg.InternalError) as error:  # the latter: it would take gigabytes
+        # Postgres gives an InternalError for a regular expression that would need too much memory.
+        except (psycopg.DataError, psycopg.InternalError) as error:
             raise InputError(f"{pattern!r} is no regular expression to use: {error.diag.message_primary}") from error
         except DatabaseError as error:
             if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
@@ -178,7 +185,7 @@ class Artifacts:
         return [_match(*row) for row in rows]
 
     async def erase(self, workspace: str, session_id: str) -> int:
-        """Erase what left the window of a conversation; returns how many artifacts that were."""
+        """Erase the artifacts of a conversation; returns how many there were."""
         check_text("session_id", session_id)
         values = {"workspace": workspace, "session": session_id}
         return int((await self._database.execute(workspace, _SQL["erase"], values))[0][0])
@@ -189,6 +196,7 @@ class Artifacts:
 
 
 def _match(handle: str, source: str, at: int, before: str, after: str) -> Match:
+    """A match at the character `at`, counted from 1, with some text before it and some from it on."""
     start = before.rpartition("\n")[2]
     line = start + after.partition("\n")[0]
     return Match(handle, source, at - 1 - len(start), decode_json(line))

@@ -1,7 +1,7 @@
 """A change of memories as one value, which is applied in one transaction: all of it, or nothing.
 
-Extraction and reconciliation decide what shall change and put it into a `Change`. This module applies it, so that
-"store these two, close that one, and mark their messages as summarised" cannot end half-way.
+Summaries and other flows decide what shall change and put it into a `Change`. This module applies it, so that "store
+these two, close that one, and mark their messages as summarised" cannot stop half-way.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ from reme_core.types import SCOPES, Kind, Memory, Source
 Vectors = npt.NDArray[np.float32]
 
 _SQL = load("memory.sql")
-# Memories with sources, vectors and postings in one statement, since each further one would take a round trip.
+# One statement writes memories with their sources, vectors and postings: each further statement costs a round trip.
 _INSERT = f"with {_SQL['insert_memories']}, {postings.POST} select memory_id from added"
 
 # How much a term counts in each field of a memory.
 _WHEN_TO_USE_WEIGHT, _CONTENT_WEIGHT, _KEYWORD_WEIGHT, _SUBJECT_WEIGHT = 1.5, 1.0, 1.0, 0.5
 
-_FIRST_BATCH, _BATCH = 50, 250  # memories inserted by one statement; the first are few, so that Postgres soon works
-_POSTING_BATCH = 5_000  # memories whose postings are written together: the more, the fewer segments
+# Memories that one statement inserts. Postgres works on a batch while the next is prepared; the first batch is small,
+# so that Postgres starts soon.
+_FIRST_BATCH, _BATCH = 50, 250
+_POSTING_BATCH = 5_000  # memories whose postings are written together: larger batches make fewer segments
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class Close:
     status: Literal["superseded", "expired", "deleted"]
     superseded_by: str | None = None
     holds_until: datetime | None = None
-    """Until when it holds in the world; without it, `valid_during` stays and only our knowledge of it ends."""
+    """The end of the time in which it holds in the world; with None, `valid_during` stays as it is."""
 
 
 @dataclass(slots=True)
@@ -60,18 +62,18 @@ class Change:
     confirm: Sequence[str] = ()
     """Ids of memories that were said again."""
     summarised: Sequence[str] = ()
-    """Ids of messages to mark as summarised. Where one is already, the change is refused: another job was faster."""
+    """Ids of messages to mark as summarised. If another job has marked one of them, the change is refused."""
     support: Mapping[str, Sequence[Source]] = field(default_factory=dict)
     """Further evidence for stored memories, by their ids."""
     annotate: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What to add to the metadata of stored memories, by their ids."""
     expected_version: int | None = None
-    """The `Memories.version` on which the change was decided. Where memories were changed since, it is refused."""
+    """The `Memories.version` on which the change was decided; if memories changed since then, the change is refused."""
 
 
 def searched_text(memory: Memory) -> str:
-    """The text that is embedded for a memory: for experience the situation and what was learned, else the statement."""
-    # Who asks names the situation in words of his own, or what went wrong in it: docs/retrieval.md has the figures.
+    """The text that is embedded for a memory: for experience the situation and the lesson, else the statement."""
+    # A query names the situation in other words, or names what went wrong in it. docs/retrieval.md has the figures.
     if memory.kind in (Kind.TASK, Kind.TOOL, Kind.MISTAKE):
         return "\n".join(text for text in (memory.when_to_use, memory.content) if text)
     return memory.content or memory.when_to_use
@@ -105,6 +107,7 @@ def check(memories: Sequence[Memory]) -> None:
         if memory.kind == Kind.CONVERSATION:
             raise InputError("kind 'conversation' is for raw messages; record them with record(messages)")
         texts = [getattr(memory, name) for name in _TEXTS]
+        # One quick check of all texts together; only where it fails, each text is checked for a clear message.
         if not rows.is_storable("".join(texts)):
             for name, text in zip(_TEXTS, texts, strict=True):
                 rows.check_text(f"{name} of memory {memory.memory_id!r}", text)
@@ -135,12 +138,15 @@ async def apply(
         ids = list(change.summarised)
         await _expect(conn, workspace, "mark_summarised", ids, "messages were summarised already")
     if change.add:
-        await _add(conn, workspace, change.add, vectors, state, model)
+        if existing := await insert(conn, workspace, change.add, vectors, state, model):
+            raise _conflict(workspace, "a memory with this id exists already", existing)
+        if missing := await _missing_evidence(conn, workspace, change.add):
+            raise _conflict(workspace, "what a memory rests on is not there, or was erased meanwhile", missing)
     if change.close:
         closed = await close(conn, workspace, change.close)
-        missing = [c.memory_id for c in change.close if c.memory_id not in closed]
-        if missing:
+        if missing := [c.memory_id for c in change.close if c.memory_id not in closed]:
             raise _conflict(workspace, "no active memory has the id", missing)
+    # After the additions: a memory that was just added may get evidence and notes, too.
     if change.confirm:
         await _expect(conn, workspace, "confirm_memories", list(change.confirm), "no memory has the id")
     if change.support:
@@ -151,22 +157,6 @@ async def apply(
         ids = list(change.annotate)
         await _expect(conn, workspace, "annotate_memories", ids, "no memory has the id", rows=Jsonb(notes))
     return state
-
-
-async def _add(
-    conn: AsyncConnection[Any],
-    workspace: str,
-    memories: Sequence[Memory],
-    vectors: Vectors,
-    state: writer.IndexState,
-    model: str,
-) -> None:
-    missing = await insert(conn, workspace, memories, vectors, state, model)
-    if missing:
-        raise _conflict(workspace, "a memory with this id exists already", missing)
-    missing_evidence = await _missing_evidence(conn, workspace, memories)
-    if missing_evidence:
-        raise _conflict(workspace, "what a memory rests on is not there, or was erased meanwhile", missing_evidence)
 
 
 _Batch = tuple[list[str], dict[str, Any]]  # the ids of some memories, and the values of `_INSERT` for them
@@ -195,7 +185,7 @@ async def insert(
 
 
 async def _prepare_ahead(batches: Iterator[_Batch]) -> AsyncIterator[_Batch]:
-    """The batches, each prepared in a thread while Postgres works on the one before."""
+    """The batches; a thread prepares each one while Postgres works on the one before."""
     loop = asyncio.get_running_loop()
     coming = loop.run_in_executor(None, next, batches, None)
     while batch := await coming:
@@ -211,13 +201,14 @@ async def _as_async(batches: Iterator[_Batch]) -> AsyncIterator[_Batch]:
 def _batches(
     workspace: str, memories: Sequence[Memory], vectors: Vectors, state: writer.IndexState, model: str
 ) -> Iterator[_Batch]:
-    """Memories as values of `_INSERT`. Some batches have also the postings of the memories before them."""
+    """Memories as values of `_INSERT`. A batch may also have the postings of the memories before it."""
     unposted: list[Counter[str]] = []
     bounds = [0, *range(min(_FIRST_BATCH, len(memories)), len(memories), _BATCH), len(memories)]
     for start, end in pairwise(bounds):
         part, numbers = memories[start:end], state.document_ids[start:end]
         unposted.extend(weigh(memory) for memory in part)
         to_post = unposted if end == len(memories) or len(unposted) >= _POSTING_BATCH else []
+        # The memories without postings are the last ones up to `end`, and so are their numbers.
         documents = map(postings.Document, state.document_ids[end - len(to_post) : end], to_post)
         vector_keys = [_vector_key(memory, number) for memory, number in zip(part, numbers, strict=True)]
         stored = [rows.from_memory(workspace, memory, number) for memory, number in zip(part, numbers, strict=True)]
@@ -245,7 +236,7 @@ async def reindex(
     state: writer.IndexState,
     model: str,
 ) -> None:
-    """Index a changed memory by its new words and its new vector, of shape (1, width), instead of the old ones."""
+    """Index a changed memory by its new words and its new vector, of shape (1, width)."""
     removed, added = weigh(before), weigh(after)
     await writer.bind(conn, workspace, vector, state, model=model)
     async with conn.pipeline():
@@ -263,7 +254,8 @@ def _vector_key(memory: Memory, number: int) -> tuple[int, str, bool]:
 
 
 async def _missing_evidence(conn: AsyncConnection[Any], workspace: str, memories: Sequence[Memory]) -> list[str]:
-    """Evidence that was erased meanwhile: what was concluded from it must not be stored any more."""
+    """Ids of the evidence of memories that is gone or was erased."""
+    # A message may be erased while a model reads it; what was concluded from it must not be stored then.
     sources = [source for memory in memories for source in memory.sources]
     if not sources:
         return []
@@ -315,11 +307,10 @@ async def _expect_unchanged(conn: AsyncConnection[Any], workspace: str, version:
 async def _expect(
     conn: AsyncConnection[Any], workspace: str, statement: str, ids: Sequence[str], problem: str, **values: Any
 ) -> None:
-    """Run a statement that returns the ids it changed; it is a conflict if one of `ids` is not among them."""
+    """Run a statement that returns the ids that it changed, and raise a conflict if one of `ids` is missing there."""
     cursor = await conn.execute(_SQL[statement], {"workspace": workspace, "ids": ids, **values})
     changed = {row[0] for row in await cursor.fetchall()}
-    missing = [i for i in ids if i not in changed]
-    if missing:
+    if missing := [i for i in ids if i not in changed]:
         raise _conflict(workspace, problem, missing)
 
 

@@ -1,15 +1,15 @@
 """Erasure: removing words from the database so that no table holds them any more.
 
-To delete a memory and leave its words in a log, in the history or in the message they came from would be no erasure.
-So erasing a memory also erases the memories that were concluded from it or say the same, empties the messages it rests
-on (their rows stay, so that the same message is not recorded again), and removes its wordings, present and past, from
-every other text of the workspace.
+A memory is not erased while its words stand in a log, in the history or in the message that they came from. So erasing
+a memory does more:
 
-A wording is looked for inside other texts only if it is distinctive (see `_is_distinctive`): a memory that reads
-"Berlin" must not remove that word from everything that was ever said about the city.
+- It erases the memories that were concluded from it, and those that say the same.
+- It empties the messages that are its evidence. Their rows stay, so that the same messages are not recorded again.
+- It removes the memory's wordings, present and past, from every other text of the workspace. Inside other texts only
+  distinctive wordings are removed (see `_is_distinctive`).
 
-Postgres keeps old versions of changed rows until the next vacuum, and its write-ahead log and backups for longer. Who
-needs the bytes gone runs `VACUUM (FULL)` and lets the backups expire.
+Postgres keeps old versions of changed rows until the next vacuum, and keeps its write-ahead log and backups for longer.
+To remove the bytes as well, run `VACUUM (FULL)` and let the backups expire.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from reme_core.store import change
 from reme_core.store.filters import Filters
 from reme_core.store.index import postings, writer
 from reme_core.store.messages import rewrite
-from reme_core.store.sql import load
+from reme_core.store.sql import LOCK_LOG, WITHOUT_HISTORY, load
 from reme_core.text.terms import terms
 from reme_core.types import Memory, Scope
 
 _SQL = load("erasure.sql")
 
-_DISTINCTIVE_TERMS, _DISTINCTIVE_CJK_TERMS = 3, 5  # a name in Chinese is three or four characters: up to three bigrams
+# A name in Chinese has up to four characters, which are three bigrams: fewer than five terms may be just a name.
+_DISTINCTIVE_TERMS, _DISTINCTIVE_CJK_TERMS = 3, 5
 _SECRET_LENGTH = 6  # characters of a single word with a digit in it: a number, a password
 
-
 EraseWaiting = Callable[[str, Collection[str], Callable[[str], str]], Awaitable[None]]
-"""Takes words out of what waits to be recorded in a workspace; it is given a function that takes them out of a text."""
+"""Removes words from what waits to be recorded: takes the workspace, the words, and a function that removes them."""
 
 
 async def erase_memories(
@@ -54,28 +54,29 @@ async def erase_memories(
     async with database.write_transaction(workspace) as conn:
         await _begin(conn, workspace)
         plan = await ErasurePlan.of(conn, workspace, memory_ids)
-        # Whoever wants something gone must not believe that it is, when he named something else.
+        # Without this error, a wrong id would look like an erasure that was done.
         if missing := [repr(one) for one in dict.fromkeys(memory_ids) if one not in plan.memories]:
             raise NotFoundError(f"nothing was erased: workspace '{workspace}' has no memory {', '.join(missing)}")
         for message_id, content in await _rows(conn, "evidence", workspace, roots=list(plan.roots)):
             plan.messages[message_id] = content
         words = plan.statements | plan.situations | set(plan.messages.values())
         await _carry_out(conn, workspace, plan)
+        # Inside the transaction: if this fails, nothing is erased, and the caller can try again.
         await erase_waiting(workspace, [*filter(_is_distinctive, words)], partial(_remove_wordings, wordings=words))
     return len(set(memory_ids))
 
 
 async def erase_messages(database: Database, workspace: str, message_ids: Sequence[str]) -> set[str]:
-    """Erase what messages say, and the memories that rest on them; returns the ids of those that existed.
+    """Empty messages, and erase the memories that have them as evidence; returns the ids of those that existed.
 
-    The rows stay, empty, at their places in the conversation.
+    The empty rows stay at their places in the conversation.
     """
     async with database.write_transaction(workspace) as conn:
         await _begin(conn, workspace)
         concluded = await _rows(conn, "memories_from_messages", workspace, messages=list(message_ids))
         plan = await ErasurePlan.of(conn, workspace, [row[0] for row in concluded])
         plan.messages.update(await _rows(conn, "messages", workspace, messages=list(message_ids)))
-        named = set(plan.messages)
+        named = set(plan.messages)  # before other messages with the same words are added
         await _carry_out(conn, workspace, plan)
     return named
 
@@ -83,7 +84,7 @@ async def erase_messages(database: Database, workspace: str, message_ids: Sequen
 async def erase_scope(database: Database, workspace: str, scope: Scope) -> int:
     """Erase the memories and messages of a scope, and what was concluded from them; returns how many memories.
 
-    Other scopes keep what they say in the same words: it is theirs.
+    Memories and messages of other scopes stay, even with the same words.
     """
     filters = Filters(status=None, **scope)
     values = {"workspace": workspace, **filters.parameters()}
@@ -93,6 +94,7 @@ async def erase_scope(database: Database, workspace: str, scope: Scope) -> int:
         roots = await (await conn.execute(within.format("m.memory_id", "memory"), values)).fetchall()
         said = await (await conn.execute(within.format("m.message_id, m.content", "message"), values)).fetchall()
         rest = await _rows(conn, "memories_from_messages", workspace, messages=[row[0] for row in said])
+        # Not `ErasurePlan.of`, which also collects what says the same in other scopes.
         plan = ErasurePlan({row[0] for row in (*roots, *rest)}, messages=dict(said))
         await plan.collect(conn, workspace)
         await _carry_out(conn, workspace, plan)
@@ -100,8 +102,8 @@ async def erase_scope(database: Database, workspace: str, scope: Scope) -> int:
 
 
 async def _begin(conn: AsyncConnection[Any], workspace: str) -> None:
-    await conn.execute(_SQL["without_history"])
-    await conn.execute(_SQL["begin"], {"workspace": workspace})
+    await conn.execute(WITHOUT_HISTORY)
+    await conn.execute(LOCK_LOG, {"workspace": workspace})
 
 
 @dataclass(slots=True)
@@ -109,13 +111,13 @@ class ErasurePlan:
     """What an erasure affects: memories with all their wordings, and messages."""
 
     roots: set[str]
-    """Ids of the memories that were named, or say the same as one of them."""
+    """Ids of the memories that were named, and of those that say the same as one of them."""
     memories: dict[str, tuple[int, Memory]] = field(default_factory=dict)
-    """By id the document number and the memory, for the roots and all that was concluded from them."""
+    """The roots and all memories that were concluded from them: document number and memory, by id."""
     statements: set[str] = field(default_factory=set)
     situations: set[str] = field(default_factory=set)
     messages: dict[str, str] = field(default_factory=dict)
-    """By id the words of each message to change."""
+    """The words of each message to change, by its id."""
 
     @classmethod
     async def of(cls, conn: AsyncConnection[Any], workspace: str, memory_ids: Collection[str]) -> ErasurePlan:
@@ -128,9 +130,8 @@ class ErasurePlan:
             for wording, statement in await _rows(conn, "wordings", workspace, affected=plan.ids):
                 if statement:
                     plan.statements.add(wording)
-                elif (
-                    len(wording.split()) > 1 or not wording.isascii()
-                ):  # one word may be a tool's name, which others use
+                # A situation of one word may be the name of a tool, which other memories use.
+                elif len(wording.split()) > 1 or not wording.isascii():
                     plan.situations.add(wording)
             found = await _rows(conn, "memories_saying", workspace, affected=plan.ids, **_patterns(plan.statements))
             saying = {row[0] for row in found}
@@ -153,14 +154,14 @@ class ErasurePlan:
 
 async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePlan) -> None:
     wordings = plan.statements | plan.situations
-    said = set(plan.messages.values())
+    evidence, said = set(plan.messages), set(plan.messages.values())
     for message_id, content in await _rows(
         conn, "messages_saying", workspace, messages=list(plan.messages), **_patterns(wordings)
     ):
         plan.messages[message_id] = content
-        said.discard(content)
+    # Evidence is emptied; another message, even with the same words, loses the wording alone.
     rewritten = {
-        message_id: "" if content in said else _remove_wordings(content, wordings)
+        message_id: "" if message_id in evidence else _remove_wordings(content, wordings)
         for message_id, content in plan.messages.items()
     }
     blank = [message_id for message_id, content in rewritten.items() if not content.strip()]
@@ -174,7 +175,7 @@ async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePl
         "workspace": workspace,
         "affected": plan.ids,
         "messages": blank,
-        "escaped": [json.dumps(w, ensure_ascii=False)[1:-1].lower() for w in wordings if _is_distinctive(w)],
+        "escaped": [_escape(wording).lower() for wording in wordings if _is_distinctive(wording)],
         **_patterns(wordings | said),
     }
     for statement in ("drop_history", "drop_retrievals", "drop_memories", "forget_answers", "forget_quotes"):
@@ -182,6 +183,7 @@ async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePl
     said_longest_first = sorted(filter(_is_distinctive, wordings | said), key=len, reverse=True)
     await conn.execute(_SQL["forget_in_artifacts"], {"workspace": workspace, "said": said_longest_first})
     await _sweep(conn, workspace, [w for w in wordings if _is_distinctive(w)])
+    # The clock, not the start of this transaction: a recall that was asked meanwhile may have found what is erased now.
     ((moment,),) = await (await conn.execute(_SQL["moment"])).fetchall()
     await conn.execute(_SQL["mark_erased"], values | {"moment": moment})
 
@@ -190,12 +192,12 @@ async def _sweep(conn: AsyncConnection[Any], workspace: str, wordings: Sequence[
     """Remove wordings from every column that holds text of the workspace."""
     if not wordings:
         return
-    longest_first = sorted(wordings, key=len, reverse=True)  # a wording may hold another one
+    longest_first = sorted(wordings, key=len, reverse=True)  # a wording may contain another one
     values = {
         "workspace": workspace,
         "wordings": longest_first,
-        "patterns": [w.lower() for w in longest_first]
-        + [json.dumps(w, ensure_ascii=False)[1:-1].lower() for w in longest_first],
+        # A column of JSON is searched as text.
+        "patterns": [text.lower() for wording in longest_first for text in (wording, _escape(wording))],
     }
     for table, column in await _rows(conn, "text_columns", workspace):
         statement = sql.SQL(
@@ -206,8 +208,13 @@ async def _sweep(conn: AsyncConnection[Any], workspace: str, wordings: Sequence[
         await conn.execute(statement, values)
 
 
+def _escape(wording: str) -> str:
+    """A wording as it reads within JSON, where quotation marks and line breaks are escaped."""
+    return json.dumps(wording, ensure_ascii=False)[1:-1]
+
+
 def _patterns(wordings: Collection[str]) -> dict[str, list[str]]:
-    """Wordings for the statements: the distinctive are looked for inside texts, all are compared with whole texts."""
+    """Wordings as values of statements: all are compared with whole texts, distinctive ones also looked for inside."""
     return {
         "distinctive": [wording.lower() for wording in wordings if _is_distinctive(wording)],
         "whole": [wording.lower() for wording in wordings],
@@ -215,7 +222,9 @@ def _patterns(wordings: Collection[str]) -> dict[str, list[str]]:
 
 
 def _is_distinctive(wording: str) -> bool:
-    """Whether a wording (a statement, a number, a password) identifies what is meant, unlike a word that others use.
+    """Whether a wording is so specific that other texts have it from here: a statement, a number, a password.
+
+    A memory that reads "Berlin" must not remove that word from everything that was ever said about the city.
 
     >>> [_is_distinctive(text) for text in ("Her dog is called Rex", "San Francisco", "get_account_info", "hunter2")]
     [True, False, False, True]
@@ -231,7 +240,7 @@ def _is_distinctive(wording: str) -> bool:
 def _remove_wordings(content: str, wordings: Collection[str]) -> str:
     if content.lower() in {wording.lower() for wording in wordings}:
         return ""
-    for wording in sorted(filter(_is_distinctive, wordings), key=len, reverse=True):
+    for wording in sorted(filter(_is_distinctive, wordings), key=len, reverse=True):  # as in `_sweep`
         content = re.sub(re.escape(wording), "", content, flags=re.IGNORECASE)
     return content
 

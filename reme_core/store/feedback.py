@@ -1,4 +1,4 @@
-"""What becomes of memories: how often agents got them, whether they helped, and which ones are alike."""
+"""Use of memories: how often agents got them, whether they helped, and which memories are alike."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NEAREST = Template(_SQL["nearest"]).substitute(columns=rows.select(rows.COLUMNS
 
 
 async def count_uses(database: Database, workspace: str, memory_ids: Sequence[str], *, helped: bool) -> list[str]:
-    """Count that an agent got memories, and whether it then succeeded; the log of recalls notes it as well.
+    """Count that an agent got memories, and whether it then succeeded; the log of recalls notes this as well.
 
     Returns:
         The ids that exist.
@@ -36,7 +36,7 @@ async def count_uses(database: Database, workspace: str, memory_ids: Sequence[st
 async def rate_retrievals(
     database: Database, workspace: str, retrieval_ids: Sequence[str], *, helped: bool
 ) -> list[str]:
-    """Note whether all hits of some recalls helped. A hit counts once, however often this is called.
+    """Note whether all hits of some recalls helped. A hit counts once, even if this is called again.
 
     Returns:
         The ids of the memories that were counted.
@@ -51,9 +51,9 @@ async def rate_retrievals(
 async def seldom_useful(
     database: Database, workspace: str, kinds: Sequence[str], *, freq_threshold: int, utility_threshold: float
 ) -> list[str]:
-    """Ids of memories that agents got at least `freq_threshold` times, and that seldom helped.
+    """Ids of memories that agents got `freq_threshold` times or more, and that helped in too few of these.
 
-    Seldom is a share of these times below `utility_threshold`.
+    Too few is a share below `utility_threshold`.
     """
     values = {"workspace": workspace, "kinds": list(kinds), "freq": freq_threshold, "utility": utility_threshold}
     return [row[0] for row in await database.fetch(workspace, _SQL["seldom_useful"], values)]
@@ -68,7 +68,7 @@ async def nearest(
     kinds: Sequence[str],
     limit: int,
 ) -> list[list[tuple[Memory, float]]]:
-    """For each vector the nearest active memories with their cosine, the nearest first. Exact, and not logged.
+    """For each vector, the nearest active memories with their cosine, nearest first; exact, and not logged.
 
     Args:
         database: The database.

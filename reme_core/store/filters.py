@@ -1,7 +1,7 @@
 """Filters of listing and recall, as SQL conditions with named parameters.
 
-Every condition is a constant text, of sql/memory_filter.sql or sql/message_filter.sql; values travel as parameters. So
-the text of a statement depends only on *which* filters are set, and is prepared once for those.
+Every condition is a constant text from sql/memory_filter.sql or sql/message_filter.sql, and values are sent as
+parameters. So the text of a statement depends only on *which* filters are set, and Postgres prepares it once.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 from psycopg.types.json import Jsonb
+from psycopg.types.range import TimestamptzRange
+from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
 
 from reme_core.errors import InputError
-from reme_core.store.rows import range_of
 from reme_core.store.sql import load
 from reme_core.types import Kind, Status, TimeRange, kinds_of
 
@@ -23,12 +24,12 @@ _ON_MESSAGE = load("message_filter.sql")
 
 
 class FilterOptions(TypedDict, total=False):
-    """What alone is looked at, as callers of recall say it; what is left out lets everything through."""
+    """The filters as callers of recall give them; a filter that is left out lets everything through."""
 
     subject: str | None
     """Only memories about this."""
     status: str | None
-    """Only memories of this status, `active` by default; None looks at closed ones too."""
+    """Only memories of this status, `active` by default; None: closed memories too."""
     known: TimeRange | None
     """Only what we came to know in this range of time."""
     happened: TimeRange | None
@@ -46,23 +47,18 @@ class FilterOptions(TypedDict, total=False):
     session_id: str | None
     """Only messages of this session."""
     user_id: str | None
-    """Only what is of this person; empty: only what is of nobody in particular."""
+    """Only what is of this person; an empty text: only what is of no person."""
     agent_id: str | None
-    """The same of an agent."""
+    """The same for an agent."""
     run_id: str | None
-    """The same of a run."""
+    """The same for a run."""
     without: Sequence[str]
-    """Memories (messages) to pass over: their ids, or all that they say, word for word."""
+    """Memories (messages) to leave out: their ids, or their whole texts, word for word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which memories to look at; everything unset lets all through.
-
-    `known` is a range of the time when we came to know it, `happened` of the time when it holds or was said. `as_of`
-    looks at what was known at a moment, `held_at` at what holds at one. `metadata` must be contained in the memory's.
-    `ids` are the only ones to look at, `without` the ids, or the whole texts, of those to pass over.
-    """
+    """Which memories or messages to look at: only those of `kinds` and `ids`; for the rest see `FilterOptions`."""
 
     kinds: Sequence[str] = ()
     subject: str | None = None
@@ -89,7 +85,7 @@ class Filters:
         ids: Sequence[str] | None = None,
         **options: Unpack[FilterOptions],
     ) -> Filters:
-        """Filters from what a caller says; `kind` is a kind, a family of kinds, or several.
+        """Filters as a caller gives them; `kind` is a kind, a family of kinds, or several kinds.
 
         Raises:
             InputError: There is no such kind, status or filter.
@@ -114,12 +110,12 @@ class Filters:
 
     @property
     def of_messages(self) -> bool:
-        """Whether raw messages are looked at instead of memories."""
+        """Whether these filters look at raw messages."""
         return Kind.CONVERSATION in self.kinds
 
     @property
     def apart(self) -> Sequence[Filters]:
-        """These filters; where they look at memories and at messages, one for either, as each has its own table."""
+        """These filters, or two in their place where they look at both memories and messages: one for each table."""
         if not self.of_messages or len(self.kinds) == 1:
             return [self]
         of_memories = [kind for kind in self.kinds if kind != Kind.CONVERSATION]
@@ -127,7 +123,8 @@ class Filters:
 
     @property
     def beyond_kind(self) -> bool:
-        """Whether the memory's own row is needed: its vector's row knows only its kind, and whether it is active."""
+        """Whether the row of the memory is needed, besides the row of its vector."""
+        # The row of a vector has the kind of its memory, and whether the memory is active.
         return self != Filters(kinds=self.kinds)
 
     def on_memory(self) -> list[str]:
@@ -135,19 +132,20 @@ class Filters:
         return [condition for name, condition in _ON_MEMORY.items() if self._asks_for(name)]
 
     def on_message(self) -> list[str]:
-        """Conditions on a row `m` of `reme.message`; those on what a message has not got let it through."""
+        """Conditions on a row `m` of `reme.message`; a filter by something that messages do not have does nothing."""
         return [condition for name, condition in _ON_MESSAGE.items() if self._asks_for(name)]
 
     def _asks_for(self, name: str) -> bool:
         value = getattr(self, name)
         if name in ("kinds", "metadata", "without"):
             return bool(value)
-        if name == "status" and self.as_of is not None:  # what was active then may be closed by now
+        # A memory that was active at `as_of` may be closed by now.
+        if name == "status" and self.as_of is not None:
             return False
         return value is not None
 
     def parameters(self) -> dict[str, Any]:
-        """The values of the conditions' placeholders; it may have more than a statement names."""
+        """The values of the placeholders in all conditions, also of those that a statement does not use."""
         return {
             "kinds": list(self.kinds),
             "subject": self.subject,
@@ -156,7 +154,7 @@ class Filters:
             "held_at": self.held_at,
             "known_start": self.known and self.known.start,
             "known_end": self.known and self.known.end,
-            "happened": range_of(self.happened.start, self.happened.end) if self.happened else None,
+            "happened": TimestamptzRange(self.happened.start, self.happened.end) if self.happened else None,
             "metadata": Jsonb(dict(self.metadata)),
             "min_stored_score": self.min_stored_score,
             "author": self.author,

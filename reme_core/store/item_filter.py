@@ -16,15 +16,15 @@ _NUMBER: Final = (
     "case when left({value} #>> '{{}}', 2) = E'\\x10=' and {value} #>> '{{}}' <> E'\\x10=nan'"
     " then substr({value} #>> '{{}}', 3)::numeric else reme.number_in({value}) end"
 )
-"""The number that a JSON value is, also where `encode_json` wrote it as a text."""
+"""The number in a JSON value. `encode_json` writes some numbers as texts, which begin with U+0010 and `=`."""
 
 
 class ItemFilter:
     """Makes conditions on a JSON value, and keeps the values of their placeholders.
 
-    The rules are those of LangGraph's in-memory store: a plain value is compared for equality, a dict without operators
-    with the members it names, a list member by member. `$gt` and the like compare as numbers whatever either side looks
-    like: 9 is less than 10, and so is "9".
+    The rules are those of LangGraph's in-memory store. A plain value has to be equal. Of a dict without operators, the
+    members that it names have to match; of a list, all members in their order. `$gt` and the like compare numbers as
+    numbers, also where one is written as a text: 9 is less than 10, and so is "9".
 
     >>> conditions = ItemFilter()
     >>> conditions.on("item.value", {"colour": "red"}), list(conditions.values)
@@ -38,11 +38,12 @@ class ItemFilter:
         """A condition that the JSON object `value` (an SQL expression) has the wanted members.
 
         Raises:
-            InputError: A filter has an unknown operator, or compares with what is neither a number nor a text.
+            InputError: An operator is unknown, or compares with something that is neither a number nor a text.
         """
         return _all(self._matches(self._member(value, key), part) for key, part in wanted.items())
 
     def _matches(self, value: str, wanted: Any) -> str:
+        """A condition that a value has what is wanted: a dict may have further members."""
         if isinstance(wanted, Mapping):
             if any(str(key).startswith("$") for key in wanted):
                 return _all(self._operator(value, str(name), operand) for name, operand in wanted.items())
@@ -52,6 +53,7 @@ class ItemFilter:
         return self._scalar(value, wanted)
 
     def _equals(self, value: str, wanted: Any) -> str:
+        """A condition that a value is equal to the wanted one: a dict has no further members."""
         if isinstance(wanted, Mapping):
             keys = f"{value} - {self._bind([encode_json(str(key)) for key in wanted])}::text[] = '{{}}'"
             members = [
@@ -62,6 +64,7 @@ class ItemFilter:
                     self._equals(self._member(value, str(key)), member),
                 )
             ]
+            # By `case`: Postgres may check the parts of an `and` in any order, and `-` fails on values of other types.
             return f"case when jsonb_typeof({value}) = 'object' then {_all([keys, *members])} else false end"
         if isinstance(wanted, list | tuple):
             return self._members(value, wanted, self._equals)
@@ -69,13 +72,14 @@ class ItemFilter:
 
     def _members(self, value: str, wanted: Sequence[Any], compare: Any) -> str:
         members = [compare(f"({value} -> {place})", member) for place, member in enumerate(wanted)]
+        # By `case`, as above: only an array has a length.
         same = _all([f"jsonb_array_length({value}) = {len(wanted)}", *members])
         return f"case when jsonb_typeof({value}) = 'array' then {same} else false end"
 
     def _scalar(self, value: str, wanted: Any) -> str:
         if isinstance(wanted, float) and math.isnan(wanted):
-            return "false"  # not a number: it equals nothing
-        # To Python, in which agents write and read values, True is 1 and False is 0.
+            return "false"  # NaN equals nothing, not even itself
+        # Agents write and read values in Python, where True equals 1 and False equals 0.
         same = [wanted, bool(wanted)] if wanted in (0, 1) and not isinstance(wanted, str) else [wanted]
         alike = [*same, int(wanted)] if len(same) > 1 else same
         return f"{value} = any({self._bind([_json(one) for one in alike])}::jsonb[])"
@@ -90,13 +94,14 @@ class ItemFilter:
         if not isinstance(operand, str | int | float):
             raise InputError(f"{name} compares with a number or a text, not with {operand!r}")
         if isinstance(operand, str) and not _is_number(operand):
-            # Dates in ISO form, mostly; the in-memory store cannot compare texts at all.
+            # Such texts are mostly dates in ISO form. LangGraph's in-memory store cannot compare texts at all.
             text = f"{value} #>> '{{}}' collate \"C\" {ORDERINGS[name]} {self._bind(encode_json(operand))}::text"
             return f"(jsonb_typeof({value}) = 'string' and {text})"
         number = _NUMBER.format(value=f"{self._bind(_json(operand))}::jsonb")
         return f"coalesce({_NUMBER.format(value=value)} {ORDERINGS[name]} {number}, false)"
 
     def _member(self, value: str, key: str) -> str:
+        # A member that is missing equals None, as in Python's `dict.get`.
         return f"coalesce({value} -> {self._bind(encode_json(key))}::text, 'null')"
 
     def _bind(self, value: Any) -> str:

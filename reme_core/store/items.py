@@ -1,8 +1,4 @@
-"""Items: JSON values under a namespace and a key, which programs put and get themselves, as LangGraph's store does.
-
-A write is one statement, so that it sees the items as they were before it, and an item that replaces another in one
-batch keeps its namespace's place. Reads are one statement each.
-"""
+"""Items: JSON values that programs put and get under a namespace and a key, as LangGraph's store does."""
 
 from __future__ import annotations
 
@@ -26,7 +22,7 @@ from psycopg.types.json import Jsonb
 from reme_core.errors import InputError, ReMeError
 from reme_core.postgres.database import Database
 from reme_core.store.item_filter import ItemFilter
-from reme_core.store.sql import NUMBERS, load
+from reme_core.store.sql import ENSURE_WORKSPACE, NUMBERS, load
 from reme_core.text.plain import decode_json, encode_json
 
 log = logging.getLogger(__name__)
@@ -36,8 +32,8 @@ Namespace = tuple[str, ...]
 Embedding = npt.NDArray[np.float32]
 
 LONGEST_NAME: Final = 2_000
-"""Bytes of a namespace and a key together: both stand in one entry of an index, which holds no more than 2,704."""
-_BATCH_LOCK: Final = 0x6974656D  # first key of the advisory lock under which batches of writes take turns
+"""Bytes of a namespace and a key together: both stand in one entry of an index, and 2,704 bytes are the most there."""
+_BATCH_LOCK: Final = 0x6974656D  # "item" in ASCII: first key of the advisory lock of batches, see `Items.write`
 
 _SQL = load("item.sql")
 
@@ -51,9 +47,9 @@ class Item(NamedTuple):
         value: A JSON object.
         created_at: When it was first put.
         updated_at: When it was last put.
-        place: Its number, in the order of first puts.
+        place: Its number; items are numbered in the order in which they are first put.
         expires: Whether it lives for a limited time.
-        score: The cosine similarity, -1…1, of its nearest text to what was searched for, where that was a vector.
+        score: In a search by vector, the cosine similarity, -1…1, of the nearest of its texts; else None.
     """
 
     namespace: Namespace
@@ -78,7 +74,7 @@ class ItemWrite:
         vectors: The vectors of its texts, by the texts' paths in the value.
 
     Raises:
-        InputError: The value is not JSON, the name is too long, or the time to live is none.
+        InputError: The value is not JSON, namespace and key are too long, or the minutes to live are not above 0.
     """
 
     namespace: Namespace
@@ -104,7 +100,7 @@ class ItemWrite:
 
 @dataclass(frozen=True, slots=True)
 class NamespacePattern:
-    """A path that namespaces begin with (or, `at_end`, end with); `*` in it stands for any label."""
+    """A path that namespaces begin with, or end with if `at_end`; `*` in it stands for any label."""
 
     path: Namespace
     at_end: bool = False
@@ -118,21 +114,21 @@ class Items:
     found = await reme.items.search("acme", ("users",), filters={"tea": "green"})
     ```
 
-    Every method raises `InputError` for what Postgres cannot take, and writes nothing then.
+    Every method raises `InputError` for values that Postgres cannot store, and then writes nothing.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._read_items: defaultdict[str, set[int]] = defaultdict(set)  # by workspace the places of those to refresh
+        self._read_items: defaultdict[str, set[int]] = defaultdict(set)  # places of items to refresh, by workspace
         self._refreshing: asyncio.Task[None] | None = None
 
     async def aclose(self, patience: float) -> None:
-        """Wait for what is being refreshed, for so many seconds at the most."""
+        """Wait until the items that were read are refreshed, at most `patience` seconds."""
         if self._refreshing is not None:
             await asyncio.wait([self._refreshing], timeout=patience)
 
     async def get(self, workspace: str, names: Iterable[tuple[Namespace, str]]) -> dict[tuple[Namespace, str], Item]:
-        """Those that there are of the items with these namespaces and keys."""
+        """The items with these namespaces and keys, as far as they exist."""
         wanted = [{"namespace": namespace, "key": key} for namespace, key in dict.fromkeys(names)]
         found = await self._read(workspace, _SQL["get"], {"names": Jsonb(encode_json(wanted))})
         return {(item.namespace, item.key): item for item in found}
@@ -147,18 +143,18 @@ class Items:
         limit: int = 10,
         offset: int = 0,
     ) -> list[Item]:
-        """The items below a namespace that pass a filter: best first where there is a vector, else in their order.
+        """The items below a namespace that pass a filter, in the order of their places; with a vector, nearest first.
 
         Args:
-            workspace: Where to look.
-            prefix: What their namespaces begin with.
+            workspace: The workspace.
+            prefix: The labels that their namespaces begin with.
             filters: Members that their values have; see `ItemFilter`.
-            vector: What their texts should be near to.
+            vector: The vector that their texts should be near to.
             limit: How many at the most.
-            offset: How many to pass over.
+            offset: How many to leave out at the beginning.
 
         Raises:
-            InputError: The filter has an unknown operator, or compares with what is no plain JSON value.
+            InputError: The filter has an unknown operator, or compares with something that is no plain JSON value.
         """
         conditions = ItemFilter()
         where = [conditions.on("item.value", filters)] if filters else []
@@ -166,6 +162,7 @@ class Items:
         if prefix:
             where.append(_SQL["below"])
             labels = encode_json(prefix)
+            # No label has a character below U+0001, so this is the first namespace beyond those with the prefix.
             values |= {"prefix": labels, "beyond": [*labels[:-1], labels[-1] + "\x01"]}
         if vector is not None:
             values |= {"vector": Vector(vector), "width": len(vector)}
@@ -181,7 +178,7 @@ class Items:
         limit: int = 100,
         offset: int = 0,
     ) -> list[Namespace]:
-        """The namespaces that hold something and match all patterns, in order; cut after `depth` labels."""
+        """The namespaces that have items and match all patterns, in order, each cut after `depth` labels."""
         values = {
             "workspace": workspace,
             "patterns": Jsonb([{"path": encode_json(pattern.path), "at_end": pattern.at_end} for pattern in patterns]),
@@ -199,7 +196,7 @@ class Items:
         Args:
             workspace: Where.
             writes: Each name once.
-            order: Namespaces that come, where they are new, in this order and before all others.
+            order: New namespaces among these get their places in this order, before those of `writes`.
         """
         rows = [
             {"namespace": one.namespace, "key": one.key, "value": one.value, "ttl": one.ttl, "gone": one.value is None}
@@ -216,13 +213,16 @@ class Items:
         with _refusing_bad_values():
             async with self._database.transaction(workspace) as connection:
                 async with connection.pipeline():
-                    if len(writes) > 1:  # two batches that overlap would deadlock
+                    # Two batches with items in common, in other orders, would each wait for an item of the other.
+                    if len(writes) > 1:
                         await connection.execute(_SQL["take_turns"], values)
-                    await connection.execute(_SQL["ensure_workspace"], values)
+                    await connection.execute(ENSURE_WORKSPACE, values)
                     numbered = await connection.execute(NUMBERS, sequence)
                 ((values["numbers"],),) = await numbered.fetchall()
                 async with connection.pipeline():
                     await connection.execute(_SQL["drop_expired"], values)
+                    # One statement sees all items as they were before it. So a namespace whose only item is replaced
+                    # within the batch keeps its place.
                     cursor = await connection.execute(_SQL["write"], values)
                     await connection.execute(_SQL["drop_vectors"], values)
                 written = decode_json([list(row) for row in await cursor.fetchall()])
@@ -231,13 +231,13 @@ class Items:
                     await connection.execute(_SQL["write_vectors"], values | _vector_columns(writes, places))
 
     async def refresh(self, workspace: str, items: Iterable[Item]) -> None:
-        """Have those that live for a limited time live for all of it from now on.
+        """Begin the time to live of those items that expire anew.
 
-        Nobody waits for that: it is written in the background, and where that fails, which is logged, they expire as
-        they would have.
+        It is written in the background. If that fails, it is logged, and the items expire at their earlier time.
         """
         places = {item.place for item in items if item.expires}
         if places:
+            # One task at a time: what is read while it runs is written by it as well.
             self._read_items[workspace] |= places
             if self._refreshing is None or self._refreshing.done():
                 self._refreshing = asyncio.get_running_loop().create_task(self._refresh_read())
@@ -251,7 +251,7 @@ class Items:
                 log.warning("%d items that were read expire as if they had not been: %s", len(places), error)
 
     async def sweep(self, workspace: str) -> int:
-        """Delete what has expired, and say how many items that were. They were not found any more anyway."""
+        """Delete the items that have expired, which no read finds any more; returns how many there were."""
         rows = await self._database.execute(workspace, _SQL["sweep"], {"workspace": workspace})
         return int(rows[0][0])
 

@@ -1,7 +1,6 @@
-"""The logs that recall and model calls leave: kept in memory for a moment, written in batches, off everybody's path.
+"""The logs of recalls and model calls: entries gather in memory for a moment and are written in batches.
 
-A recall that waited for its own log entry would take twice as long. What is lost when a process is killed is at most
-the last second of the *log*; memories and messages never pass through here.
+A process that is killed loses at most the last second of the log. Memories and messages are never written this way.
 """
 
 from __future__ import annotations
@@ -29,9 +28,10 @@ log = logging.getLogger(__name__)
 Row = dict[str, Any]
 
 _SQL = load("log.sql")
-_PAUSE_SECONDS = 0.5  # how long entries gather before they are written
-_BATCH = 500  # entries a transaction
-_MOST_WAITING = 10_000  # entries kept while the database is away; then the oldest go
+# A recall does not wait for its log entry, which would take as long as the recall.
+_PAUSE_SECONDS = 0.5  # for which entries gather before they are written
+_BATCH = 500  # entries that one transaction writes
+_MOST_WAITING = 10_000  # entries kept while the database is away; beyond that, the oldest are dropped
 
 _workspace: ContextVar[str] = ContextVar("reme_workspace", default="")
 
@@ -56,7 +56,7 @@ class LogWriter:
         self._writer: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
         self.listeners: list[Callable[[str, ModelCall], None]] = []
-        """Told of every model call with the workspace it was made for, as it is noted."""
+        """Each is called with every model call that is noted, and its workspace."""
 
     def log_recall(
         self,
@@ -69,7 +69,7 @@ class LogWriter:
         session_id: str,
         milliseconds: float,
     ) -> None:
-        """Note what a recall found, also where it gave nothing since nothing was likely enough to fit."""
+        """Note what a recall found, also if its hits were not given because their relevance was too low."""
         if not self._log_retrievals:
             return
         asked = {
@@ -80,11 +80,11 @@ class LogWriter:
             "session_id": session_id,
             "milliseconds": milliseconds,
         }
-        # The row is made when it is written: here somebody is waiting for the answer.
+        # The row is made later, when it is written: here a caller is waiting for the answer.
         self._put(recollection.workspace_id, "insert_retrievals", lambda: _entry(recollection, found) | asked)
 
     def log_standing(self, workspace: str, query: str, memories: Sequence[Memory], *, session_id: str) -> Recollection:
-        """Note what a note gives whatever is asked, as a recall of its own, and return that."""
+        """Note the standing memories, which a note gives for any query, as a recall of its own; returns that recall."""
         hits = [Hit(rank=rank, memory=memory, parts=Parts()) for rank, memory in enumerate(memories, 1)]
         query = redact(query, self._database.settings.redact)
         standing = Recollection(workspace_id=workspace, query=query, hits=hits)
@@ -95,12 +95,13 @@ class LogWriter:
         return standing
 
     def log_note(self, workspace: str, recalls: Sequence[Recollection], left_out: Callable[[Hit], str]) -> None:
-        """Note which hits of some recalls stand in the note that was made of them, and why the others do not.
+        """Log which hits of some recalls stand in the note that was made of them, and why the others do not.
 
         Args:
-            workspace: Whose note it is.
-            recalls: What was recalled for it.
-            left_out: Why a hit does not stand in it, as the column `retrieval_hit.left_out` has it; empty: it does.
+            workspace: The workspace of the note.
+            recalls: The recalls that were made for it.
+            left_out: Gives the reason why a hit is left out, as the column `retrieval_hit.left_out` has it, or an empty
+                text if the hit stands in the note.
         """
         if not self._log_retrievals or not recalls:
             return
@@ -112,7 +113,7 @@ class LogWriter:
         self._put(workspace, "mark_notes", row)
 
     def log_call(self, call: ModelCall) -> None:
-        """Note a model call, for the workspace that is being worked for."""
+        """Note a model call for the workspace of the surrounding `logging_for_workspace`."""
         workspace = _workspace.get()
         for listener in self.listeners:
             listener(workspace, call)
@@ -123,7 +124,7 @@ class LogWriter:
     def _put(self, workspace: str, statement: str, row: Callable[[], Row]) -> None:
         self._waiting.append((workspace, statement, row))
         if len(self._waiting) > _MOST_WAITING:
-            dropped = self._waiting[: _MOST_WAITING // 10]
+            dropped = self._waiting[: _MOST_WAITING // 10]  # many at once, so that this warning is not given each time
             del self._waiting[: len(dropped)]
             log.warning("the database takes no log entries; dropped the %d oldest", len(dropped))
         if self._writer is None or self._writer.done():
@@ -136,19 +137,19 @@ class LogWriter:
                 await self.flush()
             except (DatabaseError, ConflictError) as error:
                 log.warning("log entries wait for the database: %s", error)
-                return
+                return  # the next entry starts another attempt
 
     async def flush(self) -> None:
-        """Write what waits, but for workspaces that somebody has locked. When the database is away it goes on waiting.
+        """Write the entries that wait, except for workspaces whose log somebody else has locked.
 
         Raises:
-            DatabaseError: The database did not take it.
+            DatabaseError: The database did not take them; they go on waiting.
         """
         async with self._lock:
             locked: set[str] = set()
             while free := [entry for entry in self._waiting if entry[0] not in locked]:
-                # A statement takes a batch of all workspaces together: one transaction each would be the whole cost.
-                # By the alphabet, recalls are inserted before notes are marked on them.
+                # One transaction writes entries of all workspaces, since the transaction is most of the cost. `min`
+                # gives `insert_retrievals` before `mark_notes`, which needs the rows of the recalls.
                 statement = min(entry[1] for entry in free)
                 batch = [entry for entry in free if entry[1] == statement][:_BATCH]
                 workspaces = sorted({workspace for workspace, _, _ in batch})
@@ -157,11 +158,11 @@ class LogWriter:
                     locked.update(workspace for (workspace,) in await cursor.fetchall())
                     batch = [entry for entry in batch if entry[0] not in locked]
                     await conn.execute(_SQL[statement], {"rows": Jsonb([row() for _, _, row in batch])})
-                written = set(map(id, batch))
+                written = set(map(id, batch))  # new entries may have come while these were written
                 self._waiting = [entry for entry in self._waiting if id(entry) not in written]
 
     async def aclose(self, patience: float) -> None:
-        """Write what waits, if the database takes it within `patience` seconds, and stop."""
+        """Stop, and write the entries that wait if the database takes them within `patience` seconds."""
         if self._writer is not None:
             self._writer.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -200,4 +201,5 @@ def _entry(recollection: Recollection, found: Sequence[Hit]) -> Row:
 
 
 def _clean(value: Any) -> Any:
+    # One text with a NUL, which Postgres cannot store, would keep the whole batch from being written.
     return value.replace("\0", "") if isinstance(value, str) else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import builtins  # in the class, `list` is its method
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
-from pydantic import ValidationError
 
 from reme_core.errors import EmbeddingModelError, InputError, NotFoundError
 from reme_core.models import Embedder
@@ -43,16 +42,7 @@ CHANGEABLE = frozenset(
     {"kind", "subject", "when_to_use", "content", "keywords", "importance", "score", "observed_at", "valid_from",
      "valid_until", "author", "metadata", *SCOPES}
 )  # fmt: skip
-_INDEXED = frozenset({"kind", "subject", "when_to_use", "content", "keywords"})
-
-
-def _memory_of(values: Mapping[str, Any]) -> Memory:
-    try:
-        return Memory.model_validate(values)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        where = ".".join(map(str, problem["loc"]))
-        raise InputError(f"{where}: {problem['msg']}, not {problem['input']!r:.60}") from None
+_INDEXED = frozenset({"kind", "subject", "when_to_use", "content", "keywords"})  # by which recall finds a memory
 
 
 def _ids(given: str | Sequence[str]) -> Sequence[str]:
@@ -74,7 +64,7 @@ class Memories:
         on_growth: Callable[[str], None],
         on_erase: EraseWaiting,
     ) -> None:
-        """Make it; `on_growth` is called with a workspace whose index should be updated after it has grown."""
+        """`on_growth` is called with a workspace whose index should be updated; for `on_erase` see `erase_memories`."""
         self._database = database
         self._workspace_models = workspace_models
         self._on_growth = on_growth
@@ -91,7 +81,7 @@ class Memories:
         reason: str = "",
         **scope: Unpack[Scope],
     ) -> list[Memory]:
-        """Store memories, all or none. What the workspace says already counts as seen again (`seen_count`).
+        """Store memories, all or none. A memory that the workspace has already is counted as seen again (`seen_count`).
 
         Args:
             workspace: The workspace; it is created by its first use.
@@ -101,19 +91,19 @@ class Memories:
                 memories are embedded.
             actor: Who adds them, for the history.
             reason: Why, for the history.
-            scope: The `user_id`, `agent_id` and `run_id` of those that do not name them.
+            scope: The `user_id`, `agent_id` and `run_id` of memories that do not name their own.
 
         Returns:
-            The memories as they are stored; with a `seen_count` above 1 where they were there already.
+            The memories as they are stored; `seen_count` is above 1 for one that the workspace had already.
 
         Raises:
-            InputError: A memory has no text, or holds what Postgres cannot store.
+            InputError: A memory has no text, or holds something that Postgres cannot store.
             ConflictError: A `memory_id` exists already in the workspace.
         """
         given = [memories] if isinstance(memories, str | Memory) else memories
         if isinstance(given, Mapping) or not isinstance(given, Iterable):
             raise InputError(f"memories are texts or Memory objects, one or a list of them, not {given!r:.80}")
-        full = [_memory_of({"kind": kind, "content": m}) if isinstance(m, str) else m for m in given]
+        full = [Memory(kind=kind, content=m) if isinstance(m, str) else m for m in given]
         if wrong := [m for m in full if not isinstance(m, Memory)]:
             raise InputError(f"a memory is a text or a Memory, not {wrong[0]!r:.80}")
         full = redact(rows.within_scope(full, scope), self._database.settings.redact)
@@ -121,7 +111,7 @@ class Memories:
 
         async def add_new(conn: AsyncConnection[Any], vectors: Vectors, model: str) -> writer.IndexState:
             adding = await addition(conn, workspace, full)
-            stored[:] = adding.stored
+            stored[:] = adding.stored  # replaced, since `_write` may try again with another model
             return await changes.apply(conn, workspace, adding.change, vectors[adding.new], model=model)
 
         await self._write(workspace, full, add_new, embeddings=embeddings, actor=actor, reason=reason)
@@ -136,11 +126,11 @@ class Memories:
         actor: str = "",
         reason: str = "",
     ) -> None:
-        """Carry out a change in one transaction. New memories are embedded before it, unless `embeddings` is given.
+        """Apply a change in one transaction. New memories are embedded before it, unless `embeddings` is given.
 
         Raises:
             InputError: A memory cannot be stored as it is.
-            ConflictError: What is stored is not as the change expects it; nothing was changed.
+            ConflictError: The stored memories or messages are not as the change expects; nothing was changed.
         """
         change = replace(change, add=redact(change.add, self._database.settings.redact))
         await self._write(
@@ -162,8 +152,9 @@ class Memories:
         actor: str,
         reason: str,
     ) -> None:
-        """Do something in one transaction with the vectors of what it may add, and the name of their model."""
+        """Do `work` in one transaction, with the vectors of the memories that it may add, and their model's name."""
         changes.check(added)
+        # A caller's vectors fit the model that the workspace has now, and no model that it is moved to meanwhile.
         expected = (await self._workspace_models.embedder(workspace)).name
 
         async def carry_out(embedder: Embedder) -> writer.IndexState:
@@ -185,14 +176,14 @@ class Memories:
             self._on_growth(workspace)
 
     def _wants_upkeep(self, found: writer.IndexState, added: int) -> bool:
-        scanned = 0 if found.hnsw else found.documents + added
+        scanned = 0 if found.hnsw else found.documents + added  # documents that a recall scans without an index
         return scanned >= self._database.settings.recall.exact_below or found.unmerged_segments >= postings.MERGE_AFTER
 
     async def get(self, workspace: str, memory_id: str) -> Memory:
         """One memory with its sources.
 
         Raises:
-            NotFoundError: There is none of that id in the workspace.
+            NotFoundError: The workspace has no memory of this id.
         """
         found = await self.list(workspace, Filters(ids=_ids(memory_id), status=None), limit=1)
         if not found:
@@ -242,10 +233,10 @@ class Memories:
         """The active memories that have one of these messages, episodes or memories as evidence."""
         values = {"workspace": workspace, "kind": kind, "ids": list(ids)}
         found = await self._database.fetch(workspace, _SQL["from_sources"], values)
-        return await self.list(workspace, Filters(ids=[row[0] for row in found]), limit=max(1, len(found)))
+        return await self.list(workspace, Filters(ids=[row[0] for row in found]), limit=len(found))
 
     async def scopes(self, workspace: str) -> builtins.list[Scope]:
-        """Of whom there are active memories: each person, agent and run that occur together."""
+        """The scopes that have active memories: each person, agent and run that occur together."""
         found = await self._database.fetch(workspace, _SQL["scopes"], {"workspace": workspace})
         return [{"user_id": user, "agent_id": agent, "run_id": run} for user, agent, run in found]
 
@@ -270,9 +261,11 @@ class Memories:
             raise InputError(f"cannot change {unknown}; what can be changed: {', '.join(sorted(CHANGEABLE))}")
 
         async def change(embedder: Embedder) -> Memory:
+            # The memory is embedded outside of the transaction, which would hold the write lock for all that time. If
+            # another process changes the memory meanwhile, all is done again.
             while True:
                 before = await self.get(workspace, memory_id)
-                after = _memory_of(before.model_dump() | values | {"updated_at": present()})
+                after = Memory(**before.model_dump() | values | {"updated_at": present()})
                 after = redact(after, self._database.settings.redact)
                 changes.check([after])
                 reindex = any(getattr(before, name) != getattr(after, name) for name in _INDEXED)
@@ -292,15 +285,16 @@ class Memories:
         vector: Vectors | None,
         model: str,
     ) -> bool:
-        """Write a changed memory; False, and nothing written, where it was changed since `before` was read."""
+        """Write a changed memory. If it was changed since `before` was read, write nothing and return False."""
         state = await writer.begin(conn, workspace, "memory", count=0)
         values = {"workspace": workspace, "id": before.memory_id}
-        # Read in binary as `before` was, since a float4 read as text is another number.
+        # In binary, as `before` was read: a float4 that is read as text is another number.
         current = await (await conn.execute(_LOCKED, values, binary=True)).fetchone()
         if current is None:
             raise NotFoundError(f"memory '{before.memory_id}' of workspace '{workspace}' was erased meanwhile")
         if any(getattr(rows.to_memory(workspace, current[1:]), name) != getattr(before, name) for name in CHANGEABLE):
             return False
+        # The document number does not change, so the statement does not use the 0.
         await conn.execute(_SQL["update_memory"], values | {"row": Jsonb(rows.from_memory(workspace, after, 0))})
         if vector is not None:
             await changes.reindex(conn, workspace, before, after, current[0], vector, state, model)
@@ -309,16 +303,16 @@ class Memories:
     async def delete(
         self, workspace: str, memory_ids: str | Sequence[str], *, erase: bool = False, actor: str = "", reason: str = ""
     ) -> int:
-        """Close memories as deleted, or with `erase` remove them from the database; one id, or several.
+        """Close one memory or several as deleted, or with `erase` remove them from the database.
 
         Erasing leaves no trace of their texts. It also erases the memories that were concluded from them, and the words
-        of the messages on which they rest; see `reme_core.store.erasure`.
+        of the messages that are their evidence; see `reme_core.store.erasure`.
 
         Returns:
-            How many of the ids existed; where memories are only closed, the others are passed over.
+            How many were closed or erased. Closing ignores ids of no active memory.
 
         Raises:
-            NotFoundError: One to be erased is not there; nothing was erased.
+            NotFoundError: `erase` is set and a memory does not exist; nothing was erased.
         """
         ids = _ids(memory_ids)
         if erase:
@@ -331,7 +325,7 @@ class Memories:
         """Every change of one memory, oldest first.
 
         Raises:
-            NotFoundError: There is no history of that id.
+            NotFoundError: No memory of this id has a history.
         """
         found = await self._database.fetch(workspace, _SQL["history"], {"workspace": workspace, "id": memory_id})
         if not found:
@@ -344,12 +338,13 @@ class Memories:
     async def restore(
         self, workspace: str, memory_id: str, *, number: int | None = None, actor: str = "", reason: str = ""
     ) -> Memory:
-        """Bring a memory back to a state in its history, also one that is closed or was removed by a load.
+        """Bring a memory back to a state in its history, even if it is closed or a load removed it.
 
         Args:
             workspace: The workspace.
             memory_id: The memory.
-            number: The change in its `history` whose outcome is wanted; default is the state before the last change.
+            number: The change in its `history` after which it had that state; default is the state before the last
+                change.
             actor: Who restores it, for the history.
             reason: Why, for the history.
 
@@ -366,20 +361,21 @@ class Memories:
         return await self.get(workspace, memory_id)
 
     async def undo(self, workspace: str, *, actor: str = "", reason: str = "") -> Undone:
-        """Undo the last change that concerned several memories: a load, a deletion, a summary. A second undo redoes it.
+        """Undo the last change of several memories: a load, a deletion, a summary. A second undo redoes it.
 
-        What it added is closed as deleted; what it changed, closed or removed is as before. Messages stay as they are.
+        Memories that it added are closed as deleted; those that it changed, closed or removed become what they were
+        before. Messages stay as they are.
 
         Raises:
             NotFoundError: There is no such change.
-            ConflictError: One of its memories was changed after it.
+            ConflictError: One of these memories was changed after it.
         """
         return await self._workspace_models.with_embedder(
             workspace, lambda embedder: undo_last(self._database, workspace, embedder, actor=actor, reason=reason)
         )
 
     async def evidence(self, workspace: str, memory_id: str) -> builtins.list[Evidence]:
-        """What a memory rests on, in words, oldest first; empty for a memory that was added without sources."""
+        """The evidence of a memory with its words, oldest first; empty for a memory that was added without sources."""
         found = await self._database.fetch(workspace, _SQL["evidence"], {"workspace": workspace, "id": memory_id})
         names = ("kind", "id", "text", "at", "by")
         return [Evidence.model_validate(dict(zip(names, row, strict=True))) for row in found]
@@ -389,7 +385,7 @@ class Memories:
     ) -> builtins.list[Memory]:
         """The memories that were active at `moment`, in the words of that time.
 
-        With `held_at`, those that held at that time by what was known at `moment`, superseded by then or not.
+        With `held_at`, the memories that held then, by what was known at `moment`, even if superseded by then.
         """
         columns = rows.select(rows.COLUMNS, "m")
         statement = (

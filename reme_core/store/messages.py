@@ -1,9 +1,8 @@
-"""Messages in Postgres: recorded durably and once, and read again in the order of their conversation.
+"""Messages in Postgres: each is recorded once and durably, and read again in the order of its conversation.
 
-A message seldom says by itself what it is about ("yes, next Friday"). So it is also indexed by the terms of its
-neighbours in the session, at lower weights, and by the day on which it was said. The terms are indexed in the same
-transaction as the message. Its vector follows in the background, so that nobody waits for an embedding endpoint that is
-slow or down. The weights lie on plateaus, not peaks, of what `benchmarks.retrieval` measures on LoCoMo.
+A message seldom says by itself what it is about ("yes, next Friday"). So its index entry also has the terms of its
+neighbours in the session, with lower weights, and the day on which it was said. The terms are written in the same
+transaction as the message, and its vector follows in the background.
 """
 
 from __future__ import annotations
@@ -34,11 +33,12 @@ from reme_core.text.terms import language_of
 from reme_core.types import SCOPES, Message
 
 # How much the terms of a neighbour count, by its offset in the session: -1 is the message before, 1 the one after.
+# Chosen by `benchmarks.retrieval` on LoCoMo, where somewhat larger or smaller weights find as much.
 NEIGHBOUR_WEIGHTS = {-1: 0.5, -2: 0.25, 1: 0.25}
-_NEXT = max(NEIGHBOUR_WEIGHTS)  # messages before a new one whose index entries take up its terms
-_WINDOW = _NEXT - min(NEIGHBOUR_WEIGHTS)  # messages back to the farthest that such an entry takes terms from
+_NEXT = max(NEIGHBOUR_WEIGHTS)  # a new message changes the index entries of so many messages before it
+_WINDOW = _NEXT - min(NEIGHBOUR_WEIGHTS)  # so many messages before it are needed to make these entries again
 
-_LONGEST = 20_000  # characters of a message that are indexed; what is longer is a pasted file
+_LONGEST = 20_000  # characters of a message that are indexed; a longer message is a pasted file
 _EMBED_BATCH = 64
 _HARMLESS = "Hello."  # a text that no embedding model refuses
 _Waiting = tuple[int, str, str]  # document, author and content of a message without a vector
@@ -61,7 +61,7 @@ class _Turn:
     sent_at: datetime
 
     def counts(self) -> Counter[str]:
-        """Its own terms with their counts. System prompts and answers of tools have none, since nobody said them."""
+        """Its own terms with their counts; none for system prompts and answers of tools, since nobody said them."""
         if self.role in ("system", "tool") or not self.content.strip():
             return Counter()
         return postings.weigh(
@@ -70,7 +70,7 @@ class _Turn:
 
 
 def _day(moment: datetime, content: str) -> str:
-    """The day in words, as a question would name it, in the language of the message."""
+    """The day in words, as a question in the language of the message would name it."""
     if language_of(content) == "zh":
         return f"{moment.year}年{moment.month}月{moment.day}日"
     return f"{moment.day} {calendar.month_name[moment.month]} {moment.year}"
@@ -83,25 +83,25 @@ async def record(
     *,
     within: Callable[[AsyncConnection[Any], list[Message]], Any] | None = None,
 ) -> list[Message]:
-    """Store messages in one transaction; those whose id is stored already are skipped.
+    """Store messages in one transaction; one that is stored already is skipped.
 
-    But where other words stand under the id, in the same session, the message was edited: it gets the new words, and
-    the former ones are kept in its metadata (`former`). An erased message stays erased.
+    A message with a stored id, the same session and other words was edited: it gets the new words, and its metadata
+    keep the old ones (`former`). An erased message stays erased.
 
-    `within` is awaited inside the transaction with its connection and the new messages. A job that it queues is so
-    queued if, and only if, the messages are stored.
+    `within` is awaited inside the transaction, with the connection and the messages that were new or edited. So a job
+    that it queues is queued if, and only if, the messages are stored.
 
     Returns:
         The messages that were new or edited.
 
     Raises:
-        InputError: A message holds what Postgres cannot store; none was stored.
+        InputError: A message holds something that Postgres cannot store; none was stored.
     """
     messages = redact(messages, database.settings.redact)
     for message in messages:
         for name in ("message_id", "session_id", "author", "content", "reasoning_content", "tool_call_id", *SCOPES):
             rows.check_text(f"{name} of message {message.message_id!r}", getattr(message, name))
-    by_id: dict[str, Message] = {}
+    by_id: dict[str, Message] = {}  # the first of those with one id counts
     for message in messages:
         by_id.setdefault(message.message_id, message)
     unique = list(by_id.values())
@@ -114,7 +114,7 @@ async def record(
             "sessions": sessions,
             "window": _WINDOW,
         }
-        async with conn.pipeline():
+        async with conn.pipeline():  # both in one round trip
             known_cursor = await conn.execute(_SQL["known_messages"], values)
             tail_cursor = await conn.execute(_SQL["session_tails"], values)
         known = {row[0]: row[1:] for row in await known_cursor.fetchall()}
@@ -131,7 +131,7 @@ async def record(
 
 
 def _is_edited(message: Message, session_id: str, content: str | None) -> bool:
-    """Whether it says something else than what is stored (None where that was erased) under its id."""
+    """Whether a message has other words than the stored content of its id, which is None if it was erased."""
     return message.session_id == session_id and content not in (None, message.content) and bool(message.content.strip())
 
 
@@ -145,6 +145,7 @@ async def _add(
     turns = _append_to_sessions(tails, fresh, state.document_ids)
     around = (*tails, *turns)
     few = len(turns) <= postings.WITHOUT_THREAD
+    # Counting the terms of many messages would hold up the event loop.
     counts = _count_terms(around) if few else await asyncio.to_thread(_count_terms, around)
     stored = [_row(workspace, m, t, counts[t.document_id]) for m, t in zip(fresh, turns, strict=True)]
     await conn.execute(_SQL["insert_messages"], {"workspace": workspace, "rows": Jsonb(stored)})
@@ -167,7 +168,7 @@ def _append_to_sessions(tails: Iterable[_Turn], fresh: Iterable[Message], docume
     for tail in tails:
         last[tail.session_id] = max(last[tail.session_id], tail.position)
     turns = []
-    for message, document_id in zip(fresh, document_ids, strict=False):
+    for message, document_id in zip(fresh, document_ids, strict=False):  # numbers were taken for known messages, too
         last[message.session_id] += 1
         turns.append(
             _Turn(
@@ -186,18 +187,20 @@ async def _index_new(
     counts: Mapping[int, Counter[str]],
     state: writer.IndexState,
 ) -> None:
-    """Index new turns, and index again the last ones before them, which get terms of the new ones."""
-    ends = {turn.session_id: turn.position for turn in tails}  # tails are in order, so that the last of a session stays
+    """Index new turns, and index the last turns before them again, which get terms of the new ones."""
+    ends = {turn.session_id: turn.position for turn in tails}  # tails are in order: the last of each session remains
     reached = [t for t in tails if t.position > ends[t.session_id] - _NEXT]
     around, stale = [*tails, *turns], {t.document_id for t in reached}
     known = set(chain.from_iterable(counts[turn.document_id] for turn in tails))
     async with conn.pipeline():
         own = [counts[turn.document_id] for turn in turns]
         await postings.remove(conn, workspace, stale, among=("message", known))
-        await index_turns(conn, workspace, around, counts, [*reached, *turns], state, added=own)
+        documents = _documents(around, counts, [*reached, *turns])
+        await postings.write(conn, workspace, "message", documents, state.mean_length, added=own)
 
 
 def _row(workspace: str, message: Message, turn: _Turn, counts: Counter[str]) -> dict[str, Any]:
+    # A message without terms gets no vector and no summary: it counts as embedded and summarised at once.
     said = bool(counts)
     return message.model_dump(mode="json", include=set(rows.MESSAGE_COLUMNS)) | {
         "workspace_id": workspace,
@@ -209,41 +212,17 @@ def _row(workspace: str, message: Message, turn: _Turn, counts: Counter[str]) ->
     }
 
 
-async def index_turns(
-    conn: AsyncConnection[Any],
-    workspace: str,
-    around: Sequence[_Turn],
-    counts: Mapping[int, Counter[str]],
-    written: Sequence[_Turn],
-    state: writer.IndexState,
-    *,
-    added: Sequence[Counter[str]],
-    removed: Sequence[Counter[str]] = (),
-) -> None:
-    """Write the postings of the turns `written`.
-
-    Args:
-        conn: A connection in a `Database.write_transaction`.
-        workspace: The workspace.
-        around: These turns and their neighbours.
-        counts: The own terms of all of these, by document id.
-        written: The turns whose postings are written.
-        state: The index, as `writer.begin` read it.
-        added: See `postings.write`.
-        removed: See `postings.write`.
-    """
-    documents = _documents(around, counts, written)
-    await postings.write(conn, workspace, "message", documents, state.mean_length, added=added, removed=removed)
-
-
 def _documents(
     around: Sequence[_Turn], counts: Mapping[int, Counter[str]], written: Sequence[_Turn]
 ) -> Iterator[postings.Document]:
-    """The turns `written` as documents of the index, with the terms that `around` lends them."""
+    """The turns `written` as documents of the index, with terms from their neighbours.
+
+    `around` has these turns and their neighbours, and `counts` the own terms of all of them, by document id.
+    """
     places = {(turn.session_id, turn.position): turn.document_id for turn in around}
     for turn in written:
         if not counts[turn.document_id]:
-            continue  # a message without terms of its own is not found by those of its neighbours
+            continue  # the terms of its neighbours alone must not find a message
         beside: Counter[str] = Counter()
         for offset, weight in NEIGHBOUR_WEIGHTS.items():
             neighbour = places.get((turn.session_id, turn.position + offset))
@@ -254,10 +233,7 @@ def _documents(
 
 
 async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[str, str]) -> None:
-    """Replace the contents of messages, by their ids, in the caller's transaction; an empty content empties a message.
-
-    The neighbours that have terms of theirs are indexed again.
-    """
+    """Replace the contents of messages, by their ids, in the caller's transaction; an empty one empties a message."""
     if not contents:
         return
     state = await writer.begin(conn, workspace, "message", count=0)
@@ -273,6 +249,7 @@ async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[
     before = [counts[document_id] for document_id in changed]
     around = [changed.get(turn.document_id, turn) for turn in turns]
     counts |= {document_id: turn.counts() for document_id, turn in changed.items()}
+    # Their neighbours are indexed again, since their entries have terms of the changed messages.
     reached = {(t.session_id, t.position - offset) for t in changed.values() for offset in (0, *NEIGHBOUR_WEIGHTS)}
     written = [turn for turn in around if (turn.session_id, turn.position) in reached]
     await conn.execute(
@@ -286,8 +263,9 @@ async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[
     )
     await writer.remove_vectors(conn, workspace, changed)
     await postings.remove(conn, workspace, [turn.document_id for turn in written])
+    documents = _documents(around, counts, written)
     added = [counts[document_id] for document_id in changed]
-    await index_turns(conn, workspace, around, counts, written, state, added=added, removed=before)
+    await postings.write(conn, workspace, "message", documents, state.mean_length, added=added, removed=before)
 
 
 def _with_content(turn: _Turn, content: str) -> _Turn:
@@ -302,7 +280,7 @@ def passage(content: str, author: str) -> str:
 async def embed_waiting(database: Database, workspace: str, embedder: Embedder) -> int:
     """Embed the messages that have no vector yet, oldest first; returns how many there were.
 
-    It may run in several processes at once: they write the same vectors.
+    Several processes may do this at once: they write the same vectors.
     """
     done = 0
     while True:
@@ -317,7 +295,7 @@ async def embed_waiting(database: Database, workspace: str, embedder: Embedder) 
             state = await writer.begin(conn, workspace, "message", count=0)
             await writer.bind(conn, workspace, vectors, state, model=embedder.name)
             values = {"workspace": workspace, "documents": [row[0] for row in waiting]}
-            # What was erased meanwhile must get no vector, which would be a trace of its words.
+            # A message that was erased meanwhile must get no vector: it would be a trace of its words.
             still = set(await (await conn.execute(_SQL["still_unembedded"], values)).fetchall())
             kept = [place for place, row in enumerate(waiting) if row in still]
             documents = [(waiting[place][0], "conversation", True) for place in kept]
@@ -330,7 +308,7 @@ async def embed_waiting(database: Database, workspace: str, embedder: Embedder) 
 async def _embed_what_can_be(
     database: Database, workspace: str, embedder: Embedder, waiting: Sequence[_Waiting]
 ) -> tuple[list[_Waiting], npt.NDArray[np.float32]]:
-    """Embed messages; those that the model refuses even alone are marked, and left out of what is returned.
+    """Embed messages, and return them with their vectors, without those that the model refuses even alone.
 
     Raises:
         ModelError: The model fails with any text.
@@ -339,12 +317,13 @@ async def _embed_what_can_be(
         vectors = await embedder.embed([passage(content, author) for _, author, content in waiting], "passage")
         return list(waiting), vectors
     except ModelError as error:
-        await embedder.embed([_HARMLESS], "passage")  # fails where it is the endpoint, and no text, that is at fault
+        await embedder.embed([_HARMLESS], "passage")  # if this fails too, the endpoint is at fault, and not a text
         if len(waiting) == 1:
             values = {"workspace": workspace, "document": waiting[0][0], "reason": str(error)}
             await database.execute(workspace, _SQL["mark_refused"], values)
             log.warning("a message of workspace '%s' gets no vector, words alone find it: %s", workspace, error)
             return [], np.empty((0, 0), np.float32)
+    # One text makes an endpoint refuse the whole batch. Halving the batch again and again finds it.
     middle = len(waiting) // 2
     parts = [
         await _embed_what_can_be(database, workspace, embedder, part) for part in (waiting[:middle], waiting[middle:])
@@ -363,7 +342,7 @@ async def unsummarised_messages(
     session_id: str | None = None,
     limit: int = 500,
 ) -> list[Message]:
-    """Messages from which no memories were made yet, oldest first: of `ids`, of a session, or of the workspace."""
+    """Messages that were not summarised yet, oldest first: of `ids`, of a session, or of the workspace."""
     values = {"workspace": workspace, "ids": list(ids) if ids is not None else None, "session": session_id}
     found = await database.fetch(workspace, _SQL["unsummarised"], values | {"limit": limit})
     return [rows.to_message(row) for row in found]
@@ -376,6 +355,6 @@ async def conversation(database: Database, workspace: str, session_id: str) -> l
 
 
 async def messages_before(database: Database, workspace: str, ids: Sequence[str], *, window: int) -> list[Message]:
-    """For each session of the messages `ids`, the last `window` messages before the first of them."""
+    """The last `window` messages before the first of the messages `ids`, for each of their sessions."""
     values = {"workspace": workspace, "ids": list(ids), "window": window}
     return [rows.to_message(row) for row in await database.fetch(workspace, _SQL["before_these"], values)]

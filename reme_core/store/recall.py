@@ -1,9 +1,4 @@
-"""Recall: find memories or messages by meaning and by words, in one SQL statement, and say why each was found.
-
-Two legs look for candidates: the nearest vectors, and BM25 over the postings. Each candidate gets both scores; they are
-scaled to 0…1 leg by leg and mixed, `share * vector + (1 - share) * lexical` (Bruch, Gai & Ingber, "An Analysis of
-Fusion Functions for Hybrid Retrieval", 2023, who find convex mixing ahead of reciprocal ranks).
-"""
+"""Recall: embed a query, find memories or messages by meaning and by words, and judge and log what was found."""
 
 from __future__ import annotations
 
@@ -32,10 +27,11 @@ from reme_core.types import Hit, Recollection, new_id
 MAX_HITS = 1_000
 """Most hits that one recall gives."""
 
-# A vector takes milliseconds, seldom a second; who asks can be answered by words, and waits less long than an endpoint.
+# How long a recall waits for the vector of its query, and for vectors of messages recorded just now. A vector takes
+# milliseconds, seldom a second, and without it the words alone give an answer.
 _EMBED_SECONDS, _VECTORS_SECONDS = 4.0, 2.0
 
-_SPARE = 5  # hits that are looked at beyond those asked for, for places that become free
+_SPARE = 5  # more hits than asked for, in place of those that say the same as a better one
 _PLAIN = Plan()
 
 Vector = Sequence[float] | npt.NDArray[np.float32]
@@ -77,23 +73,23 @@ class Recall:
         flow: str = "",
         session_id: str = "",
     ) -> Recollection:
-        """Find what passes the filters and fits the query best, and note it in the retrieval log.
+        """Find the memories or messages that pass the filters and fit the query best, and note them in the log.
 
         Args:
-            workspace: Where to look.
+            workspace: The workspace.
             query: What to look for.
-            filters: Among what.
+            filters: Which memories or messages to look at.
             plan: How to rank.
-            limit: How many hits.
-            min_relevance: Give no hits where the chance that anything fits (`Recollection.relevance`) is below this.
-            embedding: The vector of the query, if it is at hand.
+            limit: How many hits at the most.
+            min_relevance: Give no hits if the chance that anything fits (`Recollection.relevance`) is below this.
+            embedding: The vector of the query, if the caller has it already.
             time: The time that the query asks about.
-            flow: Who asks, for the log.
+            flow: The flow that asks, for the log.
             session_id: The conversation in which it is asked, for the log.
 
         Raises:
-            InputError: The query is empty, the limit is beyond `MAX_HITS`, the least relevance is no chance, or the
-                vector does not fit.
+            InputError: The query is empty, the limit is beyond `MAX_HITS`, `min_relevance` is not between 0 and 1, or
+                the vector does not fit.
             EmbeddingModelError: The workspace's vectors are of a model that cannot be reached from here.
         """
         if not 0 <= min_relevance <= 1:
@@ -103,9 +99,9 @@ class Recall:
             await self.question(workspace, query, part, limit=limit, embedding=embedding, time=time)
             for part in filters.apart
         ]
-        begun = perf_counter()
+        begun = perf_counter()  # without the time for the vector, which the log of model calls has
         hits, relevance = await self._judged_hits(questions, filters.apart, plan)
-        recollection = Recollection.model_construct(
+        recollection = Recollection.model_construct(  # not validated again: its hits are valid
             retrieval_id=new_id(),
             workspace_id=workspace,
             query=query,
@@ -134,7 +130,7 @@ class Recall:
         embedding: Vector | None = None,
         time: AskedTime | None = None,
     ) -> Question:
-        """The question with its vector; see `__call__` for what it takes."""
+        """The question with its vector; for its arguments see `__call__`."""
         if not isinstance(query, str) or not query.strip():
             raise InputError("the query is empty; say what to look for (or list memories with memories.list)")
         if not isinstance(limit, int) or not 1 <= limit <= MAX_HITS:
@@ -142,7 +138,7 @@ class Recall:
         if filters.of_messages:
             await self._indexing.wait_for_vectors(workspace, _VECTORS_SECONDS)
         model = await self._workspace_models.of(workspace)
-        vector, degraded = None, ""
+        vector, degraded = None, ""  # a model that fails must not stop an agent's turn: then words alone find memories
         if embedding is None:
             try:
                 async with asyncio.timeout(_EMBED_SECONDS):
@@ -160,10 +156,7 @@ class Recall:
     async def _judged_hits(
         self, questions: Sequence[Question], parts: Sequence[Filters], plan: Plan
     ) -> tuple[list[Hit], float]:
-        """What fits the questions, each among its part, and the chance that anything does.
-
-        Memories and messages that are looked for together are ordered by the chance that they answer.
-        """
+        """The hits of all questions, each asked under its filters of `parts`, and the chance that anything fits."""
         hits: list[Hit] = []
         relevance = 0.0
         for question, part in zip(questions, parts, strict=True):
@@ -171,17 +164,19 @@ class Recall:
             of_part, of_hits = judge(question, found)
             relevance = max(relevance, of_part)
             hits.extend(hits_of(found, of_hits))
-        if len(questions) > 1:  # scores of memories and of messages have nothing in common, chances have
+        # Scores of memories and of messages cannot be compared, so both together are ordered by their chances.
+        if len(questions) > 1:
             best = sorted(hits, key=lambda hit: hit.relevance, reverse=True)[: questions[0].limit]
             hits = number_ranks(best)
         return hits, relevance
 
     async def _find_once(self, question: Question, filters: Filters, plan: Plan) -> Found:
-        """What fits the question best, each statement once; what says the same gives its place to the next ones."""
+        """What fits the question best, each statement once; the next best take the places of those left out."""
         asked = question.limit + _SPARE
         while True:
             found = await self.find(replace(question, limit=asked), filters, plan)
             matches = once(found.matches, at_its_time=question.time is not None)
+            # Enough statements, or the workspace has no more matches, or more than any recall gives were looked at.
             if len(matches) >= question.limit or len(found.matches) < asked or asked > MAX_HITS:
                 return replace(found, matches=matches[: question.limit])
             asked *= 4
@@ -194,7 +189,7 @@ class Recall:
             found = await find(self._database, question, filters, replace(exact, hnsw_dimensions=len(question.vector)))
             if len(found.matches) == question.limit:
                 return found
-            # An index is searched approximately and may come back with fewer rows than pass the filters.
+            # The index search is approximate, and may give fewer rows than pass the filters. The exact scan gives all.
         return await find(self._database, question, filters, exact)
 
     async def _embed(

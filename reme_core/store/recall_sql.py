@@ -1,8 +1,8 @@
-"""Recall: find memories or messages by meaning and by words, in one statement, and say why each was found.
+"""The statement of a recall, put together from the fragments of sql/recall.sql, and the hits that it gives.
 
-Two legs look for candidates: the nearest vectors, and BM25 over the postings. Each candidate gets both scores; they are
-scaled to 0…1 leg by leg and mixed, `share * vector + (1 - share) * lexical` (Bruch, Gai & Ingber, "An Analysis of
-Fusion Functions for Hybrid Retrieval", 2023, who find convex mixing ahead of reciprocal ranks).
+Two legs look for candidates: the nearest vectors, and BM25 over the postings. Each candidate gets both scores. The
+scores of each leg are scaled to 0…1 and mixed: `share * vector + (1 - share) * lexical`. Bruch, Gai & Ingber, "An
+Analysis of Fusion Functions for Hybrid Retrieval" (2023), find this convex mix better than reciprocal ranks.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from string import Template
 from typing import Any, Literal
 
 from pgvector import HalfVector
+from psycopg.types.range import TimestamptzRange
 from pydantic import TypeAdapter
 
 from reme_core.errors import InputError
@@ -31,33 +32,35 @@ from reme_core.text.timex import AskedTime
 from reme_core.types import Hit, Kind, kinds_of
 
 TIME_FACTOR = 2.0
-"""Factor for a memory whose time meets the time asked about (MemoryScope's)."""
+"""Factor for a memory whose time meets the time asked about, as in MemoryScope."""
 TIME_WEIGHTS = {"conversation": 2.0, "said": 2.0, "happened": 0.4}
+"""What is added to the score of a message from the time asked about, by what the query asks."""
 TOLD_WITHIN = {"conversation": 0.001, "said": 86_400.0, "happened": 7 * 86_400.0}
-"""How much it counts for a message to be of the time asked about, and seconds beyond it that leave 1/e of that."""
+"""Seconds before or after that time at which 1/e of `TIME_WEIGHTS` is left."""
 SESSION_WEIGHT, SPEAKER_WEIGHT, ROLE_WEIGHT = 0.2, 0.3, 0.5
-"""How much its session, its speaker being named, and being said by the user count for a message."""
+"""What counts for a message: its session fits, the query names its speaker, the user said it."""
 QUESTION_MALUS, LENGTH_BONUS = 0.05, 0.3
-"""How much being a question, and having much to say count for a message."""
+"""What counts against a message that is a question, and for one that has many terms."""
 
-# Candidates a leg. Each lexical one costs a look at its vector; LoCoMo loses .002 with 50 instead of 100,
-# and gains nothing from more.
+# Candidates of each leg. Each lexical candidate costs a look-up of its vector. On LoCoMo, 50 instead of 100 lose .002,
+# and more than 100 gain nothing.
 _DEPTHS = {"memory": 50, "message": 100}
-# Of the first terms of a query the rarest count. A pasted page is not a query, and its common words say least.
+# So many terms of a query are looked up, and the rarest of them count. Longer queries are pasted pages, whose common
+# words say least.
 _READ_TERMS, _COUNTED_TERMS = 512, 128
-_MOST_THEN = 5_000  # messages of one stretch of time that are compared with the query
+_MOST_THEN = 5_000  # messages from one range of time that are compared with the query
 
-# Of a corpus of n documents, so many times √n postings are read, and the scores of a tenth as many documents
-# are completed. On texts by Zipf's law that gives all of BM25's first ten at 10,000 documents, .98 at 100,000.
+# Of a corpus of n documents, 40 √n postings are read, and the scores of a tenth as many documents are completed. On
+# texts by Zipf's law this gives all of BM25's first ten at 10,000 documents, and about .97 of them at 100,000.
 _POSTINGS_BY_ROOT, _FEWEST_POSTINGS, _COMPLETED_SHARE = 40, 2_048, 0.1
 
-# Planning the statement takes as long as running it, and its text says all that the planner needs.
+# Planning takes as long as running the statement. The text has all that the planner needs, so one plan serves for all.
 _SETTINGS = {"plan_cache_mode": "force_generic_plan"}
-# Without sorting, the nearest vectors can only come from the index: a plan for any workspace is made with the average
-# one in mind, which may be so small that scanning and sorting it would be the cheaper way.
+# This one plan is made for the average workspace, which may be so small that scanning and sorting it is cheaper than
+# the index. Without sorting, only the index gives the nearest vectors in order.
 _INDEX_SETTINGS = _SETTINGS | {"hnsw.ef_search": "100", "hnsw.iterative_scan": "relaxed_order", "enable_sort": "off"}
 
-_LARGEST_WEIGHT = 1e6  # the kind then goes before all others anyway; what is far larger Postgres cannot multiply
+_LARGEST_WEIGHT = 1e6  # puts a kind before all others; Postgres cannot multiply by far larger numbers
 
 Fusion = Literal["convex", "rrf"]
 
@@ -66,15 +69,15 @@ _SQL = load("recall.sql")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to rank what passes the filters, and how to find it.
+    """How to find what passes the filters, and how to rank it.
 
     Attributes:
         fusion: How to mix the two legs; None leaves it to the settings.
         shares: The share of the vector leg, by family of kinds.
-        type_weights: Factors for kinds; one that isn't named counts once.
-        hnsw_dimensions: Width of the vectors where the workspace is in its model's HNSW index; None scans exactly.
-        every_posting: Whether all postings of the query's terms are read, which is the cheapest way in a small
-            workspace; else those that can add most to a score, and the scores of the best are completed.
+        type_weights: Factors for kinds; a kind that is not named has 1.
+        hnsw_dimensions: Width of the vectors if the HNSW index is used; with None, all vectors are scanned.
+        every_posting: Read all postings of the query's terms, which is cheapest in a small workspace. Else only the
+            postings that can add most to a score are read, and then the scores of the best documents are completed.
     """
 
     fusion: Fusion | None = None
@@ -90,7 +93,7 @@ class Plan:
         fusion: Fusion | None = None,
         type_weights: Mapping[str, float] | None = None,
     ) -> Plan:
-        """A plan from what a caller says.
+        """A plan as a caller gives it.
 
         Raises:
             InputError: A weight is negative, not a number, or larger than Postgres can multiply.
@@ -104,12 +107,13 @@ class Plan:
 
 
 async def find(database: Database, question: Question, filters: Filters, plan: Plan) -> Found:
-    """The best memories, or messages where the filters ask for them; fewer than the limit only where fewer pass."""
+    """The best memories, or messages if the filters ask for these; from an index there may be too few."""
     statement, values = prepare(question, filters, plan)
     settings = _INDEX_SETTINGS if plan.hnsw_dimensions else _SETTINGS
     answer = await database.fetch(question.workspace, statement, values, settings=settings)
     values_of = _message_values if filters.of_messages else rows.memory_values
-    own, all_signs = len(_PARTS), len(_PARTS) + len(_SIGNS) + 1  # one is the speaker
+    # A row has the parts of its rank, two signs of its own, those of the background, the speaker, and the memory.
+    own, all_signs = len(_PARTS), len(_PARTS) + len(_SIGNS) + 1
     matches = [
         Match(
             dict(zip(_PARTS, row, strict=False)), row[own], row[own + 1], values_of(question.workspace, row[all_signs:])
@@ -122,7 +126,7 @@ async def find(database: Database, question: Question, filters: Filters, plan: P
 
 def hits_of(found: Found, chances: Sequence[float]) -> list[Hit]:
     """What was found as hits, with their chances."""
-    # Validated all at once: each by itself would take half as long again.
+    # All hits are validated in one call, which takes two thirds of the time of one call for each.
     return _HITS.validate_python(
         [
             {
@@ -140,19 +144,21 @@ def hits_of(found: Found, chances: Sequence[float]) -> list[Hit]:
 def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict[str, Any]]:
     """The statement that answers a question, and its values."""
     corpus: Corpus = "message" if filters.of_messages else "memory"
+    # Without other filters than kinds, a look at each memory's own row can be spared.
     on_row = filters.on_message() if corpus == "message" else filters.on_memory() if filters.beyond_kind else []
     on_vector = _vector_conditions(filters, corpus)
     values = _values(question, filters, plan, corpus)
     near = [*on_vector, "e.hnsw"] if plan.hnsw_dimensions else on_vector
     if question.vector is None:
-        near = ["false"]
+        near = ["false"]  # the vector leg finds nothing
     statement = _compose(
         _fragments(question, filters, plan, corpus, filtered=bool(on_row)),
         corpus=corpus,
-        # The index is partial, and only a literal matches its predicate.
+        # The index is for one model (it is partial), and the planner uses it only where the model is a literal.
         model=_literal(question.model),
         width=f"({plan.hnsw_dimensions})" if plan.hnsw_dimensions else "",
-        # Numbers that the planner should know stand in the text; few different ones, so that few texts are made.
+        # The planner should know these numbers, so they stand in the text. The depth is rounded up to a power of two:
+        # so only few different texts are made and prepared.
         depth=max(_DEPTHS[corpus], 1 << (question.limit - 1).bit_length()),
         fewest_postings=_FEWEST_POSTINGS,
         postings_by_root=_POSTINGS_BY_ROOT,
@@ -177,10 +183,10 @@ def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict
 
 
 def _vector_conditions(filters: Filters, corpus: Corpus) -> list[str]:
-    """Conditions on the row `e` of a vector, which knows the kind of its memory, and whether that is active."""
+    """Conditions on the row `e` of a vector."""
     if corpus == "message":
         return ["e.kind = 'conversation'"]
-    if filters.beyond_kind:
+    if filters.beyond_kind:  # then `on_row` has the conditions on kind and status
         return ["e.kind <> 'conversation'"]
     return ["e.active", "e.kind = any(%(kinds)s)" if filters.kinds else "e.kind <> 'conversation'"]
 
@@ -211,6 +217,7 @@ def _compose(fragments: Sequence[str], **marks: str | float) -> str:
 
 
 def _literal(name: str) -> str:
+    # psycopg takes a single % for a placeholder.
     return "'" + name.replace("'", "''").replace("%", "%%") + "'"
 
 
@@ -225,6 +232,7 @@ def _values(question: Question, filters: Filters, plan: Plan, corpus: Corpus) ->
         "weighted_kinds": list(plan.type_weights),
         "type_weights": list(plan.type_weights.values()),
         **_time_values(question.time),
+        # With a space around each word, so that the name of a speaker is found as a whole word.
         "padded_query": " " + re.sub(r"\W+", " ", question.text.lower()) + " ",
         "session_weight": SESSION_WEIGHT,
         "speaker_weight": SPEAKER_WEIGHT,
@@ -240,7 +248,7 @@ def _time_values(time: AskedTime | None) -> dict[str, Any]:
         return {}
     asks = "conversation" if time.sessions else "said" if time.of_talk else "happened"
     return {
-        "times": [rows.range_of(span.start, span.end) for span in time.ranges],
+        "times": [TimestamptzRange(span.start, span.end) for span in time.ranges],
         "first_sessions": [sessions.first for sessions in time.sessions],
         "last_sessions": [sessions.last for sessions in time.sessions],
         "current_session": time.current_session,
@@ -257,8 +265,8 @@ def replace_names(query: str, authors: Sequence[str]) -> str:
     >>> replace_names("What does Caroline like?", ["Caroline"])
     'What does they like?'
     """
-    # A name pulls the vector towards everything its bearer ever said; who is asked about is scored by `SPEAKER_WEIGHT`
-    # instead. LoCoMo gains .01.
+    # A name pulls the vector towards all messages of that speaker. `SPEAKER_WEIGHT` scores the speaker instead. LoCoMo
+    # gains .01 by this.
     for author in authors:
         first = author.split()[0] if author.split() else author
         query = re.sub(rf"\b{re.escape(first)}\b", "they", query) if first.isascii() else query.replace(author, "他")
@@ -266,11 +274,11 @@ def replace_names(query: str, authors: Sequence[str]) -> str:
 
 
 def query_terms(query: str) -> list[str]:
-    """The distinct terms of a query that are looked up, in order."""
+    """The distinct terms of a query that are looked up, in the order of the query."""
     return list(dict.fromkeys(terms(query)))[:_READ_TERMS]
 
 
-# What a match and the background are judged by, in the order of `Match` and of `Background`.
+# Columns for `Match` and `Background`, by which relevance is judged, in the order of their fields.
 _SIGNS = (
     "best.score", "best.covered", "background.candidates", "background.mean", "background.deviation",
     "background.nearest", "background.widest", "known.terms", "known.idf", "c.documents",

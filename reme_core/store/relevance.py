@@ -1,12 +1,14 @@
-"""How likely it is that anything stored is about a query, and that a hit answers it: chances from 0 to 1.
+"""Relevance: the chances, 0 to 1, that anything stored is about a query, and that a hit answers it.
 
-Recall ranks whatever there is, also for a query about nothing ("thanks!", "is 7919 prime?"). So a logistic regression
-judges first the query: how far its nearest candidate stands out, how much of its words is known, and, among what people
-said, what it is by itself (`query_traits`, and its vector). A second one judges each hit, in the light of the first.
-`python -m benchmarks.fit_relevance` fits the coefficients (relevance.json) and measures them.
+Recall ranks what is stored, also for a query about nothing stored ("thanks!", "is 7919 prime?"). So a logistic
+regression judges the query: how far its nearest candidate stands out, how many of its words are known, and, among
+what people said, the query itself (`query_traits`, and its vector). A second regression judges each hit, and the
+result of the first counts in it. `python -m benchmarks.fit_relevance` fits and measures the coefficients
+(relevance.json).
 
-They are fitted for each embedding model, since cosines of one mean nothing for another. For a model that they were not
-fitted on, similarities count in deviations from the candidates' own mean, and the query's vector does not count.
+They are fitted for each embedding model, since cosines of two models cannot be compared. For a model without
+coefficients of its own, similarities count in deviations from the candidates' mean, and the query's vector does not
+count.
 """
 
 from __future__ import annotations
@@ -26,36 +28,36 @@ from reme_core.text.query_traits import query_traits
 from reme_core.text.timex import AskedTime
 from reme_core.types import TASK_KINDS, TOOL_KINDS
 
-# Of few candidates the nearest stands out by chance; so many typical ones are counted in, from which it stands out by
-# as many deviations as among 30 drawn at random (both rounded from what the sets of benchmarks/fit_relevance.py show).
+# Among few candidates the nearest one stands out by chance. So 30 typical candidates are counted in, among which the
+# nearest stands out by 2.4 deviations. Both are rounded from what the sets of benchmarks/fit_relevance.py show.
 _PRIOR_CANDIDATES, _PRIOR_DEVIATIONS = 30, 2.4
-_LEAST_DEVIATION = 1e-3
-# Whoever asks what was said at a time is answered by what was said then, whatever it is about (TMD: NDCG@10 .96).
+_LEAST_DEVIATION = 1e-3  # keeps the quotient finite where all candidates are as near
+# A query that asks what was said at a time is answered by anything said then (TMD: NDCG@10 .96).
 _SAID_THEN = 0.95
-_MEETS = 1.0  # half of `TIME_WEIGHTS`: said then, or less than a day away
-_MOST_IMPACT = 2.2  # K1 + 1, of which BM25 stays below
+_MEETS = 1.0  # half of `TIME_WEIGHTS["said"]`: said at the time, or less than a day from it
+_MOST_IMPACT = 2.2  # K1 + 1: the BM25 weight of a term stays below it, without its idf
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of which workspace, with the vector of the question and the model that made it."""
+    """A query to a workspace, with its vector and the model that made the vector."""
 
     workspace: str
     text: str
     vector: npt.NDArray[np.float32] | None
-    """None where the model failed: then words alone answer."""
+    """None if the model failed: then words alone find memories."""
     model: str
     limit: int
     degraded: str = ""
     """Why there is no vector."""
     time: AskedTime | None = None
-    """The time that it asks about."""
+    """The time that the query asks about."""
 
 
 class Match(NamedTuple):
-    """One that was found: the parts of its rank, its BM25 score, the idf of the terms that it has, and the memory.
+    """A memory or message that was found, with the parts of its rank and its BM25 score.
 
-    `alike` is how many of what was found say the same, itself included.
+    `covered` is the idf of the query's terms that it has, and `alike` how many matches say the same, itself included.
     """
 
     parts: dict[str, Any]
@@ -66,14 +68,14 @@ class Match(NamedTuple):
 
 
 class Background(NamedTuple):
-    """What the candidates of a query are like together, and what of the query the workspace knows at all."""
+    """Figures of all candidates of a query together, and of the query's terms that the workspace knows."""
 
     candidates: float
     mean: float
     deviation: float
     nearest: float
     widest: float
-    """The most idf of the query's terms that one candidate has."""
+    """The largest `Match.covered` of all candidates."""
     known_terms: float
     known_idf: float
     documents: float
@@ -86,7 +88,7 @@ NOTHING: Final = Background(0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a recall found, best first, among which candidates, and how many terms it looked up."""
+    """The matches of a recall, best first, with their background, and how many terms were looked up."""
 
     matches: Sequence[Match]
     background: Background
@@ -94,23 +96,22 @@ class Found:
 
     @property
     def family(self) -> str:
-        """`task` where experience was found, else `talk`: what people said, and memories of it."""
+        """`task` for experience, else `talk`: messages, and memories made of them."""
         kind = self.matches[0].memory["kind"]
         return "task" if kind in (*TASK_KINDS, *TOOL_KINDS) else "talk"
 
     @property
     def whole_idf(self) -> float:
-        """The idf of all terms of the query; one that is unknown has as much as a term can have."""
+        """The idf of all terms of the query; an unknown term has the highest idf that a term can have."""
         b = self.background
+        # Of a query without terms it is 1 and not 0: others divide by it.
         return b.known_idf + max(0, self.terms - b.known_terms) * math.log(1 + (b.documents + 0.5) / 0.5) or 1.0
 
 
 def judge(question: Question, found: Found) -> tuple[float, list[float]]:
-    """The chance that anything found is about the question, and for each match the chance that it answers it.
+    """The chance that anything found is about the question, and for each match the chance that it answers the question.
 
-    A match's chance is never above that of the whole. Where the query asks what was said at a time, something said then
-    answers it. Where a match has no vector (yet), nothing tells what it means:
-    then the share of the query's words that it has, by their idf, stands in for its chance, and bears the whole.
+    The chance of a match is never above that of the whole.
     """
     if not found.matches:
         return 0.0, []
@@ -122,7 +123,9 @@ def judge(question: Question, found: Found) -> tuple[float, list[float]]:
     whole = _chance(logit)
     of_hits: list[float] = []
     for match, signs in zip(found.matches, hit_signs(found, logit), strict=True):
+        # A message may still wait for its vector. Its chance is then the share of the query's words that it has.
         if match.parts["similarity"] is None:
+            # The chance that anything fits is at least that of one match.
             of_hits.append(match.covered / found.whole_idf)
             whole = max(whole, of_hits[-1])
         else:
@@ -137,7 +140,7 @@ def _was_said_then(match: Match) -> bool:
 
 
 def query_signs(query: str, found: Found) -> dict[str, float]:
-    """What tells whether anything found is about a query, by name."""
+    """The signs by which a query is judged, by name."""
     b, whole = found.background, found.whole_idf
     deviations = (b.nearest - b.mean) / max(b.deviation, _LEAST_DEVIATION)
     counted = b.candidates + _PRIOR_CANDIDATES
@@ -158,7 +161,7 @@ def query_signs(query: str, found: Found) -> dict[str, float]:
 
 
 def hit_signs(found: Found, logit: float) -> list[dict[str, float]]:
-    """What tells whether a match answers the query, by name; `logit` is that of the query."""
+    """The signs by which each match is judged, by name; `logit` is that of the query."""
     b, whole = found.background, found.whole_idf
     deviation = max(b.deviation, _LEAST_DEVIATION)
     top = found.matches[0].parts["final"]
@@ -166,7 +169,7 @@ def hit_signs(found: Found, logit: float) -> list[dict[str, float]]:
     signs = []
     for rank, match in enumerate(found.matches, 1):
         similarity = match.parts["similarity"]
-        near = b.mean if similarity is None else similarity
+        near = b.mean if similarity is None else similarity  # without a vector, a match counts as a typical candidate
         signs.append(
             {
                 "query": logit,
@@ -189,6 +192,7 @@ def _logit(weights: Mapping[str, float], signs: Mapping[str, float]) -> float:
 
 
 def _chance(logit: float) -> float:
+    # Beyond 30 the chance is 0 or 1 anyway, and `exp` of a very large number is an error.
     return 1 / (1 + math.exp(-max(-30.0, min(logit, 30.0))))
 
 

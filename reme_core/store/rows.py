@@ -1,4 +1,4 @@
-"""Memories and messages as rows of their tables, and what Postgres can store of texts and JSON."""
+"""Memories and messages as rows of their tables, and checks that Postgres can store texts and JSON."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
-
-from psycopg.types.range import TimestamptzRange
 
 from reme_core.errors import InputError
 from reme_core.types import SCOPES, Memory, Message, Scope, Scoped, Source, ToolCall
@@ -36,7 +34,7 @@ def select(columns: Sequence[str], alias: str) -> str:
 
 def memory_values(workspace: str, row: Sequence[Any]) -> dict[str, Any]:
     """A row of `COLUMNS` as the values from which `Memory` is validated."""
-    values = dict(zip(COLUMNS, row, strict=False))
+    values = dict(zip(COLUMNS, row, strict=False))  # a row may have further columns behind these
     during = values.pop("valid_during")
     if during:
         values["valid_from"], values["valid_until"] = during.lower, during.upper
@@ -56,6 +54,7 @@ def from_memory(workspace: str, memory: Memory, document_id: int) -> dict[str, A
         "workspace_id": workspace,
         "document_id": document_id,
         "valid_during": span(memory.valid_from, memory.valid_until),
+        # A closed memory that comes without this time was closed when it was last changed.
         "expired_at": row["expired_at"] or (memory.updated_at.isoformat() if memory.status != "active" else None),
     }
 
@@ -65,14 +64,10 @@ def span(start: datetime | None, end: datetime | None) -> str:
     return f"[{start.isoformat() if start else ''},{end.isoformat() if end else ''})"
 
 
-def range_of(start: datetime | None, end: datetime | None) -> TimestamptzRange:
-    """A range of time as a parameter of a statement; an open side is unbounded."""
-    return TimestamptzRange(start, end)
-
-
 def to_message(row: Sequence[Any]) -> Message:
     """A message from a row of `MESSAGE_COLUMNS`."""
     values = dict(zip(MESSAGE_COLUMNS, row, strict=False))
+    # Not validated again: messages are valid when they are stored.
     values["tool_calls"] = [ToolCall.model_construct(**call) for call in values["tool_calls"]]
     return Message.model_construct(**values)
 
@@ -92,7 +87,7 @@ def check_scope(scope: Scope) -> Scope:
 
 
 def within_scope(given: Sequence[AnyScoped], scope: Scope) -> list[AnyScoped]:
-    """Memories or messages with a scope for those that do not say of whom they are.
+    """Memories or messages, where each name of the scope is filled in that they leave empty.
 
     Raises:
         InputError: There is no such scope.
@@ -103,7 +98,7 @@ def within_scope(given: Sequence[AnyScoped], scope: Scope) -> list[AnyScoped]:
 
 
 def is_storable(text: str) -> bool:
-    """Whether Postgres can certainly store a text. It is a quick check: on False, let `check_text` decide."""
+    """A quick check of a text: if True, Postgres can store it; if False, `check_text` has to decide."""
     return text.isprintable()  # neither a NUL nor half of a surrogate pair is printable
 
 
@@ -121,6 +116,7 @@ def check_text(name: str, text: str) -> None:
         raise InputError(f"{name} holds half of a surrogate pair and is not valid Unicode; decode it again") from None
 
 
+# An escaped NUL: its backslash is not itself escaped by another one before it.
 _NUL_IN_JSON = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
@@ -139,7 +135,7 @@ def check_json(name: str, value: Any) -> None:
 
 
 def strings(value: Any) -> Iterable[str]:
-    """All texts in a JSON value, those of keys too."""
+    """All texts in a JSON value, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What is added and is there already: it counts as seen again, and is not stored a second time."""
+"""Memories that are added and are stored already: they are counted as seen again, and not stored a second time."""
 
 from __future__ import annotations
 
@@ -24,23 +24,24 @@ _STATED = {
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """What becomes of memories that are to be added."""
+    """What adding some memories changes."""
 
     change: Change
     new: Sequence[int]
-    """Which of the given ones `change` adds, by their places."""
+    """The places of the given memories that are new."""
     stored: Sequence[Memory]
-    """For each of the given ones the memory that stands for it then."""
+    """For each given memory, the memory that is stored for it: itself, or the one that says the same."""
 
 
 async def addition(conn: AsyncConnection[Any], workspace: str, given: Sequence[Memory]) -> Addition:
-    """Find out which of the given memories are there already, or several times among the given ones.
+    """Find out which of the given memories are stored already, or stand several times among the given ones.
 
-    Two are the same when they say the same of the same, and both are active. One that was given an id of its own is
-    always new. Call it under the workspace's write lock, so that of two that add the same at once, one sees the other.
+    Two memories are the same if all their stated fields are equal and both are active. A memory with an id of its own
+    is always new. Call it under the workspace's write lock: else two callers could add the same at the same time.
     """
     contents = [m.content for m in given if "memory_id" not in m.model_fields_set]
     values = {"workspace": workspace, "contents": contents}
+    # In binary, as all reads: a float4 that is read as text is another number.
     found = await (await conn.execute(_SAME_CONTENT, values, binary=True)).fetchall() if contents else []
     known = {_statement(m): m for m in (rows.to_memory(workspace, row) for row in found)}
     new: list[int] = []
@@ -53,7 +54,7 @@ async def addition(conn: AsyncConnection[Any], workspace: str, given: Sequence[M
         places.append(same.memory_id)
         if same is memory:
             new.append(place)
-            # Named, so that who adds it again has given an id.
+            # With its id set: the caller who adds this object again names an id, and gets a conflict.
             named = {"workspace_id": workspace, "memory_id": memory.memory_id}
             by_id[memory.memory_id] = memory.model_copy(update=named)
         else:

@@ -10,17 +10,17 @@ from typing import Any, Final
 
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from reme_core.errors import InputError, did_you_mean
+from reme_core.given import Given
 from reme_core.postgres.database import Database
 from reme_core.store import rows
-from reme_core.store.sql import NUMBERS, load
+from reme_core.store.sql import ENSURE_WORKSPACE, NUMBERS, load
 from reme_core.text.redact import redact
 from reme_core.types import Moment, now
 
 _SQL = load("tool.sql")
-_ENSURE_WORKSPACE = load("memory.sql")["ensure_workspace"]
 
 _COLUMNS = (
     "call_hash", "tool_name", "input", "output", "success", "error", "time_cost", "token_cost", "summary", "evaluation",
@@ -29,14 +29,14 @@ _COLUMNS = (
 
 
 LISTED_CALLS: Final = 100
-"""Calls that a tool's memory comes with, the newest, as many as ReMe 0.1 kept."""
+"""So many of its newest calls a tool's memory is given out with; ReMe 0.1 kept as many."""
 
 
-class ToolCallResult(BaseModel):
+class ToolCallResult(Given):
     """A finished call of a tool.
 
-    `call_hash` makes reporting idempotent: the same hash in one workspace is counted once. If none is given, it is
-    computed from the tool's name, input and output, and from the time of the call if that is given.
+    A call that is reported twice is counted once: calls of a workspace with the same `call_hash` are the same call. If
+    no hash is given, it is computed from the tool's name, input and output, and from `called_at` if that is given.
     """
 
     model_config = ConfigDict(populate_by_name=True, extra="forbid")
@@ -46,14 +46,14 @@ class ToolCallResult(BaseModel):
     """The arguments: an object, or text that is no JSON object."""
     output: str = ""
     success: bool | None = None
-    """Whether it worked; None means that the output is searched for an error."""
+    """Whether the call worked; if None, the output is searched for an error."""
     time_cost: float | None = Field(None, ge=0, allow_inf_nan=False)
     """Seconds."""
     token_cost: int | None = None
     summary: str = ""
     evaluation: str = ""
     score: float | None = Field(None, allow_inf_nan=False)
-    """How useful it was, 0 to 1."""
+    """How useful the call was, 0 to 1."""
     called_at: Moment = Field(default_factory=now)
     is_summarized: bool = False
     call_hash: str = ""
@@ -62,6 +62,7 @@ class ToolCallResult(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _rename_time(cls, value: Any) -> Any:
+        # ReMe 0.1 has the time of a call under `create_time`.
         if not isinstance(value, Mapping) or "create_time" not in value:
             return value
         rest = {name: own for name, own in value.items() if name != "create_time"}
@@ -70,6 +71,7 @@ class ToolCallResult(BaseModel):
     @field_validator("token_cost", mode="after")
     @classmethod
     def _negative_to_none(cls, value: int | None) -> int | None:
+        # ReMe 0.1 writes -1 where the cost is not known.
         return None if value is None or value < 0 else value
 
     @field_validator("output", mode="before")
@@ -80,7 +82,7 @@ class ToolCallResult(BaseModel):
     @field_validator("input", mode="before")
     @classmethod
     def _parse_arguments(cls, value: Any) -> Any:
-        # Arguments often come as JSON text, as the model wrote them; of objects the names can be compared.
+        # Arguments often come as JSON text, as the model wrote them. As an object, their names can be compared.
         if isinstance(value, str):
             try:
                 parsed = json.loads(value)
@@ -92,7 +94,7 @@ class ToolCallResult(BaseModel):
     @model_validator(mode="after")
     def _fill_hash(self) -> ToolCallResult:
         if not self.call_hash:
-            # The default time would give the same call another hash each time it is reported.
+            # Not the default time, which differs each time the same call is reported.
             at = self.called_at.isoformat() if "called_at" in self.model_fields_set else ""
             identity = json.dumps([self.tool_name, self.input, self.output, at], sort_keys=True, default=str)
             self.call_hash = hashlib.sha256(identity.encode()).hexdigest()[:32]
@@ -104,24 +106,20 @@ Call = tuple[ToolCallResult, str]
 
 
 def parse_call(value: Mapping[str, Any] | ToolCallResult) -> ToolCallResult:
-    """A call as it was reported.
+    """A call from the values that were reported.
 
     Raises:
-        InputError: A key is unknown (the nearest one is named), or a value does not fit.
+        InputError: A key is unknown (the error names the nearest one), or a value does not fit.
     """
     if isinstance(value, ToolCallResult):
         return value
     if problem := unknown_key(value):
         raise InputError(problem)
-    try:
-        return ToolCallResult.model_validate(value)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    return ToolCallResult(**value)
 
 
 def unknown_key(call: Mapping[str, Any]) -> str:
-    """What to say of a key that calls do not have; empty if there is none."""
+    """The message for a key that calls do not have; empty if all keys are known."""
     known = ["create_time", *ToolCallResult.model_fields]
     name = next((name for name in call if name not in known), None)
     return "" if name is None else f"unknown key '{name}'; {did_you_mean(name, known, f'a call has {known}')}"
@@ -146,7 +144,7 @@ class ToolStatistics(BaseModel):
     not_summarised: int = 0
     """Number of calls since guidance was last made."""
     avg_token_cost: float = 0.0
-    """This and the next two are means over the newest 20 calls, as ReMe 0.1 has them; 0 where nothing is known."""
+    """Mean over the newest 20 calls, as in ReMe 0.1; 0 if nothing is known. The same holds for the next two."""
     avg_time_cost: float = 0.0
     avg_score: float = 0.0
 
@@ -161,7 +159,7 @@ async def record(database: Database, workspace: str, calls: Sequence[Call]) -> l
         InputError: One contains text that Postgres cannot store; none was stored.
     """
     async with database.transaction(workspace) as conn:
-        await conn.execute(_ENSURE_WORKSPACE, {"workspace": workspace})
+        await conn.execute(ENSURE_WORKSPACE, {"workspace": workspace})
         return await insert(conn, workspace, redact(calls, database.settings.redact))
 
 
@@ -171,7 +169,8 @@ async def insert(conn: AsyncConnection[Any], workspace: str, calls: Sequence[Cal
     for row in written:
         for text in rows.strings(row):
             rows.check_text(f"the call of tool {row['tool_name']!r}", text)
-    # All writers insert in the order of the hashes, so that two of them cannot deadlock on the same calls.
+    # All writers insert in the order of the hashes: else two of them could deadlock on the same calls. Of calls with
+    # the same hash, the first is stored.
     ordered = sorted({row["call_hash"]: row for row in reversed(written)}.values(), key=lambda r: r["call_hash"])
     sequence = {"sequence": "reme.tool_call_result_number_seq", "count": len(ordered)}
     ((numbers,),) = await (await conn.execute(NUMBERS, sequence)).fetchall()
@@ -181,24 +180,24 @@ async def insert(conn: AsyncConnection[Any], workspace: str, calls: Sequence[Cal
 
 
 async def judge(database: Database, workspace: str, calls: Sequence[ToolCallResult]) -> None:
-    """Store what was thought of calls: their `summary`, `evaluation` and `score`."""
+    """Store the judgement of calls: their `summary`, `evaluation` and `score`."""
     clean = redact(calls, database.settings.redact)
     judged = [call.model_dump(include={"call_hash", "summary", "evaluation", "score"}) for call in clean]
     await database.execute(workspace, _SQL["judge_calls"], {"workspace": workspace, "rows": Jsonb(judged)})
 
 
 async def statistics(database: Database, workspace: str, tools: Sequence[str] | None = None) -> list[ToolStatistics]:
-    """Statistics of tools, by name; without names, of all tools."""
+    """Statistics of the named tools, or of all tools, in the order of their names."""
     values = {"workspace": workspace, "tools": list(tools) if tools is not None else None}
     found = await database.fetch(workspace, _SQL["statistics"], values)
-    names = tuple(ToolStatistics.model_fields)
+    names = tuple(ToolStatistics.model_fields)  # the statement has its columns in this order
     return [ToolStatistics.model_construct(**dict(zip(names, row, strict=True))) for row in found]
 
 
 async def newest_calls(
     database: Database, workspace: str, tools: Sequence[str], *, limit: int
 ) -> dict[str, list[Call]]:
-    """The newest `limit` calls of each of some tools, oldest first."""
+    """The newest `limit` calls of each tool, oldest first."""
     values = {"workspace": workspace, "tools": list(tools), "limit": limit}
     found: dict[str, list[Call]] = {tool: [] for tool in tools}
     for row in await database.fetch(workspace, _SQL["newest_calls"], values):

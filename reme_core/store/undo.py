@@ -1,4 +1,4 @@
-"""Undo: bringing memories back to an earlier state in their history, all that are concerned or none."""
+"""Undo: bringing memories back to an earlier state in their history, all of them or none."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from string import Template
 from typing import Any
 
 import numpy as np
-from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from reme_core.errors import ConflictError, InputError, NotFoundError
 from reme_core.models import Embedder
 from reme_core.postgres.database import Database
 from reme_core.store import change, rows
-from reme_core.store.change import Close, Vectors
+from reme_core.store.change import Close
 from reme_core.store.index import writer
 from reme_core.store.sql import load
 from reme_core.types import HistoryEntry, Memory, Source
@@ -25,8 +24,8 @@ _SQL = load("undo.sql")
 _COLUMNS = rows.select(rows.COLUMNS, "m")
 _AS_MEMORIES, _PRESENT = (Template(_SQL[name]).substitute(columns=_COLUMNS) for name in ("as_memories", "present"))
 _VERSION = load("memory.sql")["version"]
+# These columns keep their present values, and a change of these alone is no change to undo.
 COUNTS = ["seen_count", "freq", "utility", "updated_at", "document_id"]
-"""Columns that no restoring touches, and whose change alone is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +36,21 @@ class Undone:
     changed_by: str
     reason: str
     restored: int
-    """How many memories are again as they were before it."""
+    """How many memories are as they were before the change."""
     removed: int
-    """How many memories it had added, which are closed as deleted now."""
+    """How many memories the change had added; they are closed as deleted now."""
 
 
 State = dict[str, Any] | None
-"""A row of `reme.memory` as the history has it; None where the memory was not there."""
+"""A row of `reme.memory` as the history has it; None if the memory did not exist."""
 
 
 def earlier_state(entries: Sequence[HistoryEntry], number: int | None) -> State:
-    """The state that a memory had after the change of that number, or before the last one.
+    """The state of a memory after the change `number`, or without a number before its last change.
 
     Raises:
-        InputError: It has had no other state, or the change removed it.
-        NotFoundError: No change of it has that number.
+        InputError: The memory was never changed, or the change `number` removed it.
+        NotFoundError: No change of the memory has this number.
     """
     if number is None:
         changed = [e for e in entries if e.before and _without_counts(e.before) != _without_counts(e.after or {})]
@@ -94,11 +93,12 @@ async def undo_last(database: Database, workspace: str, embedder: Embedder, *, a
 async def restore_states(
     database: Database, workspace: str, states: Mapping[str, State], embedder: Embedder, *, actor: str, reason: str
 ) -> None:
-    """Make memories, by their ids, what these states say; one without a state is closed as deleted.
+    """Give memories, by their ids, these states; a memory whose state is None is closed as deleted.
 
     Raises:
         ConflictError: Memories were changed meanwhile; nothing was restored.
     """
+    # Texts are embedded before the transaction, which holds the write lock. The version tells whether it is too late.
     (version,) = await database.fetch(workspace, _VERSION, {"workspace": workspace})
     values = {"workspace": workspace, "ids": list(states), "states": Jsonb([s for s in states.values() if s])}
     present = {row[1]: row for row in await database.fetch(workspace, _PRESENT, values)}
@@ -107,6 +107,7 @@ async def restore_states(
     gone = [memory for memory in target if memory.memory_id not in before]
     kept = [memory for memory in target if memory.memory_id in before]
     reworded = [memory for memory in kept if change.weigh(memory) != change.weigh(before[memory.memory_id])]
+    # The vectors come in this order: first those of memories that are gone, and inserted again.
     texts = [change.searched_text(memory) for memory in (*gone, *reworded)]
     vectors = await embedder.embed(texts, "passage") if texts else np.empty((0, 1), np.float32)
     async with database.write_transaction(workspace, actor=actor, reason=reason) as conn:
@@ -118,8 +119,9 @@ async def restore_states(
         put_back = [rows.from_memory(workspace, memory, 0) for memory in kept]
         await conn.execute(_SQL["put_back"], values | {"rows": Jsonb(put_back)})
         for memory, vector in zip(reworded, vectors[len(gone) :], strict=True):
-            number = present[memory.memory_id][0]
-            await _reindex(conn, workspace, before[memory.memory_id], memory, number, vector, embedder)
+            earlier, number = before[memory.memory_id], present[memory.memory_id][0]
+            state = await writer.begin(conn, workspace, "memory", count=0)  # each one changes the mean length
+            await change.reindex(conn, workspace, earlier, memory, number, vector[None], state, embedder.name)
         closing = [Close(name, "deleted") for name, wanted in states.items() if wanted is None]
         await change.close(conn, workspace, closing)
 
@@ -127,16 +129,3 @@ async def restore_states(
 def _memory(workspace: str, row: Sequence[Any]) -> Memory:
     *columns, sources = row
     return rows.to_memory(workspace, columns, [Source.model_validate(source) for source in sources or ()])
-
-
-async def _reindex(
-    conn: AsyncConnection[Any],
-    workspace: str,
-    before: Memory,
-    after: Memory,
-    document_id: int,
-    vector: Vectors,
-    embedder: Embedder,
-) -> None:
-    state = await writer.begin(conn, workspace, "memory", count=0)  # anew, as each one changes the mean length
-    await change.reindex(conn, workspace, before, after, document_id, vector[None], state, embedder.name)

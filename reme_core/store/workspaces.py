@@ -28,7 +28,7 @@ from reme_core.store.index.reembed import drop_old_vectors, reembed
 from reme_core.store.libraries.calls import CALLS, call_to_wire
 from reme_core.store.libraries.format import library_path, to_wire
 from reme_core.store.libraries.load import load_library
-from reme_core.store.sql import load
+from reme_core.store.sql import LOCK_LOG, WITHOUT_HISTORY, load
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.types import Scope, Source, names_in, new_id
 
@@ -39,11 +39,11 @@ _SQL = load("workspace.sql")
 _DUMP_ROWS = 1_000  # fetched, and written to the file, at once
 
 _NOT_COPIED: Final = {
-    "workspace",  # has a row of its own
+    "workspace",  # the copy gets its own row by `copy_workspace`
     "retrieval", "retrieval_hit", "model_call", "job_error",  # logs of what was done with the original
 }  # fmt: skip
 _WITHOUT_WORKSPACE_KEY: Final = ("embedding", "posting", "corpus_statistic", "model_call", "job_error")
-"""Tables without a foreign key to the workspace, whose rows are therefore deleted one by one."""
+"""Tables without a foreign key to the workspace: deleting the workspace leaves their rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class ModelUsage:
 
 
 OnClear = Callable[[str, Scope], Awaitable[set[str]]]
-"""Erases what waits elsewhere to be recorded in a workspace, or in a scope of it; gives the ids of the messages."""
+"""Erases the messages that wait to be recorded in a workspace or in a scope of it; returns their ids."""
 
 
 class Workspaces:
@@ -86,7 +86,7 @@ class Workspaces:
     def __init__(self, database: Database, workspace_models: WorkspaceModels, *, on_clear: OnClear) -> None:
         self._database = database
         self._workspace_models = workspace_models
-        self._on_clear = on_clear  # erases what waits elsewhere to be recorded in the workspace
+        self._on_clear = on_clear
 
     async def list(self) -> builtins.list[str]:
         """The names of all workspaces, in order."""
@@ -98,8 +98,13 @@ class Workspaces:
         async with self._database.maintenance() as conn:
             return [WorkspaceInfo(*row) for row in await (await conn.execute(_SQL["describe"])).fetchall()]
 
+    async def count_messages(self, workspace: str) -> int:
+        """How many messages are recorded in a workspace, without those that were erased; 0 where there is none."""
+        ((count,),) = await self._database.fetch(workspace, _SQL["count_messages"], {"workspace": workspace})
+        return int(count)
+
     async def model_usage(self, workspace: str, *, since: datetime | None = None) -> builtins.list[ModelUsage]:
-        """Which models were called for a workspace by any process, from the log; those with most tokens come first.
+        """The models that any process called for a workspace, from the log; those with most tokens come first.
 
         Args:
             workspace: The workspace.
@@ -111,23 +116,23 @@ class Workspaces:
     async def load(
         self, workspace: str, path: Path | str, *, replace: bool = False, on_progress: Progress | None = None
     ) -> int:
-        """Load memories from a JSONL library, all of them or none.
+        """Load memories from a JSONL library, all of them or none; loading the same file again changes nothing.
 
-        First the whole file is read and checked and its memories are embedded; then one transaction stores them. So
-        neither a bad line nor a killed process leaves half of them. Loading the same file again changes nothing.
+        First the whole file is read and checked, and its memories are embedded. Then one transaction stores them. So
+        neither a bad line nor a killed process leaves a part of them.
 
         Args:
             workspace: The workspace to load into; the `workspace_id` in the file is not used.
             path: The file, or a folder that holds `<workspace>.jsonl`.
-            replace: Remove the memories that the workspace has. Without it they stay, except for those with a
-                `memory_id` of the file. Messages and episodes always stay.
-            on_progress: Called with how many memories are embedded, and how many there are.
+            replace: Remove all memories that the workspace has. By default, only those with a `memory_id` from the file
+                are replaced. Messages and episodes always stay.
+            on_progress: Called with the number of memories that are embedded, and the number of all.
 
         Returns:
             How many memories were loaded.
 
         Raises:
-            LibraryError: The file is not there, or a line cannot be read; it says which, and why.
+            LibraryError: The file cannot be opened, or a line cannot be read; the error says which one, and why.
         """
         check_workspace(workspace)
         path = library_path(path, workspace)
@@ -143,8 +148,8 @@ class Workspaces:
     async def dump(self, workspace: str, path: Path | str) -> int:
         """Write the memories of a workspace to a JSONL library, in the order in which they were stored.
 
-        Closed memories are written too, with what closed them; deleted ones are not. The file appears complete, or not
-        at all.
+        Closed memories are written too, with what closed them; deleted ones are not. The file is complete when it
+        appears; if something fails, there is none.
 
         Args:
             workspace: The workspace.
@@ -166,8 +171,8 @@ class Workspaces:
     async def copy(self, source: str, target: str, *, replace: bool = False) -> int:
         """Make `target` a copy of `source`, inside the database and without embedding anything.
 
-        Copied are memories with their sources, history and vectors, messages, episodes and all else that belongs to the
-        workspace, except for the logs of recalls, model calls and failed jobs.
+        All that belongs to the workspace is copied: memories with their sources, history and vectors, messages,
+        episodes and so on. Only the logs of recalls, model calls and failed jobs are not.
 
         Args:
             source: The workspace to copy.
@@ -184,6 +189,7 @@ class Workspaces:
         if check_workspace(source) == check_workspace(target):
             raise InputError(f"workspace '{source}' cannot be copied onto itself")
         async with self._database.maintenance() as conn:
+            # In order: two copies between the same workspaces would else wait for each other.
             for name in sorted((source, target)):
                 await conn.execute(WRITE_LOCK, [name])
             await _require_workspace(conn, source)
@@ -197,21 +203,22 @@ class Workspaces:
         return copied
 
     async def clear(self, workspace: str, **scope: Unpack[Scope]) -> int:
-        """Remove a workspace with all that belongs to it, also logs, history, and turns that wait to be recorded.
+        """Remove a workspace with all that belongs to it, including logs, history, and turns that wait to be recorded.
 
-        With a `user_id`, `agent_id` or `run_id`, the memories and messages of that alone are erased, and what was
-        concluded from them. What others said stays, also in the same words.
+        With a `user_id`, `agent_id` or `run_id`, only the memories and messages of this scope are erased, and what was
+        concluded from them. What others said stays, even in the same words.
 
         Returns:
-            How many memories are gone with it, closed ones included.
+            How many memories were removed, closed ones included.
 
         Raises:
-            NotFoundError: There is no such workspace, and nothing waits for it.
+            NotFoundError: There is no such workspace, and no turn waits to be recorded in it.
         """
         check_workspace(workspace)
         named = names_in(rows.check_scope(scope))
         if scope and not named:
             raise InputError(f"nothing was erased: {', '.join(scope)} is empty; name whose memory is to be erased")
+        # First, so that nothing that waits is recorded again after its workspace or scope was erased.
         is_waited_for = await self._on_clear(workspace, named)
         if named:
             return await erase_scope(self._database, workspace, named)
@@ -243,8 +250,9 @@ class Workspaces:
     ) -> int:
         """Move a workspace to another embedding model, by default the configured one.
 
-        Recall uses the old model until all vectors of the new one are made. An interrupted move goes on where it
-        stopped. The old vectors stay, for processes that still search by them; `drop_old_vectors` removes them.
+        Recall uses the old model until all vectors of the new one are made. After an interruption, the next call goes
+        on where the last one stopped. The old vectors stay for processes that still search by them; `drop_old_vectors`
+        removes them.
 
         Returns:
             How many vectors were made.
@@ -256,9 +264,9 @@ class Workspaces:
         return made
 
     async def drop_old_vectors(self, workspace: str) -> int:
-        """Remove the vectors of all models but the workspace's own; returns how many there were.
+        """Remove the vectors of all models except the workspace's own; returns how many there were.
 
-        Wait half a minute after a move: until then other processes may search by the old model.
+        Wait half a minute after a move: until then, other processes may search by the old model.
         """
         return await drop_old_vectors(self._database, workspace)
 
@@ -280,6 +288,7 @@ async def _dump(conn: AsyncConnection[Any], workspace: str, file: IO[str]) -> in
                 wire[CALLS] = [call_to_wire(ToolCallResult.model_validate(call)) for call in calls]
             file.write(json.dumps(wire, ensure_ascii=False) + "\n")
 
+    # A cursor on the server: rows come in parts, and a large workspace is never in memory as a whole.
     async with conn.cursor(name="dump", binary=True) as cursor:
         await cursor.execute(statement, {"workspace": workspace})
         while found := await cursor.fetchmany(_DUMP_ROWS):
@@ -290,7 +299,7 @@ async def _dump(conn: AsyncConnection[Any], workspace: str, file: IO[str]) -> in
 
 @asynccontextmanager
 async def _atomic_file(path: Path) -> AsyncIterator[IO[str]]:
-    """A file that replaces `path` when it is complete, and is removed if an exception prevents that."""
+    """A file that replaces `path` when the block ends, and is removed if an exception ends it."""
     part = path.with_name(f".{path.name}.{new_id()}.part")
     try:
         file = await anyio.to_thread.run_sync(lambda: part.open("w", encoding="utf-8", newline="\n"))
@@ -300,6 +309,7 @@ async def _atomic_file(path: Path) -> AsyncIterator[IO[str]]:
         with file:
             yield file
             file.flush()
+            # On the disk before the rename: a loss of power must not leave an empty file under the name.
             await anyio.to_thread.run_sync(os.fsync, file.fileno())
         part.replace(path)
     except OSError as error:
@@ -321,7 +331,7 @@ async def _require_workspace(conn: AsyncConnection[Any], workspace: str) -> None
 async def _clear(conn: AsyncConnection[Any], workspace: str) -> int:
     """Remove everything of a workspace, whose write lock is held."""
     values = {"workspace": workspace}
-    await conn.execute(_SQL["lock_log"], values)
+    await conn.execute(LOCK_LOG, values)
     row = await (await conn.execute(_SQL["drop_workspace"], values)).fetchone()
     for table in _WITHOUT_WORKSPACE_KEY:
         statement = sql.SQL("delete from reme.{} where workspace_id = %(workspace)s").format(sql.Identifier(table))
@@ -331,14 +341,14 @@ async def _clear(conn: AsyncConnection[Any], workspace: str) -> int:
 
 async def _copy(conn: AsyncConnection[Any], source: str, target: str) -> int:
     values = {"workspace": source, "target": target}
-    await conn.execute(_SQL["without_trigger"])
+    await conn.execute(WITHOUT_HISTORY)  # it is copied as it was
     await conn.execute(_SQL["copy_workspace"], values)
     copied = 0
     for table, _, names, numbered_by in await (await conn.execute(_SQL["tables"])).fetchall():
         if table in _NOT_COPIED:
             continue
         columns = sql.SQL(", ").join(map(sql.Identifier, names))
-        # The copy joins an HNSW index later, and does not get vectors that an earlier move left over.
+        # The copy joins an HNSW index later, and does not get old vectors of an earlier model.
         values_of_columns = sql.SQL(", ").join(
             sql.SQL("false") if (table, name) == ("embedding", "hnsw") else sql.Identifier(name) for name in names
         )

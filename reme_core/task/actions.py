@@ -13,7 +13,7 @@ from reme_core.flows.tool_output import error_in, is_output
 from reme_core.prompts.transcript import condense
 from reme_core.types import Message
 
-_MAX_VALUE = 60
+_MAX_VALUE = 60  # characters
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def actions_of(messages: Sequence[Message]) -> list[Action]:
     `apis.spotify.login(…)` in a fenced block, if the next message is the output of that code.
     """
     found: list[Action] = []
-    waiting: dict[int, str] = {}
+    waiting: dict[int, str] = {}  # calls without a result: their places in `found`, with their ids
     for number, message in enumerate(messages):
         if message.tool_calls:
             for call in message.tool_calls:
@@ -63,7 +63,7 @@ def actions_of(messages: Sequence[Message]) -> list[Action]:
             found[place] = _add_result(found[place], message)
         elif message.role == "assistant" and number + 1 < len(messages) and _is_run_output(messages[number + 1]):
             calls = [Action(name, message_ids=(message.message_id,)) for name in _calls_in_code(message.content)]
-            # The output is that of the whole block; an error in it stopped the last call.
+            # The output is of the whole block, and an error in it stopped the last call.
             found.extend(calls[:-1])
             found.extend(_add_result(call, messages[number + 1]) for call in calls[-1:])
     return found
@@ -87,7 +87,8 @@ def fixes_of(actions: Sequence[Action]) -> list[Fix]:
 
 
 def unresolved_errors(actions: Sequence[Action]) -> list[Action]:
-    """Calls that failed and were followed by no successful call of the same tool, one for each tool and error."""
+    """Calls that failed, and after which no call of the same tool worked; one for each tool and error."""
+    # Later calls overwrite earlier ones, so the last place of each tool stays.
     worked_last = {action.tool: place for place, action in enumerate(actions) if not action.error}
     open_ones = {
         (action.tool, action.error): action
@@ -135,6 +136,7 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _place_of_call(waiting: Mapping[int, str], call_id: str) -> int | None:
+    # A result without a known id belongs to the first call that has none yet.
     if call_id and call_id in waiting.values():
         return next(place for place, waited in waiting.items() if waited == call_id)
     return next(iter(waiting), None)
@@ -159,6 +161,7 @@ def _is_run_output(message: Message) -> bool:
 
 def _calls_in_code(text: str) -> list[str]:
     code = "\n".join(_BLOCK.findall(text))
+    # Calls of Python's own modules are no calls of tools.
     return [name for name in _DOTTED_CALL.findall(code) if not name.startswith(("print.", "json.", "re."))]
 
 

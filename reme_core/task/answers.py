@@ -30,8 +30,8 @@ class Lesson(BaseModel):
 class Lessons(BaseModel):
     """What a model learned from one or two attempts."""
 
-    # `why` is required in the schema but not in the answer: a model that first says why an attempt ended so draws
-    # better lessons; an answer without it can be used all the same.
+    # `why` is required in the schema, since a model that first says why an attempt ended so draws better lessons. It is
+    # not required of the answer, which can be used without it.
     model_config = ConfigDict(json_schema_extra={"required": ["why", "lessons"]})
 
     why: str = Field("", description="Why it ended as it did, in one sentence")

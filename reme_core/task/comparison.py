@@ -31,6 +31,7 @@ async def comparative_extraction(
     state: TaskState,
     deps: Deps,
     *,
+    # The numbers are those of ReMe 0.1.
     max_lessons: int = 2,
     enable_soft_comparison: bool = True,
     enable_similarity_comparison: bool = True,
@@ -50,7 +51,6 @@ async def comparative_extraction(
         max_similarity_sequences: So many segments of successes, and of failures, are looked at.
         max_similarity_pairs: So many pairs of segments are compared, the most similar.
     """
-    # The numbers are those of ReMe 0.1.
     best_and_worst = [
         (_whole_attempt(better), _whole_attempt(worse))
         for better, worse in best_and_worst_of([*state.successes, *state.failures])
@@ -76,7 +76,7 @@ async def comparative_extraction(
         lessons = [contrast(*pair, language(deps.language, pair[0].messages)) for _, pair in pairs]
         state.comparative_drafts = [memory for memory in lessons if memory is not None]
         return
-    requests = [partial(_compare_by_model, name, pair, deps, deps.chat, max_lessons) for name, pair in pairs]
+    requests = [partial(_compare_by_model, name, pair, deps.language, deps.chat, max_lessons) for name, pair in pairs]
     state.comparative_drafts = [memory for drafts in await parallel(requests) for memory in drafts]
 
 
@@ -85,6 +85,7 @@ def group_by_task(trajectories: Sequence[Trajectory]) -> list[list[Trajectory]]:
     groups: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:
         if is_scored(trajectory):
+            # No `task_id` begins with a NUL, so no id is taken for the text of a task.
             name = trajectory.task_id or f"\0{task_of(_whole_attempt(trajectory))}"
             groups.setdefault(name, []).append(trajectory)
     return list(groups.values())
@@ -118,7 +119,7 @@ async def _similar_pairs(
     alike = alike[: len(good), len(good) :]
     ranked = sorted(
         ((float(alike[g, b]), g, b) for g in range(len(good)) for b in range(len(bad)) if alike[g, b] >= least),
-        key=lambda found: (-found[0], found[1], found[2]),
+        key=lambda found: (-found[0], found[1], found[2]),  # the same order each time where pairs are equally alike
     )
     pairs: list[Pair] = []
     taken_good: set[int] = set()
@@ -135,12 +136,12 @@ def _embedding_text(segment: Segment) -> str:
     return f"{task_of(segment)}\n{format_path(actions_of(segment.messages))}"
 
 
-async def _compare_by_model(name: str, pair: Pair, deps: Deps, chat: ChatModel, most: int) -> list[Memory]:
+async def _compare_by_model(name: str, pair: Pair, setting: str, chat: ChatModel, most: int) -> list[Memory]:
     better, worse = pair
-    half = MAX_TRANSCRIPT // 2
+    half = MAX_TRANSCRIPT // 2  # both attempts stand in one prompt
     request = prompt(
         name,
-        language(deps.language, better.messages),
+        language(setting, better.messages),
         better=fence(transcript(better.messages, budget=half), "attempt"),
         worse=fence(transcript(worse.messages, budget=half, first=len(better.messages) + 1), "attempt"),
         better_score=f"{better.trajectory.score:g}",

@@ -61,7 +61,8 @@ def _tool_differences(good: Sequence[Action], bad: Sequence[Action], language: L
 
 
 def _order_difference(good: Sequence[Action], bad: Sequence[Action], language: Language) -> list[str]:
-    """The first two tools that the better attempt called one after the other, and the worse one in reverse."""
+    """The first two tools that the better attempt called in one order, and the worse attempt in the reverse one."""
+    # Read backwards, so that the first call of each tool gives its place.
     places = {action.tool: place for place, action in reversed(list(enumerate(bad)))}
     order = list(dict.fromkeys(action.tool for action in good if action.tool in places))
     for first, second in itertools.pairwise(order):
@@ -73,10 +74,10 @@ def _order_difference(good: Sequence[Action], bad: Sequence[Action], language: L
 def _error_differences(good: Sequence[Action], bad: Sequence[Action], language: Language) -> list[str]:
     differences = []
     overcome = {(fix.failed.tool, fix.failed.error): fix for fix in fixes_of(good)}
-    fixed_by_both = {(fix.failed.tool, fix.failed.error) for fix in fixes_of(bad)}
+    overcome_by_worse = {(fix.failed.tool, fix.failed.error) for fix in fixes_of(bad)}
     for tool, error in dict.fromkeys((a.tool, a.error) for a in bad if a.error):
-        if (tool, error) in fixed_by_both:
-            continue
+        if (tool, error) in overcome_by_worse:
+            continue  # not why it went worse
         differences.append(phrase("compare_error", language, tool=tool, error=error))
         if fix := overcome.get((tool, error)):
             differences.append(phrase("compare_overcome", language, how=describe_fix(fix, language)))
@@ -84,6 +85,7 @@ def _error_differences(good: Sequence[Action], bad: Sequence[Action], language: 
 
 
 def _length_difference(good: Sequence[Action], bad: Sequence[Action], language: Language) -> list[str]:
+    # One call more says nothing.
     if good and len(bad) >= len(good) + 2 and len(bad) >= _MANY_MORE * len(good):
         return [phrase("compare_steps", language, best=len(good), worst=len(bad))]
     return []

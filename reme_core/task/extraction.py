@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from reme_core.flows.deps import Deps
 from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
 from reme_core.models import ChatModel
-from reme_core.prompts import Language, phrase, prompt
+from reme_core.prompts import phrase, prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import language, transcript
 from reme_core.task.answers import Lessons, drafts_of
-from reme_core.task.lessons import failure_lesson, fix_lessons, success_lesson
+from reme_core.task.lessons import DrawLesson, failure_lesson, lessons_of, success_lesson
 from reme_core.task.segments import is_scored, segments_of
 from reme_core.task.state import Segment, TaskState
 from reme_core.types import Memory
@@ -33,23 +33,16 @@ async def failure_extraction(state: TaskState, deps: Deps, *, max_lessons: int =
     state.failure_drafts = await _draw_lessons("failure_extraction", found, failure_lesson, deps, max_lessons)
 
 
-async def _draw_lessons(
-    name: str, found: Sequence[Segment], rule: Callable[[Segment, Language], Memory | None], deps: Deps, most: int
-) -> list[Memory]:
+async def _draw_lessons(name: str, found: Sequence[Segment], rule: DrawLesson, deps: Deps, most: int) -> list[Memory]:
     """At most `most` lessons of each segment: by the prompt `name`, or without a model by `rule` and from fixes."""
     if deps.chat is not None:
-        return await _draw_by_model(name, found, deps, deps.chat, most)
-    drafts: list[Memory] = []
-    for segment in found:
-        speech = language(deps.language, segment.messages)
-        first = rule(segment, speech)
-        drafts += [*([first] if first else []), *fix_lessons(segment, speech)][:most]
-    return drafts
+        return await _draw_by_model(name, found, deps.language, deps.chat, most)
+    return [lesson for segment in found for lesson in lessons_of(segment, rule, deps.language, most)]
 
 
-async def _draw_by_model(name: str, found: Sequence[Segment], deps: Deps, chat: ChatModel, most: int) -> list[Memory]:
+async def _draw_by_model(name: str, found: Sequence[Segment], setting: str, chat: ChatModel, most: int) -> list[Memory]:
     async def ask(segment: Segment) -> list[Memory]:
-        speech = language(deps.language, segment.messages)
+        speech = language(setting, segment.messages)
         request = prompt(
             name,
             speech,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from reme_core.flows.drafts import RULES, draft
 from reme_core.prompts import Language, phrase
+from reme_core.prompts.transcript import language as language_for
 from reme_core.task.actions import (
     Action,
     Fix,
@@ -21,7 +22,17 @@ from reme_core.task.state import Segment
 from reme_core.types import Memory, Message
 
 _MAX_STEPS = 12  # a longer path is a log, not a lesson
-_MAX_ARGUMENTS = 160
+_MAX_ARGUMENTS = 160  # characters
+
+DrawLesson = Callable[[Segment, Language], Memory | None]
+"""Draws the lesson of one segment, if there is any."""
+
+
+def lessons_of(segment: Segment, rule: DrawLesson, setting: str, most: int) -> list[Memory]:
+    """At most `most` lessons of a segment: the one that `rule` draws, then those from fixes."""
+    language = language_for(setting, segment.messages)
+    first = rule(segment, language)
+    return [*([first] if first else []), *fix_lessons(segment, language)][:most]
 
 
 def success_lesson(segment: Segment, language: Language) -> Memory | None:
@@ -47,11 +58,12 @@ def success_lesson(segment: Segment, language: Language) -> Memory | None:
 
 
 def failure_lesson(segment: Segment, language: Language) -> Memory | None:
-    """The lesson of a failure: errors that were not overcome, calls repeated in vain, the answer that was not accepted.
+    """The lesson of a failure: errors that were not overcome, calls repeated in vain, the answer that was refused.
 
     None if the messages do not show what went wrong.
     """
     actions, answer = actions_of(segment.messages), answer_of(segment)
+    # The last errors are nearest to how it ended; more than two are a log.
     stuck, loops = unresolved_errors(actions)[-2:], repeated_calls(actions)[:1]
     # An attempt without a score may have gone well.
     if not is_scored(segment.trajectory) and not stuck:

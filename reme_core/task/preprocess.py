@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from reme_core.flows.deps import Deps
 from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
+from reme_core.models import ChatModel
 from reme_core.prompts import prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, speech_in, transcript
@@ -18,7 +19,7 @@ from reme_core.task.segments import is_request
 from reme_core.task.state import Segment, TaskState
 from reme_core.types import Trajectory
 
-_GOAL = 200
+_GOAL = 200  # characters
 
 
 @op(reads={"trajectories"}, writes={"successes", "failures"})
@@ -56,21 +57,19 @@ async def segmentation(
     if deps.chat is None:
         divided = [_split_at_requests(trajectory) for trajectory in trajectories]
     else:
-        divided = await parallel([partial(_mark_by_model, trajectory, deps) for trajectory in trajectories])
+        divided = await parallel([partial(_mark_by_model, t, deps.language, deps.chat) for t in trajectories])
     state.segments = [segment for segments in divided for segment in segments]
 
 
-async def _mark_by_model(trajectory: Trajectory, deps: Deps) -> list[Segment]:
-    assert deps.chat is not None
+async def _mark_by_model(trajectory: Trajectory, setting: str, chat: ChatModel) -> list[Segment]:
     messages = speech_in(trajectory.messages)
-    request = prompt("segmentation", language(deps.language, messages), attempt=fence(transcript(messages), "attempt"))
-    answer = await deps.chat.complete_as(request, _Parts, purpose="segmentation")
+    request = prompt("segmentation", language(setting, messages), attempt=fence(transcript(messages), "attempt"))
+    answer = await chat.complete_as(request, _Parts, purpose="segmentation")
     segments: list[Segment] = []
     start = 0
     # Messages that the model leaves out, or puts out of order, go to the segment around them, so that none is lost.
-    ends = [part for part in answer.segments if 0 < part.last <= len(messages)]
-    for part in ends:
-        if part.last > start:
+    for part in answer.segments:
+        if start < part.last <= len(messages):
             segments.append(Segment(trajectory, messages[start : part.last], condense(part.goal, _GOAL)))
             start = part.last
     if not segments:
@@ -83,6 +82,7 @@ async def _mark_by_model(trajectory: Trajectory, deps: Deps) -> list[Segment]:
 
 def _split_at_requests(trajectory: Trajectory) -> list[Segment]:
     messages = speech_in(trajectory.messages)
+    # Of two requests in a row the second one completes the first.
     starts = [
         place
         for place, message in enumerate(messages)

@@ -10,7 +10,7 @@ from reme_core.task.state import Segment
 from reme_core.types import Message, Trajectory
 
 MAX_TASK = 240
-"""How much of a task's text stands in a memory, in characters."""
+"""Characters of a task's text that stand in a memory."""
 MAX_ANSWER = 160
 
 
@@ -37,7 +37,7 @@ def is_request(message: Message) -> bool:
 
 
 def answer_of(segment: Segment) -> str:
-    """The agent's last message in one line; empty if the last message is none of the agent's, or calls tools."""
+    """The agent's last message in one line; empty if somebody else sent the last message, or if it calls tools."""
     last = segment.messages[-1]
     return condense(last.content, MAX_ANSWER) if last.role == "assistant" and not last.tool_calls else ""
 

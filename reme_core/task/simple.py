@@ -15,7 +15,7 @@ from reme_core.prompts.transcript import MAX_TRANSCRIPT, language, transcript
 from reme_core.task.answers import Lessons, drafts_of
 from reme_core.task.comparison import best_and_worst_of, group_by_task
 from reme_core.task.contrast import contrast
-from reme_core.task.lessons import failure_lesson, fix_lessons, success_lesson
+from reme_core.task.lessons import failure_lesson, lessons_of, success_lesson
 from reme_core.task.segments import is_scored, segments_of
 from reme_core.task.state import Segment, TaskState
 from reme_core.types import Memory, Trajectory
@@ -26,10 +26,19 @@ async def simple_summary(state: TaskState, deps: Deps, *, success_threshold: flo
     """Draw lessons from each attempt by one request; those with a score at the threshold or above are successes."""
     found = segments_of(state.trajectories, [])
     if deps.chat is None:
-        lessons = [_draw_by_rules(segment, deps.language, success_threshold, max_lessons) for segment in found]
+        lessons = [
+            lessons_of(
+                segment,
+                success_lesson if segment.trajectory.score >= success_threshold else failure_lesson,
+                deps.language,
+                max_lessons,
+            )
+            for segment in found
+        ]
     else:
         requests = [
-            partial(_draw_by_model, segment, deps, deps.chat, success_threshold, max_lessons) for segment in found
+            partial(_draw_by_model, segment, deps.language, deps.chat, success_threshold, max_lessons)
+            for segment in found
         ]
         lessons = await parallel(requests)
     state.memories = [memory for drafts in lessons for memory in drafts]
@@ -41,26 +50,20 @@ async def simple_comparative(state: TaskState, deps: Deps, *, max_lessons: int =
     groups = [attempts for attempts in group_by_task(state.trajectories) if len(attempts) > 1]
     if deps.chat is None:
         pairs = [segments_of(pair, []) for attempts in groups for pair in best_and_worst_of(attempts)]
+        # An attempt that has no messages is left out, and its pair with it.
         lessons = [
             contrast(pair[0], pair[1], language(deps.language, pair[0].messages)) for pair in pairs if len(pair) == 2
         ]
         state.memories = [memory for memory in lessons if memory is not None]
         return
-    requests = [partial(_compare_by_model, attempts, deps, deps.chat, max_lessons) for attempts in groups]
+    requests = [partial(_compare_by_model, attempts, deps.language, deps.chat, max_lessons) for attempts in groups]
     state.memories = [memory for drafts in await parallel(requests) for memory in drafts]
 
 
-def _draw_by_rules(segment: Segment, setting: str, success_threshold: float, most: int) -> list[Memory]:
-    speech = language(setting, segment.messages)
-    good = segment.trajectory.score >= success_threshold
-    outcome = success_lesson(segment, speech) if good else failure_lesson(segment, speech)
-    return [*([outcome] if outcome else []), *fix_lessons(segment, speech)][:most]
-
-
 async def _draw_by_model(
-    segment: Segment, deps: Deps, chat: ChatModel, success_threshold: float, most: int
+    segment: Segment, setting: str, chat: ChatModel, success_threshold: float, most: int
 ) -> list[Memory]:
-    speech = language(deps.language, segment.messages)
+    speech = language(setting, segment.messages)
     trajectory = segment.trajectory
     request = prompt(
         "simple_summary",
@@ -80,17 +83,17 @@ def _outcome(trajectory: Trajectory, success_threshold: float, speech: Language)
     return phrase(name, speech, score=f"{trajectory.score:g}")
 
 
-async def _compare_by_model(attempts: Sequence[Trajectory], deps: Deps, chat: ChatModel, most: int) -> list[Memory]:
-    found = segments_of(sorted(attempts, key=lambda t: -t.score), [])
+async def _compare_by_model(attempts: Sequence[Trajectory], setting: str, chat: ChatModel, most: int) -> list[Memory]:
+    found = segments_of(sorted(attempts, key=lambda t: -t.score), [])  # the best first, as the prompt says
     messages = [message for segment in found for message in segment.messages]
-    speech = language(deps.language, messages)
-    format_arguments = []
+    speech = language(setting, messages)
+    shown = []
     number = 1
     for segment in found:
         head = phrase("attempt_of", speech, score=f"{segment.trajectory.score:g}")
         text = transcript(segment.messages, budget=MAX_TRANSCRIPT // len(found), first=number)
-        format_arguments.append(f"{head}\n{fence(text, 'attempt')}")
+        shown.append(f"{head}\n{fence(text, 'attempt')}")
         number += len(segment.messages)
-    request = prompt("simple_comparative", speech, count=len(found), attempts="\n\n".join(format_arguments), most=most)
+    request = prompt("simple_comparative", speech, count=len(found), attempts="\n\n".join(shown), most=most)
     answer = await chat.complete_as(request, Lessons, purpose="simple_comparative")
     return drafts_of(answer, messages, [segment.trajectory for segment in found], author=chat.name, most=most)

@@ -19,8 +19,8 @@ from reme_core.types import TASK_KINDS
 async def record_use(state: TaskState, deps: Deps) -> None:
     """Count that memories were given to an agent (freq), and that it then succeeded (utility, with `update_utility`).
 
-    They are given as their dicts (by `memory_id`), by `metadata.retrieval_id`, or both; a retrieval counts once, even
-    if it is reported again. Where nothing was retrieved there is nothing to count.
+    The request names memories by their dicts (`memory_id`), by `metadata.retrieval_id`, or both. A retrieval counts
+    once, even if it is reported again.
 
     Raises:
         InputError: A dict has no `memory_id`.
@@ -46,7 +46,7 @@ async def record_use(state: TaskState, deps: Deps) -> None:
     order = {memory_id: place for place, memory_id in enumerate(dict.fromkeys([*ids, *counted]))}
     state.memories = sorted(found, key=lambda memory: order[memory.memory_id])
     state.update_result = UpdateResult(updated_count=len(counted))
-    state.report["deleted_memory_ids"] = []  # ReMe 0.1 stored each anew, in place of the old one
+    state.report["deleted_memory_ids"] = []  # ReMe 0.1 deleted each memory and stored it anew; here it is only counted
     if unknown := sorted(set(ids) - set(counted)):
         state.report["unknown_ids"] = unknown
 
@@ -77,7 +77,7 @@ async def settle_retrievals(state: TaskState, deps: Deps) -> None:
     uses = [(_retrieval_ids(t.metadata), helped) for attempts, helped in outcomes for t in attempts]
     uses = [(retrievals, helped) for retrievals, helped in uses if retrievals]
     if uses:
-        await deps.log_writer.flush()
+        await deps.log_writer.flush()  # the retrievals may not be in the log yet
     for retrievals, helped in uses:
         await feedback.rate_retrievals(deps.database, state.workspace_id, retrievals, helped=helped)
 

@@ -24,8 +24,8 @@ _AT_ONCE = 8  # lessons in a prompt; with more of them small models lose count
 
 
 class _Verdict(BaseModel):
-    # Required in the schema but not in the answer: a model that first gives its reason judges more strictly; an answer
-    # with a number and a score can be used all the same.
+    # All fields are required in the schema, since a model that first gives its reason judges more strictly. An answer
+    # can be used with a number, a score and `is_valid` alone.
     model_config = ConfigDict(json_schema_extra=lambda schema: schema.update(required=list(schema["properties"])))
 
     number: int
@@ -61,7 +61,7 @@ async def validation(state: TaskState, deps: Deps, *, validation_threshold: floa
         verdicts = [_Verdict(number=n, is_valid=True, score=confidence_of(d)) for n, d in enumerate(drafts)]
     else:
         groups = [drafts[start : start + _AT_ONCE] for start in range(0, len(drafts), _AT_ONCE)]
-        judged = await parallel([partial(_judge, group, deps, deps.chat) for group in groups])
+        judged = await parallel([partial(_judge, group, deps.language, deps.chat) for group in groups])
         verdicts = [verdict for group in judged for verdict in group]
     kept: list[Memory] = []
     refused: list[dict[str, Any]] = []
@@ -77,15 +77,16 @@ async def validation(state: TaskState, deps: Deps, *, validation_threshold: floa
         state.report["refused"] = refused
 
 
-async def _judge(drafts: Sequence[Memory], deps: Deps, chat: ChatModel) -> list[_Verdict]:
+async def _judge(drafts: Sequence[Memory], setting: str, chat: ChatModel) -> list[_Verdict]:
     """One verdict for each draft, in order; drafts that the model leaves out are judged in a second request."""
     found: dict[int, _Verdict] = {}
+    # By their numbers: a model may give its verdicts in another order.
     for _ in range(2):
         missing = [number for number in range(1, len(drafts) + 1) if number not in found]
         if not missing:
             break
         lessons = "\n\n".join(_format_draft(number, drafts[number - 1]) for number in missing)
-        speech = language(deps.language, [Message(role="user", content=d.content) for d in drafts])
+        speech = language(setting, [Message(role="user", content=d.content) for d in drafts])
         request = prompt("validation", speech, lessons=fence(lessons, "lessons"))
         answer = await chat.complete_as(request, _Verdicts, purpose="validation")
         found.update({v.number: v for v in answer.verdicts if v.number in missing})

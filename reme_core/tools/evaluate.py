@@ -30,11 +30,11 @@ class _Evaluation(BaseModel):
 
 
 async def evaluate(calls: Sequence[ToolCallResult], state: ToolState, deps: Deps) -> None:
-    """Have the model judge stored calls that nobody has judged. Where it fails, they stay so; the report tells."""
+    """Have the model judge stored calls that nobody has judged. If it fails, they stay unjudged; the report says so."""
     open_calls = [call for call in calls if not call.evaluation]
     if deps.chat is None or not open_calls:
         return
-    answers = await parallel([partial(_ask, call, deps, deps.chat) for call in open_calls])
+    answers = await parallel([partial(_ask, call, deps.language, deps.chat) for call in open_calls])
     judged = [answer for answer in answers if isinstance(answer, ToolCallResult)]
     await tool_calls.judge(deps.database, state.workspace_id, judged)
     if failures := [answer for answer in answers if isinstance(answer, ModelError)]:
@@ -42,8 +42,8 @@ async def evaluate(calls: Sequence[ToolCallResult], state: ToolState, deps: Deps
         state.report["degraded"] = [f"{what}: {failures[0]}"]
 
 
-async def _ask(call: ToolCallResult, deps: Deps, chat: ChatModel) -> ToolCallResult | ModelError:
-    speech = language(deps.language, [Message(content=f"{format_input(call.input)} {call.output}")])
+async def _ask(call: ToolCallResult, setting: str, chat: ChatModel) -> ToolCallResult | ModelError:
+    speech = language(setting, [Message(content=f"{format_input(call.input)} {call.output}")])
     request = prompt(
         "evaluate_tool_call",
         speech,
@@ -56,6 +56,6 @@ async def _ask(call: ToolCallResult, deps: Deps, chat: ChatModel) -> ToolCallRes
         told = await chat.complete_as(request, _Evaluation, purpose="evaluate_tool_call")
     except ModelError as error:
         return error
-    # As in ReMe 0.1, a call was of use or not: models give no finer scale twice alike.
+    # As in ReMe 0.1, a call was of use or not. On a finer scale models do not give the same score twice.
     score = 1.0 if told.score >= 0.5 else 0.0
     return call.model_copy(update={"summary": told.summary, "evaluation": told.evaluation, "score": score})

@@ -1,4 +1,4 @@
-"""The memory of a tool: the guidance in force, or, as long as there is none, an empty one under the id it will have."""
+"""The memory of a tool: the guidance in force. If there is none yet, an empty memory with the id that it will have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ async def guidance_of(tool: str, workspace: str, deps: Deps) -> list[Memory]:
 
 
 async def memory_of(tool: str, workspace: str, deps: Deps) -> Memory:
-    """The memory of a tool, which is not stored as long as it says nothing."""
+    """The memory of a tool; an empty one, which is not stored, if there is no guidance yet."""
     if stored := await guidance_of(tool, workspace, deps):
         return stored[0]
     return Memory(kind=Kind.TOOL, memory_id=first_id(tool), workspace_id=workspace, subject=tool, when_to_use=tool)

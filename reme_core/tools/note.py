@@ -1,4 +1,4 @@
-"""Write guidance for a tool from its statistics and calls, by rules; it says nothing that no call shows."""
+"""Write guidance for a tool from its statistics and calls, by rules. Every sentence of it is shown by some call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reme_core.prompts import Language, phrase
 from reme_core.prompts.transcript import condense
 from reme_core.store.tool_calls import Call, ToolStatistics
 
-_MAX_INPUT: Final = 200
+_MAX_INPUT: Final = 200  # characters
 _MAX_ERRORS: Final = 3
 _MAX_FIXES: Final = 2
 
@@ -51,6 +51,7 @@ def format_input(arguments: Any) -> str:
 
 def _required_arguments(calls: Sequence[Call]) -> list[str]:
     """The names of arguments that no call worked without, joined in one text; empty if no failed call lacked one."""
+    # An argument that every call had, the failed ones too, may be required or not.
     worked = [set(call.input) for call, error in calls if not error and isinstance(call.input, dict)]
     failed = [set(call.input) for call, error in calls if error and isinstance(call.input, dict)]
     if not (worked and failed):

@@ -18,15 +18,15 @@ from reme_core.tools.evaluate import evaluate
 from reme_core.tools.memory import memory_of
 from reme_core.tools.state import ToolState
 
-_SHOWN = 10  # problems that the answer spells out
+_SHOWN = 10  # invalid calls whose problems the answer names
 
 
 @op(reads={"tool_call_results"}, writes={"memories", "update_result", "answer"})
 async def add_tool_calls(state: ToolState, deps: Deps) -> None:
     """Store finished tool calls, each once, and have the model judge the new ones.
 
-    The report says which were invalid and how many were new. The memories are those of the tools, which come with
-    their calls; a tool of which calls are stored already counts as deleted and inserted, as in ReMe 0.1.
+    The report says which calls were invalid and how many were new. The memories are those of the tools. A tool that had
+    calls before counts as deleted and inserted, as in ReMe 0.1.
 
     Raises:
         InputError: None is given, or none of them is valid.
@@ -68,6 +68,7 @@ async def store_calls(
     judged = [_judge(call) for call in valid]
     new = set(await tool_calls.record(database, workspace, judged))
     by_tool: dict[str, int] = {}
+    # A call that was reported twice at once has one hash, and counts once.
     for call_hash, name in {call.call_hash: call.tool_name for call in valid}.items():
         by_tool[name] = by_tool.get(name, 0) + (call_hash in new)
     stored = {call.call_hash: call for call, _ in judged if call.call_hash in new}
@@ -77,6 +78,7 @@ async def store_calls(
             "valid_count": len(valid),
             "invalid_count": len(problems),
             "invalid": problems[:_SHOWN],
+            # The names of ReMe 0.1.
             "total_input": len(reported),
             "valid": len(valid),
             "filtered": len(problems),
@@ -86,6 +88,7 @@ async def store_calls(
             "inserted_count": len(new),
             "duplicate_count": len(valid) - len(new),
             "inserted_by_tool": by_tool,
+            # The names of ReMe 0.1.
             "total_new": len(valid),
             "added": len(new),
             "deduplicated": len(valid) - len(new),

@@ -79,12 +79,13 @@ async def _update_guidance(
         return before[0], False, []
     calls = await tool_calls.newest_calls(deps.database, workspace, [stats.tool_name], limit=most)
     memory = await _write_guidance(stats, calls[stats.tool_name], deps)
+    # The first guidance gets the id that callers were told before it was made. One that was closed keeps its id.
     taken = await deps.memories.list(workspace, Filters(ids=[first_id(stats.tool_name)], status=None))
     if not taken:
         memory.memory_id = first_id(stats.tool_name)
 
     async def replace(_: int) -> tuple[Memory, bool, list[Close]]:
-        # Looked up again, since somebody else may have replaced the guidance while the model wrote.
+        # Looked up again: somebody else may have replaced the guidance while the model wrote.
         version = await deps.memories.version(workspace)
         before = await guidance_of(stats.tool_name, workspace, deps)
         same = next((m for m in before if (m.content, m.when_to_use) == (memory.content, memory.when_to_use)), None)
@@ -93,6 +94,7 @@ async def _update_guidance(
             change = Change(add=[memory], close=closing, expected_version=version)
             reason = f"{stats.not_summarised} calls since"
             await deps.memories.apply(workspace, change, actor=deps.flow, reason=reason)
+        # Also where the guidance is the same: the calls that it was made from are not new any more.
         await tool_calls.mark_summarised(deps.database, workspace, stats.tool_name, stats.last_called_at)
         return (same, False, []) if same else (memory.model_copy(update={"workspace_id": workspace}), True, closing)
 
@@ -115,6 +117,8 @@ async def _write_guidance(stats: ToolStatistics, calls: list[Call], deps: Deps) 
         answer = await deps.chat.complete_as(request, _Guidance, purpose="summary_tool")
         if answer.guidance.strip():
             when, content, author = answer.when_to_use.strip() or when, answer.guidance.strip(), deps.chat.name
+            if stats.tool_name not in when:  # a note of several tools has to say which is which
+                when = f"{stats.tool_name}: {when}"
     scores = [call.score for call, _ in calls if call.score is not None]
     return Memory(
         kind=Kind.TOOL,

@@ -1,4 +1,4 @@
-"""What the tools that read what left the window tell a model: short enough to stay in it, and fenced as data."""
+"""What the reading tools tell a model about artifacts: short enough to stay in the window, and fenced as data."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from reme_core.store.artifacts import Match, Piece
 from reme_core.working.offload import READ, head_of
 
 MOST: Final = 1_500
-"""Tokens of an answer, so that it is not offloaded itself."""
+"""Tokens of an answer: few enough that it is not offloaded itself."""
 MOST_READ: Final = 6_000
-"""Characters that are looked at for one answer."""
+"""Characters that are read from the database for one answer."""
 MOST_FOUND: Final = 50
 """Lines that one search gives at the most."""
 
@@ -26,6 +26,7 @@ def grep_answer(matches: Sequence[Match], limit: int) -> str:
     lines = [f"{one.artifact_id} @{one.offset} ({one.source}): {one.line}" for one in matches]
     costs = itertools.accumulate(map(most_tokens, lines))
     shown = [line for line, cost in zip(lines, costs, strict=True) if cost <= MOST]
+    # With as many matches as were asked for, the database may have more.
     more = "" if len(shown) == len(matches) < limit else " There may be more; a narrower pattern finds them."
     head = f'To read around a line: {READ}(handle, offset), with the number behind its "@".{more}'
     return fence("\n".join([head, *shown]), NOTE)

@@ -1,4 +1,4 @@
-"""Working memory: what keeps a long task within its model's window, and gives back what left it."""
+"""Working memory: it keeps a long task within its model's window, and gives back what left the window."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from reme_core.working.summary import summarise_turns
 from reme_core.working.window import CountTokens, WindowUse, check_context
 
 Mode = Literal["auto", "compact", "compress"]
-"""`compact` only offloads outputs of tools, `compress` summarises old turns in any case, `auto` where it is due."""
+"""`compact` only offloads outputs of tools, `compress` always summarises old turns, `auto` does in a full window."""
 
 _SMALL = 8  # an output may take an eighth of the window, and so may a summary
 _TOOLS, _ALL = ("tool",), ("tool", "assistant", "user")
@@ -36,12 +36,12 @@ class Fitted(BaseModel):
 
     Attributes:
         messages: What the model is to see.
-        places: Which of the given messages each of them is; -1 is the summary of those that are missing.
+        places: For each of them, which of the given messages it is; -1 is the summary of the missing ones.
         before: How full the window would have been.
         use: How full it is.
-        offloaded: The handles of messages that are shortened here.
-        compacted: The handle of the turns in whose place a summary stands; empty where there is none.
-        made: Who made that summary in this call: a model, or `rules`; empty where it was there, or there is none.
+        offloaded: The handles of shortened messages.
+        compacted: The handle of the turns that a summary replaces; empty if there is no summary.
+        made: Who made the summary in this call: a model, or `rules`; empty if no summary was made.
     """
 
     messages: list[Message]
@@ -55,8 +55,6 @@ class Fitted(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """One fitting: whose conversation it is, and by which measures."""
-
     workspace: str
     session_id: str
     window: int
@@ -67,6 +65,7 @@ class _Task:
     @property
     def limit(self) -> int:
         """Tokens above which the output of a tool is offloaded."""
+        # In a small window an eighth of it, so that several outputs fit.
         return min(self.settings.offload_from, self.window // _SMALL)
 
     def use(self, view: Sequence[Placed]) -> WindowUse:
@@ -75,11 +74,11 @@ class _Task:
         return check_context(seen, self.window, count_tokens=self.style.count, reserve=self.reserve)
 
     def is_full(self, view: Sequence[Placed]) -> bool:
-        """Whether more of the window is taken than is to be."""
+        """Whether more of the window is taken than `working.compact_from`."""
         return self.use(view).share > self.settings.compact_from
 
     def squeeze(self, view: list[Placed]) -> tuple[list[Placed], list[Artifact]]:
-        """Where there is still too much, shorten what is long of what was said, then ever shorter messages."""
+        """Shorten messages above the limit, then ever shorter outputs of tools, then ever shorter messages of all."""
         limit = self.limit
         smaller = [limit >> halved for halved in range(1, limit.bit_length()) if limit >> halved >= _LEAST]
         made: list[Artifact] = []
@@ -87,6 +86,7 @@ class _Task:
             if not self.is_full(view):
                 break
             places, seen = [place for place, _ in view], [message for _, message in view]
+            # What is shortened already names a handle, and so does the summary: shortened again, they would hide it.
             short = {n for n, message in enumerate(seen) if message.role == "tool" and handle_in(message.content)}
             short |= {n for n, place in enumerate(places) if place == SUMMARY}
             done = offload(seen, self.session_id, most, self.style, roles=roles, passed_over=short)
@@ -124,32 +124,34 @@ class Working:
     ) -> Fitted:
         """Make a conversation fit a window. What leaves it is stored first, and can be read back in full.
 
-        Outputs of tools above a size give way to their beginning, their end and a handle. Where the rest still takes
-        more than `working.compact_from` of the window, old turns give way to a summary, for which a chat model is
-        asked once at the most. System prompts and the user's last request stay, and no call of a tool is parted
-        from its result. Give the whole conversation each time, or what the last call gave with what came since: the
-        same messages get the same answer, without a model.
+        Outputs of tools above a size are replaced by their beginning, their end and a handle. If the rest still takes
+        more than `working.compact_from` of the window, a summary replaces old turns; a chat model is asked for it once
+        at the most. System prompts and the user's last request stay, and a call of a tool stays with its result.
+
+        Give the whole conversation each time, or the result of the last call with the messages since. The same messages
+        give the same result again, without a model.
 
         Args:
             workspace: Whose task it is.
-            messages: The conversation: `Message`s, or `{"role": …, "content": …}` as chat APIs speak.
+            messages: The conversation: `Message`s, or `{"role": …, "content": …}` as chat APIs take them.
             window: Tokens that the model takes.
-            session_id: The conversation that they are of.
+            session_id: The id of the conversation.
             count_tokens: The model's own tokenizer; without it an estimate that errs on the safe side.
-            reserve: Tokens that something else takes: schemas of tools, the answer.
+            reserve: Tokens that schemas of tools, the answer and the like take.
             mode: What to do; see `Mode`.
             keep_recent: Messages at the end that are not summarised.
             settings: In place of `settings.working`.
 
         Raises:
-            InputError: A message is none, or the window is.
-            DatabaseUnavailableError: What was to leave the window could not be stored; nothing left it.
+            InputError: A message has no form that is known, or the window is too small.
+            DatabaseUnavailableError: What was to leave the window could not be stored. Nothing left it.
         """
         if mode not in ("auto", "compact", "compress"):
             raise InputError(f"mode is 'auto', 'compact' or 'compress', not {mode!r}")
         given, working = read_messages(messages), settings or self._settings.working
         style = Style(
             count_tokens or most_tokens, working.head_tokens, working.tail_tokens,
+            # Excerpts are kept for the estimate only: a caller's tokenizer may be another one at each call.
             language(self._settings.language, given), self._excerpts if count_tokens is None else {},
         )  # fmt: skip
         task = _Task(workspace, session_id, window, reserve, working, style)
@@ -158,9 +160,11 @@ class Working:
     async def _fit(self, task: _Task, given: Sequence[Message], mode: Mode, keep_recent: int) -> Fitted:
         shortened = offload(given, task.session_id, task.limit, task.style)
         before = task.use(list(enumerate(shortened.messages)))
+        # Counted on the shortened messages, which is quicker than on the given ones, and then what shortening saved.
         before = before.model_copy(update={"tokens": before.tokens + shortened.saved})
         turns = Turns.of(given, shortened.messages, task.session_id)
         handles = [artifact.artifact_id for artifact in shortened.artifacts]
+        # One round trip tells which outputs are stored and which turns have a summary, and keeps all of them longer.
         known = await self._artifacts.use(task.workspace, [*handles, *turns.handles.values()])
         new = [artifact for artifact in shortened.artifacts if artifact.artifact_id not in known]
         cut = turns.newest({handle for handle, summary in known.items() if summary})
@@ -177,6 +181,7 @@ class Working:
         if mode == "auto":
             view, squeezed = task.squeeze(view)
             handles, new = [*handles, *(one.artifact_id for one in squeezed)], [*new, *squeezed]
+        # Stored before anything leaves the window: if this fails, nothing leaves it.
         if new:
             await self._artifacts.put(task.workspace, task.session_id, new)
         return Fitted(
@@ -192,16 +197,18 @@ class Working:
     async def _compact(
         self, task: _Task, turns: Turns, after: int, earlier: Message | None, *, to: float, keep_recent: int
     ) -> tuple[int, Artifact] | None:
-        """Summarise what stands behind `after`, and an earlier summary; gives where the new one ends, if anywhere."""
+        """Summarise the turns behind `after`, with an earlier summary; gives the place where the new one ends."""
         budget = task.window // _SMALL
         fixed = [(n, m) for n, m in enumerate(turns.messages) if n < turns.lead or m.role == "system"]
+        # What is left for the latest turns, beside what always stays and the summary itself.
         room = int(task.window * to) - task.use(fixed).tokens - budget
         cut = turns.next_cut(after, room, task.style.count, keep_recent=keep_recent)
         if cut is None or {place for place, _ in turns.view(cut, summary_message(""))}.issuperset(range(after, cut)):
-            return None  # all that could go is the request that is being worked at, which stays
+            return None  # only the request that is being worked at could go, and it stays
         gone = [message for message in turns.messages[after:cut] if message.role != "system"]
         gone = [earlier, *gone] if earlier else gone
         with logging_for_workspace(task.workspace):
+            # The sentences get three quarters of the summary's tokens: headings and the fence take some too.
             summary = await summarise_turns(
                 gone, self._chat, budget=budget * 3 // 4, most_read=task.window * 3 // 4, count=task.style.count,
                 language=task.style.language, patience=task.settings.patience,
@@ -214,19 +221,19 @@ class Working:
     async def check_context(
         self, messages: Sequence[MessageLike], *, window: int, count_tokens: CountTokens | None = None, reserve: int = 0
     ) -> WindowUse:
-        """Say how full a window is; see `check_context` of `reme_core`."""
+        """Say how full a window is, as `reme_core.check_context` does."""
         return check_context(read_messages(messages), window, count_tokens=count_tokens, reserve=reserve)
 
     async def grep(
         self, workspace: str, pattern: str, *, session_id: str = "", handle: str = "", limit: int = 20
     ) -> list[Match]:
-        """Lines of what left the window that match a regular expression, whatever the case; the newest first.
+        """Find lines of artifacts by a regular expression, whatever the case; the newest first.
 
         Args:
             workspace: Where to look.
             pattern: A regular expression, as Postgres has them.
             session_id: The conversation, all of whose artifacts are searched.
-            handle: One artifact, in place of a conversation.
+            handle: The artifact to search, in place of a conversation.
             limit: How many lines at the most.
 
         Raises:
@@ -249,5 +256,5 @@ class Working:
         return await self._artifacts.of_session(workspace, session_id)
 
     async def erase(self, workspace: str, session_id: str = "") -> int:
-        """Erase all that left the window of a conversation; returns how many artifacts that were."""
+        """Erase all that left the window of a conversation; returns the number of artifacts."""
         return await self._artifacts.erase(workspace, session_id)

@@ -1,4 +1,4 @@
-"""A view of a conversation that fits a window: what stands in it, from which messages, and where old turns end."""
+"""The view of a conversation that fits a window: which messages stand in it, and where old turns end."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from reme_core.working.offload import handle_of
 from reme_core.working.window import CountTokens, cuts, tokens_of
 
 SUMMARY: Final = -1
-"""The place of a summary, which is none of the messages that were given."""
+"""The place of a summary, which was not among the given messages."""
 
 Placed = tuple[int, Message]
-"""A message of a view, and which of the given messages it is."""
+"""A message of a view, with its place among the given messages."""
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Turns:
     Attributes:
         messages: All messages, long outputs shortened.
         lead: How many system prompts lead them.
-        handles: By place, the handle of what stands before it: the same for the same messages.
+        handles: For each place where it may be cut, the handle of what stands before it; equal messages, equal handle.
     """
 
     messages: list[Message]
@@ -40,6 +40,7 @@ class Turns:
         places, handles, before = set(cuts(given)), {}, session_id
         for place, message in enumerate(given):
             if place > lead and place in places:
+                # Of all messages before it, in one chain: a summary is found again only for the very same turns.
                 handles[place] = handle_of("turns", before)
             if place >= lead:
                 calls = [(call.name, call.arguments) for call in message.tool_calls]
@@ -47,33 +48,34 @@ class Turns:
         return cls(shown, lead, handles)
 
     def view(self, cut: int, summary: Message | None) -> list[Placed]:
-        """What stands in the window where all before `cut` gave way to a summary.
+        """What stands in the window if a summary replaces everything before `cut`.
 
-        System prompts stay, and the request that is being worked at: the user's last words.
+        System prompts stay, and so does the request that is being worked at: the user's last words.
         """
         placed = list(enumerate(self.messages))
         if summary is None:
             return placed
         gone, kept = placed[self.lead : cut], placed[cut:]
         prompts = [one for one in gone if one[1].role == "system"]
+        # The user's last words, unless they are kept anyway.
         asked = [] if any(map(_is_request, kept)) else [one for one in gone if _is_request(one)][-1:]
         return [*placed[: self.lead], *prompts, (SUMMARY, summary), *asked, *kept]
 
     def next_cut(self, after: int, room: int, count: CountTokens, *, keep_recent: int = 0) -> int | None:
-        """The first place behind `after` from which on everything takes no more than `room` tokens.
+        """The first place behind `after` from which on the rest takes at most `room` tokens.
 
-        Else the last place there is; None where there is none.
+        If there is none, the last place for a cut; None if there is no place at all.
         """
         latest = len(self.messages) - keep_recent
         places = [place for place in self.handles if after < place <= latest]
-        rest, sizes = 0, {}
+        rest, sizes = 0, {}  # by place, the tokens from there to the end
         for place in reversed(range(len(self.messages))):
             rest += tokens_of(self.messages[place], count)
             sizes[place] = rest
         return next((place for place in places if sizes[place] <= room), places[-1] if places else None)
 
     def newest(self, known: Collection[str]) -> int | None:
-        """The last place before which everything has been summarised."""
+        """The last place before which everything is summarised already."""
         return next((place for place in reversed(self.handles) if self.handles[place] in known), None)
 
 
@@ -82,7 +84,7 @@ def _is_request(one: Placed) -> bool:
 
 
 def summary_message(text: str) -> Message:
-    """A summary as a message of a conversation; what is recorded of that leaves it out."""
+    """A summary as a message of a conversation, marked so that it is never recorded."""
     return Message(role="user", content=text, metadata=dict(NOTE_METADATA))
 
 

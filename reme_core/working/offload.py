@@ -1,4 +1,4 @@
-"""Long outputs of tools give way to their beginning, their end, and a handle by which all of it can be read."""
+"""Replaces long outputs of tools by their beginning, their end, and a handle by which all of it can be read."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ READING_TOOLS: Final = frozenset((GREP, READ))
 """The tools that read what left the window. Their answers are short, and never offloaded again."""
 
 _HANDLE = re.compile(rf'{READ}\("([0-9a-f]{{12}})"\)')
-_MOST_KNOWN: Final = 2_000  # excerpts of about a kilobyte
+_MOST_KNOWN: Final = 2_000  # excerpts of about a kilobyte, so two megabytes of a process
 _SOURCE: Final = 80  # characters of a call that tell what an output is of
 
 
 class Excerpt(NamedTuple):
-    """What stands in the place of a message, and how many tokens that had."""
+    """What replaces a message, and how many tokens the message had."""
 
     text: str
     tokens: int
@@ -36,7 +36,7 @@ class Excerpt(NamedTuple):
 
 @dataclass(slots=True)
 class Offloading:
-    """Messages of which the long ones are shortened, what was taken out of them, and the tokens that this saves."""
+    """The messages, long ones shortened; what was taken out of them; and the tokens that this saves."""
 
     messages: list[Message]
     artifacts: list[Artifact] = field(default_factory=list)
@@ -45,14 +45,14 @@ class Offloading:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How messages are shortened. Long texts are counted and cut once: a conversation comes again and again.
+    """How messages are shortened.
 
     Attributes:
         count: Counts tokens.
         head_tokens: Tokens of the beginning that stay.
         tail_tokens: Tokens of the end that stay.
-        language: Of the words around them.
-        known: What was shortened before.
+        language: The language of the words around them.
+        known: What was shortened before: a conversation comes again at each turn, and is counted and cut once.
     """
 
     count: CountTokens = most_tokens
@@ -62,7 +62,7 @@ class Style:
     known: dict[tuple[object, ...], Excerpt] = field(default_factory=dict)
 
     def excerpt(self, artifact: Artifact, limit: int) -> Excerpt:
-        """What stands in the place of a text; the text itself where it has no more than `limit` tokens."""
+        """What replaces a text; the text itself if it has no more than `limit` tokens."""
         key = (artifact.artifact_id, artifact.source, limit, self.language, self.head_tokens, self.tail_tokens)
         if key not in self.known:
             text = artifact.content
@@ -84,8 +84,8 @@ class Style:
 
 
 def handle_of(*parts: object) -> str:
-    """A handle: short, since the model has to read and write it, and the same for the same parts."""
-    return stable_id(*parts)[:12]
+    """A handle; the same parts give the same handle."""
+    return stable_id(*parts)[:12]  # short: the model has to read and write it
 
 
 def calls_by_id(messages: Sequence[Message]) -> dict[str, ToolCall]:
@@ -94,7 +94,7 @@ def calls_by_id(messages: Sequence[Message]) -> dict[str, ToolCall]:
 
 
 def source_of(message: Message, calls: Mapping[str, ToolCall]) -> str:
-    """What a message is: the call whose output it is, or who says it."""
+    """Where a message comes from: the call that it is the output of, or its author."""
     call = calls.get(message.tool_call_id) if message.role == "tool" else None
     if call is None:
         return message.author or message.role
@@ -110,7 +110,7 @@ def offload(
     roles: Collection[str] = ("tool",),
     passed_over: Collection[int] = (),
 ) -> Offloading:
-    """Shorten the messages of some roles that have more than `limit` tokens, but for those at places to pass over.
+    """Shorten the messages of `roles` that have more than `limit` tokens, except those at the places in `passed_over`.
 
     The same message of the same conversation always gets the same handle and looks the same.
     """
@@ -118,6 +118,7 @@ def offload(
     done = Offloading([])
     for place, message in enumerate(messages):
         text, call = message.content, calls.get(message.tool_call_id)
+        # The answer of a reading tool is what the model asked for: it stays.
         is_reading = message.role == "tool" and (call.name if call else message.author) in READING_TOOLS
         if message.role not in roles or place in passed_over or is_reading or is_short(text, limit):
             done.messages.append(message)
@@ -138,15 +139,16 @@ def handle_in(text: str) -> str:
 
 
 def head_of(text: str, tokens: int) -> str:
-    """The beginning of a text that takes no more than that many tokens; whole lines where they are not long."""
-    piece = text[: 8 * tokens]
+    """The beginning of a text, at most that many tokens; it ends with a line unless the line is long."""
+    piece = text[: 8 * tokens]  # a token of `most_tokens` has at most eight characters, blanks aside
+    # By bisection, which counts some ten pieces, not one for each character.
     size = bisect_right(range(len(piece)), tokens, key=lambda n: most_tokens(piece[: n + 1]))
     cut = piece.rfind("\n", size // 2, size)
     return piece[: cut + 1 if cut >= 0 and size < len(text) else size]
 
 
 def tail_of(text: str, tokens: int) -> str:
-    """The end of a text that takes no more than that many tokens; whole lines where they are not long."""
+    """The end of a text, at most that many tokens; it begins with a line unless the line is long."""
     piece = text[max(len(text) - 8 * tokens, 0) :]
     size = bisect_right(range(len(piece)), tokens, key=lambda n: most_tokens(piece[len(piece) - n - 1 :]))
     cut = piece.find("\n", len(piece) - size, len(piece) - size // 2)

@@ -14,7 +14,7 @@ from reme_core.working.answers import MOST_FOUND, MOST_READ, grep_answer, read_a
 from reme_core.working.api import Mode, Working
 from reme_core.working.window import WindowUse, check_context
 
-_SIGNS: Final = 4  # characters a token, as ReMe 0.2 tells the size of a preview in characters
+_SIGNS: Final = 4  # characters of a token: ReMe 0.2 gives the size of a preview in characters
 
 
 class WindowState(State):
@@ -30,7 +30,7 @@ class WindowState(State):
 
 
 class ReadingState(State):
-    """What is looked for in what left a window."""
+    """A search in what left a window, or a stretch to read of it."""
 
     chat_id: str = ""
     handle: str = ""
@@ -54,6 +54,7 @@ async def fit_working_memory(state: WindowState, deps: Deps) -> None:
         update={"offload_from": state.max_tool_message_tokens, "compact_from": state.compact_ratio_threshold}
     )
     if state.preview_char_length is not None:
+        # A preview of ReMe 0.2 is the beginning only.
         settings.head_tokens, settings.tail_tokens = -(-state.preview_char_length // _SIGNS), 0
     fitted = await Working(deps.database, deps.settings, deps.chat).fit(
         state.workspace_id, state.messages, window=state.max_total_tokens, session_id=state.chat_id,

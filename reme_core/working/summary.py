@@ -1,7 +1,7 @@
-"""The summary of turns that leave the window: sentences of theirs, word for word, and what happened, in short.
+"""The summary of turns that leave the window: some of their sentences, word for word, and a short story of the rest.
 
-A chat model only chooses sentences, by their numbers; without one, or where it fails, rules choose. So what is kept is
-never reworded. What the model tells beside them may not name a file or a number that nobody named.
+A chat model chooses the sentences by their numbers, so they are never reworded. Without a model, or if it fails, rules
+choose. The story may not name a file or a number that nobody named.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ log = logging.getLogger(__name__)
 
 Section = Literal["tasks", "decisions", "facts", "outputs"]
 
+# The share of a summary's tokens that is spent at the most when each section is done, in this order.
 _SHARES: Final[dict[Section, float]] = {"outputs": 0.2, "tasks": 0.5, "decisions": 0.75, "facts": 1.0}
-"""The share of a summary's tokens that is spent with each section at the most, in this order."""
 _LONGEST: Final = 600  # characters of a sentence; of a longer one its beginning is kept
-_STORY: Final = 1_200  # characters
+_STORY: Final = 1_200  # characters of the story
 _TASK = re.compile(
     r"to-?do\b|\[ \]|\bnext(?: step|:)|\bstill (?:needs?|has|have|must|open)|\bremain(?:s|ing)\b|\bpending\b"
     r"|\bnot yet\b|\bopen (?:task|question|point|issue)|\b(?:needs?|ha(?:s|ve)) to\b|\bmust\b|\bshould\b|\bplease\b"
@@ -44,8 +44,8 @@ _DECISION = re.compile(
     r"|\bsettled\b|\binstead of\b|决定|采用|选定|改用|约定|就用|选择",
     re.IGNORECASE,
 )
+# Numbers, paths and file names: what the rest of a task needs word for word.
 _NAMED = re.compile(r"[\w-]*\d[\w.,:/%-]*\w%?|\d|(?:[\w.~-]*/)+[\w.-]+|\b[\w-]+\.[a-zA-Z]\w{0,5}\b")
-"""Numbers, paths and file names."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[。！？；])|\n+")
 
 
@@ -66,26 +66,26 @@ class _Line:
 
 
 class _Place(NamedTuple):
-    """The section that a sentence goes into, and its rank there; the lowest come first."""
+    """The section that a sentence goes into, and its rank there; the lowest ranks come first."""
 
     section: Section
     rank: int
 
 
+# The words of people come first, then those of the agent, then outputs of tools. 0 is the choice of a model.
 _RANKS: Final = {"user": 1, "summary": 1, "assistant": 2, "tool": 3}
-"""What people said comes before what the agent said, and that before what tools gave."""
-_PASSED_OVER: Final = 4
+_PASSED_OVER: Final = 4  # what a model was shown and did not choose
 
 
 @dataclass(slots=True)
 class Summary:
-    """What stays in the window of turns that left it.
+    """What stays in the window when turns leave it.
 
     Attributes:
         sections: Sentences of the turns, word for word.
         story: What happened, in the words of a chat model.
         author: The model's name, or `rules`.
-        failed: Whether a model was asked and gave nothing that can be used.
+        failed: Whether a model was asked and gave no usable answer.
     """
 
     sections: dict[Section, list[str]] = field(default_factory=dict)
@@ -116,16 +116,16 @@ async def summarise_turns(
     language: Language,
     patience: float,
 ) -> Summary:
-    """Summarise turns, by one call of the chat model at the most; by rules without one, or where it fails.
+    """Summarise turns by at most one call of the chat model; by rules if there is no model, or if it fails.
 
     Args:
         turns: The messages, long outputs shortened; the first may be an earlier summary.
         chat: The model.
         budget: Tokens that the sentences take at the most.
-        most_read: Tokens of the turns that the model is shown, the newest.
+        most_read: Tokens of the turns that the model is shown; the newest turns are.
         count: Counts tokens.
-        language: That of the headings.
-        patience: Seconds that the model is waited for.
+        language: The language of the headings.
+        patience: How many seconds to wait for the model.
     """
     lines = _lines(turns)
     chosen = {n: place for n, line in enumerate(lines) if (place := _place(line))}
@@ -146,7 +146,7 @@ async def summarise_turns(
 
 
 def _lines(turns: Sequence[Message]) -> list[_Line]:
-    """All sentences, in order; of shortened outputs only the handles."""
+    """All sentences in order; a shortened output gives only its handle."""
     calls = calls_by_id(turns)
     lines: list[_Line] = []
     for message in turns:
@@ -162,6 +162,7 @@ def _lines(turns: Sequence[Message]) -> list[_Line]:
 
 
 def _lines_of_summary(text: str) -> Iterable[_Line]:
+    # An earlier summary may be in the other language.
     languages: tuple[Language, ...] = ("en", "zh")
     headings = {phrase(f"summary_{section}", language): section for section in _SHARES for language in languages}
     section: Section | None = None
@@ -172,12 +173,12 @@ def _lines_of_summary(text: str) -> Iterable[_Line]:
 
 
 def _place(line: _Line) -> _Place | None:
-    """Where rules put a sentence; None where they leave it out."""
+    """Where rules put a sentence; None if they leave it out."""
     rank = _RANKS.get(line.role, 0)
     if line.section or line.role == "tool":
         return _Place(line.section, rank) if line.section else _Place("facts", rank) if _is_named(line) else None
     if line.role == "assistant" and line.text.endswith(("?", "？")):
-        return None
+        return None  # a question of the agent states nothing
     if _DECISION.search(line.text):
         return _Place("decisions", rank)
     if _TASK.search(line.text):
@@ -190,8 +191,9 @@ def _is_named(line: _Line) -> bool:
 
 
 def _readable(lines: Sequence[_Line], most: int, count: CountTokens) -> list[int]:
-    """The lines that a model is shown: those of an earlier summary, then the newest, as far as they fit."""
+    """The lines that a model is shown: those of an earlier summary, then the newest that fit."""
     order = sorted(range(len(lines)), key=lambda n: (not lines[n].section, -n))
+    # Four tokens for a line's number and role.
     costs = itertools.accumulate(count(lines[n].text) + 4 for n in order)
     return sorted(n for n, cost in zip(order, costs, strict=True) if cost <= most)
 
@@ -206,9 +208,10 @@ async def _choose(chat: ChatModel, lines: Sequence[_Line], shown: Sequence[int],
 def _merge(
     chosen: Mapping[int, _Place], choice: _Choice, shown: Collection[int], lines: Sequence[_Line]
 ) -> dict[int, _Place]:
-    """What a model chose of the lines that it was shown; names and numbers that it passed over come last."""
+    """The lines that a model chose. Lines with names or numbers that it was shown and did not choose come last."""
     merged: dict[int, _Place] = {}
     for n, place in chosen.items():
+        # The model chooses no handles, and not among lines that it was not shown: there the rules stand.
         if n not in shown or place.section == "outputs":
             merged[n] = place
         elif _is_named(lines[n]):
@@ -222,7 +225,7 @@ def _merge(
 
 
 def _without_inventions(story: str, lines: Sequence[_Line]) -> str:
-    """The sentences of a story whose names of files and numbers all stand in the turns."""
+    """A story without the sentences that name a file or a number that does not stand in the turns."""
     named = {name for line in lines for name in _NAMED.findall(line.text)}
     kept = [said for said in _SENTENCE.split(story.strip()) if set(_NAMED.findall(said)) <= named]
     return " ".join(kept)[:_STORY]
@@ -237,7 +240,7 @@ def _fit(told: Sequence[tuple[str, _Place]], budget: int, count: CountTokens) ->
         places = [n for n, (_, place) in enumerate(told) if place.section == section]
         for n in sorted(places, key=lambda n: (told[n][1].rank, -n)):
             text = told[n][0]
-            cost = count(text) + 2
+            cost = count(text) + 2  # with the dash before it and the line break
             if text not in seen and spent + cost <= budget * share:
                 kept.add(n)
                 seen.add(text)

@@ -15,7 +15,7 @@ CountTokens = Callable[[str], int]
 """Counts the tokens of a text: the model's own tokenizer, such as `lambda text: len(encoding.encode(text))`."""
 
 _MESSAGE: Final = 4  # tokens around a message, as OpenAI's documentation counts them
-_CALL: Final = 8  # and around a call
+_CALL: Final = 8  # tokens around a call
 
 
 class WindowUse(BaseModel):
@@ -26,7 +26,7 @@ class WindowUse(BaseModel):
     window: int
     """Tokens that the model takes."""
     tool_tokens: int
-    """Tokens of them that outputs of tools take."""
+    """Tokens of these that outputs of tools take."""
 
     @property
     def share(self) -> float:
@@ -49,10 +49,10 @@ def check_context(
         messages: What the model is to see.
         window: Tokens that it takes.
         count_tokens: The model's own tokenizer; without it `most_tokens` estimates, which errs on the safe side.
-        reserve: Tokens that something else takes: schemas of tools, the answer.
+        reserve: Tokens that schemas of tools, the answer and the like take.
 
     Raises:
-        InputError: The window is none.
+        InputError: The window is not larger than `reserve`.
 
     Example:
         >>> check_context([Message(content="four letters a token")], 100).share
@@ -66,17 +66,19 @@ def check_context(
 
 
 def is_short(text: str, limit: int) -> bool:
-    """Whether a text has no more tokens than that by any vocabulary: none has tokens of less than a byte."""
+    """Whether a text has at most `limit` tokens in any vocabulary."""
+    # A token has at least a byte, and a character at most four; most texts need not be encoded to see it.
     return 4 * len(text) <= limit or len(text.encode("utf-8", "replace")) <= limit
 
 
 def exceeds(text: str, limit: int, count: CountTokens) -> bool:
-    """Whether a text has more tokens than that. Of one that is much longer only the beginning is counted."""
+    """Whether a text has more than `limit` tokens."""
+    # Of a text that is much longer the beginning is enough: few tokens have more than eight characters.
     return count(text[: 8 * limit]) > limit or (len(text) > 8 * limit and count(text) > limit)
 
 
 def cuts(messages: Sequence[Message]) -> list[int]:
-    """The places before which a conversation may be cut: none that would part a call of a tool from its result.
+    """The places before which a conversation may be cut; no cut parts a call of a tool from its result.
 
     >>> call = {"role": "assistant", "tool_calls": [{"id": "c", "name": "f"}]}
     >>> said = [{"content": "Hi"}, call, {"role": "tool", "tool_call_id": "c", "content": "1"}, {"content": "Thanks"}]
@@ -84,7 +86,8 @@ def cuts(messages: Sequence[Message]) -> list[int]:
     [1, 3]
     """
     within: set[int] = set()
-    results: dict[str, int] = {}  # by the id of the call, the nearest result behind
+    # Read backwards, so that a call meets the nearest result behind it: ids may come again in a conversation.
+    results: dict[str, int] = {}
     for place in reversed(range(len(messages))):
         message = messages[place]
         if message.role == "tool":

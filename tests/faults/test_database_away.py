@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from reme_core import Settings
 from reme_core.errors import DatabaseUnavailableError
 from reme_core.postgres import database as module
+from reme_core.postgres import pool
 from reme_core.postgres.database import Database
 from reme_core.testing.gate import Gate
 
@@ -19,12 +20,12 @@ async def test_once_it_is_known_to_be_away_nobody_waits_long(
 ) -> None:
     with Gate(database_url) as gate:
         settings.database_url = SecretStr(gate.url)
-        monkeypatch.setattr(module, "_POOL_SECONDS", 1.0)
+        monkeypatch.setattr(module, "POOL_SECONDS", 1.0)
         async with await Database.open(settings) as database:
             gate.close()
             with pytest.raises(DatabaseUnavailableError):
                 await database.fetch("w", "select 1")
-            monkeypatch.setattr(module, "_POOL_SECONDS", 600.0)
+            monkeypatch.setattr(module, "POOL_SECONDS", 600.0)
             async with asyncio.timeout(60):
                 for _ in range(5):
                     with pytest.raises(DatabaseUnavailableError, match="no server at"):
@@ -33,3 +34,19 @@ async def test_once_it_is_known_to_be_away_nobody_waits_long(
                 while not await database.answers(within=5):
                     await asyncio.sleep(0.1)
                 assert await database.fetch("w", "select 1") == [(1,)]
+
+
+async def test_a_pool_asks_often_whether_the_database_is_back(
+    settings: Settings, database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pool, "_PAUSE_SECONDS", 0.05)
+    with Gate(database_url) as gate:
+        settings.database_url = SecretStr(gate.url)
+        async with await Database.open(settings) as database:
+            gate.close()
+            asking = asyncio.create_task(database.fetch("w", "select 1"))
+            async with asyncio.timeout(10):  # tries whose pauses double would be four by then
+                while caplog.text.count("error connecting") < 8:
+                    await asyncio.sleep(0.05)
+            gate.open()
+            assert await asking == [(1,)]

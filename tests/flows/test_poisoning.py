@@ -38,7 +38,7 @@ async def test_an_attack_gets_no_further_than_a_quote(reme: Engine, family: str)
     assert found["wish or profile"] == (family == KEPT), notes
 
 
-@pytest.mark.parametrize("family", ["assistant_claims", "tool_output_injection", "conditional_trigger", KEPT])
+@pytest.mark.parametrize("family", ["tool_output_injection", "remember_for_others", "fence_breaker", KEPT])
 async def test_a_chat_model_that_believes_all_is_held_to_what_the_user_said(settings: Settings, family: str) -> None:
     with Naive() as model:
         model.attack = ATTACKS[family]

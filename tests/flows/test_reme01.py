@@ -13,7 +13,7 @@ from reme_core.errors import ConfigurationError, FlowError
 from reme_core.flows import registry
 from reme_core.flows.build import _bind, build
 from reme_core.flows.catalog import Catalog
-from reme_core.flows.grammar import Call
+from reme_core.flows.grammar import Call, leaves
 from reme_core.settings import FlowSettings, Settings, reme01
 from reme_core.types import Memory
 from tests.loopback import Loopback
@@ -251,6 +251,11 @@ async def test_what_people_say_is_observed_stored_once_and_found_by_kind_and_tim
 async def test_the_trial_on_made_up_results_says_what_to_do_instead(old: Engine) -> None:
     with pytest.raises(ConfigurationError, match="add_tool_call_result"):
         await old.execute("use_mock_search", workspace_id="w", query="capital of France")
+
+
+def test_a_flow_of_the_tool_trial_builds() -> None:
+    for name in ("llm_mock_search_op", "use_mock_search_op"):
+        assert [step.op.name for step in leaves(build(name).plan)] == ["use_mock_search"]
 
 
 def test_an_op_without_effect_is_told_when_its_flow_is_built(caplog: pytest.LogCaptureFixture) -> None:

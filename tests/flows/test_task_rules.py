@@ -148,13 +148,16 @@ async def test_a_query_is_made_from_the_last_messages(reme: Engine, flow: Flow) 
         await flow(reme, "retrieve_task_memory", workspace_id="w", query="  ")
 
 
-async def test_recall_keeps_a_bound_and_drops_equal_contents(reme: Engine, flow: Flow) -> None:
+async def test_recall_keeps_a_bound_and_gives_the_places_of_equal_contents_to_others(reme: Engine, flow: Flow) -> None:
     from reme_core.types import Kind, Memory
 
-    same = [Memory(kind=Kind.TASK, when_to_use=f"Booking flight {n}", content="Check the date.") for n in range(3)]
+    same = [
+        Memory(kind=Kind.TASK, subject=f"task {n}", when_to_use=f"Booking flight {n}", content="Check the date.")
+        for n in range(3)
+    ]
     other = Memory(kind=Kind.TASK, when_to_use="Baking bread", content="Wait for the yeast.")
     await reme.memories.add("w", [*same, other])
-    state = await flow(reme, "retrieve_task_memory", workspace_id="w", query="Booking flight 1", top_k=4)
+    state = await flow(reme, "retrieve_task_memory", workspace_id="w", query="Booking flight 1", top_k=2)
     assert [memory.content for memory in state.memories] == ["Check the date.", "Wait for the yeast."]
     assert [hit.rank for hit in state.hits] == [1, 2]
     near = {"recall": {"params": {"threshold_score": 0.9}}}

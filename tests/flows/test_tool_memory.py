@@ -111,6 +111,8 @@ async def test_a_model_writes_the_guidance(reme_with_chat: Engine, loopback: Loo
     assert (told["content"], told["author"]) == ("Always pass limit.", "loop-chat")
     shown = loopback.bodies("/chat/completions")[0]["messages"][-1]["content"]
     assert "search_flights" in shown and "</calls> Ignore" not in shown
+    found = await reme_with_chat.execute("retrieve_tool_memory", tool_names="search_flights", **W)
+    assert "search_flights: Looking for flights" in found.answer
 
 
 async def test_guidance_is_found_by_name_in_the_order_asked_for(reme: Engine) -> None:

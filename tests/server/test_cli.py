@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,24 @@ def test_people_get_tables_with_reasons(reme: Reme) -> None:
     assert "Nothing in workspace 'bob' answers that." in reme("recall", "tea", "-w", "bob")
 
 
+@pytest.mark.usefixtures("configured")
+def test_whoever_finds_no_memory_where_messages_are_is_told_how_to_see_them(reme: Reme) -> None:
+    reme("record", "My dog's name is Biscuit.", "He is three.", "-w", "the flat")
+    told = reme("recall", "What is my dog called?", "-w", "the flat")
+    command = told.split("2 messages are recorded there, and this shows them: ")[1]
+    assert shlex.split(command) == [
+        "reme", "recall", "What is my dog called?", "--workspace", "the flat", "--kind", "conversation",
+    ]  # fmt: skip
+    assert "Biscuit" in reme(*shlex.split(command)[1:])
+    told = reme("list", "-w", "the flat")
+    assert "Nothing is remembered in workspace 'the flat'." in told
+    assert "Biscuit" in reme(*shlex.split(told.split("this shows them: ")[1])[1:])
+    assert reme.json("list", "-w", "the flat") == [] == reme.json("recall", "My dog?", "-w", "the flat")["hits"]
+    assert "this shows" not in reme("recall", "My dog?", "-w", "the flat", "-k", "conversation", "--session", "other")
+    reme("record", "Hello!", "-w", "bob")
+    assert "1 message is recorded there, and this shows it: " in reme("list", "-w", "bob")
+
+
 def test_evidence_and_history_are_shown_in_words(configured: str, settings: Settings, reme: Reme) -> None:
     with ReMe(settings) as opened:
         opened.record("alice", [Message(message_id="m1", author="Ann", content="I love green tea!")], wait=True)
@@ -114,6 +133,9 @@ def test_memories_are_piped_in_listed_changed_and_their_history_is_shown(
     assert "She lives in Faro." in reme("list", "-w", "alice")
     entries = reme.json("history", porto, "-w", "alice")
     assert [(e["operation"], e["reason"]) for e in entries] == [("insert", ""), ("update", "she moved")]
+    reme("update", porto, "She lives in Lagos.", "-w", "alice", "--reason", "She moved again, " + "on and " * 40 + "on")
+    shown = " ".join(reme("history", porto, "-w", "alice").split())
+    assert "content: She lives in Faro. → She lives in Lagos." in shown
     reme("update", "none", "Nothing.", "-w", "alice", code=3)
 
 

@@ -61,7 +61,7 @@ def test_a_database_is_backed_up_and_restored(
     reme("add", "She drinks tea.", "-w", "alice")
     assert reme.json("db", "backup", file)["rows"]["memory"] == 1
     reme("db", "restore", file, code=1)
-    assert "holds 1 workspaces already" in reme.err
+    assert "holds workspaces already (1)" in reme.err
     monkeypatch.setenv("DATABASE_URL", empty_database_url)
-    assert "restored: 1 workspaces, 1 memories, 0 messages" in reme("db", "restore", file)
+    assert "restored: 1 workspace, 1 memory, 0 messages" in reme("db", "restore", file)
     assert "She drinks tea." in reme("recall", "tea", "-w", "alice")

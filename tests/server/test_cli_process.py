@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
+from contextlib import suppress
 from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from rich.text import Text
+
+from reme_core.cli import output
+from reme_core.types import Hit, Memory, Parts
 
 LATIN = {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0", "LC_ALL": "C", "COLUMNS": "60"}
 
@@ -41,6 +51,43 @@ def test_a_terminal_that_knows_few_characters_shows_what_it_can(configured: str)
     assert run("show", "绿茶", "-w", "alice") == (3, "error: workspace 'alice' has no memory '??'\n")
     code, shown = run("add", "-", "-w", "alice", given=b"\xff\xfe")
     assert code == 2 and "is not UTF-8" in shown
+
+
+def test_a_narrow_terminal_has_room_for_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal
+    monkeypatch.setenv("COLUMNS", "60")
+    hit = Hit(rank=1, memory=Memory(content="She drinks green tea in the morning."), parts=Parts(time=1, final=1))
+    with (console := output.stdout()).capture() as shown:
+        console.print(output.hits_table([hit], explain=True))
+    lines = shown.get().splitlines()
+    assert "green tea" in shown.get() and len(lines) < 15
+    assert max(map(cell_len, map(str, map(Text.from_ansi, lines)))) <= 60
+
+
+@pytest.mark.parametrize(
+    ("number", "things", "told"),
+    [(1, "memories", "1 memory"), (0, "messages", "0 messages"), (1, "messages", "1 message")],
+)
+def test_one_thing_is_told_as_one(number: int, things: str, told: str) -> None:
+    assert output.count_of(number, things) == told
+
+
+def test_a_dumb_terminal_is_as_wide_as_it_says(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 60))
+    known = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "FORCE_COLOR")}
+    program = [str(Path(sys.executable).parent / "reme"), "recall", "--help"]
+    running = subprocess.Popen(
+        program, env=known | {"TERM": "dumb"}, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # what a terminal gives whose last program has ended
+        while part := os.read(ours, 4096):
+            shown += part
+    os.close(ours)
+    assert running.wait(timeout=60) == 0 and b"Find what is remembered" in shown
+    assert max(map(cell_len, shown.decode().splitlines())) <= 60
 
 
 def test_ctrl_c_leaves_no_traceback_whenever_it_comes(configured: str) -> None:

@@ -141,8 +141,10 @@ def test_a_mistake_ends_the_program_with_a_sentence(tmp_path: Path, arguments: l
 def test_it_starts_warns_where_anybody_could_reach_it_and_stops_when_told(
     start: Callable[..., Process], free_port: int
 ) -> None:
-    process = start("--backend=http", f"--http.port={free_port}", "http.host=0.0.0.0", "op.rewrite.params={}")
+    idle = "op.parse_tool_call_result_op.params.evaluation_sleep_interval"
+    process = start("--backend=http", f"--http.port={free_port}", "http.host=0.0.0.0", f"{idle}=1.0")
     process.wait_until_healthy()
+    assert process.said.count(f"{idle} has no effect") == 1
     assert "WARNING: open to everybody" in process.said
     assert "embedded Postgres" in process.said
     assert f":{free_port}" in process.said

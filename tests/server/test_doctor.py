@@ -64,10 +64,10 @@ def test_each_fault_is_told_with_what_to_do(doctor: Doctor, empty_database_url: 
         "llm.default.max_retries=0", "embedding_model.default.model_name=text-embedding-3-small",
         "data_dir=/proc/nowhere",
     )  # fmt: skip
-    assert set(states(found)["wrong"]) == {"disk", "schema", "rights", "models", "llm.default"}
+    assert set(states(found)["wrong"]) == {"disk", "schema", "rights", "embedding_model.default", "llm.default"}
     assert all(one["to_do"] for one in found.values() if one["state"] == "wrong"), found
     assert found["schema"]["to_do"] == "run `reme db upgrade`"
-    assert "embedding_model.default.base_url" in found["models"]["to_do"]
+    assert "embedding_model.default.base_url" in found["embedding_model.default"]["to_do"]
 
 
 def test_a_database_that_is_away_stops_only_what_needs_it(doctor: Doctor) -> None:
@@ -90,3 +90,13 @@ def test_a_database_that_cannot_hold_every_text_is_refused(
             connection.execute(f"drop database {name} with (force)")
     assert "SQL_ASCII" in found["postgres"]["found"] and "ENCODING 'UTF8'" in found["postgres"]["to_do"]
     assert ended.value.code == 4 and "SQL_ASCII" in capsys.readouterr().err
+
+
+def test_long_advice_leaves_room_for_what_was_found(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
+    with pytest.raises(SystemExit):
+        main(["doctor"])
+    shown = capsys.readouterr().out
+    assert "reme-core" in shown and "there is no database to ask" in shown and "Postgres" in shown

@@ -21,6 +21,8 @@ from reme_core.server.http import create_app
 from reme_core.server.mcp import create_server
 from reme_core.server.run import _bind, _url_of
 from reme_core.settings import ChatSettings
+from reme_core.spool.file import Entry
+from reme_core.spool.waiting import Spool, spool_path
 from reme_core.testing.gate import Gate
 from reme_core.types import Message
 from tests.loopback import Loopback
@@ -59,7 +61,7 @@ async def test_models_are_asked_where_that_is_wanted(settings: Settings, loopbac
 async def test_a_tenant_is_told_nothing_of_a_database_that_is_away(
     settings: Settings, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_POOL_SECONDS", 1.0)
+    monkeypatch.setattr(module, "POOL_SECONDS", 1.0)
     with Gate(database_url) as gate:
         settings.database_url = SecretStr(gate.url)
         settings.worker.embedded = False
@@ -103,6 +105,16 @@ async def test_the_dashboard_asks_for_numbers_that_there_are(settings: Settings,
     assert {name for expression in asked for name in re.findall(r"reme_\w+", expression)} <= series
     assert 'reme_model_calls_total{ok="true",purpose="react"} 1.0' in shown
     assert "reme_jobs_due 0.0" in shown and "reme_pool_waiting 0.0" in shown
+
+
+async def test_turns_that_wait_for_the_database_are_counted(reme: Engine, client: httpx.AsyncClient) -> None:
+    spool = Spool(spool_path("file", reme.settings))
+    spool.put(Entry("alice", [Message(content="one")]))
+    spool.keep()
+    spool.set_aside(Entry("bob", [Message(content="two")]), "it is too long")
+    spool.close()
+    shown = (await client.get("/metrics")).text
+    assert "reme_spool_waiting 1.0" in shown and "reme_spool_refused 1.0" in shown
 
 
 async def test_the_documentation_comes_from_the_service_alone(client: httpx.AsyncClient) -> None:

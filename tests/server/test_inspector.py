@@ -79,10 +79,21 @@ async def test_of_files_only_the_pages_own_are_served(client: httpx.AsyncClient)
 
 
 async def test_an_empty_workspace_says_what_to_do(client: httpx.AsyncClient, reme: Engine) -> None:
-    assert "reme demo" in (await client.get("/inspector")).text
+    assert "<code>reme demo</code>" in (await client.get("/inspector")).text
     await reme.workspaces.schedule("empty", reflect_every_hours=0)
     for name in set(PAGES) - {"overview"}:
-        assert 'class="notice"' in (await client.get(f"/inspector/{name}", params={"w": "empty"})).text, name
+        page = (await client.get(f"/inspector/{name}", params={"w": "empty"})).text
+        assert 'class="notice"' in page and "`" not in page, name
+
+
+async def test_when_a_memory_holds_is_shown_where_it_is_known(client: httpx.AsyncClient, reme: Engine) -> None:
+    memories = [
+        await remember(reme, "a", "She likes tea."),
+        await remember(reme, "a", "It rains.", valid_from="2024-05-01"),
+    ]
+    for memory, shown in zip(memories, (False, True), strict=True):
+        page = (await client.get("/inspector/memory", params={"w": "a", "id": memory.memory_id})).text
+        assert ("<dt>Holds</dt><dd>2024-05-01 – …</dd>" in page, "<dt>Holds</dt>" in page) == (shown, shown)
 
 
 @pytest.mark.parametrize(
@@ -189,6 +200,36 @@ async def test_only_jobs_of_the_own_workspace_are_tried_again(client: httpx.Asyn
     assert (refused.status_code, (await reme.background.jobs("theirs"))[0].status) == (404, "failed")
     await client.post(path, params={"w": "theirs"}, data={"id": str(job.id)}, headers=OURS)
     assert (await reme.background.jobs("theirs"))[0].status == "todo"
+
+
+async def test_a_workspace_shows_its_junk_and_its_spend(client: httpx.AsyncClient, reme: Engine) -> None:
+    await remember(reme, "a", "Never mind the errors.", kind="task", freq=5, utility=2)
+    for freq, utility in ((5, 3), (4, 0)):
+        await remember(reme, "a", f"It helped in {utility} of {freq}.", kind="task", freq=freq, utility=utility)
+    calls = """
+        insert into reme.model_call (workspace_id, purpose, provider, model, prompt_tokens, completion_tokens, milliseconds, ok)
+        values ('a', 'read', 'openai', 'big', 1000000, 500000, 9, true), ('a', 'rerank', 'cohere', 'small', 7, 0, 9, true)
+    """  # noqa: E501
+    await reme.database.execute("a", calls)
+    pages = {
+        "/inspector": "1,500,007 tokens",
+        "/inspector/overview": "<dd>1,500,007</dd>",
+        "/inspector/models": "1,000,007",
+    }
+    for path, told in pages.items():
+        assert told in (await client.get(path, params={"w": "a"})).text, path
+    reme.settings.prices = {"big": (2.0, 10.0)}
+    for path in pages:
+        assert "7.00" in (await client.get(path, params={"w": "a"})).text, path
+    assert '<td class="n" data-label="Junk">1</td>' in (await client.get("/inspector")).text
+    junk = (await client.get("/inspector/memories", params={"w": "a", "status": "junk"})).text
+    assert "Never mind the errors." in junk and "It helped" not in junk
+
+
+async def test_words_are_found_in_any_case_of_any_script(client: httpx.AsyncClient, reme: Engine) -> None:
+    await remember(reme, "a", "Она любит ЧАЙ и Earl Grey.")
+    for words in ("чай", "EARL"):
+        assert "Earl Grey" in (await client.get("/inspector/memories", params={"w": "a", "q": words})).text
 
 
 async def test_pages_are_in_the_language_of_the_reader(client: httpx.AsyncClient) -> None:

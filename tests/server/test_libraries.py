@@ -12,8 +12,11 @@ import pytest
 
 from reme_core.engine import Engine
 from reme_core.errors import InputError
+from reme_core.server.http import create_app
 from reme_core.server.library_paths import library_folder
+from reme_core.settings import FlowSettings, Settings
 from reme_core.types import Kind, Memory
+from tests.server.conftest import connected
 
 Client = httpx.AsyncClient
 Json = dict[str, Any]
@@ -68,17 +71,18 @@ async def test_workspaces_are_copied_and_deleted_and_single_memories_too(client:
 )
 @pytest.mark.parametrize("action", ["load", "dump"])
 async def test_no_path_leads_out_of_the_configured_folders(
-    client: Client, reme: Engine, library: Path, tmp_path: Path, path: str, action: str
+    settings: Settings, library: Path, tmp_path: Path, path: str, action: str
 ) -> None:
-    reme.settings.http.host = "0.0.0.0"
+    settings.http.host = "0.0.0.0"
     (library / "outside").symlink_to(tmp_path)
     (tmp_path / "w.jsonl").write_text('{"content": "private"}\n', encoding="utf-8")
-    await reme.memories.add("w", "Mine.")
-    response = await acted(client, action, path=path)
+    async with Engine(settings) as reme, connected(create_app(reme)) as client:
+        await reme.memories.add("w", "Mine.")
+        response = await acted(client, action, path=path)
+        assert [memory.content for memory in await reme.memories.list("w")] == ["Mine."]
     assert response.status_code == 422, response.text
     assert response.json()["message"].startswith("path: ") and "`library_dirs` sets" in response.json()["message"]
     assert (tmp_path / "w.jsonl").read_text(encoding="utf-8") == '{"content": "private"}\n'
-    assert [memory.content for memory in await reme.memories.list("w")] == ["Mine."]
 
 
 async def test_a_local_service_without_keys_uses_all_below_its_working_directory(client: Client, reme: Engine) -> None:
@@ -89,7 +93,24 @@ async def test_a_local_service_without_keys_uses_all_below_its_working_directory
         refused = await acted(client, "dump", path=path)
         assert refused.status_code == 422 and "`library_dirs` sets more folders" in refused.json()["message"]
     with pytest.raises(InputError, match="`library_dirs` sets more folders"):
-        library_folder("./", "w", reme.settings, has_keys=True)
+        library_folder("./", "w", reme.settings, is_local=False)
+
+
+async def test_only_the_address_of_the_service_that_is_asked_counts(settings: Settings) -> None:
+    settings.mcp.host = "0.0.0.0"  # as ReMe 0.1's own default.yaml has it, whichever service is started
+    async with Engine(settings) as reme, connected(create_app(reme)) as client:
+        await reme.memories.add("w", "Mine.")
+        assert result(await acted(client, "dump", path="./")) == {"size": 1}
+
+
+async def test_a_flow_that_does_not_declare_its_path_is_confined_as_well(settings: Settings, tmp_path: Path) -> None:
+    declared = {"action": {"type": "string", "required": True}}  # as ReMe 0.1's own default.yaml has it
+    settings.flow["vector_store"] = FlowSettings(flow_content="vector_store_action_op", input_schema=declared)
+    async with Engine(settings) as reme, connected(create_app(reme)) as client:
+        await reme.memories.add("w", "Mine.")
+        refused = await acted(client, "dump", path=str(tmp_path))
+    assert refused.status_code == 422 and "`library_dirs` sets more folders" in refused.json()["message"]
+    assert not (tmp_path / "w.jsonl").exists()
 
 
 @pytest.mark.parametrize("workspace", ["../w", "/etc/x", "..\\w", "sub/w"])

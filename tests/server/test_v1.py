@@ -36,6 +36,26 @@ async def test_the_life_of_a_memory(client: Client) -> None:
     await ok(client, "GET", path, 404, params={"deleted": True})
 
 
+async def test_a_memory_is_brought_back_to_an_earlier_state_and_a_change_of_several_is_undone(client: Client) -> None:
+    given = [{"content": "Rex is a dog."}, {"content": "Mia is a cat."}]
+    rex, _ = (await ok(client, "POST", "memories", 201, json={"memories": given}))["memories"]
+    undone = await ok(client, "POST", "undo")
+    assert (undone["removed"], undone["restored"], undone["changed_by"]) == (2, 0, "http")
+    assert (await ok(client, "GET", "memories"))["memories"] == []
+    await ok(client, "POST", "undo")
+    path = f"memories/{rex['memory_id']}"
+    await ok(client, "PATCH", path, json={"content": "Rex is a wolf."})
+    assert (await ok(client, "POST", "undo", 409))["code"] == "conflict"
+    assert (await ok(client, "POST", f"{path}/restore"))["content"] == "Rex is a dog."
+    closing = (await ok(client, "GET", f"{path}/history"))[1]
+    closed = await ok(client, "POST", f"{path}/restore", params={"number": closing["number"]})
+    assert (closed["status"], closed["content"]) == ("deleted", "Rex is a dog.")
+    await ok(client, "POST", f"{path}/restore", 404, params={"number": 10**6})
+    await ok(client, "POST", f"{path}/restore", 422, params={"number": 0})
+    await ok(client, "POST", "memories/none/restore", 404)
+    assert (await client.post("/v1/workspaces/nobody/undo")).status_code == 404
+
+
 async def test_a_workspace_may_have_slashes_in_its_name(client: Client) -> None:
     for name in ("team/alice", "team/alice/memories"):
         root = f"/v1/workspaces/{quote(name, safe='')}"

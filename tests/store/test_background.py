@@ -19,7 +19,7 @@ from psycopg import AsyncConnection
 
 from reme_core import Message, Settings
 from reme_core.engine import Engine
-from reme_core.errors import InputError, ModelUnavailableError, NotFoundError, ReMeError
+from reme_core.errors import DatabaseUnavailableError, InputError, ModelUnavailableError, NotFoundError, ReMeError
 from reme_core.store.messages import record, unsummarised_messages
 
 
@@ -29,13 +29,13 @@ class Summaries:
     def __init__(self, reme: Engine) -> None:
         self.reme = reme
         self.seen: list[list[str]] = []
-        self.failing = False
+        self.failure: ReMeError | None = None
 
     async def __call__(self, workspace: str, session_id: str) -> None:
         messages = await unsummarised_messages(self.reme.database, workspace, session_id=session_id)
         self.seen.append([m.content for m in messages])
-        if self.failing:
-            raise ModelUnavailableError("the model is down")
+        if self.failure is not None:
+            raise self.failure
         ids = [m.message_id for m in messages]
         statement = "update reme.message set summarised_at = now() where message_id = any(%s)"
         await self.reme.database.execute(workspace, statement, (ids,))
@@ -96,19 +96,19 @@ async def test_a_full_conversation_is_due_at_once_and_a_short_one_when_it_pauses
 
 
 async def test_a_model_that_is_down_delays_a_summary_and_loses_nothing(reme: Engine, summaries: Summaries) -> None:
-    summaries.failing = True
+    summaries.failure = ModelUnavailableError("the model is down")
     await reme.record("w", turns("I moved to Lisbon"))
     await reme.background.drain()
     (job,) = await reme.background.jobs("w")
     assert (job.status, job.attempts) == ("todo", 1)
-    summaries.failing = False
+    summaries.failure = None
     await reme.background.drain()
     assert summaries.seen == [["I moved to Lisbon"]] * 2
     assert [job.status for job in await reme.background.jobs("w")] == ["succeeded"]
 
 
 async def test_a_job_that_failed_too_often_is_listed_and_can_be_tried_again(reme: Engine, summaries: Summaries) -> None:
-    summaries.failing = True
+    summaries.failure = ModelUnavailableError("the model is down")
     await reme.record("w", turns("hello"))
     for _ in range(reme.settings.worker.max_attempts + 1):
         await reme.background.drain()
@@ -117,7 +117,7 @@ async def test_a_job_that_failed_too_often_is_listed_and_can_be_tried_again(reme
     assert job.error == "the model is down"
     _, events = await reme.background.job(job.id)
     assert events[-1][0] == "failed"
-    summaries.failing = False
+    summaries.failure = None
     await reme.background.retry(job.id)
     await reme.background.drain()
     assert [j.status for j in await reme.background.jobs()] == ["succeeded"]
@@ -127,11 +127,20 @@ async def test_a_job_that_failed_too_often_is_listed_and_can_be_tried_again(reme
         await reme.background.job(4711)
 
 
+async def test_a_database_that_keeps_going_away_uses_up_no_tries(reme: Engine, summaries: Summaries) -> None:
+    summaries.failure = DatabaseUnavailableError("the server is shutting down")
+    await reme.record("w", turns("hello"))
+    for _ in range(reme.settings.worker.max_attempts + 2):
+        await reme.background.drain()
+    (job,) = await reme.background.jobs("w")
+    assert (job.status, job.error) == ("todo", "the server is shutting down")
+
+
 async def test_one_failing_conversation_does_not_hold_up_the_others(reme: Engine, summaries: Summaries) -> None:
-    summaries.failing = True
+    summaries.failure = ModelUnavailableError("the model is down")
     await reme.record("w", turns("poison", session="bad"))
     await reme.background.drain()
-    summaries.failing = False
+    summaries.failure = None
     await reme.record("w", turns("fine", session="good"))
     await reme.background._worker.work_off()
     await reme.background.drain()
@@ -301,11 +310,11 @@ async def test_what_is_kept_for_a_limited_time_is_forgotten_after_it(reme: Engin
         return {table: (await reme.database.execute_anywhere(read + table))[0][0] for table in tables}
 
     async def leave_something(days_ago: float) -> None:
-        summaries.failing = True
+        summaries.failure = ModelUnavailableError("the model is down")
         await reme.record("w", turns(f"said {days_ago} days ago", session=str(days_ago)))
         with pytest.raises(ReMeError):
             await reme.summarise("w")
-        summaries.failing = False
+        summaries.failure = None
         await reme.summarise("w")
         await reme.memories.add("w", f"Something of {days_ago} days ago.")
         await reme.recall("w", "What was there?")
@@ -357,7 +366,7 @@ async def test_a_job_that_failed_is_told_in_one_line(
     reme: Engine, summaries: Summaries, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "procrastinate.worker")
-    summaries.failing = True
+    summaries.failure = ModelUnavailableError("the model is down")
     await reme.record("w", turns("hi"))
     await reme.background.drain()
     assert [r.getMessage() for r in caplog.records if r.getMessage().endswith("the model is down")]

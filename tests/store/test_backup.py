@@ -109,7 +109,7 @@ def test_nothing_is_backed_up_or_restored_that_would_be_empty(
             restore(empty_database_url, tmp_path / f"{name}.backup")
     with psycopg.connect(empty_database_url) as connection:
         assert connection.execute("select count(*) from reme.workspace").fetchone() == (0,)
-    with pytest.raises(ConflictError, match="holds 3 workspaces already"):
+    with pytest.raises(ConflictError, match=r"holds workspaces already \(3\)"):
         restore(database_url, tmp_path / "all.backup")
 
 

@@ -11,9 +11,10 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
 
+from reme_core.engine import Engine
 from reme_core.errors import ConfigurationError, DatabaseError, DatabaseUnavailableError, InputError, SchemaError
 from reme_core.postgres.database import Database
-from reme_core.settings import Settings
+from reme_core.settings import ChatSettings, Settings
 
 
 def settings_for(url: str, **more: int) -> Settings:
@@ -38,6 +39,15 @@ async def test_a_statement_sees_its_own_workspace_only(database: Database) -> No
 async def test_writing_into_another_workspace_is_refused(database: Database) -> None:
     with pytest.raises(DatabaseError, match="row-level security"):
         await database.execute("a", "insert into workspace (workspace_id) values ('b')")
+
+
+async def test_a_transaction_in_which_a_process_stood_still_is_told_in_our_words(database: Database) -> None:
+    with pytest.raises(DatabaseUnavailableError, match="ended a transaction in which this process stood still"):
+        async with database.transaction("a") as connection:
+            await connection.execute("select set_config('idle_in_transaction_session_timeout', '50ms', true)")
+            await asyncio.sleep(0.3)
+            await connection.execute("select 1")
+    assert await database.fetch("a", "select 1") == [(1,)]
 
 
 async def test_the_workspace_does_not_outlive_its_statement(settings: Settings) -> None:
@@ -146,7 +156,7 @@ async def test_a_connection_that_was_left_within_a_pipeline_reaches_nobody_else(
 
 
 async def test_a_pool_that_stays_busy_says_so(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reme_core.postgres.database._POOL_SECONDS", 0.2)
+    monkeypatch.setattr("reme_core.postgres.database.POOL_SECONDS", 0.2)
     async with await Database.open(settings.model_copy(update={"pool_size": 1})) as database:
         async with database.transaction("w"):
             with pytest.raises(DatabaseUnavailableError, match="stayed busy; raise pool_size"):
@@ -157,7 +167,7 @@ async def test_a_pool_that_stays_busy_says_so(settings: Settings, monkeypatch: p
 async def test_a_server_that_went_away_is_named(
     settings: Settings, database_url: str, server_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reme_core.postgres.database._POOL_SECONDS", 0.3)
+    monkeypatch.setattr("reme_core.postgres.database.POOL_SECONDS", 0.3)
     name = make_conninfo(database_url).partition("dbname=")[2].split()[0]
     async with await Database.open(settings) as database:
         await database.fetch("w", "select 1")
@@ -232,6 +242,14 @@ async def test_no_such_database(server_url: str) -> None:
 async def test_a_url_for_something_else() -> None:
     with pytest.raises(ConfigurationError, match="write postgresql://"):
         await Database.open(settings_for("mysql://me:s3cret@host/db"))
+
+
+async def test_an_engine_that_cannot_open_leaves_no_connection_behind(settings: Settings) -> None:
+    settings.llm["default"] = ChatSettings(base_url="http://127.0.0.1:9/v1")
+    before = asyncio.all_tasks()
+    with pytest.raises(ConfigurationError, match="model_name must be set"):
+        await Engine(settings).open()
+    assert asyncio.all_tasks() == before  # those of the pool would keep `reme serve` from ending
 
 
 async def test_urls_of_other_drivers_are_understood(database_url: str) -> None:

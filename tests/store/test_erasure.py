@@ -162,6 +162,19 @@ async def test_erasing_a_message_takes_along_what_rests_on_it(words: Engine) -> 
     assert await consistent(words.database, "alice")
 
 
+async def test_evidence_is_emptied_though_another_message_says_the_same(words: Engine) -> None:
+    said = "I live in Porto and my locker code is quokka77"
+    twice = [Message(message_id=name, content=said, session_id=name) for name in ("told", "repeated")]
+    await words.record("w", twice, wait=True)
+    evidence = Source(kind="message", id="told", quote=said)
+    code = Memory(content="my locker code is quokka77", sources=[evidence])
+    [code] = await words.memories.add("w", [code])
+    await words.memories.delete("w", code.memory_id, erase=True)
+    assert await words.messages("w", "told") == []
+    [repeated] = await words.messages("w", "repeated")
+    assert repeated.content.strip() == "I live in Porto and"
+
+
 async def test_other_workspaces_are_left_alone(words: Engine) -> None:
     stored = await remember(words, "alice")
     await remember(words, "bob")

@@ -82,6 +82,15 @@ def test_the_experience_maker_is_understood() -> None:
     assert (wire["memory_id"], wire["score"], wire["metadata"]["extra_info"]) == ("e1", None, {"tags": ["x"]})
 
 
+@pytest.mark.parametrize(
+    "row", [row for row in DIALECTS if row["memory_id"] == "m"], ids=lambda row: str(row["memory_type"])
+)
+def test_a_file_of_the_local_store_of_reme_01_is_understood(row: dict[str, Any]) -> None:
+    fields = {name: value for name, value in row.items() if name not in ("workspace_id", "memory_id", "when_to_use")}
+    node = {"unique_id": "m", "workspace_id": "w", "content": row["when_to_use"], "vector": [0.5], "metadata": fields}
+    assert from_wire(node) == from_wire(row)
+
+
 def test_memory_scope_is_understood() -> None:
     row = {
         "memory_id": "n1", "user_name": "AI", "target_name": "Tom", "content": "Likes tea.", "key": "k", "value": "v",

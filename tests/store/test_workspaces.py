@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from reme_core.models import ModelCall
 from reme_core.settings import Settings
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
+from reme_core.store.index import writer
 from reme_core.store.logs import logging_for_workspace
 from reme_core.store.workspaces import _NOT_COPIED
 from reme_core.types import Kind, Memory, Message, Source
@@ -84,6 +86,15 @@ async def furnish(reme: Engine, workspace: str) -> Memory:
     ):
         await reme.database.execute(workspace, statement, [workspace])
     return new
+
+
+async def test_no_new_workspace_waits_for_the_first_writing_of_another_one(words: Engine) -> None:
+    await words.memories.add("old", "She drinks tea.")  # the model is known from now on
+    async with words.database.write_transaction("frozen") as conn:
+        state = await writer.begin(conn, "frozen", "memory", count=1)
+        await writer.bind(conn, "frozen", np.ones((1, 64), np.float32), state, model="words")
+        async with asyncio.timeout(5):
+            await words.memories.add("new", "They drink water.")
 
 
 async def test_a_loaded_library_goes_out_as_it_came_and_comes_back(words: Engine, tmp_path: Path) -> None:

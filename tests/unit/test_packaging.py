@@ -5,12 +5,14 @@ from __future__ import annotations
 import fnmatch
 import re
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 import yaml
+from packaging.requirements import Requirement
 
 from reme_core import Settings
 from reme_core.cli.main import app
@@ -68,6 +70,12 @@ def test_the_image_is_made_of_what_the_wheel_is_made_of() -> None:
     for path in [*needed, PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["fragments"][0]["path"]]:
         assert any(fnmatch.fnmatch(path, f"{one}*") for one in kept), f"{path} is not copied into the image"
     assert "USER reme" in file and file.index("USER reme") < file.index("ENTRYPOINT")
+
+
+def test_the_mcp_extra_takes_no_version_whose_server_is_another() -> None:
+    # The tests run beside AgentScope, which holds mcp below 2; a user's environment holds only what the extra says.
+    [mcp] = [one for one in map(Requirement, PROJECT["project"]["optional-dependencies"]["mcp"]) if one.name == "mcp"]
+    assert mcp.specifier.contains(version("mcp")) and not mcp.specifier.contains("2.3.0")
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 import pytest
 
+from reme_core import Episode, Memory, ReMeError, TimeRange, ToolCallResult
 from reme_core.types import Message, ToolCall, Trajectory
 
 
@@ -18,6 +22,22 @@ def test_null_is_the_same_as_nothing() -> None:
 def test_the_text_is_taken_out_of_content_parts() -> None:
     parts = [{"type": "text", "text": "One."}, {"type": "image_url", "image_url": {}}, {"type": "text", "text": "Two."}]
     assert Message.model_validate({"content": parts}).content == "One.\nTwo."
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: Memory(kind="x"), "kind: Input should be 'observation'"),
+        (lambda: Memory(content="x", importance=2), "importance: Input should be less than or equal to 1, not 2"),
+        (lambda: Message(role="cook"), "not 'cook'"),
+        (lambda: TimeRange(start="2026-01-02", end="2026-01-01"), "a time range cannot end (2026-01-01 "),
+        (lambda: Episode(mistake_cards=[3]), "mistake_cards.0: Input should be a valid dictionary"),
+        (ToolCallResult, "tool_name: Field required"),
+    ],
+)
+def test_values_that_do_not_fit_are_an_error_of_ours_that_names_them(make: Callable[[], object], told: str) -> None:
+    with pytest.raises(ReMeError, match=f"^[^{{}}]*{re.escape(told)}"):
+        make()
 
 
 @pytest.mark.parametrize(

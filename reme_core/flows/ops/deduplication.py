@@ -27,16 +27,16 @@ Pairs from 0.96 up are the same lesson in other words (29 and 48 pairs, all read
 0.95 they have a topic in common and differ in what to do. With an embedder whose cosines are lower, fewer lessons are
 merged.
 """
+# The cosine of situations below which pairs are not compared; no pair above `SAME` had one below 0.90.
 _SAME_SITUATION = 0.88
-"""The cosine of situations below which pairs are not compared; no pair above `SAME` had one below 0.90."""
-_CANDIDATES = 5
+_CANDIDATES = 5  # stored lessons that a new one is compared with
 
 _NUMBER = re.compile(r"\w*\d[\w.:/-]*")
 
 
 @dataclass(slots=True)
 class Separation:
-    """What of a batch is new, and the evidence that it adds to stored memories, by their ids."""
+    """The new memories of a batch, and the evidence that the others add to stored memories, by the ids of these."""
 
     fresh: list[Memory] = field(default_factory=list)
     confirmed: dict[str, list[Source]] = field(default_factory=dict)
@@ -49,7 +49,8 @@ class Separation:
 async def deduplication(state: SummaryState, deps: Deps, *, similarity_threshold: float = SAME) -> None:
     """Leave out what a stored memory or an earlier draft says already; the stored memory gets the evidence."""
     if any(memory.author != RULES for memory in state.memories):
-        # Two memories by rules are the same if their ids are, so nobody need wait who writes at the same time.
+        # What others store meanwhile matters, so the change needs the version that it was decided on. Memories by rules
+        # are the same only if their ids are, and that shows when they are stored.
         state.same_from = similarity_threshold
         state.expected_version = await deps.memories.version(state.workspace_id)
     embedder = await deps.workspace_models.embedder(state.workspace_id)
@@ -87,7 +88,7 @@ async def separate_known(
     kinds = [str(kind) for kind in TASK_KINDS]
     near = await nearest(deps.database, workspace, asked, model=embedder.name, kinds=kinds, limit=_CANDIDATES)
     stored = {memory.memory_id: memory for candidates in near for memory, _ in candidates}
-    # Situations are compared first, since their embeddings are there; those of whole lessons cost a call of the model.
+    # Situations are compared first: their embeddings are there. Those of whole lessons cost a call of the model.
     pairs: dict[str, list[Memory]] = {}
     for place, memory in enumerate(memories):
         earlier = [(other, float(asked[number] @ asked[place])) for number, other in enumerate(memories[:place])]
@@ -131,9 +132,9 @@ async def _likeness(
 
 def _can_compare(one: Memory, other: Memory) -> bool:
     """Whether a high cosine means that two lessons say the same."""
-    # Rules write by template, so their lessons are alike even if tools and errors differ. And embedders hardly see
-    # numbers, in which alone two lessons may differ.
+    # Rules write by template, so their lessons are alike even if tools and errors differ.
     if one.author == other.author == RULES or one.scope != other.scope:
         return False
+    # Embedders hardly see numbers, and two lessons may differ in nothing else.
     first, second = (set(_NUMBER.findall(f"{m.when_to_use} {m.content}")) for m in (one, other))
     return first == second

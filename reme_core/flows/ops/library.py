@@ -15,7 +15,7 @@ from reme_core.flows.state import State
 from reme_core.store.libraries.calls import add_calls
 from reme_core.store.libraries.format import to_wire
 
-_PAGE = 1_000
+_PAGE = 1_000  # memories of one statement
 
 Action = Literal["copy", "delete", "delete_ids", "dump", "load", "list"]
 """What can be done with a whole workspace."""
@@ -59,7 +59,7 @@ async def _act(state: WorkspaceState, deps: Deps) -> dict[str, int] | list[dict[
         return {"size": await deps.workspaces.copy(state.src_workspace_id, workspace)}
     if state.action == "delete":
         removed = 0
-        with suppress(NotFoundError):  # as in ReMe 0.1, whose programs begin with it
+        with suppress(NotFoundError):  # programs of ReMe 0.1 begin with `delete`, whether there is a workspace or not
             removed = await deps.workspaces.clear(workspace)
         return {"size": removed}
     if state.action == "delete_ids":

@@ -23,7 +23,7 @@ from reme_core.text.terms import language_of, terms
 from reme_core.text.timex import TimeMention, find_times, has_time, render_date, resolve
 from reme_core.types import Kind, Memory, Message, TimeRange
 
-_CANDIDATES: Final = 10
+_CANDIDATES: Final = 10  # memories in which the date of an event is looked for
 _STATED: Final = (Kind.OBSERVATION, Kind.CUSTOM, Kind.INSTRUCTION, Kind.PROFILE)
 
 
@@ -37,9 +37,6 @@ async def extract_time(
     state: RetrievalState, deps: Deps, *, enable_llm_time: bool = True, language: Literal["auto", "en", "zh", ""] = ""
 ) -> None:
     """Find the times that the query asks about, relative to `now` in the asker's time zone.
-
-    The rules answer in microseconds. Only where a query looks as if it named a time that they cannot place is the
-    model asked, if one is set; most queries never wait for it.
 
     Args:
         state: Reads `search_query`, `now` and `timezone`.
@@ -59,6 +56,8 @@ async def extract_time(
     for mention in mentions:
         if mention.anchor and (anchored := await _from_memory(mention, now, zone, state, deps)):
             ranges.append(anchored)
+    # The rules answer in microseconds, so most queries never wait for the model: it is asked only where a query looks
+    # as if it named a time, and the rules found none.
     if not (ranges or mentions) and deps.chat is not None and enable_llm_time:
         ask = partial(_ask_model, state.search_query, now, zone, language or deps.language, deps.chat)
         ranges = await ask_model(ask, "extract_time", state, deps) or []
@@ -79,7 +78,7 @@ def narrowest(ranges: list[TimeRange]) -> TimeRange | None:
 async def _from_memory(
     mention: TimeMention, now: datetime, zone: str, state: RetrievalState, deps: Deps
 ) -> TimeRange | None:
-    """The time of a mention that is reckoned from something, if a memory says when that is."""
+    """The time of a mention that is counted from an event, if a memory says when the event is."""
     hits = (
         await deps.recall(
             state.workspace_id,
@@ -89,6 +88,7 @@ async def _from_memory(
             flow=deps.flow,
         )
     ).memories
+    # The best hit may be about something else, so it has to share a word with the event.
     wanted = set(terms(mention.anchor))
     for memory in hits:
         if wanted & set(terms(memory.content)) and (day := _day_of(memory, mention.anchor, now, zone)):
@@ -97,7 +97,7 @@ async def _from_memory(
 
 
 def _day_of(memory: Memory, anchor: str, now: datetime, zone: str) -> datetime | None:
-    """The day that a memory is about; of a day that returns every year the latest one."""
+    """The day that a memory is about; if the day returns every year, the latest one."""
     local = now.astimezone(ZoneInfo(zone))
     yearly = bool(_YEARLY.search(anchor))
     if not yearly and memory.valid_from is not None:
@@ -107,6 +107,7 @@ def _day_of(memory: Memory, anchor: str, now: datetime, zone: str) -> datetime |
     day = next((m.range.start for m in found if m.range.start and m.precision == "day"), None)
     if day is not None and yearly:
         # A year of birth names the first birthday; without a year, the latest one is meant already.
+        # In February the 29th is taken for the 28th, which every year has.
         year = local.year if (day.month, day.day) <= (local.month, local.day) else local.year - 1
         return datetime(year, day.month, min(day.day, 28) if day.month == 2 else day.day, tzinfo=ZoneInfo(zone))
     return day

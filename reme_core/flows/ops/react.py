@@ -65,16 +65,17 @@ async def react(state: RetrievalState, deps: Deps, *, max_steps: int = 8) -> Non
             state.transcript.append(
                 Message(role="tool", content=result, tool_call_id=call.id, metadata=dict(NOTE_METADATA))
             )
+        # The transcript begins with the bare query; the model is shown `request` in its place.
         conversation = [instruction, *state.messages, request, *state.transcript[1:]]
     raise ModelAnswerError(f"'{deps.chat.name}' gave no answer within {max_steps} steps; raise react(max_steps=...)")
 
 
 async def _run_tool(call: ToolCall, state: RetrievalState, deps: Deps, chat: ChatModel) -> str:
-    """Run the tool that the model calls. Mistakes in the call come back as text, so that it can correct them."""
     try:
         arguments = json.loads(call.arguments or "{}")
         values = {name: str(arguments[name]) for name in _required_fields(call.name)}
     except (ValueError, KeyError, TypeError) as error:
+        # As text, so that the model can correct its call.
         return f"Error: {call.name}({call.arguments}) cannot be read: {error!r}. Give JSON with all required fields."
     if not all(value.strip() for value in values.values()):
         return "Error: a required field is empty."

@@ -31,7 +31,7 @@ async def recall(
     candidates: int = 0,
     threshold_score: float | None = None,
 ) -> None:
-    """Find the memories that fit the search query; of equal contents the better one stays.
+    """Find the memories that fit the search query.
 
     Args:
         state: Reads `search_query` and `top_k`; uses `min_relevance`.
@@ -50,13 +50,14 @@ async def recall(
         min_relevance=state.min_relevance,
         flow=deps.flow,
     )
-    near = [
-        hit
-        for hit in found.hits
-        if threshold_score is None or (hit.parts.similarity is not None and hit.parts.similarity >= threshold_score)
-    ]
     # The similarity stays in the hit's parts: a memory's own score is how good it proved, not how near it is.
-    state.hits = number_ranks(list({hit.content.strip(): hit for hit in reversed(near)}.values())[::-1])
+    state.hits = number_ranks(
+        [
+            hit
+            for hit in found.hits
+            if threshold_score is None or (hit.parts.similarity is not None and hit.parts.similarity >= threshold_score)
+        ]
+    )
     state.retrieval_id = found.retrieval_id
     report_degraded(state, "recall", found.degraded)
 
@@ -88,7 +89,7 @@ async def rerank(
     if ranker is not None and len(hits) > 1:
         speech = language(deps.language, [Message(role="user", content=state.search_query)])
         texts = [fence(as_text(hit.memory, speech), "memory") for hit in hits]
-        # A ranker may leave some out; those keep their order, behind the others.
+        # A ranker may leave some out, and has no answer if it failed; those keep their order, behind the others.
         ranked = await ask_model(partial(ranker.rank, state.search_query, texts), "rerank", state, deps) or []
         order = [index for index, _ in ranked]
         hits = [hits[index] for index in dict.fromkeys([*order, *range(len(hits))])]
@@ -113,4 +114,5 @@ async def semantic_rank(
         work = partial(deps.reranker.rank, state.search_query, [hit.content for hit in hits])
         order = [index for index, _ in await ask_model(work, "rerank", state, deps) or []]
         hits = [hits[index] for index in dict.fromkeys([*order, *range(len(hits))])]
+    # Messages are not ranked: they stand behind, as recall ordered them.
     state.hits = number_ranks([*hits[: state.top_k], *messages])

@@ -18,7 +18,7 @@ from reme_core.prompts.note_text import note, numbered_list
 from reme_core.prompts.transcript import language, speech_in, transcript
 from reme_core.types import Message
 
-_LAST_MESSAGES, _CHARACTERS = 3, 300  # as in ReMe 0.1
+_LAST_MESSAGES, _CHARACTERS = 3, 300  # of the conversation, as in ReMe 0.1
 
 
 @op(reads={"hits", "query", "messages"}, writes={"answer"})

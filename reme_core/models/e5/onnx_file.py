@@ -1,6 +1,6 @@
-"""Writes a network in the format of ONNX, which is protobuf, as far as the offline model needs it.
+"""Writing a network in the format of ONNX, which is protobuf, as far as the offline model needs it.
 
-The numbers are those of fields in `onnx.proto` (version 8 of the format).
+The numbers of fields are those in `onnx.proto` (version 8 of the format).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 MICROSOFT: Final = "com.microsoft"
 """The namespace of the operators that ONNX Runtime adds to those of ONNX."""
 
-_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int64": 7}
+_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int64": 7}  # numbers of `TensorProto.DataType`
 
 Value = str
-"""The name of what flows between operators."""
+"""The name of a value between operators."""
 Operand = Value | NDArray[np.generic] | np.generic | None
-"""What an operator takes: a value, a constant, or nothing in a place that may stay empty."""
+"""An input of an operator: a value, a constant, or None where the operator needs no input."""
 
 
 class Network:
-    """A network under construction: `add` its operators in order, then take its `model`.
+    """A network that is built: `add` its operators in order, then take its `model`.
 
     Example:
         >>> network = Network()
@@ -51,9 +51,10 @@ class Network:
         return names
 
     def model(self, inputs: dict[Value, tuple[str, list[str | int]]], output: Value) -> bytes:
-        """The file. `inputs` says of each its type and shape, where a string stands for a length that varies."""
+        """The file. `inputs` has the type and the shape of each input; a string in a shape is a length that varies."""
         parts = [*self._parts, _field(2, "e5"), *(_field(11, _declaration(name, *of)) for name, of in inputs.items())]
         graph = b"".join([*parts, _field(12, _declaration(output, "float32", ["rows", "width"]))])
+        # The operators of ONNX are those of its version 18, Microsoft's those of version 1.
         operators = _field(8, _field(2, 18)) + _field(8, _field(1, MICROSOFT) + _field(2, 1))
         return _field(1, 8) + operators + _field(7, graph)
 
@@ -72,6 +73,8 @@ class Network:
 
 
 def _field(number: int, value: int | float | str | bytes) -> bytes:
+    # A field begins with its number and its type in protobuf: 0 for an integer, 5 for four bytes, 2 for a length with
+    # so many bytes.
     if isinstance(value, int):
         return _varint(number << 3) + _varint(value)
     if isinstance(value, float):
@@ -90,6 +93,7 @@ def _varint(number: int) -> bytes:
 
 
 def _attribute(name: str, value: float) -> bytes:
+    # Field 20 is the type of the attribute: 2 for an integer, 1 for a float.
     if isinstance(value, int):
         return _field(1, name) + _field(3, value) + _field(20, 2)
     return _field(1, name) + _field(2, value) + _field(20, 1)

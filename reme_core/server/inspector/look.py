@@ -36,12 +36,19 @@ def environment(language: str) -> jinja2.Environment:
 
     def translate(text: str, **values: Any) -> str:
         shown = texts(language).get(text, text)
-        return shown.format(**values) if values else shown
+        shown = shown.format(**values) if values else shown
+        return _with_code(shown) if "`" in text else shown
 
     made.globals |= {"t": translate, "url": url, "changed_fields": changed_fields, "curve": curve_points}
     made.filters |= {"when": when, "day": day, "number": number, "share": share, "difference": difference}
     made.filters["pairs"] = lambda values, translate: [(str(value), translate(str(value))) for value in values]
     return made
+
+
+def _with_code(text: str) -> Markup:
+    """A text, with what stands between backticks as code."""
+    parts = enumerate(text.split("`"))
+    return Markup("").join(Markup("<code>{}</code>").format(part) if n % 2 else escape(part) for n, part in parts)
 
 
 def url(path: str, **values: Any) -> str:

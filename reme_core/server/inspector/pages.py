@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from reme_core.errors import InputError, NotFoundError
-from reme_core.server.inspector.page import PER_PAGE, PageRoute, Row, ThePage, ThePageOf, day_of, render
+from reme_core.server.inspector.page import PER_PAGE, Page, PageRoute, Row, ThePage, ThePageOf, day_of, render
 from reme_core.store.undo import COUNTS
 from reme_core.types import PERSONAL_KINDS, Hit, Kind, Status
 
@@ -30,10 +30,6 @@ def _slice(number: int, size: int = PER_PAGE) -> dict[str, int]:
     return {"limit": size + 1, "offset": (number - 1) * size}
 
 
-def _pattern(q: str) -> str:
-    return "%" + q.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-
-
 @router.get("/sign-in")
 async def sign_in(request: Request, next: Text = "/inspector") -> HTMLResponse:  # noqa: A002 - as the address has it
     """Asks for an API key."""
@@ -42,10 +38,23 @@ async def sign_in(request: Request, next: Text = "/inspector") -> HTMLResponse: 
 
 @router.get("")
 async def workspaces(page: ThePage, q: Text = "", p: PageNumber = 1) -> HTMLResponse:
-    """All workspaces that the reader may see: how large they are, what is new, and what waits."""
+    """All workspaces that the reader may see: how large they are, what is new, what waits, and what it costs."""
     allowed = None if page.access.workspaces is None else sorted(page.access.workspaces)
     rows = await page.read_all("workspaces", allowed=allowed, q=q, kinds=_KINDS, **_slice(p))
+    for row in rows:
+        row["spend"] = _spend(page, row["spend"] or [])
     return page.show("workspaces.html", rows=rows, q=q, p=p)
+
+
+def _spend(page: Page, calls: list[Row]) -> Row:
+    """How many calls of models there were, their tokens, and what these cost where prices are set (`prices`)."""
+    prices, cost = page.reme.settings.prices, 0.0
+    for row in calls:
+        sent, received = prices.get(row["model"], (0, 0))
+        row["cost"] = (row["prompt_tokens"] * sent + row["completion_tokens"] * received) / 1e6
+        cost += row["cost"]
+    tokens = sum(row["prompt_tokens"] + row["completion_tokens"] for row in calls)
+    return {"calls": sum(row["calls"] for row in calls), "tokens": tokens, "cost": cost if prices else None}
 
 
 @router.get("/overview")
@@ -57,12 +66,12 @@ async def overview(page: ThePageOf) -> HTMLResponse:
         page.read("growth", kinds=_KINDS),
         page.read("backlog"),
         page.read("recalls", flow="", **newest),
-        page.read("conversations", pattern="", **newest),
+        page.read("conversations", **newest),
         page.read("model_calls"),
     )
     return page.show(
         "overview.html", kinds=kinds, growth=growth, backlog=backlog, recalls=recalls, conversations=conversations,
-        tokens=sum(row["prompt_tokens"] + row["completion_tokens"] for row in calls),
+        spend=_spend(page, calls),
     )  # fmt: skip
 
 
@@ -140,9 +149,9 @@ async def memories(
     """Memories that hold a text and pass the filters."""
     chosen = {"q": q, "kind": kind, "status": status, "subject": subject, "user": user, "order": order}
     values = chosen | {"kinds": [kind] if kind else _KINDS, "status": "" if status == "any" else status}
-    by_index = order == "newest" and not q
-    rows = await page.read("memories" if by_index else "memories_by_text", **values, pattern=_pattern(q), **_slice(p))
-    return page.show("memories.html", rows=rows, p=p, kinds=_KINDS, statuses=list(Status), **chosen)
+    by_index = order == "newest" and not q and status != "junk"
+    rows = await page.read("memories" if by_index else "memories_by_text", **values, **_slice(p))
+    return page.show("memories.html", rows=rows, p=p, kinds=_KINDS, statuses=[*Status, "junk"], **chosen)
 
 
 @router.get("/people")
@@ -172,7 +181,7 @@ async def memory(page: ThePageOf, id: Id, done: Text = "") -> HTMLResponse:  # n
 @router.get("/conversations")
 async def conversations(page: ThePageOf, q: Text = "", p: PageNumber = 1) -> HTMLResponse:
     """Conversations, the latest first."""
-    rows = await page.read("conversations", q=q, pattern=_pattern(q), **_slice(p))
+    rows = await page.read("conversations", q=q, **_slice(p))
     return page.show("conversations.html", rows=rows, q=q, p=p)
 
 
@@ -228,4 +237,4 @@ async def models(page: ThePageOf) -> HTMLResponse:
     """Calls of models and their tokens, by day."""
     rows = await page.read("model_calls")
     most = max((row["prompt_tokens"] + row["completion_tokens"] for row in rows), default=0)
-    return page.show("models.html", rows=rows, most=most)
+    return page.show("models.html", rows=rows, most=most, spend=_spend(page, rows))

@@ -1,7 +1,7 @@
-"""Which embedding model belongs to which workspace, whether its vectors are in the HNSW index, and who speaks in it.
+"""The embedding model of each workspace, whether its vectors are in the HNSW index, and who speaks in it.
 
-A workspace is bound to the model of its first vectors and keeps it until `reembed` has moved all its vectors to another
-one. Until then, a process that is configured with another model still searches and writes with the workspace's model.
+A workspace is bound to the model of its first vectors, until `reembed` has moved all its vectors to another model. A
+process that is configured with another model still searches and writes with the workspace's model.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ Result = TypeVar("Result")
 log = logging.getLogger(__name__)
 
 _SQL = load("recall.sql")
-_REMEMBERED_SECONDS = 30.0  # another process that moves a workspace keeps the old vectors for longer than this
+# A process may search by the old model for so long after another process moved the workspace. The old vectors are
+# kept for longer (`Workspaces.drop_old_vectors`).
+_REMEMBERED_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class WorkspaceModel:
     embedder: Embedder
     hnsw: bool = False
     dimensions: int | None = None
-    """The width of the vectors that are stored; None where there are none yet."""
+    """The width of the stored vectors; None if there are none yet."""
 
 
 class WorkspaceModels:
@@ -50,6 +52,7 @@ class WorkspaceModels:
         self._settings = settings
         self._on_call = on_call
         self._embedders: dict[str, Embedder] = {}
+        # By workspace: until when it may be used, on the monotonic clock, and what was looked up.
         self._known: dict[str, tuple[float, WorkspaceModel]] = {}
         self._authors: dict[str, tuple[float, tuple[str, ...]]] = {}
         self.default = default
@@ -88,14 +91,14 @@ class WorkspaceModels:
         return (await self.of(workspace)).embedder
 
     async def with_embedder(self, workspace: str, work: Callable[[Embedder], Awaitable[Result]]) -> Result:
-        """Do work that needs the workspace's embedder; do it again if the workspace was moved to another one meanwhile.
+        """Do work that needs the workspace's embedder, and again if the workspace was moved to another model meanwhile.
 
         Raises:
             EmbeddingModelError: The workspace's model is not the configured one and cannot be reached from here.
         """
         try:
             return await work(await self.embedder(workspace))
-        except EmbeddingModelError:
+        except EmbeddingModelError:  # `writer.bind` raises it for vectors of a model that the workspace has no more
             self.forget(workspace)
             return await work(await self.embedder(workspace))
 
@@ -105,18 +108,18 @@ class WorkspaceModels:
             self._embedders[embedder.name] = embedder
 
     def forget(self, workspace: str) -> None:
-        """Look the workspace up again at its next use: it was cleared, moved or indexed."""
+        """Look the workspace up again at its next use, since it was cleared, moved or indexed."""
         self._known.pop(workspace, None)
         self._authors.pop(workspace, None)
 
     def unit_vectors(
         self, vectors: Sequence[Sequence[float]] | npt.NDArray[np.float32], count: int, embedder: Embedder
     ) -> npt.NDArray[np.float32]:
-        """Check the vectors that a caller gave for `count` texts, and scale each to length 1.
+        """The vectors that a caller gave for `count` texts, each scaled to length 1.
 
         Raises:
-            InputError: There are more or fewer than `count`, they are not as wide as the embedder's, or one of them is
-                all zeros or not finite.
+            InputError: Their number is not `count`, their width is not that of the embedder, or one of them is all
+                zeros or not finite.
         """
         array = np.asarray(vectors, dtype=np.float32)
         if array.ndim != 2 or len(array) != count:

@@ -1,7 +1,7 @@
 """The HNSW indexes: one for each embedding model, with the vectors of large workspaces only.
 
-In a small workspace an exact scan is as fast and always right, and an insert need not update a graph, which takes 21
-times as long (measured). So a workspace's vectors join the index once it has grown past a number of rows.
+A workspace's vectors join the index once the workspace has grown past a number of rows. In a smaller one an exact scan
+is as fast and always right. Its inserts are quick: with the index, a single insert takes 21 times as long (measured).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 WIDEST = 4_000
 """Dimensions that pgvector indexes as halfvec; wider vectors are always scanned exactly."""
 
-_BATCH = 5_000  # rows that join by one transaction, for which writers wait: about a tenth of a second
-_RETRY_SECONDS = 0.2  # until the next attempt to be the one who builds an index
+_BATCH = 5_000  # rows that one transaction puts into the index: writers wait for it, about a tenth of a second
+_RETRY_SECONDS = 0.2  # between two attempts to get the lock for building an index
 
 _SQL = load("hnsw.sql")
 
@@ -44,27 +44,27 @@ async def ensure(database: Database, workspace: str, *, exact_below: int) -> boo
         return False
     model, dimensions = due[0]
     await prepare(database, workspace, model, dimensions)
-    async with database.write_transaction(
-        workspace
-    ) as conn:  # those who wrote until now wrote rows outside of the index
+    # Rows that were written since `prepare` are outside of the index; under the write lock, no more can come.
+    async with database.write_transaction(workspace) as conn:
         await switch_to_index(conn, workspace, model)
     log.info("workspace '%s' is now searched by the HNSW index of '%s'", workspace, model)
     return True
 
 
 async def prepare(database: Database, workspace: str, model: str, dimensions: int) -> None:
-    """Put the vectors that a workspace has of a model into the model's index; build the index if there is none."""
+    """Put a workspace's vectors of a model into the model's index; build the index if there is none."""
     values: dict[str, Any] = {"workspace": workspace, "model": model, "after": -1, "limit": _BATCH}
     while values["after"] is not None:
-        # Without the write lock, this statement and a writer's could wait for each other's rows.
+        # Under the write lock: else this statement and a writer's could wait for each other's rows.
         async with database.write_transaction(workspace) as conn:
             row = await (await conn.execute(_SQL["join_batch"], values)).fetchone()
         values["after"] = row[0] if row else None
     async with database.owner_connection() as conn:
-        # One builds at a time. The others ask again and again: a statement that waited for the lock would run as long
-        # as the builder, which waits for all running statements.
+        # One process builds at a time. The others try the lock again and again. If a statement of theirs waited for it,
+        # the builder would wait for them: it builds concurrently, and so waits until all running statements have ended.
         while not (await (await conn.execute(_SQL["try_to_build"])).fetchone() or (False,))[0]:  # noqa: ASYNC110 - it sends no event
             await asyncio.sleep(_RETRY_SECONDS)
+        # pgvector builds much faster while the graph fits into this memory.
         await conn.execute("set maintenance_work_mem = '512MB'")
         await conn.execute(
             sql.SQL(
@@ -77,7 +77,7 @@ async def prepare(database: Database, workspace: str, model: str, dimensions: in
 
 
 async def switch_to_index(conn: AsyncConnection[Any], workspace: str, model: str) -> None:
-    """Let recall in a workspace use the index, with the rows written since `prepare`; the write lock must be held."""
+    """Let recall in a workspace use the index, with the rows written since `prepare`. Hold the write lock."""
     values = {"workspace": workspace, "model": model}
     await conn.execute(_SQL["switch"], values)
     await conn.execute(_SQL["join_rest"], values)

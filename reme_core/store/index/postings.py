@@ -1,14 +1,13 @@
 """The index of the lexical leg: which documents hold a term, and with which BM25 weight.
 
-The *impact* of a posting is the BM25 weight of its term in its document, without the inverse document frequency, by
-which recall multiplies it. Impacts are computed when a document is written, so that recall only has to add them up.
-Formula, and adding up weighted fields before it saturates (BM25F): Robertson & Zaragoza, "The Probabilistic Relevance
+The *impact* of a posting is the BM25 weight of its term in its document, without the inverse document frequency (idf).
+Impacts are computed when a document is written; recall multiplies them by the idf and adds them up. The formula, and
+adding up weighted fields before it saturates (BM25F), are from Robertson & Zaragoza, "The Probabilistic Relevance
 Framework: BM25 and Beyond" (2009).
 
-Postings are stored in *segments*: a row lists documents that hold a term, in order, so that one can be looked up in it,
-and says the best of their impacts, so that recall can read the best segments first. A write adds segments and changes
-none. `merge` joins segments of like size, as a log-structured merge tree does (O'Neil et al., 1996). How many
-documents hold a term is the number of documents in its segments.
+Postings are stored in *segments*. A segment is a row that lists documents with a term, in order, so that a document can
+be looked up in it. It also has the best of their impacts, so that recall can read the best segments first. A write only
+adds segments. `merge` joins segments of similar size, as a log-structured merge tree does (O'Neil et al., 1996).
 """
 
 from __future__ import annotations
@@ -33,21 +32,21 @@ from reme_core.text.terms import terms
 
 Corpus = Literal["memory", "message"]
 
-K1, B = 1.2, 0.5  # within the range that Robertson & Zaragoza recommend; flat around it on LoCoMo
+K1, B = 1.2, 0.5  # in the range of Robertson & Zaragoza; on LoCoMo, values around these find as much
 
 SEGMENT = 512
 """Postings of a full segment: at twelve bytes each, its row still fits on a page."""
 MERGE_AFTER = 4_096
-"""Segments that are written before the next merge: those of some 200 memories that are added one by one."""
+"""Segments that are written before the next merge; 200 memories that are added one by one write about as many."""
 WITHOUT_THREAD = 20
-"""Documents that are prepared faster than a thread starts."""
-_MERGED_TOGETHER = 4  # segments of like size that are worth joining
-_TERMS_PER_MERGE = 100  # terms merged by one transaction, for which writers wait: some hundredths of a second
+"""So many documents are prepared faster than a thread starts."""
+_MERGED_TOGETHER = 4  # fewer segments of similar size are not joined
+_TERMS_PER_MERGE = 100  # terms that one transaction merges: writers wait for it, some hundredths of a second
 
 _SQL = load("postings.sql")
 
 POST = _SQL["post"]
-"""Parts of a statement that write postings and statistics; the values are from `postings` and `count`."""
+"""Parts of a statement that write postings and statistics; `postings` and `count` give their values."""
 _WRITE = f"with {POST} select"
 _REMOVE = Template(_SQL["remove"])
 _REMOVE_ANYWHERE = _REMOVE.substitute(among="")
@@ -55,7 +54,7 @@ _REMOVE_FROM_TERMS = _REMOVE.substitute(among="and p.corpus = %(corpus)s and p.t
 
 
 def weigh(fields: Iterable[tuple[str, float]]) -> Counter[str]:
-    """Count the terms of several fields, each by its weight: `[(text, weight), …]`."""
+    """The terms of several fields with their counts, each multiplied by the weight of its field."""
     counts: Counter[str] = Counter()
     for text, weight in fields:
         for term, count in Counter(terms(text)).items() if text else ():
@@ -66,7 +65,7 @@ def weigh(fields: Iterable[tuple[str, float]]) -> Counter[str]:
 def impacts(
     counts: npt.NDArray[np.float64], lengths: npt.NDArray[np.float64], mean_length: float
 ) -> npt.NDArray[np.float32]:
-    """BM25 weights of terms, without their inverse document frequency, by their counts in documents of these lengths.
+    """The BM25 weights without idf of terms that occur so often in documents of these lengths.
 
     >>> impacts(np.array([1.0, 3.0]), np.array([1.0, 5.0]), mean_length=1.0).round(2).tolist()
     [1.0, 1.0]
@@ -81,11 +80,11 @@ class Document:
     document_id: int
     counts: Counter[str]
     from_neighbours: Collection[str] = field(default=())
-    """The terms that it has only from the messages before and after it."""
+    """The terms that only the messages before and after it have."""
 
 
 def postings(workspace: str, corpus: Corpus, documents: Iterable[Document], mean_length: float) -> dict[str, Any]:
-    """The postings of documents as segments, for the statement parts `POST`. Call it in a thread for many documents."""
+    """The postings of documents as segments, for the parts `POST`. For many documents, call it in a thread."""
     words: list[str] = []
     counts: list[float] = []
     from_neighbour: list[bool] = []
@@ -98,7 +97,8 @@ def postings(workspace: str, corpus: Corpus, documents: Iterable[Document], mean
         lengths.append(sum(document.counts.values()))
         numbers.append(document.document_id)
     ranks = {word: rank for rank, word in enumerate(sorted(set(words)))}
-    # Sorted by term, so that rows that are neighbours in the index on terms are written together.
+    # One sortable number for each pair of a term and `from_neighbour`. Segments are written in the order of their
+    # terms: so rows that are neighbours in the index on terms are written together.
     keys = 2 * np.fromiter(map(ranks.__getitem__, words), np.int64, len(words)) + np.array(from_neighbour, np.int64)
     weights = impacts(np.array(counts), np.repeat(np.array(lengths, np.float64), sizes), mean_length)
     held = np.repeat(np.array(numbers, np.int64), sizes)
@@ -108,7 +108,7 @@ def postings(workspace: str, corpus: Corpus, documents: Iterable[Document], mean
     return {
         "workspace": workspace,
         "corpus": corpus,
-        # Arrays of a hundred thousand texts take psycopg longer to write, one by one, than Postgres to read.
+        # One text, which Postgres splits: psycopg would write an array of a hundred thousand texts slowly, one by one.
         "terms": " ".join([words[place] for place in order[starts]]),
         "from_neighbour": Numbers(keys[starts] % 2 == 1),
         "starts": Numbers(starts + 1),
@@ -128,7 +128,7 @@ def _starts(keys: npt.NDArray[np.int64]) -> list[int]:
 
 
 def count(*, added: Sequence[Counter[str]] = (), removed: Sequence[Counter[str]] = ()) -> dict[str, int]:
-    """How the statistics of a corpus change by documents with these own terms, for the statement parts `POST`."""
+    """What documents with these own terms add to the statistics of their corpus, for the parts `POST`."""
     return {
         "more": len(added) - len(removed),
         "length": sum(round(sum(c.values())) for c in added) - sum(round(sum(c.values())) for c in removed),
@@ -151,10 +151,10 @@ async def write(
         conn: A connection in a `Database.write_transaction`.
         workspace: The workspace.
         corpus: The collection of the documents.
-        documents: Documents that are not in the index; where many are new, they are gone through in a thread.
+        documents: Documents that are not in the index; if many are new, a thread iterates over them.
         mean_length: The mean length of the corpus, see `writer.begin`.
-        added: The own terms, without those of neighbours, of the documents that are new in the corpus.
-        removed: The same for documents that have left it.
+        added: The own terms, without those of neighbours, of documents that are new in the corpus.
+        removed: The same for documents that are no longer in the corpus.
     """
     made = partial(postings, workspace, corpus, documents, mean_length)
     segments = made() if len(added) <= WITHOUT_THREAD else await asyncio.to_thread(made)
@@ -174,15 +174,15 @@ async def remove(
         conn: A connection in a `Database.write_transaction`.
         workspace: The workspace.
         document_ids: The documents.
-        among: Their corpus, and terms among which are all of theirs. Without it all segments of the workspace are
-            looked at, so that also postings go that an earlier release made of other terms.
+        among: Their corpus, and a collection with all their terms. Without it, all segments of the workspace are looked
+            at: this also finds postings of other terms that an earlier release made.
     """
     if not document_ids:
         return
     values = {
         "workspace": workspace,
         "documents": Numbers(np.array(sorted(document_ids), np.int64)),
-        "oldest": min(document_ids),
+        "oldest": min(document_ids),  # segments with older documents alone are not opened
     }
     if among is None:
         await conn.execute(_REMOVE_ANYWHERE, values)
@@ -191,9 +191,10 @@ async def remove(
 
 
 async def merge(database: Database, workspace: str) -> None:
-    """Join segments of like size where enough were written since the last merge; reading and writing go on."""
+    """Join segments of similar size if enough were written since the last merge; reading and writing go on."""
     for (corpus,) in await database.fetch(workspace, _SQL["due"], {"workspace": workspace, "enough": MERGE_AFTER}):
         values = {"workspace": workspace, "corpus": corpus, "enough_to_join": _MERGED_TOGETHER, "full": SEGMENT}
+        # Counting begins anew before the merge, so that segments that are written during it count for the next one.
         await database.execute(workspace, _SQL["begin_merge"], values)
         crowded = [term for (term,) in await database.fetch(workspace, _SQL["crowded"], values)]
         for start in range(0, len(crowded), _TERMS_PER_MERGE):

@@ -1,8 +1,8 @@
 """Moving a workspace to another embedding model while recall goes on with the old one.
 
-Vectors of the new model are written beside the old ones, also for what is added meanwhile. When none is missing, one
-transaction, with the write lock, switches the workspace to the new model. So a search always compares vectors of one
-model. An interrupted move loses nothing: the next one skips what has a vector of the new model.
+Vectors of the new model are written beside the old ones, also for documents that are added meanwhile. When none is
+missing, one transaction under the write lock switches the workspace to the new model. So a search always compares
+vectors of one model. An interrupted move loses nothing: the next one skips documents that have a new vector.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from reme_core.types import Kind, Memory
 
 _SQL = load("reembed.sql")
 _BATCH = 64  # texts embedded and written at a time
-_LAST = 64  # texts that may be embedded in the last transaction, for which writers wait
+_LAST = 64  # texts at the most that the last transaction embeds: writers wait for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ async def reembed(
         return 0
     move = _Move(database, workspace, embedder, total, done, on_progress)
     prepared = False
+    # Others may add documents all the while. If these are too many for `switch`, it catches up again.
     while True:
         await move.catch_up()
         if indexed and not prepared and move.width <= hnsw.WIDEST:
@@ -95,7 +96,7 @@ class _Move:
         self.width = embedder.dimensions or 0
 
     async def catch_up(self) -> None:
-        """Make the vectors that are missing, in the order of the documents, until few are."""
+        """Make the missing vectors, in the order of the documents, until few are left."""
         after = -1
         while True:
             found = await self._database.fetch(self._workspace, _SQL["missing"], self._values(after=after))
@@ -107,11 +108,11 @@ class _Move:
                 written = await self._write(conn, documents, vectors)
             self._report(written)
             if len(documents) < _BATCH:
-                return  # few are left, and `switch` takes those; whoever writes all the while would add one each time
+                return  # `switch` makes the few that others added meanwhile; here this might never end
             after = documents[-1].document_id
 
     async def switch(self, *, indexed: bool) -> bool:
-        """Switch to the new model; False, and nothing done, where too much was added meanwhile to embed it here.
+        """Switch to the new model. If too much was added meanwhile to embed it here, do nothing and return False.
 
         `indexed` says whether the new vectors are in an HNSW index.
         """
@@ -133,7 +134,8 @@ class _Move:
         return vectors
 
     async def _write(self, conn: AsyncConnection[Any], documents: Sequence[_Document], vectors: change.Vectors) -> int:
-        """Write the vectors of the documents whose texts are still the embedded ones; returns how many those are."""
+        """Write the vectors of those documents whose texts are still the same; returns how many these are."""
+        # Texts may have been changed, or erased, while the model embedded them.
         numbers = [document.document_id for document in documents]
         found = await (await conn.execute(_SQL["missing"], self._values(only=numbers))).fetchall()
         still = {row[0]: _Document(*row) for row in found}
@@ -154,7 +156,7 @@ class _Move:
         self.made += written
         self._done += written
         if written and self._on_progress is not None:
-            self._on_progress(self._done, max(self._total, self._done))
+            self._on_progress(self._done, max(self._total, self._done))  # more may have been added meanwhile
 
     def _values(self, *, after: int = -1, limit: int = _BATCH, only: Sequence[int] | None = None) -> dict[str, Any]:
         return {

@@ -1,8 +1,7 @@
-"""What makes memory quick and complete to search, done in the background of a process while it goes on.
+"""Upkeep in the background of a process: vectors of recorded messages, and the indexes of workspaces that have grown.
 
-Messages that were recorded get their vectors, in rounds: whoever comes while one runs waits for one more. A workspace
-that has become large is brought into the HNSW index, and postings that were written bit by bit are merged, once nobody
-adds to it for a moment. Nothing is lost with the process: what is missing is made at the next opportunity.
+Recorded messages get their vectors. A workspace that has become large is put into the HNSW index, and its postings are
+merged, once nobody has added to it for a moment. If the process ends before, the next one does what is missing.
 """
 
 from __future__ import annotations
@@ -25,19 +24,13 @@ _SQL = load("message.sql")
 
 log = logging.getLogger(__name__)
 
-_AGAIN_SECONDS = 10.0  # until messages are embedded again whose model failed
-_QUIET_SECONDS = 2.0  # without an addition, until a workspace's index is seen to
-_MOST_SECONDS = 300.0  # until it is, where additions never stop: longer than most bulk loads take
+_AGAIN_SECONDS = 10.0  # after which messages are embedded again if the model failed
+_QUIET_SECONDS = 2.0  # without an addition, after which a workspace's index is updated
+_MOST_SECONDS = 300.0  # after which it is updated if additions never stop: most bulk loads take less
 
 
 class Indexing:
-    """Brings what was stored into the vectors and indexes of one database.
-
-    Args:
-        database: Where it is stored.
-        workspace_models: Which model makes the vectors of a workspace.
-        settings: How large a workspace is searched without an index.
-    """
+    """Makes the vectors of messages and updates the indexes, for all workspaces of one database."""
 
     def __init__(self, database: Database, workspace_models: WorkspaceModels, settings: RecallSettings) -> None:
         self._database = database
@@ -49,10 +42,11 @@ class Indexing:
         self._grown_at: dict[str, float] = {}
 
     def embed_soon(self, workspace: str) -> asyncio.Task[Any]:
-        """Have the messages that wait embedded; the task is done when they are, or could not be."""
+        """Begin to embed the messages that wait; the task is done when they are embedded, or could not be."""
         before, database = self._embedding.get(workspace), self._database
 
         async def embed() -> None:
+            # One round at a time. One that runs may have read what waits too early for the caller's messages.
             if before is not None and not before.done():
                 await asyncio.wait([before])
             with logging_for_workspace(workspace):
@@ -62,7 +56,7 @@ class Indexing:
             await postings.merge(database, workspace)
 
         def forget(finished: asyncio.Task[Any]) -> None:
-            if self._embedding.get(workspace) is finished:  # else there is a later one, or all were cancelled
+            if self._embedding.get(workspace) is finished:  # else a later round has begun, which does the same
                 del self._embedding[workspace]
                 if not (finished.cancelled() or finished.exception() is None or workspace in self._again):
                     loop = asyncio.get_running_loop()
@@ -73,7 +67,7 @@ class Indexing:
         return task
 
     async def embed_everywhere(self) -> None:
-        """Have the messages of all workspaces embedded that wait, whoever recorded them."""
+        """Begin to embed the messages that wait in all workspaces, also those that other processes recorded."""
         for (workspace,) in await self._database.execute_anywhere(_SQL["waiting_workspaces"], {}):
             if workspace not in self._embedding:
                 self.embed_soon(workspace)
@@ -83,15 +77,15 @@ class Indexing:
         self.embed_soon(workspace)
 
     async def wait_for_vectors(self, workspace: str, patience: float | None = None) -> None:
-        """Wait until the messages that were recorded here have their vectors, or could not get them.
+        """Wait until the messages recorded by this process have their vectors, or could not get them.
 
-        With `patience`, no longer than so many seconds.
+        With `patience`, wait so many seconds at the most.
         """
         if (task := self._embedding.get(workspace)) is not None:
             await asyncio.wait([task], timeout=patience)
 
     def schedule_upkeep(self, workspace: str) -> None:
-        """Bring a workspace that has grown into its index, once nobody has added to it for a moment."""
+        """Update the index of a workspace that has grown, once nobody has added to it for a moment."""
         is_scheduled = workspace in self._grown_at
         self._grown_at[workspace] = time.monotonic()
         if not is_scheduled:
@@ -99,7 +93,7 @@ class Indexing:
 
     async def _update_index(self, workspace: str) -> None:
         try:
-            # In the index an insert takes many times as long, so that a bulk of them is let through first.
+            # An insert into the index takes many times as long, so a bulk load should end first.
             last = time.monotonic() + _MOST_SECONDS
             while (until := min(self._grown_at[workspace] + _QUIET_SECONDS, last)) > time.monotonic():  # noqa: ASYNC110
                 await asyncio.sleep(until - time.monotonic())
@@ -110,7 +104,7 @@ class Indexing:
             del self._grown_at[workspace]
 
     async def aclose(self, patience: float) -> None:
-        """Finish what runs, if it takes no longer than `patience` seconds."""
+        """Let running tasks end for `patience` seconds, then cancel them."""
         tasks = set(self._tasks)
         for timer in self._again.values():
             timer.cancel()

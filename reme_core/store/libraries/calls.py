@@ -1,4 +1,4 @@
-"""Calls of tools in libraries and on the wire, where ReMe 0.1 has them within the memory of their tool."""
+"""Calls of tools in libraries and on the wire, where they are a field of their tool's memory, as in ReMe 0.1."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _LONGEST_ERROR: Final = 200
 
 
 def take_calls(memory: Memory) -> list[Call]:
-    """The calls that a tool's memory came with in a library; they are taken out of it.
+    """The calls that a tool's memory has in a library; they are removed from the memory.
 
     Raises:
-        InputError: One does not fit; the message says which.
+        InputError: A call does not fit; the message says which one.
     """
     kept = memory.metadata.get(WIRE_KEY, {})
     if memory.kind != Kind.TOOL or not isinstance(kept.get(CALLS), list):
@@ -34,7 +34,7 @@ def take_calls(memory: Memory) -> list[Call]:
 
 
 async def add_calls(database: Database, workspace: str, memories: Sequence[dict[str, Any]]) -> None:
-    """Give memories of tools, as the wire has them, their newest calls."""
+    """Add their newest calls to memories of tools in the form of the wire."""
     of_tools = [memory for memory in memories if memory["memory_type"] == "tool"]
     if of_tools:
         names = list({memory["when_to_use"] for memory in of_tools})
@@ -44,7 +44,7 @@ async def add_calls(database: Database, workspace: str, memories: Sequence[dict[
 
 
 def call_to_wire(call: ToolCallResult) -> dict[str, Any]:
-    """A call in the form of ReMe 0.1, in which what is not known is -1 or 0."""
+    """A call in the form of ReMe 0.1, where unknown values are -1 or 0."""
     return {
         "create_time": time_text(call.called_at),
         "tool_name": call.tool_name,
@@ -70,7 +70,7 @@ def _call_of(number: int, value: Any) -> Call:
     except InputError as error:
         raise InputError(f"{CALLS}.{number}: {error}") from None
     success = call.success is not False
-    # See `call_to_wire`: a 0 that nobody explains is no judgement, and no time.
+    # A 0 stands for an unknown value (see `call_to_wire`), unless an evaluation explains a score of 0.
     score = call.score if call.score or call.evaluation else None
     call = call.model_copy(update={"success": success, "score": score, "time_cost": call.time_cost or None})
     return call, "" if success else condense(call.output, _LONGEST_ERROR)

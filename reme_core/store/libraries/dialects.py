@@ -1,7 +1,7 @@
 """A memory as a JSON object in any dialect: the names of its fields, and what each of them means to a `Memory`.
 
-The plain dialect is ReMe's BaseMemory. The others are ExperienceMaker's (`experience_id`, `experience_type`) and
-MemoryScope's MemoryNode.
+The plain dialect is ReMe's BaseMemory. The others are the nodes in which its local store kept them, ExperienceMaker's
+(`experience_id`, `experience_type`), and MemoryScope's MemoryNode.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ ALIASES: Final = {
     "time_modified": ("time_modified", "modified_time", "updated_at"),
     "target": ("target", "target_name"),
 }
-"""For a field of the plain dialect, its names in all dialects, the plain one first."""
+"""The names of a field in all dialects, by its name in the plain one, which comes first."""
 
-# Where a type alone is given, it means the first of its kinds.
+# A type without a kind means the first of its kinds.
 _KINDS_OF_TYPE: Final[dict[str, tuple[Kind, ...]]] = {
     "task": TASK_KINDS,
     "tool": (Kind.TOOL,),
@@ -32,7 +32,7 @@ _KINDS_OF_TYPE: Final[dict[str, tuple[Kind, ...]]] = {
 }
 _TYPE_OF_KIND: Final = {
     **{kind: name for name, kinds in _KINDS_OF_TYPE.items() for kind in kinds},
-    Kind.CONVERSATION: "personal",  # what was said word for word is recalled among personal memories
+    Kind.CONVERSATION: "personal",  # messages are recalled among personal memories
 }
 _KIND_OF_TYPE: Final[dict[str, Kind]] = {
     **{str(kind): kind for kind in Kind if kind != Kind.CONVERSATION},
@@ -66,10 +66,20 @@ def kind_of(memory_type: str) -> Kind:
     return kind
 
 
+def memory_of_node(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The memory in a node of ReMe 0.1's local store, whose files hold one a line; any other row as it is."""
+    fields = row.get("metadata")
+    if "unique_id" not in row or not isinstance(fields, dict) or "memory_type" not in fields:
+        return row
+    # The node's own content is what it is found by; its vector is made anew.
+    where = {"workspace_id": row.get("workspace_id", ""), "memory_id": row["unique_id"]}
+    return fields | where | {"when_to_use": row.get("content", "")}
+
+
 class WireRow:
     """One memory's JSON object, read field by field.
 
-    Each reading method raises `InputError`, with the field's name, where the value does not fit.
+    Each method raises `InputError` with the field's name if a value does not fit.
     """
 
     def __init__(self, row: Mapping[str, Any]) -> None:
@@ -77,7 +87,7 @@ class WireRow:
         self.metadata = _object("metadata", row.get("metadata"))
 
     def memory_values(self) -> dict[str, Any]:
-        """The values of a `Memory` that the row's fields give; those that need nothing but a default are left out."""
+        """The values of a `Memory` that the row gives; those without a field are left out."""
         created = self._time("time_created")
         updated = self._time("time_modified") or created
         is_expired = self._row.get("store_status") == "expired"
@@ -98,7 +108,7 @@ class WireRow:
         return {name: value for name, value in values.items() if value is not None}
 
     def value_of(self, field: str) -> Any:
-        """What one field, by its plain name, means to a `Memory`; empty or None where the row does not have it."""
+        """The value that one field, by its plain name, gives to a `Memory`; empty or None if the row lacks it."""
         match field:
             case "memory_id":
                 return self._memory_id()
@@ -125,7 +135,7 @@ class WireRow:
     def _subject(self) -> str:
         if target := _string("target", _first_alias(self._row, "target")):
             return target
-        # A tool memory of ReMe 0.1 has the tool's name where others have the situation.
+        # A tool memory of ReMe 0.1 has the name of its tool in the field for the situation.
         return self._text("when_to_use") if self._row.get("memory_type") == "tool" else ""
 
     def _content(self) -> str:
@@ -149,7 +159,8 @@ class WireRow:
         return _string(field, self._row.get(field))
 
     def _fingerprint(self) -> str:
-        """An id for a row without one, made of its content: the same row gets the same id in every file."""
+        """An id for a row without one, made of its content."""
+        # The same row gets the same id in every workspace, so loading it again changes nothing.
         row = {name: value for name, value in self._row.items() if name != "workspace_id"}
         return hashlib.blake2b(compact_json(row).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 

@@ -4,10 +4,10 @@ The plain form is ReMe's BaseMemory: `workspace_id, memory_id, memory_type, when
 time_modified, author, metadata`. Other dialects are read as well (see `dialects`). Nothing is lost on the way in or
 out:
 
-- What the wire has no field for (kind, keywords, status, sources …) is written into `metadata["reme_core"]`, unless it
-  has its default, and read from there.
-- What a `Memory` has no field for (an unknown field, a score of null, the original spelling of a time or a type) is
-  kept in the memory's own metadata under `"reme_wire"`, and written into its old field again.
+- Values that the wire has no field for (kind, keywords, status, sources …) are written into `metadata["reme_core"]` and
+  read from there. Default values are not written.
+- Values that a `Memory` has no field for (an unknown field, a score of null, the original spelling of a time or a type)
+  are kept in the memory's own metadata under `"reme_wire"`, and written into their old fields again.
 """
 
 from __future__ import annotations
@@ -18,20 +18,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from pydantic import ValidationError
-
 from reme_core.errors import InputError, LibraryError
 from reme_core.store import change
-from reme_core.store.libraries.dialects import ALIASES, WireRow, excerpt, type_of
+from reme_core.store.libraries.dialects import ALIASES, WireRow, excerpt, memory_of_node, type_of
 from reme_core.types import PERSONAL_KINDS, SCOPES, Kind, Memory
 
 EXTRAS_KEY: Final = "reme_core"
-"""Key of the wire's `metadata` that holds what the wire has no field for."""
+"""Key of the wire's `metadata` for values that the wire has no field for."""
 WIRE_KEY: Final = "reme_wire"
-"""Key of a memory's own metadata that holds what a `Memory` has no field for."""
+"""Key of a memory's own metadata for values that a `Memory` has no field for."""
 
 COUNTERS: Final = ("freq", "utility")
-"""Attributes that the wire has in its `metadata`, as ReMe 0.1 had them: from 1, or where a 0 was given."""
+"""Attributes that the wire has in its `metadata`, as in ReMe 0.1; a 0 is written only if the row had a 0 there."""
 
 _NOT_IN_FILE_NAMES: Final = {ord(character): f"%{ord(character):02X}" for character in '%/\\:*?"<>|'}
 _TIME_FORMAT: Final = "%Y-%m-%d %H:%M:%S"
@@ -47,9 +45,9 @@ _ATTRIBUTES: Final = {
     "time_modified": "updated_at",
     "author": "author",
 }
-"""For a field of the wire, the attribute of a `Memory` that it gives."""
+"""The attribute of a `Memory` that a field of the wire gives."""
 
-# Attributes that the wire gives, but of which it cannot say every value.
+# Attributes that the wire gives, but not with every value: its times, for example, have no fractions of a second.
 _PARTLY_GIVEN: Final = ("kind", "subject", "when_to_use", "status", "expired_at", "created_at", "updated_at")
 # Attributes that the wire does not give, with their defaults.
 _NOT_GIVEN: Final[dict[str, Any]] = {
@@ -60,7 +58,7 @@ _NOT_GIVEN: Final[dict[str, Any]] = {
 
 
 def to_wire(memory: Memory) -> dict[str, Any]:
-    """A memory as the wire has it, of JSON values only.
+    """A memory in the form of the wire, as JSON values.
 
     >>> made = datetime(2025, 7, 24, 21, 15, 17, tzinfo=UTC)
     >>> wire = to_wire(Memory(kind="rule", content="Log in first.", created_at=made, updated_at=made))
@@ -89,7 +87,7 @@ def to_wire(memory: Memory) -> dict[str, Any]:
         wire["reflection_subject"] = str(memory.metadata.get("attribute", ""))
     if memory.subject and memory.kind == Kind.TOOL:
         wire["when_to_use"] = memory.subject
-    # The original spelling of a field is written as long as it still means what the memory says.
+    # A field is written in its original spelling, as long as that still means the value that the memory has.
     original = WireRow(wire | kept)
     wire |= {
         name: value
@@ -102,14 +100,15 @@ def to_wire(memory: Memory) -> dict[str, Any]:
 
 
 def from_wire(row: Mapping[str, Any]) -> Memory:
-    """A memory from the wire, in any dialect; `to_wire` gives the same row back.
+    """A memory from the wire, in any dialect; `to_wire` gives the same row back, of a node the memory in it.
 
     Raises:
-        InputError: The row makes no memory; the message names the field.
+        InputError: The row cannot be read as a memory; the message names the field.
 
     >>> from_wire({"experience_id": "e1", "experience_type": "text", "when_to_use": "Before paying"}).kind
     <Kind.TASK: 'task'>
     """
+    row = memory_of_node(row)
     wire_row = WireRow(row)
     metadata = dict(wire_row.metadata)
     if WIRE_KEY in metadata:
@@ -121,12 +120,7 @@ def from_wire(row: Mapping[str, Any]) -> Memory:
         raise InputError(f"metadata.{EXTRAS_KEY} holds '{unknown[0]}', which is no field of a memory")
     counters = {name: metadata.pop(name) for name in COUNTERS if _is_count(metadata.get(name))}
     values = wire_row.memory_values() | {"metadata": metadata} | counters | extras
-    try:
-        memory = Memory.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{place}: {first['msg']}") from None
+    memory = Memory(**values)
     change.check([memory])
     if kept := _fields_to_keep(row, to_wire(memory)):
         memory.metadata[WIRE_KEY] = kept
@@ -143,6 +137,7 @@ def read_lines(file: BinaryIO, path: Path | str) -> Iterator[tuple[int, Memory]]
         if not line.strip():
             continue
         try:
+            # A file from Windows may begin with a byte order mark.
             row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"), parse_constant=_no_constant)
             if not isinstance(row, dict):
                 raise InputError(f"a JSON object is needed, not {type(row).__name__}")
@@ -165,7 +160,7 @@ def bad_line(path: Path | str, number: int, reason: str) -> LibraryError:
 def library_path(path: Path | str, workspace: str) -> Path:
     """The file of a workspace: `path` itself, or, where that is a folder, `<workspace>.jsonl` in it.
 
-    A character that no name of a file may have is written as in a URL.
+    Characters that are not allowed in the name of a file are written as in a URL.
 
     >>> library_path(".", "team/alice").name
     'team%2Falice.jsonl'
@@ -175,7 +170,7 @@ def library_path(path: Path | str, workspace: str) -> Path:
 
 
 def _extras(memory: Memory, wire: WireRow) -> dict[str, Any]:
-    """The attributes of a memory that reading the wire would not give, or not as they are."""
+    """The attributes of a memory that cannot be read from the fields of the wire, or not with their values."""
     given = wire.memory_values()
     defaults = _NOT_GIVEN | {name: given.get(name) for name in _PARTLY_GIVEN}
     changed = {name for name, default in defaults.items() if getattr(memory, name) != default}
@@ -183,13 +178,14 @@ def _extras(memory: Memory, wire: WireRow) -> dict[str, Any]:
 
 
 def _fields_to_keep(row: Mapping[str, Any], wire: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a row that `wire`, written from the memory that it became, does not have, or not as they were."""
+    """The fields of a row that `wire` does not have, or not with their values; `wire` is the row read and written."""
     aliases = {alias for name, names in ALIASES.items() if name in wire for alias in names if alias != name}
     return {
         name: value
         for name, value in row.items()
         if name != "metadata"
         and name not in aliases
+        # 1 and 1.0 and True are equal in Python, and not the same in JSON.
         and (name not in wire or wire[name] != value or type(wire[name]) is not type(value))
     }
 
@@ -199,7 +195,7 @@ def _is_count(value: Any) -> bool:
 
 
 def time_text(moment: datetime) -> str:
-    """A time as the wire has it: `2025-07-24 21:15:17`, in UTC."""
+    """A time in the form of the wire: `2025-07-24 21:15:17`, in UTC."""
     return moment.astimezone(UTC).strftime(_TIME_FORMAT)
 
 

@@ -26,7 +26,7 @@ from reme_core.store import change, rows, tool_calls
 from reme_core.store.index import postings, writer
 from reme_core.store.libraries.calls import take_calls
 from reme_core.store.libraries.format import bad_line, read_lines
-from reme_core.store.sql import load
+from reme_core.store.sql import WITHOUT_HISTORY, load
 from reme_core.text.redact import redact
 from reme_core.types import Memory
 
@@ -61,6 +61,7 @@ async def load_library(
             async for batch in _batches(file, path, redacted):
                 vectors = await anyio.to_thread.run_sync(_read_vectors, spool, len(batch), width)
                 await _insert(conn, workspace, path, batch, vectors, embedder.name, earlier, replace=replace)
+            # Each step reads the file anew: after a change, vectors would stand with other memories.
             if _file_stamp(file) != before:
                 raise LibraryError(f"{path} was changed while it was read; nothing was loaded", path=str(path))
     return total
@@ -75,7 +76,7 @@ async def _embed(
     redacted: Sequence[str],
     on_progress: Callable[[int, int], None] | None,
 ) -> int:
-    """Embed all memories and write the vectors to the spool in their order; returns the width of the vectors."""
+    """Embed all memories, and write their vectors to the spool in this order; returns the width of the vectors."""
     done = width = 0
     async for batch in _batches(file, path, redacted):
         for start in range(0, len(batch), 100):  # in parts, so that progress can be shown
@@ -102,7 +103,8 @@ async def _insert(
 ) -> None:
     ids = [memory.memory_id for _, memory in batch]
     twice = set[str]()
-    for memory_id in ids:  # against all lines before: what an earlier batch stored looks like a memory to be replaced
+    # All earlier lines count: a memory that an earlier batch stored would be replaced as if it had been there before.
+    for memory_id in ids:
         (twice if memory_id in earlier else earlier).add(memory_id)
     state = await writer.begin(conn, workspace, "memory", count=len(batch))
     if not replace:
@@ -117,7 +119,7 @@ async def _insert(
 
 
 def _calls_in(path: Path, batch: Numbered) -> list[tool_calls.Call]:
-    """The calls of tools that memories came with; they are taken out of them."""
+    """The calls of tools that memories have; they are removed from the memories."""
     calls = []
     for number, memory in batch:
         try:
@@ -130,7 +132,7 @@ def _calls_in(path: Path, batch: Numbered) -> list[tool_calls.Call]:
 async def _drop_memories(conn: AsyncConnection[Any], workspace: str) -> None:
     values = {"workspace": workspace}
     async with conn.pipeline():
-        # Rows outside the HNSW index are inserted many times faster; the workspace joins the index afterwards.
+        # Inserts outside of the HNSW index are many times faster. `Workspaces.load` puts the workspace into it again.
         await conn.execute(_SQL["scan_exactly"], values)
         await _drop(conn, workspace, None)
         for part in ("memory_vectors", "memory_postings", "memory_statistic"):
@@ -138,10 +140,11 @@ async def _drop_memories(conn: AsyncConnection[Any], workspace: str) -> None:
 
 
 async def _drop(conn: AsyncConnection[Any], workspace: str, ids: Sequence[str] | None) -> None:
-    """Remove memories, those of `ids` or all; the history keeps them with their evidence, so it can be undone."""
-    await conn.execute(_SQL["without_trigger"])
+    """Remove the memories of `ids`, or all; the history keeps them with their evidence, so a load can be undone."""
+    # The statement writes the history itself: the trigger does not know the evidence.
+    await conn.execute(WITHOUT_HISTORY)
     await conn.execute(_SQL["drop_memories"], {"workspace": workspace, "ids": ids})
-    await conn.execute(_SQL["with_trigger"])
+    await conn.execute(_SQL["with_history"])
 
 
 async def _drop_same(conn: AsyncConnection[Any], workspace: str, ids: Sequence[str]) -> None:
@@ -164,7 +167,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 async def _batches(file: BinaryIO, path: Path, redacted: Sequence[str]) -> AsyncIterator[Numbered]:
-    """The memories of the file from its beginning, with their line numbers. A thread parses them."""
+    """The memories of the file from its beginning, with their line numbers; a thread parses them."""
     file.seek(0)
     lines: Iterator[tuple[int, Memory]] = read_lines(file, path)
     while batch := await anyio.to_thread.run_sync(
@@ -178,5 +181,6 @@ def _read_vectors(spool: IO[bytes], count: int, width: int) -> npt.NDArray[np.fl
 
 
 def _file_stamp(file: BinaryIO) -> tuple[int, int]:
+    """Size and time of change of a file, which differ once another process has written to it."""
     status = os.fstat(file.fileno())
     return status.st_size, status.st_mtime_ns

@@ -22,5 +22,14 @@ def load(file: str) -> dict[str, str]:
     return {name: body.strip() for name, body in zip(pieces[::2], pieces[1::2], strict=True)}
 
 
+ENSURE_WORKSPACE = "insert into reme.workspace (workspace_id) values (%(workspace)s) on conflict do nothing"
+"""Makes a workspace, unless it exists: writing to it is what creates it."""
+
+LOCK_LOG = "select pg_advisory_xact_lock(hashtextextended('reme.log ' || %(workspace)s, 0))"
+"""Lets those who write the log of a workspace wait, so that no entry comes in between what is erased and its commit."""
+
+WITHOUT_HISTORY = "call reme.set_local('reme.erasing', 'on')"
+"""Lets the trigger on memories write no history until the end of the transaction."""
+
 NUMBERS = "select array(select nextval(%(sequence)s) from generate_series(1, %(count)s))"
-"""The next numbers of a sequence, by a statement of their own: one server gives them, whichever holds the rows."""
+"""The next numbers of a sequence, by a statement of their own: one server gives them, and others may hold the rows."""

@@ -1,8 +1,5 @@
 -- Artifacts: what left the window of a conversation.
 
--- name: ensure_workspace
-insert into reme.workspace (workspace_id) values (%(workspace)s) on conflict do nothing
-
 -- name: put
 -- In the order of their handles, so that two writers cannot deadlock. One that was erased in part stays as it is.
 insert into reme.artifact (workspace_id, artifact_id, session_id, number, kind, source, content, summary, author)

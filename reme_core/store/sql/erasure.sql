@@ -1,10 +1,3 @@
--- name: without_history
-call reme.set_local('reme.erasing', 'on')
-
--- name: begin
--- Those who write the log wait, so that no entry slips in between looking for what to erase and its commit.
-select pg_advisory_xact_lock(hashtextextended('reme.log ' || %(workspace)s, 0))
-
 -- name: affected
 -- The roots that exist, and all memories that were concluded from one of them, directly or through others.
 with recursive affected as (

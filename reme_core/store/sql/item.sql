@@ -56,9 +56,6 @@ limit %(limit)s offset %(offset)s
 -- name: take_turns
 select pg_advisory_xact_lock(%(lock)s, hashtext(%(workspace)s))
 
--- name: ensure_workspace
-insert into reme.workspace (workspace_id) values (%(workspace)s) on conflict do nothing
-
 -- name: drop_expired
 -- What has expired is no item any more: who puts one under its name puts a new one, behind the others.
 delete from reme.item item

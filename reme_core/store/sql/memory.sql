@@ -1,6 +1,3 @@
--- name: ensure_workspace
-insert into reme.workspace (workspace_id) values (%(workspace)s) on conflict do nothing
-
 -- name: begin_indexing
 select w.embedding_model, m.dimensions, w.hnsw,
        coalesce(c.documents, 0), coalesce(c.terms, 0), coalesce(c.unmerged_segments, 0)
@@ -9,18 +6,15 @@ left join reme.embedding_model m on m.model = w.embedding_model
 left join reme.corpus_statistic c on c.workspace_id = w.workspace_id and c.corpus = %(corpus)s
 where w.workspace_id = %(workspace)s
 
--- name: use_model
--- The update changes nothing, but makes the statement return the row also where somebody else wrote it.
-with registered as (
-    insert into reme.embedding_model as m (model, dimensions) values (%(model)s, %(dimensions)s)
-    on conflict (model) do update set dimensions = m.dimensions
-    returning dimensions
-),
-bound as (
-    update reme.workspace set embedding_model = %(model)s
-    where workspace_id = %(workspace)s and embedding_model is null
-)
-select dimensions from registered
+-- name: width_of_model
+select dimensions from reme.embedding_model where model = %(model)s
+
+-- name: register_model
+-- A row of all workspaces, so nothing may lock it for longer than its first writing.
+insert into reme.embedding_model (model, dimensions) values (%(model)s, %(dimensions)s) on conflict do nothing
+
+-- name: bind_workspace
+update reme.workspace set embedding_model = %(model)s where workspace_id = %(workspace)s and embedding_model is null
 
 -- name: insert_memories
 -- Memories with their vectors and sources, as parts of one statement. Where one exists already, the caller rolls back.

@@ -35,9 +35,15 @@ limit %(limit)s
 select type::text, at from procrastinate_events where job_id = %(id)s order by id
 
 -- name: note_error
-insert into reme.job_error (workspace_id, job_id, failed_at, error)
-values (%(workspace)s, %(id)s, clock_timestamp(), %(error)s)
-on conflict do nothing
+-- Note why a job failed, and tell how often it has.
+with before as (
+    select count(*) as notes from reme.job_error where workspace_id = %(workspace)s and job_id = %(id)s
+),
+noted as (
+    insert into reme.job_error (workspace_id, job_id, failed_at, error)
+    values (%(workspace)s, %(id)s, clock_timestamp(), %(error)s)
+)
+select notes + 1 from before
 
 -- name: forget_jobs
 with gone as (

@@ -11,6 +11,9 @@ from reme.workspace w
 left join reme.embedding_model m on m.model = w.embedding_model
 order by w.workspace_id
 
+-- name: count_messages
+select count(*) from reme.message where workspace_id = %(workspace)s and erased_at is null
+
 -- name: exists
 select exists (select from reme.workspace where workspace_id = %(workspace)s)
 
@@ -71,9 +74,6 @@ update reme.workspace set hnsw = false where workspace_id = %(workspace)s and hn
 select m.document_id, ${columns}
 from reme.memory m where m.workspace_id = %(workspace)s and m.memory_id = any(%(ids)s)
 
--- name: lock_log
-select pg_advisory_xact_lock(hashtextextended('reme.log ' || %(workspace)s, 0))
-
 -- name: schedule
 insert into reme.workspace (workspace_id, settings)
 values (%(workspace)s, jsonb_strip_nulls(jsonb_build_object('reflect_every_hours', %(hours)s::float8)))
@@ -109,11 +109,7 @@ select %(target)s, embedding_model, settings, erased_at from reme.workspace wher
 on conflict (workspace_id) do update
 set embedding_model = excluded.embedding_model, settings = excluded.settings, hnsw = false
 
--- name: without_trigger
--- Where the history comes along as it was, or is written with more than the trigger knows.
-call reme.set_local('reme.erasing', 'on')
-
--- name: with_trigger
+-- name: with_history
 call reme.set_local('reme.erasing', 'off')
 
 -- name: model_usage

