@@ -92,7 +92,9 @@ def test_a_dumb_terminal_is_as_wide_as_it_says(tmp_path: Path) -> None:
 
 def test_ctrl_c_leaves_no_traceback_whenever_it_comes(configured: str) -> None:
     code = (
-        "import os, signal\nfrom reme_core.cli.interrupts import end_at_once\nwith end_at_once():\n    {}\nprint('on')"
+        "import os, signal\nfrom reme_core.cli.interrupts import end_at_once\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a job in the background ignores it
+        "with end_at_once():\n    {}\nprint('on')"
     )
     interrupt = "os.kill(os.getpid(), signal.SIGINT)"
     inside = subprocess.run([sys.executable, "-c", code.format(interrupt)], capture_output=True, text=True, check=False)
