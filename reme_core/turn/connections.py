@@ -131,6 +131,8 @@ def _async_reme(reme: AsyncReMe | Settings | SecretStr | str | None, chat: Agent
         return AsyncReMe(reme, chat=chat)
     if isinstance(reme, str | SecretStr):
         url = reme if isinstance(reme, SecretStr) else SecretStr(reme)
+        if not url.get_secret_value().strip():
+            raise InputError("database_url is empty; leave it out for the database that the settings name")
         try:
             conninfo_to_dict(url.get_secret_value())
         except ProgrammingError:

@@ -34,6 +34,7 @@ from reme_core.prompts.note import Note
 from reme_core.settings import Settings
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, sanitise, spool_path
+from reme_core.store.filters import FilterOptions
 from reme_core.store.rows import check_scope, within_scope
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.text.chat_format import MessageLike, read_messages
@@ -42,7 +43,7 @@ from reme_core.turn.accounts import Counts, Usage, UsageByWorkspace
 from reme_core.turn.connections import TurnConnection, explain_timeout
 from reme_core.turn.failures import report_failure
 from reme_core.turn.notes import NotesByTurn
-from reme_core.turn.options import Client, ReMeLike, TurnOptions, complete_options, name_workspace
+from reme_core.turn.options import Client, ReMeLike, TurnOptions, check_chance, complete_options, name_workspace
 from reme_core.turn.outbox import Deduplicator, Outbox
 from reme_core.turn.recall import TurnRecall, spell_out
 from reme_core.types import Hit, Kind, Message, Scope, names_in
@@ -168,6 +169,11 @@ class TurnMemory:
         return other
 
     @property
+    def recalled_scope(self) -> FilterOptions:
+        """The scope of the memories that are recalled: `scope`, unless `filters` name another one."""
+        return self._recall.scope
+
+    @property
     def reme(self) -> AsyncReMe:
         """The client, for everything that is not part of a turn."""
         return self._connection.reme
@@ -277,32 +283,41 @@ class TurnMemory:
             else 0
         )
 
-    async def recall(self, query: str, *, limit: int | None = None) -> list[Hit]:
+    async def recall(self, query: str, *, limit: int | None = None, min_relevance: float = 0.0) -> list[Hit]:
         """Recall outside a turn's own note: memories of all kinds in use, then messages.
 
         Args:
             query: What to look for.
             limit: Memories, and as many messages, at the most; default `top_k`.
+            min_relevance: The chance that anything fits, 0 to 1, below which nothing is given.
+
+        Raises:
+            InputError: `min_relevance` is no chance.
+            ReMeError: Memory failed, whatever `on_error` says.
+        """
+        chance = check_chance("min_relevance", min_relevance)
+        return await self._connection.portal.run(self._hits(query, limit or self.top_k, chance))
+
+    async def _hits(self, query: str, limit: int, min_relevance: float) -> list[Hit]:
+        engine = await self._connection.engine()
+        return await self._recall.hits(engine, self.workspace_id, query, limit=limit, min_relevance=min_relevance)
+
+    async def messages(self, session_id: str) -> list[Message]:
+        """The recorded messages of a conversation, in order: those of this memory's scope.
 
         Raises:
             ReMeError: Memory failed, whatever `on_error` says.
         """
-        return await self._connection.portal.run(self._hits(query, limit or self.top_k))
-
-    async def _hits(self, query: str, limit: int) -> list[Hit]:
-        return await self._recall.hits(await self._connection.engine(), self.workspace_id, query, limit=limit)
-
-    async def messages(self, session_id: str) -> list[Message]:
-        """What was recorded of a conversation, in order; it raises where memory fails, whatever `on_error` says."""
         return await self._connection.portal.run(self._messages(session_id))
 
     async def _messages(self, session_id: str) -> list[Message]:
         try:
             async with asyncio.timeout(self.patience):
                 await self._outbox.flush()
-                return await (await self._connection.engine()).messages(self.workspace_id, session_id)
+                said = await (await self._connection.engine()).messages(self.workspace_id, session_id)
         except TimeoutError as error:
             raise explain_timeout(error, self.patience) from None
+        return [message for message in said if names_in(self.scope).items() <= message.scope.items()]
 
     async def clear(self) -> None:
         """Delete for good what is of this memory's scope, or else all of the workspace, and what waits in the outbox.

@@ -19,6 +19,7 @@ from reme_core.models.base import Tool
 from reme_core.prompts import Language
 from reme_core.prompts.note_text import as_text, note
 from reme_core.prompts.transcript import shown_name
+from reme_core.store.filters import Filters
 from reme_core.text.terms import language_of
 from reme_core.turn.memory import TurnMemory
 from reme_core.types import Kind, Memory
@@ -125,18 +126,29 @@ class MemoryTools:
         return f"Remembered as [{memory.memory_id}]."
 
     async def _update(self, memory_id: str, content: str) -> str:
-        memories = self._turn.reme.memories
-        name = memory_id.strip(" []")
-        await memories.update(self._turn.workspace_id, name, content=content, actor=ACTOR, reason="update_memory")
+        name = await self._own_id(memory_id)
+        await self._turn.reme.memories.update(
+            self._turn.workspace_id, name, content=content, actor=ACTOR, reason="update_memory"
+        )
         return f"Updated [{name}]."
 
     async def _forget(self, memory_id: str) -> str:
-        memories = self._turn.reme.memories
-        name = memory_id.strip(" []")
-        count = await memories.delete(self._turn.workspace_id, [name], actor=ACTOR, reason="forget_memory")
-        if not count:
-            return ToolFailure(f"There is no memory [{name}]; search_memory gives the ids.")
+        name = await self._own_id(memory_id)
+        await self._turn.reme.memories.delete(self._turn.workspace_id, name, actor=ACTOR, reason="forget_memory")
         return f"Forgot [{name}]."
+
+    async def _own_id(self, memory_id: str) -> str:
+        """The id without brackets.
+
+        Raises:
+            NotFoundError: No active memory of the scope that is recalled has this id.
+        """
+        name = memory_id.strip(" []")
+        # An id alone may come from anywhere, and names a memory of any scope of the workspace.
+        filters = Filters.of(ids=[name], **self._turn.recalled_scope)
+        if not await self._turn.reme.memories.list(self._turn.workspace_id, filters, limit=1):
+            raise NotFoundError(f"there is no memory [{name}]; search_memory gives the ids")
+        return name
 
 
 async def answer_model(turn: TurnMemory, work: Awaitable[str]) -> str:

@@ -37,8 +37,10 @@ __all__ = [
     "SpoolPlace",
     "TurnOptions",
     "Write",
+    "check_chance",
     "check_count",
     "check_count_tokens",
+    "check_flag",
     "check_model",
     "check_session",
     "name_workspace",
@@ -171,8 +173,7 @@ def complete_options(options: TurnOptions) -> TurnOptions:
             check_count(name, values[name])
     if not _is_number(patience := values["patience"]) or not patience > 0:
         raise InputError(f"patience is a positive number of seconds, not {patience!r}")
-    if not _is_number(chance := values["min_relevance"]) or not 0 <= chance <= 1:
-        raise InputError(f"min_relevance is a chance, between 0 and 1, not {chance!r}")
+    check_chance("min_relevance", values["min_relevance"])
     if not isinstance(filters := values["filters"], Mapping | None):
         raise InputError(f"filters are a dict such as {{'subject': 'Ann'}}, not {filters!r}")
     if not isinstance(spool := values["spool"], Path) and spool not in ("file", "memory"):
@@ -188,6 +189,28 @@ def check_count(name: str, value: Any) -> int:
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise InputError(f"{name} is a whole number, 1 or more; not {value!r}")
+    return value
+
+
+def check_chance(name: str, value: Any) -> float:
+    """Return a chance as it is.
+
+    Raises:
+        InputError: It is no number from 0 to 1.
+    """
+    if not _is_number(value) or not 0 <= value <= 1:
+        raise InputError(f"{name} is a chance, between 0 and 1, not {value!r}")
+    return float(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return a flag as it is.
+
+    Raises:
+        InputError: It is neither True nor False.
+    """
+    if not isinstance(value, bool):
+        raise InputError(f"{name} is True or False, not {value!r}")
     return value
 
 
@@ -207,12 +230,16 @@ def check_model(model: object, *kinds: type) -> None:
 
 
 def check_count_tokens(count_tokens: object, window: int | None) -> None:
-    """Check that there is something to count for.
+    """Check a tokenizer, if one was given.
 
     Raises:
-        InputError: A tokenizer was given, and no window.
+        InputError: It cannot be called, or there is no window for which it would count.
     """
-    if count_tokens is not None and window is None:
+    if count_tokens is None:
+        return
+    if not callable(count_tokens):
+        raise InputError(f"count_tokens is a function from a text to its number of tokens, not {count_tokens!r:.60}")
+    if window is None:
         raise InputError("count_tokens counts what fits a window; give window=… too")
 
 

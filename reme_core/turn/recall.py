@@ -93,12 +93,17 @@ class TurnRecall:
         engine.log_writer.log_note(workspace, recalls, lambda hit: unfit(hit) or note.why_missing(hit, offered))
         return Note(note.text, note.hits, note.standing, note.tokens, turn_id)
 
-    async def hits(self, engine: Engine, workspace: str, query: str, *, limit: int) -> list[Hit]:
+    @property
+    def scope(self) -> FilterOptions:
+        """The scope of what is recalled, as filters."""
+        return {name: self._filters.get(name) for name in SCOPES}  # type: ignore[return-value]
+
+    async def hits(self, engine: Engine, workspace: str, query: str, *, limit: int, min_relevance: float) -> list[Hit]:
         """Memories of the kinds in use, those that were added by hand and standing wishes; after them, messages."""
         kinds = list({*self._memory_kinds, Kind.CUSTOM, *STANDING_KINDS})
         memories, quotes = await asyncio.gather(
-            self._recall(engine, workspace, query, kinds, limit),
-            self._recall(engine, workspace, query, self._message_kinds, limit),
+            self._recall(engine, workspace, query, kinds, limit, min_relevance),
+            self._recall(engine, workspace, query, self._message_kinds, limit, min_relevance),
         )
         return [hit for found in (*memories, *quotes) for hit in found.hits]
 
@@ -147,7 +152,7 @@ class TurnRecall:
         query: str,
         kinds: Sequence[str],
         limit: int,
-        min_relevance: float = 0.0,
+        min_relevance: float,
         current_session: str = "",
         without: Sequence[str] = (),
     ) -> list[Recollection]:

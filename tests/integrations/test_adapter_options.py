@@ -16,7 +16,9 @@ import reme_llamaindex
 
 from reme_core import Settings
 from reme_core.errors import InputError
+from reme_core.testing import ScriptedModel
 from reme_core.types import TimeRange
+from tests.integrations.autogen_driver import FakeClient
 
 TURNS: dict[str, Any] = {
     "agentscope": reme_agentscope.ReMeMiddleware,
@@ -66,6 +68,11 @@ def test_what_means_nothing_is_refused_by_all(adapter: str, given: dict[str, Any
         ("langchain", {"session_id": "monday"}, "thread_id"),
         ("langchain", {"tool": True}, "did you mean 'tools'"),
         ("langchain", {"count_tokens": len}, "give window"),
+        ("langchain", {"count_tokens": "gpt-4", "window": 9}, "count_tokens is a function"),
+        ("langchain", {"recall": "yes"}, "recall is True or False, not 'yes'"),
+        ("langchain", {"tools": 0}, "tools is True or False, not 0"),
+        ("langchain, a retriever", {"min_relevance": 5}, "min_relevance is a chance"),
+        ("langchain, a retriever", {"on_error": "shout"}, "on_error is 'log' or 'raise'"),
         ("agentscope", {"count_tokens": len}, "give window"),
         ("agentscope", {"modus": "both"}, "did you mean 'mode'"),
         ("llamaindex, a block", {"session_id": "monday"}, "no option 'session_id'; there are database_url"),
@@ -76,6 +83,19 @@ def test_the_options_named_are_those_that_there_are(adapter: str, given: dict[st
         ALL[adapter](database_url=Settings(), workspace_id="alice", **given)
     known = str(raised.value).partition("there are ")[2].split(", ")
     assert not given.keys() & set(known)
+
+
+@pytest.mark.parametrize("adapter", ALL)
+@pytest.mark.parametrize("url", ["", "  "])
+def test_an_empty_database_url_is_refused_by_all(adapter: str, url: str) -> None:
+    with pytest.raises(InputError, match="database_url is empty"):
+        ALL[adapter](database_url=url, workspace_id="alice")
+
+
+def test_an_agent_of_autogen_refuses_a_memory_tools_that_is_no_bool() -> None:
+    options: dict[str, Any] = {"memory": [reme_autogen.ReMeMemory(Settings(), "alice")], "memory_tools": "yes"}
+    with pytest.raises(InputError, match="memory_tools is True or False, not 'yes'"):
+        reme_autogen.ReMeAssistantAgent("assistant", FakeClient(ScriptedModel()), **options)
 
 
 @pytest.mark.parametrize("adapter", ALL)

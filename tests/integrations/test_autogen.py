@@ -245,6 +245,7 @@ async def test_what_is_added_is_found_and_its_metadata_is_json(reme: AsyncReMe) 
     assert ({"dog": "Rex", "age": 7}, "application/json") in [(one.content, one.mime_type) for one in told]
     await reme.record("alice", [Message(content="Rex is asleep.")])
     assert len((await memory.query("What is Rex?", top_k=1)).results) == 1
+    assert not (await memory.query("Which bus goes to the airport?", min_relevance=0.99)).results
     with pytest.raises(InputError, match="did you mean 'top_k'"):
         await memory.query("What is Rex?", topk=1)
     kinds = {m.content: str(m.kind) for m in await reme.memories.list("alice")}

@@ -271,6 +271,13 @@ async def test_a_retriever_finds_as_many_as_wanted_of_whom_is_named(settings: Se
             assert all(text.startswith("ann's") for text in found)
 
 
+async def test_a_retriever_gives_nothing_that_is_unlikely_to_fit(settings: Settings) -> None:
+    async with AsyncReMe(settings) as reme:
+        await reme.memories.add("alice", [TOLD])
+        assert await ReMeRetriever(reme, "alice").ainvoke("Which bus goes to the airport?")
+        assert not await ReMeRetriever(reme, "alice", min_relevance=0.9).ainvoke("Which bus goes to the airport?")
+
+
 @pytest.mark.parametrize(
     ("arguments", "right"),
     [

@@ -159,3 +159,13 @@ async def test_an_erased_conversation_leaves_none_of_its_words(settings: Setting
             lambda engine: engine.database.fetch("alice", "select content, metadata::text from reme.message")
         )
         assert rows == [("", "{}")] * 3
+
+
+async def test_histories_of_equal_name_are_apart_where_their_scopes_are(settings: Settings) -> None:
+    async with AsyncReMe(settings) as reme:
+        ann, bob = (ReMeChatMessageHistory("monday", reme, "alice", user_id=user) for user in ("ann", "bob"))
+        await ann.aadd_messages([HumanMessage("My dog is called Rex.")])
+        await bob.aadd_messages([HumanMessage("My cat is called Tom.")])
+        assert [message.text for message in await ann.aget_messages()] == ["My dog is called Rex."]
+        await ann.aclear()
+        assert [message.text for message in await bob.aget_messages()] == ["My cat is called Tom."]

@@ -11,11 +11,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from reme_core import AsyncReMe
-from reme_core.errors import ReMeError
+from reme_core.errors import InputError, ReMeError
 from reme_core.models import ModelCall
 from reme_core.settings import Settings
 from reme_core.testing import Gate
-from reme_core.turn import MemoryTools, TurnMemory
+from reme_core.turn import MemoryTools, ToolFailure, TurnMemory
 from reme_core.types import Kind, Message
 from tests.integrations.inside import engine_of, stored
 
@@ -39,6 +39,56 @@ async def test_the_tools_store_find_change_and_forget(turn: TurnMemory, reme: As
     assert "That did not work" in await search(" ")
     history = await reme.memories.history("alice", memory_id)
     assert {entry.changed_by for entry in history} == {"agent"}
+
+
+async def test_a_tool_changes_only_what_is_of_its_agent(reme: AsyncReMe) -> None:
+    bobs = await reme.memories.add("w", ["Bob has a cat."], user_id="bob")
+    everybodys = await reme.memories.add("w", ["The office is closed on Sundays."])
+    async with TurnMemory(reme, "w", user_id="ann") as turn:
+        tools = MemoryTools(turn)
+        for memory in (*bobs, *everybodys):
+            for refusal in (
+                await tools.update_memory(memory.memory_id, "Bob has no cat."),
+                await tools.forget_memory(memory.memory_id),
+            ):
+                assert isinstance(refusal, ToolFailure)
+                assert f"no memory [{memory.memory_id}]" in refusal
+            found = await reme.memories.get("w", memory.memory_id)
+            assert (found.content, found.status) == (memory.content, "active")
+
+
+async def test_a_tool_changes_what_its_agent_recalls_of_other_agents(reme: AsyncReMe) -> None:
+    (stored_memory,) = await reme.memories.add("w", ["Ann eats no nuts."], user_id="ann", agent_id="nurse")
+    async with TurnMemory(reme, "w", user_id="ann", agent_id="cook", filters={"agent_id": None}) as turn:
+        tools = MemoryTools(turn)
+        assert stored_memory.memory_id in await tools.search_memory("Which nuts does Ann eat?")
+        assert "Updated" in await tools.update_memory(stored_memory.memory_id, "Ann eats almonds.")
+    assert (await reme.memories.get("w", stored_memory.memory_id)).content == "Ann eats almonds."
+
+
+async def test_a_forgotten_memory_cannot_be_updated(turn: TurnMemory, reme: AsyncReMe) -> None:
+    (memory,) = await reme.memories.add("alice", ["Rex is a dachshund."])
+    tools = MemoryTools(turn)
+    await tools.forget_memory(memory.memory_id)
+    assert isinstance(await tools.update_memory(memory.memory_id, "Rex is a poodle."), ToolFailure)
+
+
+async def test_the_messages_of_a_conversation_are_those_of_the_scope(reme: AsyncReMe) -> None:
+    for user in ("ann", "bob"):
+        async with TurnMemory(reme, "w", user_id=user, write="awaited") as turn:
+            await turn.record([Message(content=f"I am {user}.")], session_id="monday")
+    async with TurnMemory(reme, "w", user_id="ann") as turn:
+        assert [message.content for message in await turn.messages("monday")] == ["I am ann."]
+    async with TurnMemory(reme, "w") as turn:
+        assert len(await turn.messages("monday")) == 2
+
+
+async def test_a_recall_outside_a_turn_gives_nothing_that_is_unlikely_to_fit(turn: TurnMemory, reme: AsyncReMe) -> None:
+    await reme.memories.add("alice", [TOLD])
+    assert await turn.recall("Which bus goes to the airport?")
+    assert not await turn.recall("Which bus goes to the airport?", min_relevance=0.9)
+    with pytest.raises(InputError, match="min_relevance is a chance"):
+        await turn.recall("Rex", min_relevance=2)
 
 
 async def test_what_a_tool_found_is_not_remembered_as_said(turn: TurnMemory, reme: AsyncReMe) -> None:

@@ -23,7 +23,7 @@ from reme_autogen.recorder import team_of_running_agent
 from reme_autogen.tools import ReMeTool
 from reme_autogen.window import what_fits
 from reme_core.errors import InputError
-from reme_core.turn import TurnMemory, calls_in
+from reme_core.turn import TurnMemory, calls_in, check_flag
 from reme_core.types import Message, new_id
 
 Event = BaseAgentEvent | BaseChatMessage | Response
@@ -68,13 +68,14 @@ class ReMeAssistantAgent(AssistantAgent):
             options: Everything else that `AssistantAgent` takes.
 
         Raises:
-            InputError: There is no `ReMeMemory`, or more than one.
+            InputError: There is no `ReMeMemory`, or more than one, or `memory_tools` is no bool.
         """
         ours = [one for one in memory or () if isinstance(one, ReMeMemory)]
         if len(ours) != 1:
             raise InputError("give a ReMeAssistantAgent one ReMeMemory: memory=[ReMeMemory(workspace_id=…)]")
         self._reme = ours[0]
         others = [one for one in memory or () if one is not self._reme]
+        check_flag("memory_tools", memory_tools)
         self._session_id = ""  # until the first turn, which knows the team
         self._context_with_note = _AgentContext(model_context, self._reme.turn, lambda: self._session_id)
         own: list[Any] = [*(ReMeTool.all(self._reme) if memory_tools else []), *ReMeTool.of_window(self._reme)]

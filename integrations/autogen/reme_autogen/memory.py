@@ -132,17 +132,19 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
         Args:
             query: What to look for.
             cancellation_token: Stops the search.
-            kwargs: `top_k`, or `limit` or `k`, as other memories have it: how many at the most.
+            kwargs: `top_k` (or `limit`, or `k`, as other memories call it): how many at the most. `min_relevance`: the
+                chance that anything fits, 0 to 1, below which nothing is given.
 
         Raises:
             InputError: The query is no text, or an option there is not.
             ReMeError: Memory cannot be reached.
         """
         limits = [kwargs.pop(name) for name in ("top_k", "limit", "k") if name in kwargs]
-        refuse_unknown(kwargs, known=("top_k", "limit", "k"))
+        min_relevance = kwargs.pop("min_relevance", 0.0)
+        refuse_unknown(kwargs, known=("top_k", "limit", "k", "min_relevance"))
         text = _text(query) if isinstance(query, MemoryContent) else query
         limit = check_count("top_k", limits[0]) if limits else self._turn.top_k
-        hits = await cancellable(self._turn.recall(text, limit=limit), cancellation_token)
+        hits = await cancellable(self._turn.recall(text, limit=limit, min_relevance=min_relevance), cancellation_token)
         return MemoryQueryResult(results=[hit_content(hit) for hit in interleave(hits)[:limit]])
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:

@@ -33,6 +33,7 @@ from reme_core.turn import (
     TurnMemory,
     TurnOptions,
     check_count_tokens,
+    check_flag,
     observe_call,
     refuse_unknown,
     stable_id,
@@ -124,14 +125,14 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         check_count_tokens(count_tokens, options.get("window"))
         super().__init__()
         self._name = name
-        self._recall = recall
+        self._recall = check_flag("recall", recall)
         named = "default" if callable(workspace_id) else workspace_id  # of a function's, only others are used
         chat = as_chat(chat_model) if chat_model is not None else None
         self._memory = TurnMemory(database_url, named, client=client, chat=chat, **options)
         self._workspace = self._memory.workspace_id if workspace_id is None else workspace_id
         self.counts = self._memory.counts
         self._count_tokens = count_tokens
-        given = memory_tools(self._memory, self._current_memory) if tools else []
+        given = memory_tools(self._memory, self._current_memory) if check_flag("tools", tools) else []
         self.tools = [*given, *window_tools(self._memory, self._current_memory)]
         self._tenants: OrderedDict[str, TurnMemory] = OrderedDict({self._memory.workspace_id: self._memory})
         self._unfinished: OrderedDict[str, _Turn] = OrderedDict()

@@ -30,8 +30,8 @@ log = logging.getLogger(__name__)
 _TOP_K: Final = 5  # as all adapters have it
 
 _OPTIONS: Final = (
-    "database_url", "workspace_id", "client", "kinds", "top_k", "k", "search_kwargs", "filters", *SCOPES, "on_error",
-    "patience",
+    "database_url", "workspace_id", "client", "kinds", "top_k", "k", "search_kwargs", "min_relevance", "filters",
+    *SCOPES, "on_error", "patience",
 )  # fmt: skip
 
 
@@ -46,6 +46,8 @@ class ReMeRetriever(BaseRetriever, Closing):
 
     k: int
     """Documents at the most."""
+    min_relevance: float
+    """The chance that anything fits the query, 0 to 1, below which nothing is found."""
     on_error: OnError
     """Whether a memory that fails yields nothing, or an error."""
     _turn: TurnMemory = PrivateAttr()
@@ -60,6 +62,7 @@ class ReMeRetriever(BaseRetriever, Closing):
         top_k: int | None = None,
         k: int | None = None,
         search_kwargs: Mapping[str, Any] | None = None,
+        min_relevance: float = 0.0,
         filters: Mapping[str, Any] | None = None,
         on_error: OnError = "log",
         patience: float = 10.0,
@@ -75,6 +78,7 @@ class ReMeRetriever(BaseRetriever, Closing):
             top_k: Documents at the most, 5 by default; `invoke(query, k=…)` says it for one call.
             k: The same, as LangChain's retrievers call it.
             search_kwargs: The same, as those of its vector stores do: `{"k": 4}`.
+            min_relevance: The chance that anything fits the query, 0 to 1, below which nothing is found.
             filters: What alone is found, as `TurnMemory` takes them.
             on_error: `log` yields nothing where memory fails, `raise` the error.
             patience: Seconds before memory counts as failed.
@@ -87,13 +91,13 @@ class ReMeRetriever(BaseRetriever, Closing):
         scope: Scope = {name: options.pop(name) for name in SCOPES if name in options}  # type: ignore[assignment]
         refuse_unknown(options.keys() - BaseRetriever.model_fields.keys(), known=_OPTIONS)
         limit = _limit_of(search_kwargs or {}, k=k, top_k=top_k)
-        super().__init__(k=limit, on_error=on_error, **options)
-        self._turn = TurnMemory(
+        turn = TurnMemory(
             database_url,
             workspace_id,
             client=client,
             kinds=kinds,
             top_k=limit,
+            min_relevance=min_relevance,
             filters=filters,
             on_error=on_error,
             write="off",
@@ -101,6 +105,8 @@ class ReMeRetriever(BaseRetriever, Closing):
             spool="memory",
             **scope,
         )
+        super().__init__(k=limit, min_relevance=min_relevance, on_error=on_error, **options)
+        self._turn = turn
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
@@ -114,7 +120,7 @@ class ReMeRetriever(BaseRetriever, Closing):
 
     async def _documents(self, query: str, k: int) -> list[Document]:
         try:
-            hits = await self._turn.recall(query, limit=k)
+            hits = await self._turn.recall(query, limit=k, min_relevance=self.min_relevance)
         except ReMeError as error:
             if self.on_error == "raise":
                 raise

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from reme_core import AsyncReMe, Settings
 from reme_core.errors import ConfigurationError, InputError
@@ -35,6 +36,8 @@ def test_the_memory_tools_are_known_by_name() -> None:
         ({"filters": {"color": "red"}}, "no filter 'color'; there are agent_id, as_of, author"),
         ({"workspace_id": ""}, "cannot name a workspace"),
         ({"database_url": "alice"}, "database_url is no postgresql"),
+        ({"database_url": ""}, "database_url is empty"),
+        ({"database_url": SecretStr(" ")}, "database_url is empty"),
         ({"client": "postgresql:///x"}, "client is an open AsyncReMe"),
         ({"database_url": "postgresql:///x", "client": AsyncReMe(Settings())}, "not both"),
     ],
