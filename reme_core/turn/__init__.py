@@ -1,7 +1,7 @@
-"""The door for adapters: all that puts memory into an agent framework, and nothing else is needed of the core.
+"""What adapters use to put memory into an agent framework.
 
-`TurnMemory` recalls before a turn and records after it. The rest helps to translate: an adapter turns what its
-framework hands it into `reme_core.types`, and shows the model the note that it gets.
+`TurnMemory` recalls before a turn and records after it. An adapter translates the framework's messages into
+`reme_core.types`, and shows the model the note; the other names here help with that.
 """
 
 from reme_core._portal import callers_portal

@@ -1,4 +1,4 @@
-"""What a turn's memory did, and what chat models used for it."""
+"""Counts of what a `TurnMemory` did, and of the tokens that chat models used for it."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ class Counts:
     recalls: int = 0
     """Turns for which the database was searched."""
     reused: int = 0
-    """Times a turn asked again and got the note it had."""
+    """How often a turn asked again and got the same note."""
     records: int = 0
-    """Turns whose messages the database took."""
+    """Turns whose messages the database has stored."""
     messages: int = 0
-    """Messages among them that were new to it."""
+    """New messages that the database has stored."""
     tool_calls: int = 0
-    """Calls of tools that the database took."""
+    """Tool calls that the database has stored."""
     failures: int = 0
-    """Recalls and deliveries that failed; what was not delivered waits and is tried again."""
+    """Recalls and deliveries that failed; a failed delivery is tried again."""
     refused: int = 0
-    """Turns that were not taken, since too many wait already."""
+    """Turns that were not accepted because too many wait already."""
     set_aside: int = 0
-    """Turns, or single messages of them, that the database refuses for good; `reme spool list` shows them."""
+    """Turns, or parts of turns, that the database refuses for good; `reme spool list` shows them."""
     at_risk: int = 0
-    """Turns that wait in memory alone now, since their file cannot be written: a crash would lose them."""
+    """Turns that a crash would lose now: they wait in memory only, because the spool's file cannot be written."""
     note_tokens: int = 0
     """Tokens of all notes together."""
 
 
 @dataclass(slots=True)
 class Usage:
-    """What chat models did for memory: rewriting queries, making summaries."""
+    """Tokens and calls of the chat models that worked for memory: query rewriting, summaries."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -43,22 +43,22 @@ class Usage:
 
 
 class UsageByWorkspace:
-    """What chat models used for each workspace that is accounted for, since it was last taken."""
+    """The usage of chat models for each watched workspace since the last `take`."""
 
     def __init__(self) -> None:
         self._spent: dict[str, Usage] = {}
 
     def begin(self, workspace: str) -> None:
-        """Account for a workspace from now on."""
+        """Watch a workspace from now on."""
         self._spent.setdefault(workspace, Usage())
 
     def take(self, workspace: str) -> Usage:
-        """What was used since the last call of this."""
+        """The usage for a watched workspace since the last `take`."""
         spent, self._spent[workspace] = self._spent[workspace], Usage()
         return spent
 
     def add(self, workspace: str, call: ModelCall) -> None:
-        """Count a call of a chat model; those of other models, and for other workspaces, are passed over."""
+        """Count a model call, if it is one of a chat model and for a watched workspace."""
         spent = self._spent.get(workspace)
         if spent is not None and not call.purpose.startswith(("embed", "rerank")):
             spent.prompt_tokens += call.prompt_tokens

@@ -1,4 +1,4 @@
-"""`with` and `async with`, for whatever an adapter gives to be closed."""
+"""`Closing`: `with` and `async with` for the classes of adapters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Self
 
 
 class Closing:
-    """A base of classes that have `close` and `aclose`."""
+    """A base for classes with `close` and `aclose`; leaving the block closes them."""
 
     def __enter__(self) -> Self:
         return self
@@ -25,5 +25,5 @@ class Closing:
         raise NotImplementedError
 
     async def aclose(self) -> None:
-        """Deliver what waits, and close what was opened here."""
+        """Deliver what waits, and close the connection if it was opened here."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Where a turn's memory is: a ReMe that the application opened, or one that is opened here when it is first used."""
+"""The connection of a turn's memory: a ReMe that the application opened, or one that opens at its first use."""
 
 from __future__ import annotations
 
@@ -23,14 +23,18 @@ from reme_core.settings import Settings
 from reme_core.sync import ReMe
 
 Client = AsyncReMe | ReMe
-"""An open memory, which its opener closes."""
+"""An open memory. Whoever opened it also closes it."""
 
 ReMeLike = Client | Settings | SecretStr | str | None
-"""Where memory is: a database URL, settings, an open memory, or None for what the environment says."""
+"""The place of memory: a database URL, settings, an open memory, or None for the settings of the environment."""
 
 
 class TurnConnection:
-    """The engine that turns work with, and who closes it."""
+    """The engine that turns use. It is closed here only if it was opened here.
+
+    Attributes:
+        reme: The memory, for any event loop.
+    """
 
     def __init__(
         self,
@@ -40,19 +44,17 @@ class TurnConnection:
         chat: AgentChat | None = None,
         on_call: Callable[[str, ModelCall], None] | None = None,
     ) -> None:
-        """Say where memory is.
+        """Choose the memory; it is not opened yet.
 
         Args:
-            database_url: What to open, or an open memory.
-            client: An open memory, whose engine is used and never closed here.
-            chat: The model of the agent, which then reads for its memory.
-            on_call: Told of every model call that memory makes, with the workspace it is made for.
+            database_url: A database URL or settings to open, or an open memory.
+            client: An open memory in place of `database_url`; it is never closed here.
+            chat: The agent's chat model, which then also reads conversations for memory.
+            on_call: Called with the workspace and each model call that memory makes for it. Held weakly.
 
         Raises:
-            InputError: It is none of these, both are given, or a model for a memory that is open.
-
-        Attributes:
-            reme: The memory, for any event loop.
+            InputError: A value is none of these, both `database_url` and `client` are given, or `chat` is given for a
+                memory that is open already.
         """
         if client is not None and not isinstance(client, AsyncReMe | ReMe):
             raise InputError(f"client is an open AsyncReMe or ReMe, not {type(client).__name__}")
@@ -64,13 +66,13 @@ class TurnConnection:
             raise InputError("an open memory has the chat model that it was opened with; leave chat_model out")
         self._chat = chat
         self.reme = AsyncReMe.share(reme) if isinstance(reme, ReMe) else _async_reme(reme, chat)
-        # Weakly: the engine outlives whoever forgets to close it, and would keep him alive.
+        # Weakly: the engine lives on if nobody closes this, and would keep the owner of the method alive.
         self._on_call = weakref.WeakMethod(on_call) if on_call is not None else None
         self._engine: Engine | None = None
 
     @property
     def settings(self) -> Settings:
-        """How memory is opened, where it has to be."""
+        """The settings that memory is or will be opened with."""
         return self.reme.settings
 
     @property
@@ -79,7 +81,7 @@ class TurnConnection:
         return self.reme.connection.portal
 
     async def engine(self) -> Engine:
-        """The open engine; in the library's event loop.
+        """The open engine. To be called in the library's event loop.
 
         Raises:
             DatabaseUnavailableError: There is no connection. The next call tries again.
@@ -115,7 +117,7 @@ class TurnConnection:
         await self.reme.open()
 
     async def close(self) -> None:
-        """Close what was opened here; in the library's event loop. The next use opens it again."""
+        """Close the engine if it was opened here; the next use opens it again. To be called in the library's loop."""
         if self._engine is not None and self._listener in self._engine.log_writer.listeners:
             self._engine.log_writer.listeners.remove(self._listener)
         self._engine = None
@@ -136,14 +138,14 @@ def _async_reme(reme: AsyncReMe | Settings | SecretStr | str | None, chat: Agent
         try:
             conninfo_to_dict(url.get_secret_value())
         except ProgrammingError:
-            # Not shown: it may hold a password. Often it is a workspace in the wrong place.
+            # The URL is not shown, since it may hold a password. Often it is a workspace's name in the wrong place.
             raise InputError("database_url is no postgresql://…; a workspace is named by workspace_id=…") from None
         return AsyncReMe(chat=chat, database_url=url)
     raise InputError(f"database_url is a URL, settings or an open AsyncReMe or ReMe, not {type(reme).__name__}")
 
 
 def explain_timeout(error: Exception, patience: float) -> Exception:
-    """The error to show for one that a turn met: a `TimeoutError` says nothing of memory."""
+    """The error to show; in place of a `TimeoutError`, which does not mention memory, one that does."""
     if isinstance(error, TimeoutError):
         return DatabaseUnavailableError(
             f"memory did not answer within {patience:g} seconds; is the database reachable?"

@@ -1,9 +1,8 @@
 """`TurnMemory`: memory for the turns of an agent. Every adapter is built on it.
 
-A turn recalls once (`begin`) and gets a note to show the model; afterwards it hands over what is new in the
-conversation (`record`). What all frameworks need is solved here: a memory that fails does not end the agent's turn, a
-turn that is cancelled does not lose what was said, and a note that was shown to the model is not recorded as if
-somebody had said it.
+A turn recalls once (`begin`) and gets a note to show the model; at its end it hands over the new messages (`record`).
+This class solves what all frameworks need: if memory fails, the turn goes on; if a turn is cancelled, its messages are
+kept; and notes are never recorded as messages.
 
 ```python
 async with TurnMemory("postgresql://…", "alice") as turn:
@@ -60,12 +59,11 @@ tracer = trace.get_tracer("reme_core")
 class TurnMemory:
     """The memory of an agent's turns in one workspace.
 
-    It may be shared by any number of conversations, tasks, threads and event loops. Nothing is opened before the first
-    use.
+    Any number of conversations, tasks, threads and event loops may share it. The first use opens the connection.
 
     Attributes:
-        workspace_id: Whose memory it is.
-        counts: What it did so far.
+        workspace_id: The workspace.
+        counts: What it has done so far.
     """
 
     def __init__(
@@ -77,18 +75,19 @@ class TurnMemory:
         chat: AgentChat | None = None,
         **options: Unpack[TurnOptions],
     ) -> None:
-        """Say whose memory it is and how a turn uses it.
+        """Choose the workspace, and how a turn uses its memory.
 
         Args:
-            database_url: A database URL or settings; None for what the environment says.
-            workspace_id: The tenant. Nothing of another one is ever recalled. Default: `default`, which all share.
+            database_url: A database URL or settings; None for the settings of the environment.
+            workspace_id: The workspace; nothing from other workspaces is recalled. By default all users share the
+                workspace `default`.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
-            chat: The model of the agent, which then reads conversations for its memory.
-            options: How a turn uses memory, see `TurnOptions`; what is left out is as `DEFAULTS` has it.
+            chat: The agent's chat model, which then also reads conversations for memory.
+            options: How a turn uses memory; see `TurnOptions`.
 
         Raises:
-            InputError: There is no such option, or a value does not fit.
-            ConfigurationError: The settings want a workspace, and none was given.
+            InputError: An option is unknown, or a value does not fit.
+            ConfigurationError: No workspace was given, and the settings do not allow the default one.
         """
         chosen = complete_options(options)
         self._usage = UsageByWorkspace()
@@ -122,7 +121,7 @@ class TurnMemory:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Deliver what waits, and close the connection if it was opened here. A ReMe that was given stays open."""
+        """Deliver what waits, and close the connection if it was opened here."""
         await self._connection.portal.run(self._close())
 
     @property
@@ -131,9 +130,9 @@ class TurnMemory:
         return self._connection.settings
 
     def call(self, work: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run one of the coroutines from code that does not await: `turn.call(turn.begin, "Where do I live?")`.
+        """Run a coroutine function from code that does not await: `turn.call(turn.begin, "Where do I live?")`.
 
-        It blocks until the coroutine has ended, also where an event loop is running.
+        It blocks until the coroutine has ended, even in a thread with a running event loop.
         """
         return callers_portal().wait(work(*args, **kwargs))
 
@@ -148,7 +147,7 @@ class TurnMemory:
     def for_workspace(self, workspace_id: str) -> Self:
         """A memory for another workspace over the same connection, for agents that serve many tenants.
 
-        The outbox and `counts` are shared; closing one closes all.
+        Both share the outbox and `counts`; closing either closes both.
 
         Raises:
             InputError: The id cannot name a workspace.
@@ -160,9 +159,10 @@ class TurnMemory:
         return other
 
     def about(self, person: str) -> Self:
-        """The same for one of several people: only what is about them, and said by them or the assistant, is recalled.
+        """A memory for one of several people: only memories about this person, and messages by them, are recalled.
 
-        The connection, the outbox and `counts` are shared; closing one closes all.
+        Messages of the assistant are recalled too. Both share the connection, the outbox and `counts`; closing either
+        closes both.
         """
         other = copy.copy(self)
         other._recall, other._notes = self._recall.about(person), NotesByTurn()
@@ -175,26 +175,26 @@ class TurnMemory:
 
     @property
     def reme(self) -> AsyncReMe:
-        """The client, for everything that is not part of a turn."""
+        """The client of the same memory, for whatever is not part of a turn."""
         return self._connection.reme
 
     async def begin(self, prompt: str | Sequence[MessageLike], turn_id: str = "", *, session_id: str = "") -> Note:
-        """Recall for a turn. For one turn memory is asked once; whoever calls again gets the same note.
+        """Recall for a turn. Each turn recalls once; a second call for the same turn gets the same note.
 
-        What waits in the outbox is delivered first.
+        The outbox is delivered first.
 
         Args:
-            prompt: What the user says; or the messages that the model will see, of which the user's last one is the
-                question. What the model sees anyhow is not recalled.
-            turn_id: Names the turn; the same one gets the same note. Default: the id of the last user message, where
-                messages with ids are given; else every call is a turn of its own.
-            session_id: The conversation, which "the last time we talked" does not mean.
+            prompt: What the user says, or the messages that the model will see; the user's last message is the
+                question. Messages in the prompt are not recalled.
+            turn_id: The id of the turn. By default it is the id of the user's last message; if the messages have no
+                ids, every call is a turn of its own.
+            session_id: The id of the conversation. "The last time we talked" means another conversation than this.
 
         Returns:
-            What to show the model. Where memory failed and errors are logged, an empty note that carries the error.
+            The note to show the model. If memory failed and `on_error` is `log`, an empty note with the error.
 
         Raises:
-            ReMeError: Memory failed, and errors are raised.
+            ReMeError: Memory failed, and `on_error` is `raise`.
         """
         self.lend_loop()
         messages = [Message(content=prompt)] if isinstance(prompt, str) else read_messages(prompt)
@@ -211,46 +211,47 @@ class TurnMemory:
         return self._note_or_raise(await self._connection.portal.run(self._note_once(question, messages, turn_id)))
 
     async def record(self, messages: Sequence[MessageLike], turn_id: str = "", *, session_id: str = "") -> int:
-        """Hand over what was said in a turn. Nothing of it is lost any more, even if the caller is cancelled here.
+        """Hand over the messages of a turn. They are kept even if the caller is cancelled during this call.
 
-        The whole conversation may be given each time: system prompts, notes (which their mark tells), and messages that
-        were handed over before (as their ids tell) are left out. Other words under a known id are that message edited.
+        The whole conversation may be given each time. System prompts, notes (known by their mark) and messages handed
+        over before (known by their ids) are left out. A known id with other words is an edited message.
 
         Args:
-            messages: In order, ours or a chat API's. One without an id gets one made from `turn_id` and its words.
-            turn_id: Names the turn.
-            session_id: The conversation, for messages that do not say it themselves.
+            messages: `Message`s or messages of a chat API, in order. A message without an id gets one made from
+                `turn_id` and its words.
+            turn_id: The id of the turn.
+            session_id: The id of the conversation, for messages without a `session_id` of their own.
 
         Returns:
             How many messages were handed over.
 
         Raises:
-            SpoolError: They are in memory alone, since neither the spool nor the database can take them, or were not
-                taken at all, since too many wait (`counts` tells both); and errors are raised.
-            ReMeError: The database did not take them, writing is `awaited`, and errors are raised. They are kept and
-                delivered later nevertheless.
+            SpoolError: `on_error` is `raise`, and the messages are in memory only, because neither the spool's file nor
+                the database can take them; or too many turns wait, and they were not accepted. See `counts`.
+            ReMeError: `on_error` is `raise`, `write` is `awaited`, and the database did not take the messages. They are
+                kept and delivered later.
         """
         said = [] if self.write == "off" else read_messages(messages)
         return await self._hand_over(self._deduplicator.new_messages(said, turn_id, session_id), turn_id)
 
     async def keep(self, messages: Sequence[Message]) -> int:
-        """`record` for a history: messages are handed over as they are, and all of them."""
+        """`record` for a chat history: all messages are handed over, unchanged."""
         return await self._hand_over(messages, "")
 
     def lend_loop(self) -> None:
-        """Have the agent's model answer in the running event loop."""
+        """Let the agent's model, where it reads for memory, run in the present event loop."""
         if self._chat is not None:
             self._chat.use_running_loop()
 
     async def _hand_over(self, new: Sequence[Message], turn_id: str) -> int:
         self.lend_loop()
-        if not new or not self._put(self._entry(new)):  # before the first await: a caller may be cancelled there
+        if not new or not self._put(self._entry(new)):  # before the first await, where a caller may be cancelled
             return 0
         with tracer.start_as_current_span("reme.record", attributes=self._attributes(turn_id)) as span:
             span.set_attribute("reme.messages", len(new))
             try:
                 await asyncio.shield(self._connection.portal.run(self._outbox.make_safe(self.write, self.patience)))
-            except Exception as error:  # see `_note`; what was said is kept
+            except Exception as error:  # as in `_note`; the messages are kept
                 self.counts.failures += 1
                 error = explain_timeout(error, self.patience)
                 problem = report_failure(span, error, "the database has not taken a turn yet")
@@ -261,38 +262,35 @@ class TurnMemory:
     def record_soon(self, messages: Sequence[MessageLike], turn_id: str = "", *, session_id: str = "") -> int:
         """`record` without awaiting, for a turn that is being cancelled or a generator that is being closed.
 
-        Only a crash can lose them, in the moment until the spool has them; they are delivered as in the background.
+        The messages are delivered in the background. A crash can lose them until the spool's file has them.
         """
         said = [] if self.write == "off" else read_messages(messages)
         new = self._deduplicator.new_messages(said, turn_id, session_id)
         return len(new) if new and self._deliver_soon(self._entry(new)) else 0
 
     def record_calls(self, calls: Sequence[ToolCallResult]) -> int:
-        """Hand over how calls of tools went, for tool memory; without `tool` among the kinds nothing is recorded.
+        """Hand over finished tool calls for tool memory; nothing is recorded unless `tool` is among the kinds.
 
-        It never waits: they are delivered in the background, or with the turn's messages where writing is `awaited`.
+        It never waits. The calls are delivered in the background, or with the turn's messages if `write` is `awaited`.
         Calls that were handed over before, and calls of the memory tools themselves, are left out.
 
         Returns:
-            How many were handed over.
+            How many calls were handed over.
         """
         new = self._deduplicator.new_calls(calls) if self.write != "off" and Kind.TOOL in self.kinds else []
-        return (
-            len(new)
-            if new and self._deliver_soon(Entry(self.workspace_id, calls=redact(new, self.settings.redact)))
-            else 0
-        )
+        entry = Entry(self.workspace_id, calls=redact(new, self.settings.redact))
+        return len(new) if new and self._deliver_soon(entry) else 0
 
     async def recall(self, query: str, *, limit: int | None = None, min_relevance: float = 0.0) -> list[Hit]:
-        """Recall outside a turn's own note: memories of all kinds in use, then messages.
+        """Recall without a turn: memories of the kinds in use, then messages.
 
         Args:
             query: What to look for.
-            limit: Memories, and as many messages, at the most; default `top_k`.
+            limit: How many memories at most, and how many messages at most; by default `top_k`.
             min_relevance: The chance that anything fits, 0 to 1, below which nothing is given.
 
         Raises:
-            InputError: `min_relevance` is no chance.
+            InputError: `min_relevance` is not a number from 0 to 1.
             ReMeError: Memory failed, whatever `on_error` says.
         """
         chance = check_chance("min_relevance", min_relevance)
@@ -320,7 +318,9 @@ class TurnMemory:
         return [message for message in said if names_in(self.scope).items() <= message.scope.items()]
 
     async def clear(self) -> None:
-        """Delete for good what is of this memory's scope, or else all of the workspace, and what waits in the outbox.
+        """Erase all memories and messages of this memory's scope, or of the whole workspace if it has no scope.
+
+        What waits in the outbox is erased too.
 
         Raises:
             ReMeError: Memory cannot be reached, whatever `on_error` says.
@@ -335,7 +335,7 @@ class TurnMemory:
             await (await self._connection.engine()).workspaces.clear(self.workspace_id, **named)
 
     def take_usage(self) -> Usage:
-        """What chat models used for this memory since the last call of this, for the framework's own report."""
+        """The usage of chat models for this memory since the last call of this method."""
         return self._usage.take(self.workspace_id)
 
     def _note_or_raise(self, note: Note) -> Note:
@@ -379,9 +379,9 @@ class TurnMemory:
                     note = await self._recall.note(
                         await self._connection.engine(), self.workspace_id, question, present, turn_id
                     )
-            except Exception as error:  # whatever it is: the turn is worth more than its memory, and it is told
+            except Exception as error:  # any error: a turn without memory is better than none, and it is reported
                 self.counts.failures += 1
-                problem = report_failure(span, explain_timeout(error, self.patience), "a turn goes without memory")
+                problem = report_failure(span, explain_timeout(error, self.patience), "a turn goes on without memory")
                 note = Note(turn_id=turn_id, error=problem)
             self.counts.note_tokens += note.tokens
             span.set_attributes({"reme.hits": len(note.hits), "reme.note_tokens": note.tokens})

@@ -1,7 +1,7 @@
-"""The tools with which an agent tends its memory itself, as plain functions that every framework can take.
+"""The memory tools: functions by which an agent searches and changes its memory itself, in every framework.
 
-Names, docstrings and annotations are what the frameworks make a model's tool schema from, so they are written for the
-model. What goes wrong is told to the model as text, since a tool that raises ends the turn in most frameworks.
+Frameworks make the tool schema of their names, docstrings and annotations, so these are written for the model. Errors
+are given to the model as text, because in most frameworks a tool that raises ends the turn.
 """
 
 from __future__ import annotations
@@ -27,39 +27,34 @@ from reme_core.types import Kind, Memory
 log = logging.getLogger(__name__)
 
 MemoryTool = Callable[..., Coroutine[Any, Any, str]]
-"""A tool: plain typed arguments in, text for the model out."""
+"""A coroutine function with plain typed arguments, which returns text for the model."""
 
 MOST_FOUND: Final = 20
-"""Memories that one search gives at the most."""
-
+"""How many memories one search gives at most."""
 
 ACTOR: Final = "agent"
-"""Who the history says made a change."""
-
+"""The actor in the history of memories that a tool changed."""
 
 TOOLS_HINT: Final = (
     "You have a long-term memory of earlier conversations. Search it with search_memory before you answer what may "
     "depend on them. Store lasting facts, wishes and lessons with add_memory, correct them with update_memory, and "
     "remove with forget_memory what is to be forgotten."
 )
-"""What the system prompt of an agent says that is to use the tools by itself."""
+"""A part of the system prompt, which tells an agent to use the tools."""
 
 
 class ToolFailure(str):
-    """What a memory tool tells the model where it could not do what it was called for."""
+    """The answer of a memory tool that failed."""
 
 
 class MemoryTools:
-    """Four tools on the memory of one workspace: search, add, update and forget.
-
-    Each is a coroutine function with plain typed arguments, so `Tool(function)` of any framework makes a tool of it.
-    """
+    """Four tools for the memory of one workspace: search, add, update and forget."""
 
     def __init__(self, turn: TurnMemory) -> None:
         self._turn = turn
 
     def all(self) -> list[MemoryTool]:
-        """The tools, the one that is used most first."""
+        """The tools; the most used one comes first."""
         return [self.search_memory, self.add_memory, self.update_memory, self.forget_memory]
 
     async def search_memory(self, query: str, limit: int = 5) -> str:
@@ -108,10 +103,10 @@ class MemoryTools:
         language: Language = "zh" if language_of(query) == "zh" else "en"
         lines = []
         for memory in (hit.memory for hit in hits):
-            said = memory.kind == Kind.CONVERSATION  # a message is evidence: it has no id to change it by
+            said = memory.kind == Kind.CONVERSATION  # the tools cannot change a message, so its id is not shown
             head = f"{shown_name(memory.author)} said: " if said else f"[{memory.memory_id}] "
             lines.append(head + as_text(memory, language))
-        # Fenced like a note, so that recording the conversation does not remember what was merely found.
+        # Fenced like a note, so that it is not remembered once more when the conversation is recorded.
         return note("\n".join(lines), language)
 
     async def _add(self, content: str, when_to_use: str) -> str:
@@ -144,7 +139,7 @@ class MemoryTools:
             NotFoundError: No active memory of the scope that is recalled has this id.
         """
         name = memory_id.strip(" []")
-        # An id alone may come from anywhere, and names a memory of any scope of the workspace.
+        # The model may have an id from anywhere, and an id names a memory of any scope in the workspace.
         filters = Filters.of(ids=[name], **self._turn.recalled_scope)
         if not await self._turn.reme.memories.list(self._turn.workspace_id, filters, limit=1):
             raise NotFoundError(f"there is no memory [{name}]; search_memory gives the ids")
@@ -152,14 +147,14 @@ class MemoryTools:
 
 
 async def answer_model(turn: TurnMemory, work: Awaitable[str]) -> str:
-    """What a tool tells the model: what it did, or why it could not.
+    """The result of a tool's work as text for the model; if it failed, the reason.
 
     Raises:
-        ReMeError: Memory failed, and errors are raised.
+        ReMeError: Memory failed, and `on_error` is `raise`.
     """
     try:
         return await work
-    except (InputError, NotFoundError) as error:  # the model's own mistake, which it can put right
+    except (InputError, NotFoundError) as error:  # a mistake of the model, which it can correct
         return ToolFailure(f"That did not work: {error}")
     except Exception as error:
         if turn.on_error == "raise":
@@ -169,7 +164,7 @@ async def answer_model(turn: TurnMemory, work: Awaitable[str]) -> str:
 
 
 def arguments_model(tool: MemoryTool) -> type[BaseModel]:
-    """The arguments of a tool as a model, each with its description, for frameworks that want one."""
+    """The arguments of a tool as a Pydantic model, each with its description."""
     descriptions = dict(_ARGUMENT.findall(inspect.getdoc(tool) or ""))
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(tool, eval_str=True).parameters.items():
@@ -179,7 +174,7 @@ def arguments_model(tool: MemoryTool) -> type[BaseModel]:
 
 
 def tool_schema(tool: MemoryTool) -> Tool:
-    """A tool's name, what it is for, and the JSON schema of its arguments."""
+    """The name and description of a tool, and the JSON schema of its arguments."""
     text = (inspect.getdoc(tool) or "").partition("\nArgs:")[0]
     return Tool(tool.__name__, " ".join(text.split()), arguments_model(tool).model_json_schema())
 

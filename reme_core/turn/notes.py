@@ -1,4 +1,4 @@
-"""The notes of turns: each is made once, however often, and by however many at once, it is asked for."""
+"""The notes of turns. A note is made once, even if several callers ask for it, one after the other or at once."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any, Final
 from reme_core.prompts.note import Note
 from reme_core.types import new_id
 
-_TURNS_REMEMBERED: Final = 256  # notes kept for turns that ask again
+_TURNS_REMEMBERED: Final = 256  # whose notes are kept, for callers that ask again
 
 
 class NotesByTurn:
-    """The notes of the last turns, by the names of the turns; a turn without a name is one of its own."""
+    """The notes of the last turns, by the names of the turns; for a turn without a name nothing is remembered."""
 
     def __init__(self) -> None:
         self._notes: OrderedDict[str, Note] = OrderedDict()
         self._making: dict[str, asyncio.Task[Note]] = {}
 
     def get(self, turn_id: str) -> Note | None:
-        """The note that a turn got."""
+        """The note that was made for a turn, if it is still remembered."""
         return self._notes.get(turn_id)
 
     def is_making(self, turn_id: str) -> bool:
@@ -29,13 +29,13 @@ class NotesByTurn:
         return turn_id in self._making
 
     async def make(self, turn_id: str, work: Callable[[], Coroutine[Any, Any, Note]]) -> Note:
-        """The note of a turn, by `work`, or by the work of whoever asked before and still waits for it."""
+        """The note of a turn: made by `work`, unless another caller's work is making it already."""
         key = turn_id or new_id()
         task = self._making.get(key)
         if task is None:
             task = self._making[key] = asyncio.get_running_loop().create_task(self._make(turn_id, work))
             task.add_done_callback(lambda _: self._making.pop(key, None))
-        # Whoever gives up waiting does not take the note from those who wait for it too.
+        # Shielded: if one caller is cancelled, the others still get the note.
         return await asyncio.shield(task)
 
     async def _make(self, turn_id: str, work: Callable[[], Coroutine[Any, Any, Note]]) -> Note:

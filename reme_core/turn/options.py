@@ -1,4 +1,4 @@
-"""How a turn uses memory, as the keyword arguments that every adapter takes and hands on to `TurnMemory`.
+"""The options of a turn: keyword arguments that every adapter takes and passes on to `TurnMemory`, and their checks.
 
 ```python
 def __init__(
@@ -53,45 +53,47 @@ OnError = Literal["log", "raise"]
 Write = Literal["background", "awaited", "off"]
 SpoolPlace = Literal["file", "memory"] | Path
 Position = Literal["user", "system"]
-"""Where a note stands in a prompt: beside the user's last message, or in the system message."""
+"""The place of a note in a prompt: beside the user's last message, or in the system message."""
 
 
 class TurnOptions(TypedDict, total=False):
-    """How a turn uses memory; `DEFAULTS` has what holds where nothing else is said."""
+    """How a turn uses memory; `DEFAULTS` has the default values."""
 
     kinds: Sequence[str]
-    """What to recall: `personal`, `task`, `tool`, `conversation` (what was said, word for word), or single kinds;
-    without any, standing memories alone. With `tool`, calls of the framework's tools are recorded too."""
+    """What to recall: `personal`, `task`, `tool`, `conversation` (messages, word for word), or single kinds. If it is
+    empty, a note has standing memories only. With `tool`, the framework's tool calls are recorded too."""
     top_k: int
-    """Memories, and as many messages, that a note holds at the most."""
+    """How many memories a note has at most; it has at most as many messages besides."""
     min_relevance: float
-    """The chance that anything fits the question, 0 to 1, below which a note has standing memories alone: "hi" brings
-    nothing."""
+    """A chance from 0 to 1. If it is less likely than this that anything fits the question, a note has standing
+    memories only; so a mere "hi" recalls nothing."""
     user_id: str
-    """The person within the workspace: what is recorded is of them, and only what is of them is recalled."""
+    """The person within the workspace. What is recorded belongs to this person, and nothing else is recalled."""
     agent_id: str
-    """The same of an agent."""
+    """The same for an agent."""
     run_id: str
-    """The same of a run."""
+    """The same for a run."""
     filters: Mapping[str, Any] | None
-    """What alone is recalled, as `recall` names it: `subject`, `author`, `session_id`, `metadata`, `happened` … With
-    `agent_id` None, what is of any agent."""
+    """Only what passes these filters is recalled: `subject`, `author`, `session_id`, `metadata`, `happened` … as in
+    `recall`. With `{"agent_id": None}` the memories of all agents are recalled."""
     token_budget: int
-    """Tokens that a note takes at the most."""
+    """How many tokens a note has at most."""
     position: Position
-    """Where a note stands: beside the last message of the `user`, or in the `system` message, which providers then
-    cannot take from their cache any more."""
+    """Where a note stands: beside the `user`'s last message, or in the `system` message. A system message that changes
+    with each note cannot come from a provider's cache."""
     on_error: OnError
-    """`log` lets a turn go on without memory, `raise` lets it fail."""
+    """If memory fails: `log` lets the turn go on without memory, `raise` lets it fail."""
     write: Write
-    """When a turn is written: in the `background`, once it is safe from a crash; `awaited`; or `off`."""
+    """How a turn is written to the database: in the `background`, after a file on the disk has it; `awaited`, so that
+    the turn ends when the database has it; or not at all (`off`)."""
     patience: float
-    """Seconds that a turn waits for memory, recalling or writing, before it counts as failed."""
+    """How many seconds a turn waits for a recall, or for a write, before memory counts as failed."""
     spool: SpoolPlace
-    """Where turns wait that the database has not taken yet: a `file` of ours or a given one, or `memory` alone."""
+    """Where turns wait until the database has them: in a `file` under `data_dir`, in the file of a given `Path`, or in
+    `memory` only."""
     window: int | None
-    """Tokens that the conversation may take of the model's window; what is too much is kept, and can be read back. None
-    shows the model all of it."""
+    """How many tokens the conversation may take of the model's window. What is left out is stored and can be read back.
+    With None the model is shown the whole conversation."""
 
 
 DEFAULTS: Final[TurnOptions] = {
@@ -112,7 +114,7 @@ DEFAULTS: Final[TurnOptions] = {
 }
 DEFAULT_WORKSPACE: Final = "default"
 ALL_OPTIONS: Final = ("database_url", "client", "workspace_id", "session_id", "chat_model", *DEFAULTS)
-"""What every adapter takes, save that a conversation has its name elsewhere in some."""
+"""The options of every adapter. In some, the framework names the conversation and there is no `session_id`."""
 _MEANT: Final = {
     **dict.fromkeys(("reme", "connection"), "client"),
     **dict.fromkeys(("url", "uri", "dsn", "connection_string", "conn_string"), "database_url"),
@@ -125,22 +127,22 @@ _told: set[str] = set()
 
 
 def refuse_unknown(given: Iterable[str], *more: str, known: Iterable[str] = ALL_OPTIONS) -> None:
-    """Raise an error for the first of the options `given`, none of which there is, with the name that is likely meant.
+    """Raise an error if there are unknown options; it names the first of them, and the option that is likely meant.
 
     Args:
-        given: The names of options that nothing takes.
-        more: Options that there are besides the `known`.
-        known: Options that there are: those of all adapters.
+        given: The names of the unknown options.
+        more: Further options of the caller, besides `known`.
+        known: The options of the caller; by default those of all adapters.
 
     Raises:
-        InputError: There is one.
+        InputError: `given` is not empty.
     """
     unknown = sorted(given)
     names = [name for name in (*known, *more) if name not in unknown]
     for name in unknown:
         meant = _MEANT.get(name)
         near = [meant] if meant in names else difflib.get_close_matches(name, names, n=1)
-        if name in ALL_OPTIONS:  # which is no slip, but is not for this
+        if name in ALL_OPTIONS:  # no typing error: an option of other adapters, which this caller does not take
             near = []
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
         raise InputError(f"there is no option {name!r}; {hint}")
@@ -160,7 +162,7 @@ def complete_options(options: TurnOptions) -> TurnOptions:
     """The options given, and the defaults of the others.
 
     Raises:
-        InputError: There is no such option, or a value does not fit.
+        InputError: An option is unknown, or a value does not fit.
     """
     refuse_unknown(options.keys() - DEFAULTS.keys())
     complete: TurnOptions = {**DEFAULTS, **options}
@@ -182,10 +184,10 @@ def complete_options(options: TurnOptions) -> TurnOptions:
 
 
 def check_count(name: str, value: Any) -> int:
-    """Return a number of things as it is.
+    """Return a count as it is.
 
     Raises:
-        InputError: It is no whole number, or less than 1.
+        InputError: It is not a whole number, or less than 1.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise InputError(f"{name} is a whole number, 1 or more; not {value!r}")
@@ -196,7 +198,7 @@ def check_chance(name: str, value: Any) -> float:
     """Return a chance as it is.
 
     Raises:
-        InputError: It is no number from 0 to 1.
+        InputError: It is not a number from 0 to 1.
     """
     if not _is_number(value) or not 0 <= value <= 1:
         raise InputError(f"{name} is a chance, between 0 and 1, not {value!r}")
@@ -219,10 +221,10 @@ def _is_number(value: object) -> bool:
 
 
 def check_model(model: object, *kinds: type) -> None:
-    """Check that a `chat_model` is one of the framework's.
+    """Check that a `chat_model` is a model of the framework.
 
     Raises:
-        InputError: It is none of these kinds.
+        InputError: It is an instance of none of these classes.
     """
     if not isinstance(model, kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds)
@@ -233,7 +235,7 @@ def check_count_tokens(count_tokens: object, window: int | None) -> None:
     """Check a tokenizer, if one was given.
 
     Raises:
-        InputError: It cannot be called, or there is no window for which it would count.
+        InputError: It cannot be called, or there is no `window`, so that it would not be used.
     """
     if count_tokens is None:
         return
@@ -247,7 +249,7 @@ def check_session(session_id: str | None) -> str | None:
     """Return the name of a conversation as it is.
 
     Raises:
-        InputError: It is empty, or no text.
+        InputError: It is not a text, or a blank one.
     """
     if session_id is not None and (not isinstance(session_id, str) or not session_id.strip()):
         raise InputError(f"{session_id!r} cannot name a conversation; leave session_id out to begin a new one")
@@ -255,10 +257,10 @@ def check_session(session_id: str | None) -> str | None:
 
 
 def name_workspace(workspace_id: str | None, settings: Settings) -> str:
-    """The workspace that is meant: the one given, else the one that all share, which is logged once in a process.
+    """The given workspace, or the default one, which all users share; using it is logged once in a process.
 
     Raises:
-        ConfigurationError: None was given, and the settings want one.
+        ConfigurationError: No workspace was given, and the settings do not allow the default one.
     """
     if workspace_id is not None:
         return workspace_id

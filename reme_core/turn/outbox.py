@@ -26,27 +26,27 @@ from reme_core.types import Message
 
 log = logging.getLogger(__name__)
 
-_IDS_REMEMBERED: Final = 20_000  # that were handed over; what is forgotten here the database still knows
-_REFUSALS: Final = (InputError, psycopg.DataError, psycopg.IntegrityError)  # of what would be refused for ever
+_IDS_REMEMBERED: Final = 20_000  # of messages and calls; older ones the database recognises
+_REFUSALS: Final = (InputError, psycopg.DataError, psycopg.IntegrityError)  # trying again would not help
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between tries to write to a disk that is full
 
 
 class Deduplicator:
-    """Finds what is new in a conversation: what was not handed over before."""
+    """Finds the messages and tool calls that were not handed over before."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, str] = OrderedDict()  # by id what stands for the words
+        self._known: OrderedDict[str, str] = OrderedDict()  # by id a hash of the words
 
     def new_messages(self, messages: Sequence[Message], turn_id: str, session_id: str) -> list[Message]:
-        """The messages that were not handed over before, or say something else now, as they are.
+        """The messages that were not handed over before, or have other words now.
 
-        System prompts are left out, and what was recalled: notes, and answers of the memory tools. A message without an
-        id of its own gets one that follows from the turn, its place and its words.
+        System prompts, notes and answers of the memory tools are left out. If a turn is named, a message without an id
+        gets one made from the turn, its place and its words.
         """
         own = {call.id for message in messages for call in message.tool_calls if call.name in OWN_TOOLS}
-        heard = [m for m in messages if m.role != "system" and not is_note(m) and not _is_recalled(m, own)]
+        said = [m for m in messages if m.role != "system" and not is_note(m) and not _is_recalled(m, own)]
         new = []
-        for message in with_ids(heard, f"{session_id}/{turn_id}") if turn_id else heard:
+        for message in with_ids(said, f"{session_id}/{turn_id}") if turn_id else said:
             is_known = self._known.get(message.message_id) == (words := stable_id(message.content))
             if is_known or not (message.content.strip() or message.tool_calls or message.role == "tool"):
                 continue
@@ -56,14 +56,14 @@ class Deduplicator:
         return new
 
     def new_calls(self, calls: Sequence[ToolCallResult]) -> list[ToolCallResult]:
-        """The calls of tools that were not handed over before, without those of the memory tools."""
+        """The tool calls that were not handed over before, without calls of the memory tools."""
         new = [call for call in calls if call.call_hash not in self._known and call.tool_name not in OWN_TOOLS]
         self._known.update((call.call_hash, "") for call in new)
         self._drop_oldest()
         return new
 
     def forget(self, entry: Entry) -> None:
-        """Let an entry that was not taken be handed over again."""
+        """Let an entry be handed over again, because the spool did not accept it."""
         for known in (*(m.message_id for m in entry.messages), *(call.call_hash for call in entry.calls)):
             self._known.pop(known, None)
 
@@ -73,7 +73,7 @@ class Deduplicator:
 
 
 def _is_recalled(message: Message, own_calls: Collection[str]) -> bool:
-    """Whether it is what a memory tool answered."""
+    """Whether a message is an answer of a memory tool."""
     return message.role == "tool" and (message.author in OWN_TOOLS or message.tool_call_id in own_calls)
 
 
@@ -90,25 +90,25 @@ class Outbox:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._under_way: asyncio.Task[None] | None = None
         self._keeping: asyncio.Task[None] | None = None
-        self._closed = False  # then nothing connects by itself; the next turn does
+        self._closed = False  # if True, background work does not connect; the next turn opens it again
 
     def put(self, entry: Entry) -> None:
-        """Take an entry, from any thread. It is delivered when one of the coroutines below runs next.
+        """Accept an entry, from any thread. The next of the coroutines below delivers it.
 
         Raises:
-            SpoolError: Too many wait already; it was not taken.
+            SpoolError: Too many entries wait already; this one was not accepted.
         """
         self._spool.put(entry)
 
     async def make_safe(self, write: Write, patience: float) -> None:
-        """Return when a crash cannot lose what was put any more; where writing is `awaited`, when the database has it.
+        """Return when a crash can no longer lose the entries; if `write` is `awaited`, when the database has them.
 
-        Where the spool's file cannot be written, the database is waited for in any case.
+        If the spool's file cannot be written, it waits for the database in any case.
 
         Raises:
-            SpoolError: It is in memory alone. It is delivered, or written to the file, some other time.
-            DatabaseError: It is in the spool, but writing is `awaited`, and the database does not take it.
-            TimeoutError: The same: the database took longer than `patience` seconds.
+            SpoolError: The entries are in memory only. Delivery, and writing to the file, are tried again later.
+            DatabaseError: `write` is `awaited`, and the database did not take the entries; they are in the spool.
+            TimeoutError: The same, because the database took longer than `patience` seconds.
         """
         if write == "background":
             with contextlib.suppress(SpoolError):
@@ -122,10 +122,10 @@ class Outbox:
                 raise
 
     async def keep_for_later(self) -> None:
-        """Return when what was put is in the spool's file; it is delivered in the background.
+        """Return when the entries are in the spool's file; they are delivered in the background.
 
         Raises:
-            SpoolError: It is in memory alone; the file is tried again until it can be written.
+            SpoolError: They are in memory only; writing the file is tried again until it succeeds.
         """
         self._closed = False
         try:
@@ -134,10 +134,10 @@ class Outbox:
             self._spawn(self._deliver_in_background())
 
     async def flush(self) -> None:
-        """Deliver all that waits, also what other processes left.
+        """Deliver all entries, including those of other processes.
 
         Raises:
-            DatabaseError: The database did not take it; it goes on waiting.
+            DatabaseError: The database did not take some entries; they wait on.
         """
         self._closed = False
         while self._spool.has_entries:
@@ -145,22 +145,22 @@ class Outbox:
                 self._under_way = self._spawn(self._deliver())
                 await asyncio.shield(self._under_way)
                 return
-            await asyncio.wait([self._under_way])  # it may have begun before the last entry came, so look again
+            await asyncio.wait([self._under_way])  # it may have begun before the last entry, so look again
 
     async def drop(self, workspace: str) -> None:
-        """Delete what waits for a workspace."""
+        """Erase what waits for a workspace."""
         if self._tasks:
             await asyncio.wait(set(self._tasks))
         await asyncio.to_thread(self._spool.erase, workspace)
 
     async def aclose(self, patience: float) -> None:
-        """Wait for what runs, and try once more to deliver what waits; what cannot be delivered stays in the spool."""
+        """Wait for running tasks, and try once more to deliver all entries; the others stay in the spool."""
         try:
             async with asyncio.timeout(patience):
                 if self._tasks:
                     await asyncio.wait(set(self._tasks))
                 await self.flush()
-        except Exception as error:  # closing goes on; the entries are where the next process looks for them
+        except Exception as error:  # closing goes on, and the next process finds the entries in the spool
             log.warning(
                 "turns that the database has not taken yet stay in %s: %s",
                 self._spool,
@@ -169,7 +169,7 @@ class Outbox:
         if self._keeping is not None:
             self._keeping.cancel()
         if self._spool.at_risk:
-            log.error("%d turns are in memory alone, and lost when this process ends", self._spool.at_risk)
+            log.error("%d turns are in memory only, and are lost when this process ends", self._spool.at_risk)
         await asyncio.to_thread(self._spool.close)
         self._closed = True
 
@@ -189,7 +189,7 @@ class Outbox:
         while self._spool.at_risk:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-            with contextlib.suppress(SpoolError):  # it was told of, and the count shows it
+            with contextlib.suppress(SpoolError):  # it was logged before, and `counts.at_risk` shows it
                 await self._keep()
 
     async def _deliver_in_background(self) -> None:
@@ -197,7 +197,7 @@ class Outbox:
             return
         try:
             await self.flush()
-        except Exception as error:  # nobody waits for this task: telling is all that can be done
+        except Exception as error:  # nobody awaits this task, so it is counted and logged
             self._counts.failures += 1
             log.warning("what was said waits for the database: %s", error)
 
@@ -207,23 +207,23 @@ class Outbox:
         try:
             for entry_id in [entry.entry_id for entry in await asyncio.to_thread(self._spool.entries)]:
                 if (entry := self._spool.get(entry_id)) is None:
-                    continue  # it was erased meanwhile
+                    continue  # another task or process has erased it
                 try:
                     errors += await self._record_or_set_aside(entry)
                     done.append(entry_id)
-                except Exception as error:  # others may be taken, unless the database is away
+                except Exception as error:  # the database may still take others, unless it is away
                     errors.append(error)
                     if isinstance(error, DatabaseError):
                         break
         finally:
             await asyncio.to_thread(self._spool.remove, done)
-            with contextlib.suppress(SpoolError):  # whoever handed it over is told by `make_safe`
-                await self._keep()  # what was not delivered, or not in time
+            with contextlib.suppress(SpoolError):  # `make_safe` raises it for the caller
+                await self._keep()  # entries that were not delivered, or not in time
         if errors:
             raise errors[0]
 
     async def _record_or_set_aside(self, entry: Entry) -> list[Exception]:
-        """Record an entry; what of it would be refused for ever is set aside. Returns why."""
+        """Record an entry. Parts that the database refuses for good are set aside; returns the reasons."""
         try:
             await self._record(entry)
         except _REFUSALS as error:
@@ -259,4 +259,4 @@ class Outbox:
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            log.debug("delivery failed, and whoever waited for it was told: %s", task.exception())
+            log.debug("delivery failed, and its caller has the error: %s", task.exception())

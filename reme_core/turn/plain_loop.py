@@ -17,7 +17,7 @@ from reme_core.types import Message
 
 
 class Turn:
-    """One turn of a conversation: memory is recalled where the block begins, and recorded where it ends.
+    """One turn of a conversation: it recalls at the beginning of the block, and records at its end.
 
     ```python
     with Turn(reme, "alice", messages) as turn:  # or `async with`
@@ -25,14 +25,13 @@ class Turn:
         messages.append({"role": "assistant", "content": reply.choices[0].message.content})
     ```
 
-    Recorded is what `messages` holds at the end of the block from the user's last message on, the calls of tools and
-    their results included; what stands before it was recorded in its own turn. Where the block ends by an error, what
-    was said until then is recorded all the same.
+    At the end of the block, the messages from the user's last one on are recorded, with tool calls and their results.
+    Earlier messages were recorded in their own turns. If the block ends with an error, its messages are recorded too.
 
     Attributes:
-        note: What is recalled for this turn; its `text` is empty where nothing is known.
-        prompt: What to send to the model: the messages, with the note before the words of the user's last one, or
-            in a system message behind those that lead (`position`).
+        note: The note of this turn; its `text` is empty if nothing was recalled.
+        prompt: The messages to send to the model. The note stands before the words of the user's last message or, with
+            `position="system"`, in a system message after those at the head.
     """
 
     def __init__(
@@ -44,15 +43,15 @@ class Turn:
         session_id: str = "",
         **options: Unpack[TurnOptions],
     ) -> None:
-        """Say whose turn it is.
+        """Prepare a turn; the block runs it.
 
         Args:
             reme: The memory, a `ReMe` or an `AsyncReMe`.
-            workspace: Whose memory it is.
-            messages: The conversation so far, the user's question last, as chat APIs take it; it is not changed here.
-                Append to it, inside the block, what the model says.
-            session_id: The conversation. With it, a turn that is run once more is recorded once.
-            options: What `TurnMemory` takes. Writing is `awaited` unless they say otherwise.
+            workspace: The workspace.
+            messages: The conversation so far, as chat APIs take it, with the user's question last. Append the model's
+                answer to it inside the block; this class does not change it.
+            session_id: The id of the conversation. With it, a turn that runs again is still recorded once.
+            options: The options of `TurnMemory`; here `write` is `awaited` by default.
 
         Raises:
             InputError: An option, or a message, does not fit.

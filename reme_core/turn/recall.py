@@ -1,4 +1,4 @@
-"""What a turn recalls: standing wishes, memories, and what was said in other conversations."""
+"""`TurnRecall`: what a turn recalls for its note, which is standing memories, other memories, and messages."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from reme_core.text.terms import language_of
 from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Recollection, Scope, kinds_of, names_in
 
 STANDING_KINDS: Final = (Kind.INSTRUCTION, Kind.PROFILE)
-"""Kinds that are given with every note: recall hardly ever finds a standing wish."""
+"""The kinds of standing memories, which every note has, because recall seldom finds a standing wish."""
 FILTERS: Final = frozenset(
     ("subject", "author", "session_id", "metadata", "min_stored_score", "known", "happened", "as_of", "held_at")
 ).union(SCOPES)
 MOST_STANDING: Final = 50
-_MOST_AT_ONCE: Final = 100  # messages of one recall, which has about as many candidates anyway
-_LONGEST_QUERY: Final = 4_000  # characters of a question that are recalled by; its beginning says what it is about
+_MOST_AT_ONCE: Final = 100  # messages of one recall; it has about as many candidates
+_LONGEST_QUERY: Final = 4_000  # characters of a question that recall uses: its beginning says what it is about
 
 
 class TurnRecall:
@@ -34,11 +34,11 @@ class TurnRecall:
 
     Args:
         kinds: Single kinds, as `spell_out` gives them.
-        filters: What alone is recalled, as keyword arguments of `Engine.recall`.
-        scope: What alone is recalled where the filters do not say otherwise.
-        top_k: Memories, and as many messages, that a note holds at the most.
-        token_budget: Tokens that a note takes at the most.
-        min_relevance: The chance that anything fits, below which a note has standing memories alone.
+        filters: Filters of recall, as keyword arguments of `Engine.recall`.
+        scope: The scope of what is recalled, unless the filters name another one.
+        top_k: How many memories a note has at most; it has at most as many messages besides.
+        token_budget: How many tokens a note has at most.
+        min_relevance: The chance that anything fits, below which a note has standing memories only.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class TurnRecall:
         self._speaker = ""
 
     def about(self, person: str) -> TurnRecall:
-        """The same for memories about one person, and messages of theirs or of the assistant."""
+        """The same for one person: memories about them, and messages by them or the assistant."""
         other = copy.copy(self)
         other._filters, other._speaker = {**self._filters, "subject": person}, person
         return other
@@ -71,7 +71,7 @@ class TurnRecall:
     async def note(
         self, engine: Engine, workspace: str, question: Message | None, present: Sequence[Message], turn_id: str
     ) -> Note:
-        """Recall, and write the note; `present` is what the model sees without it."""
+        """Recall for a question, and write the note; `present` are the messages that the model sees anyway."""
         query, session = (question.content.strip(), question.session_id) if question else ("", "")
         standing, memories, messages = await asyncio.gather(
             engine.memories.list(workspace, Filters.of(kind=STANDING_KINDS, **self._filters), limit=MOST_STANDING),
@@ -79,7 +79,7 @@ class TurnRecall:
             self._recall_messages(engine, workspace, query, present, session),
         )
         asker = person_of(question.author) if question else ""
-        # Of several people who share a workspace none says how another is to be answered, or who that is.
+        # If several people share a workspace, wishes and profile of the others do not apply to whoever asks.
         standing = [m for m in standing if not asker or person_of(m.subject) in ("", asker)]
         recalls = [*memories, *messages]
         offered = [hit for found in memories for hit in found.hits]
@@ -99,7 +99,7 @@ class TurnRecall:
         return {name: self._filters.get(name) for name in SCOPES}  # type: ignore[return-value]
 
     async def hits(self, engine: Engine, workspace: str, query: str, *, limit: int, min_relevance: float) -> list[Hit]:
-        """Memories of the kinds in use, those that were added by hand and standing wishes; after them, messages."""
+        """Memories of the kinds in use, memories added by hand and standing memories; after them, messages."""
         kinds = list({*self._memory_kinds, Kind.CUSTOM, *STANDING_KINDS})
         memories, quotes = await asyncio.gather(
             self._recall(engine, workspace, query, kinds, limit, min_relevance),
@@ -110,10 +110,10 @@ class TurnRecall:
     async def _recall_messages(
         self, engine: Engine, workspace: str, query: str, present: Sequence[Message], session: str
     ) -> list[Recollection]:
-        """Recalls of messages, of which the last gives enough that are not among `present`, if there are so many."""
+        """One or two recalls of messages; the last one has `top_k` new ones (not in `present`) if there are so many."""
         seen = [*(m.message_id for m in present), *(m.content.strip() for m in present)]
-        # Of a long conversation the model sees much that fits its question. So some more are recalled than are needed,
-        # and where that leaves too few, all that it sees is left out of a second recall, which takes longer.
+        # In a long conversation, the model sees many messages that fit the question. So the first recall asks for more
+        # than needed. If too few of them are new, a second recall, which takes longer, leaves out what the model sees.
         limit = max(2 * self._top_k, min(self._top_k + len(present), _MOST_AT_ONCE))
         recalls: list[Recollection] = []
         for without in ([], list(dict.fromkeys(seen))):
@@ -127,13 +127,13 @@ class TurnRecall:
         return recalls
 
     def _unseen(self, hits: Sequence[Hit], present: Sequence[Message]) -> list[Hit]:
-        """The best messages that are not among `present`; of messages with equal words, only the best."""
+        """The best messages that are not among `present`; of several with equal words only the best."""
         unfit = self._unfit(present)
         fresh = {hit.content.strip(): hit for hit in reversed(hits) if not unfit(hit)}
         return list(fresh.values())[::-1][: self._top_k]
 
     def _unfit(self, present: Sequence[Message]) -> Callable[[Hit], str]:
-        """Says of a hit why it has no place in a note, whatever else was found; empty if it may have one."""
+        """A function that gives the reason why a hit must not stand in the note; an empty text if it may."""
         ids, texts = {m.message_id for m in present}, {m.content.strip() for m in present}
 
         def reason(hit: Hit) -> str:
@@ -156,7 +156,7 @@ class TurnRecall:
         current_session: str = "",
         without: Sequence[str] = (),
     ) -> list[Recollection]:
-        """One recall; none where nothing is asked."""
+        """One recall in a list, or an empty list if there is no query or no kind."""
         if not query or not kinds:
             return []
         found = await engine.recall(
@@ -174,10 +174,10 @@ class TurnRecall:
 
 
 def _check_filters(filters: Mapping[str, Any]) -> FilterOptions:
-    """The filters with values as they are wanted: memories that are written down hold times as texts.
+    """The filters with parsed values: a serialised adapter has times as texts.
 
     Raises:
-        InputError: There is no such filter, or a value does not fit.
+        InputError: A filter is unknown, or a value does not fit.
     """
     unknown = filters.keys() - FILTERS
     if unknown:
@@ -191,17 +191,17 @@ def _check_filters(filters: Mapping[str, Any]) -> FilterOptions:
 
 
 def interleave(hits: Sequence[Hit]) -> list[Hit]:
-    """Memories and messages in turn, each best first: their scores cannot be compared."""
+    """Memories and messages alternately, the best of each first, because their scores cannot be compared."""
     memories = [hit for hit in hits if hit.memory.kind != Kind.CONVERSATION]
     messages = [hit for hit in hits if hit.memory.kind == Kind.CONVERSATION]
     return [hit for hit in chain.from_iterable(zip_longest(memories, messages)) if hit is not None]
 
 
 def spell_out(kinds: Iterable[str]) -> list[str]:
-    """The single kinds to recall, without the standing ones: those are part of every note.
+    """The single kinds that the given kinds stand for, without the standing kinds, which are in every note.
 
     Raises:
-        InputError: There is no such kind.
+        InputError: A kind is unknown.
     """
     try:
         return [kind for kind in kinds_of(list(kinds)) if kind not in STANDING_KINDS]

@@ -1,9 +1,8 @@
-"""Calls of tools that a framework runs, as tool memory takes them.
+"""Tool calls of a framework, converted for tool memory.
 
-A framework tells of a call while it runs it, to a middleware (`observe_call`), or afterwards by its
-messages (`calls_in`).
-Either way the call gets a hash that follows from where it stands in its conversation, so that a turn which is handed
-over again, or replayed from a checkpoint, is counted once.
+An adapter sees a call while it runs, in a middleware (`observe_call`), or afterwards, in the messages (`calls_in`).
+Either way the call gets a hash made from its place in the conversation. So it is counted once, even if the turn is
+handed over again or replayed from a checkpoint.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from reme_core.working.offload import READING_TOOLS
 OWN_TOOLS: Final = READING_TOOLS | frozenset(
     ("search_memory", "add_memory", "update_memory", "forget_memory", "record_to_memory", "retrieve_from_memory")
 )
-"""Names of the tools with which an agent tends its memory; how they fare is no experience of the agent's."""
+"""The names of the memory tools. Their calls are neither recorded nor counted in tool memory."""
 
 
 class ToolCallSink(Protocol):
@@ -33,7 +32,7 @@ class ToolCallSink(Protocol):
 
 
 class ToolRun:
-    """A call that is running. It is recorded only if `finish` was called."""
+    """A running call. It is recorded only if `finish` is called."""
 
     def __init__(self) -> None:
         self.ended = False
@@ -41,7 +40,7 @@ class ToolRun:
         self.success: bool | None = None
 
     def finish(self, output: Any, *, success: bool | None = None) -> None:
-        """Set what the model is told, and whether the call worked, if the framework knows."""
+        """Set the output for the model, and whether the call succeeded, if the framework knows."""
         self.ended, self.output, self.success = True, output, success
 
 
@@ -49,16 +48,16 @@ class ToolRun:
 def observe_call(
     sink: ToolCallSink, name: str, arguments: Any, *place: object, interrupts: tuple[type[Exception], ...] = ()
 ) -> Iterator[ToolRun]:
-    """Run a call of a tool in this block: the time is taken, and the call is handed over when it has ended.
+    """Measure the tool call that runs in this block, and hand it over when it has ended.
 
     An exception that leaves the block is recorded as a failure. A cancelled call is not recorded.
 
     Args:
-        sink: Whose tool memory it is for.
+        sink: Takes the finished call.
         name: The tool.
-        arguments: What it is given: an object, or JSON text.
-        place: What distinguishes it from other calls: the conversation, the message that asks for it, its id there.
-        interrupts: Exceptions by which the framework only interrupts a call.
+        arguments: Its arguments: an object, or JSON text.
+        place: What distinguishes the call from others: the conversation, the message with the call, its id there.
+        interrupts: Exceptions by which the framework interrupts a call, so that it is no failure.
     """
     run, called_at, begun = ToolRun(), now(), time.perf_counter()
     try:
@@ -76,14 +75,14 @@ def observe_call(
 
 
 def calls_in(messages: Sequence[Message], *place: object) -> list[ToolCallResult]:
-    """The calls in a conversation: those that an assistant's message makes and a tool's message answers.
+    """The finished tool calls in a conversation: those of assistant messages that a tool message answers.
 
-    The metadata of a tool's message may say `is_error` and `seconds`. Without `is_error`, the text is looked through
-    for an error.
+    The metadata of a tool message may have `is_error` and `seconds`. Without `is_error`, an error is looked for in the
+    text.
 
     Args:
-        messages: In order.
-        place: What distinguishes this conversation from others; without it the ids of the messages do.
+        messages: The messages, in order.
+        place: What distinguishes this conversation from others; by default the ids of the messages.
     """
     pending: list[ToolCall] = []
     found: list[ToolCallResult] = []
@@ -105,16 +104,16 @@ def calls_in(messages: Sequence[Message], *place: object) -> list[ToolCallResult
 
 
 def tool_call_result(name: str, arguments: Any, output: Any, success: bool | None, *place: object) -> ToolCallResult:
-    """A call that has ended, in plain JSON.
+    """A finished call in plain JSON.
 
-    The hash is made of the outcome too, so that a second attempt is another call.
+    Its hash depends on the outcome too, so a second attempt is another call.
 
     Args:
         name: The tool.
-        arguments: What it was given: an object, or JSON text.
-        output: What the model is told of its outcome.
-        success: Whether it worked; None looks for an error in the output.
-        place: What distinguishes it from other calls.
+        arguments: Its arguments: an object, or JSON text.
+        output: Its output for the model.
+        success: Whether it succeeded; with None, an error is looked for in the output.
+        place: What distinguishes the call from others.
     """
     plain_input, plain_output = plain_json(arguments), plain_json(output)
     return ToolCallResult(

@@ -1,4 +1,4 @@
-"""The window of a turn's model: adapters show the model what fits it, and give it tools to read what does not."""
+"""The window of a turn's model: adapters show the model what fits, and give it tools to read the rest."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ tracer = trace.get_tracer("reme_core")
 async def fit_window(
     turn: TurnMemory, messages: Sequence[MessageLike], session_id: str, *, count_tokens: CountTokens | None = None
 ) -> Fitted | None:
-    """What of a conversation a turn's model is to see, so that it stays within the turn's `window`.
+    """Fit a conversation into the turn's `window`.
 
     Args:
-        turn: Whose memory it is.
+        turn: The memory.
         messages: The conversation, whole or as it was fitted before.
-        session_id: Its name.
+        session_id: The id of the conversation.
         count_tokens: The model's own tokenizer.
 
     Returns:
-        None where no window is set, and where memory failed and errors are logged: then everything is to be shown.
+        The messages to show. None if all are to be shown: no window is set, or memory failed and `on_error` is `log`.
 
     Raises:
-        ReMeError: Memory failed, and errors are raised.
+        ReMeError: Memory failed, and `on_error` is `raise`.
     """
     if turn.window is None:
         return None
@@ -46,24 +46,24 @@ async def fit_window(
                 return await turn.reme.working.fit(
                     turn.workspace_id, messages, window=turn.window, session_id=session_id, count_tokens=count_tokens
                 )
-        except Exception as error:  # whatever it is: the turn is worth more than a short prompt, and it is told
+        except Exception as error:  # any error: a long prompt is better than no turn, and it is reported
             turn.counts.failures += 1
-            problem = report_failure(span, explain_timeout(error, patience), "a conversation is shown as it is")
+            problem = report_failure(span, explain_timeout(error, patience), "a conversation is shown in full")
             if turn.on_error == "raise":
                 raise problem from None
     return None
 
 
 class WindowTools:
-    """Two tools with which an agent finds and reads what left the window of its conversation."""
+    """Two tools by which an agent searches and reads what left the window of its conversation."""
 
     def __init__(self, turn: TurnMemory, session: Callable[[], str]) -> None:
-        """Say whose memory it is, and what names the conversation when a tool is called."""
+        """Make the tools for a memory; `session` gives the id of the conversation that calls a tool."""
         self._turn = turn
         self._session = session
 
     def all(self) -> list[MemoryTool]:
-        """The tools; none where no window is set."""
+        """The tools; none if no window is set."""
         return [self.grep_working_memory, self.read_working_memory] if self._turn.window is not None else []
 
     async def grep_working_memory(self, pattern: str, handle: str = "") -> str:

@@ -64,7 +64,7 @@ async def test_where_memory_is_away_everything_is_shown_and_that_is_told(
         gate.close()
         with caplog.at_level(logging.WARNING):
             assert await fit_window(turn, SAID, "s") is None
-        assert "a conversation is shown as it is" in caplog.text and turn.counts.failures == 1
+        assert "a conversation is shown in full" in caplog.text and turn.counts.failures == 1
         with pytest.raises(ReMeError):
             await fit_window(TurnMemory(reme, "alice", window=16_000, on_error="raise"), SAID, "s")
         gate.open()
