@@ -1,4 +1,4 @@
-"""All spools that an engine knows of: counting what waits in them, and erasing in each, before it is delivered."""
+"""`Spools`: counts and erases entries in all spools of an engine, before they reach the database."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class Spools:
-    """The file under `data_dir`, and the spools of open turns as long as these exist."""
+    """The spool under `data_dir`, and the spools of turns, which are held weakly."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -1,7 +1,7 @@
 """The spool's file: an SQLite file that is flushed to the disk; several processes may share it.
 
-A broken file is set aside under another name, and the rows that can still be read go into a new file at once. A row
-that cannot be understood is moved to the table `unreadable`, where a person may look at it.
+A broken file is renamed, and the rows that can still be read are copied to a new file at once. A row with invalid
+values is moved to the table `unreadable`, where a person may look at it.
 """
 
 from __future__ import annotations
@@ -31,47 +31,47 @@ R = TypeVar("R")
 Row = tuple[Any, Any, Any, Any]
 
 _BUSY_SECONDS: Final = 10.0  # to wait for another process that is writing
-# The file is damaged, or no SQLite file, or has other tables: our statements never change, so only this makes them
-# fail.
+# The file is damaged, is no SQLite file, or has other tables. Our statements never change, so they fail for no other
+# reason.
 _BROKEN: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR))
-_MOST_UNREADABLE: Final = 10_000  # after so many unreadable rows in succession, the rest of a broken file is given up
+_MOST_UNREADABLE: Final = 10_000  # after so many unreadable rows in succession, the rest of a broken file is left
 _COLUMNS: Final = "entry_id, workspace, messages, calls"
 _SELECT: Final = (
     f"select turn.rowid, {_COLUMNS}, coalesce(reason, '') from turn left join refusal using (entry_id) order by 1"
 )
 _INSERT: Final = f"insert or ignore into turn ({_COLUMNS}) values (?, ?, ?, ?)"
 
-_of_parents: list[sqlite3.Connection] = []
+_of_parents: list[sqlite3.Connection] = []  # connections of a process's parents, kept so that they are not closed
 
-_heads: dict[tuple[int, int], tuple[FileIO, int]] = {}  # by place the file to read a header in, and how many hold it
+_heads: dict[tuple[int, int], tuple[FileIO, int]] = {}  # by place: a file to read the header in, and its users
 _heads_guard = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The messages of one turn, or calls of tools in it, and their workspace."""
+    """The messages of one turn, or its tool calls, and their workspace."""
 
     workspace: str
     messages: Sequence[Message] = ()
     calls: Sequence[ToolCallResult] = ()
     entry_id: str = field(default_factory=new_id)
     refusal: str = ""
-    """Why the database has refused it for good; empty while it waits."""
+    """The reason why the database refuses the entry for good; empty while it waits."""
 
     def parts(self) -> list[Entry]:
-        """An entry for each of its messages, and one for its calls."""
+        """An entry for each message, and one for all calls."""
         whole = [Entry(self.workspace, [message]) for message in self.messages]
         whole += [Entry(self.workspace, calls=self.calls)] if self.calls else []
         return [replace(part, entry_id=f"{self.entry_id}/{number}") for number, part in enumerate(whole)]
 
     def without(self, message_ids: Collection[str] | None) -> Entry:
-        """This entry without the messages of these ids, or with None without all messages and calls."""
+        """This entry without the messages of these ids; with None, without any messages and calls."""
         if message_ids is None:
             return replace(self, messages=(), calls=())
         return replace(self, messages=[m for m in self.messages if m.message_id not in message_ids])
 
     def without_words(self, cut: Callable[[str], str]) -> Entry:
-        """This entry without the words that `cut` removes from a text; calls with such words are left out."""
+        """This entry without the words that `cut` removes from a text; calls with these words are left out."""
         messages = [m.model_copy(update={"content": cut(m.content)}) for m in self.messages]
         calls = [c for c in self.calls if (told := c.model_dump_json()) == cut(told)]
         return replace(self, messages=[m for m in messages if m.content.strip() or m.tool_calls], calls=calls)
@@ -84,8 +84,8 @@ class SpoolFile:
     call opens the file again.
 
     Attributes:
-        path: The file, which is made by the first write.
-        generation: A number that changes when another file takes the place of this one. It may have other entries.
+        path: The file; the first write creates it.
+        generation: A number that grows when another file, perhaps with other entries, is found at `path`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -106,7 +106,7 @@ class SpoolFile:
         self._run(insert)
 
     def read(self) -> dict[str, Entry]:
-        """All entries by their ids, oldest first. Rows that cannot be understood are moved away, and logged."""
+        """All entries by their ids, oldest first. Rows with invalid values are moved to `unreadable`, and logged."""
         if not self.path.exists():
             return {}
         rows = self._run(lambda file: file.execute(_SELECT).fetchall())
@@ -143,8 +143,8 @@ class SpoolFile:
 
         Args:
             workspace: The workspace.
-            change: Gives for an entry what is left of it.
-            marks: Unreadable rows that have one of these texts are deleted; an empty text is in all rows.
+            change: Returns the rest of an entry.
+            marks: Unreadable rows that contain one of these texts are deleted; every row contains the empty text.
         """
         if not self.path.exists():
             return
@@ -160,8 +160,8 @@ class SpoolFile:
 
         self._run(rewrite)
         assert self._open is not None
-        # The write-ahead log still has the old pages. While another process reads, this fails; then the next checkpoint
-        # of that process clears them.
+        # The write-ahead log still has the old pages. If another process is reading, this fails, and its next
+        # checkpoint clears them.
         with contextlib.suppress(sqlite3.OperationalError):
             self._open.connection.execute("pragma wal_checkpoint(truncate)")
 
@@ -172,7 +172,7 @@ class SpoolFile:
             self._open = None
 
     def _run(self, work: Callable[[sqlite3.Connection], R]) -> R:
-        """Do work in a transaction; if the file is broken, in a new one."""
+        """Do work in a transaction. If the file is broken, replace it and do the work in the new one."""
         try:
             try:
                 return self._transact(work)
@@ -200,7 +200,7 @@ class SpoolFile:
                 self._open = _Connection(self.path)
             with self._open.connection as connection:
                 done = work(connection)
-            if _place(self.path) != self._place:  # another process has set the file aside meanwhile
+            if _place(self.path) != self._place:  # another process has replaced the file meanwhile
                 return self._transact(work)
             return done
         except (OSError, sqlite3.Error):
@@ -209,7 +209,7 @@ class SpoolFile:
 
     def _replace_broken(self, error: sqlite3.DatabaseError) -> None:
         if _place(self.path) != self._place:
-            return  # another process has done so
+            return  # another process has replaced it
         rows = _salvage(self.path)
         aside = self.path.with_name(f"{self.path.name}.broken-{datetime.now(UTC):%Y%m%dT%H%M%S.%f}")
         fresh = self.path.with_name(f"{self.path.name}.{new_id()}.part")
@@ -227,7 +227,7 @@ class SpoolFile:
             fresh.rename(self.path)
         finally:
             fresh.unlink(missing_ok=True)
-        # Until it was set aside, others may have written to it.
+        # Other processes may have written to the file until it was renamed.
         late = [row for row in _salvage(aside) if row not in rows]
         self._transact(lambda file: file.executemany(_INSERT, late))
         log.error(
@@ -237,17 +237,15 @@ class SpoolFile:
 
 
 class _Connection:
-    """The open file."""
-
-    # It stays open: opening it for each turn would take three writes to the disk instead of one.
+    """The open file. It stays open: opening it for each turn would take three writes to the disk instead of one."""
 
     def __init__(self, path: Path) -> None:
         self.connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
         self.process = os.getpid()
         self._head, place = _hold_head(path)
-        # Also called when nobody uses this object any more.
+        # `finalize` also closes it when this object is garbage.
         self.close = weakref.finalize(self, _close, self.process, self.connection, place)
-        self.connection.text_factory = bytes  # else one text that is no UTF-8 would make all rows unreadable
+        self.connection.text_factory = bytes  # otherwise one text that is not UTF-8 would make all rows unreadable
         with contextlib.suppress(sqlite3.OperationalError):  # some network drives cannot do this; writing takes longer
             self.connection.execute("pragma journal_mode = wal")
         self.connection.execute("pragma synchronous = full")
@@ -259,8 +257,8 @@ class _Connection:
         self.connection.execute("create table if not exists refusal (entry_id text primary key, reason text)")
 
     def is_whole(self) -> bool:
-        """Whether the file has SQLite's header, and the length that the header says."""
-        # SQLite does not notice this damage in a file that it has open.
+        """Whether the file has SQLite's header, and the length that the header gives."""
+        # SQLite does not notice such damage while it has the file open.
         with _heads_guard:
             self._head.seek(0)
             header = self._head.read(32)
@@ -278,10 +276,10 @@ def _place(path: Path) -> tuple[int, int]:
 
 
 def _hold_head(path: Path) -> tuple[FileIO, tuple[int, int]]:
-    """The open file to read a header in, and its place; `_let_head_go` gives it back."""
-    # If a process closes any descriptor of a file, it loses all of SQLite's locks on it (POSIX). Another process then
-    # takes itself for the last one, and deletes the log that this one goes on writing to. So a file is opened once,
-    # and closed after all connections to it.
+    """An open file to read the header in, and its place; `_let_head_go` releases it."""
+    # If a process closes any descriptor of a file, it loses all of SQLite's locks on it (POSIX). Another process may
+    # then assume that it is the last user, and delete the log that this process goes on writing to. So each file is
+    # opened once, and closed after all connections to it.
     with _heads_guard:
         place = _place(path)
         head, held = _heads.get(place) or (path.open("rb", buffering=0), 0)
@@ -307,7 +305,7 @@ def _close(process: int, connection: sqlite3.Connection, place: tuple[int, int])
 
 
 def _code(error: sqlite3.Error) -> int:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF  # errors of Python's driver itself have no code
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF  # errors of the driver itself have no code
 
 
 def _salvage(path: Path) -> list[Row]:
@@ -327,7 +325,7 @@ def _salvage(path: Path) -> list[Row]:
             except sqlite3.DatabaseError as error:
                 if _code(error) != sqlite3.SQLITE_CORRUPT:
                     break
-                last, unreadable = last + 1, unreadable + 1  # row by row, until the next page that can be read
+                last, unreadable = last + 1, unreadable + 1  # try row by row, until the next readable page
     return rows
 
 

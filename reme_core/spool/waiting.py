@@ -1,7 +1,7 @@
 """The spool: messages and tool calls wait here until the database has them.
 
-They wait in memory and, if a file is given, also in this file. So nothing is lost while the database is down, or when
-the process is killed. Several processes may share one file: the first that reaches the database delivers all entries.
+They wait in memory and, if a path is given, also in a file. So nothing is lost while the database is down, or when the
+process is killed. Several processes may share one file: the first one that reaches the database delivers all entries.
 Messages have ids and calls have hashes, so an entry that is delivered twice is stored once.
 """
 
@@ -25,14 +25,14 @@ from reme_core.types import Message
 log = logging.getLogger(__name__)
 
 MOST_WAITING: Final = 10_000
-"""So many turns wait at the most; further ones are refused."""
+"""How many turns may wait; further turns are not accepted."""
 
 
 class Spool:
-    """Entries that wait, oldest first. Any thread may use it; `put`, `get` and properties never wait for the disk."""
+    """Waiting entries, oldest first. Any thread may use them; `put`, `get` and properties never wait for the disk."""
 
     def __init__(self, path: Path | None = None, *, most: int = MOST_WAITING) -> None:
-        """Keep entries in memory, and in the file at `path` (made when the first entry needs it) if one is given."""
+        """Keep entries in memory and, if a path is given, in a file there, which the first write creates."""
         self.path = path
         self._disk = SpoolFile(path) if path is not None else None
         self._most = most
@@ -50,7 +50,7 @@ class Spool:
         """Add an entry in memory.
 
         Raises:
-            SpoolError: Too many wait already; the entry was not added.
+            SpoolError: Too many entries wait already; this one was not added.
         """
         with self._memory:
             if len(self._entries) >= self._most:
@@ -73,17 +73,15 @@ class Spool:
             return 0 if self._disk is None else len(self._entries.keys() - self._on_disk)
 
     def get(self, entry_id: str) -> Entry | None:
-        """An entry as it waits now; None if it waits no more."""
+        """The entry of this id as it is now; None if it was delivered or erased."""
         with self._memory:
             return self._entries.get(entry_id)
 
     def keep(self) -> None:
-        """Write entries that are only in memory to the file, and return when they are on the disk.
-
-        Without a file, do nothing.
+        """Write entries that are only in memory to the file, if there is one; return when they are on the disk.
 
         Raises:
-            SpoolError: The file cannot be written, and the entries stay in memory alone; the next call tries again.
+            SpoolError: The file cannot be written, and the entries stay in memory only; the next call tries again.
         """
         with self._file:
             while self._disk is not None and (new := self._unkept()):
@@ -98,7 +96,7 @@ class Spool:
                     self._on_disk.update(entry.entry_id for entry in new)
 
     def entries(self) -> list[Entry]:
-        """The entries that wait, oldest first; those that other processes wrote to the file too."""
+        """The waiting entries, oldest first, including those that other processes wrote to the file."""
         return [entry for entry in self._all() if not entry.refusal]
 
     def refusals(self) -> list[Entry]:
@@ -106,10 +104,10 @@ class Spool:
         return [entry for entry in self._all() if entry.refusal]
 
     def set_aside(self, entry: Entry, reason: str) -> None:
-        """Keep an entry that the database refuses: it no longer waits, and `refusals` gives it.
+        """Keep an entry that the database refuses: it no longer waits, and is among `refusals`.
 
         Raises:
-            SpoolError: The file cannot be written; the refusal is in memory alone.
+            SpoolError: The file cannot be written; the refusal is in memory only.
         """
         kept = replace(entry, refusal=reason)
         with self._file:
@@ -121,7 +119,7 @@ class Spool:
                     self._on_disk.add(entry.entry_id)
 
     def accept(self) -> int:
-        """Let refused entries wait again; returns how many these are.
+        """Let refused entries wait again; returns their number.
 
         Raises:
             SpoolError: The file cannot be written.
@@ -168,16 +166,16 @@ class Spool:
             The ids of the erased messages.
 
         Raises:
-            SpoolError: The file cannot be written, and still has them.
+            SpoolError: The file cannot be written, and still has the messages.
         """
         marks = [""] if message_ids is None else message_ids
         return self._erase(workspace, lambda entry: entry.without(message_ids), marks)
 
     def erase_words(self, workspace: str, words: Collection[str], cut: Callable[[str], str]) -> None:
-        """Erase words from all that waits for a workspace; `cut` removes them from a text.
+        """Erase words from everything that waits for a workspace; `cut` removes them from a text.
 
         Raises:
-            SpoolError: The file cannot be written, and still has them.
+            SpoolError: The file cannot be written, and still has the words.
         """
         self._erase(workspace, lambda entry: entry.without_words(cut), words)
 
@@ -212,7 +210,7 @@ class Spool:
         self._look_whether_replaced(disk)
         self._looked = True
         with self._memory:
-            # If an entry was in the file and is no longer there, another process has delivered or erased it.
+            # An entry that was in the file and is no longer there was delivered or erased by another process.
             own = {k: entry for k, entry in self._entries.items() if k not in self._on_disk and k not in left}
             self._entries = left | own
             self._on_disk = set(left)
@@ -225,7 +223,7 @@ class Spool:
 
 
 def spool_path(spool: Literal["file", "memory"] | Path, settings: Settings) -> Path | None:
-    """The file of a spool: the given path, None for `memory`, or for `file` one under `data_dir` for each database."""
+    """The file of a spool: the given path; None for `memory`; for `file`, one under `data_dir` for each database."""
     if isinstance(spool, Path):
         return spool
     if spool == "memory":

@@ -1,4 +1,4 @@
-"""What the reading tools tell a model about artifacts: short enough to stay in the window, and fenced as data."""
+"""The answers of the reading tools to a model: short enough to stay in the window, and fenced as data."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from reme_core.store.artifacts import Match, Piece
 from reme_core.working.offload import READ, head_of
 
 MOST: Final = 1_500
-"""Tokens of an answer: few enough that it is not offloaded itself."""
+"""How many tokens an answer has at most; it must not need offloading itself."""
 MOST_READ: Final = 6_000
-"""Characters that are read from the database for one answer."""
+"""How many characters are read from the database for one answer."""
 MOST_FOUND: Final = 50
-"""Lines that one search gives at the most."""
+"""How many lines one search gives at most."""
 
 
 def grep_answer(matches: Sequence[Match], limit: int) -> str:
-    """The lines that were found, each with where to read on."""
+    """The lines that were found, each with the offset at which to read on."""
     if not matches:
         return "Nothing that left the window matches; try other words, or a part of them."
     lines = [f"{one.artifact_id} @{one.offset} ({one.source}): {one.line}" for one in matches]
@@ -33,7 +33,7 @@ def grep_answer(matches: Sequence[Match], limit: int) -> str:
 
 
 def read_answer(piece: Piece) -> str:
-    """A stretch of an artifact, with where it goes on."""
+    """A piece of an artifact, and how to read on."""
     text = head_of(piece.text, MOST)
     end = piece.offset + len(text)
     more = f'; it goes on with {READ}("{piece.artifact_id}", {end})' if end < piece.length else ""

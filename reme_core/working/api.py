@@ -1,4 +1,4 @@
-"""Working memory: it keeps a long task within its model's window, and gives back what left the window."""
+"""`Working`: working memory, which keeps a long task within its model's window and gives back what left it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from reme_core.working.summary import summarise_turns
 from reme_core.working.window import CountTokens, WindowUse, check_context
 
 Mode = Literal["auto", "compact", "compress"]
-"""`compact` only offloads outputs of tools, `compress` always summarises old turns, `auto` does in a full window."""
+"""`compact` only offloads outputs of tools, `compress` also summarises old turns, `auto` does so in a full window."""
 
-_SMALL = 8  # an output may take an eighth of the window, and so may a summary
+_SMALL = 8  # one output, and the summary, may each take an eighth of the window
 _TOOLS, _ALL = ("tool",), ("tool", "assistant", "user")
 _LEAST = 64  # tokens below which a message is not shortened, however full the window is
 
@@ -36,9 +36,9 @@ class Fitted(BaseModel):
 
     Attributes:
         messages: What the model is to see.
-        places: For each of them, which of the given messages it is; -1 is the summary of the missing ones.
-        before: How full the window would have been.
-        use: How full it is.
+        places: For each of these messages, its index among the given ones; -1 is the summary of the missing ones.
+        before: How full the window would be with the given messages.
+        use: How full it is with `messages`.
         offloaded: The handles of shortened messages.
         compacted: The handle of the turns that a summary replaces; empty if there is no summary.
         made: Who made the summary in this call: a model, or `rules`; empty if no summary was made.
@@ -65,7 +65,7 @@ class _Task:
     @property
     def limit(self) -> int:
         """Tokens above which the output of a tool is offloaded."""
-        # In a small window an eighth of it, so that several outputs fit.
+        # An eighth of a small window, so that several outputs fit.
         return min(self.settings.offload_from, self.window // _SMALL)
 
     def use(self, view: Sequence[Placed]) -> WindowUse:
@@ -78,7 +78,10 @@ class _Task:
         return self.use(view).share > self.settings.compact_from
 
     def squeeze(self, view: list[Placed]) -> tuple[list[Placed], list[Artifact]]:
-        """Shorten messages above the limit, then ever shorter outputs of tools, then ever shorter messages of all."""
+        """Shorten messages until the window is not full: first above the limit, then under ever smaller limits.
+
+        Under the smaller limits, outputs of tools are shortened first, and then messages of all roles.
+        """
         limit = self.limit
         smaller = [limit >> halved for halved in range(1, limit.bit_length()) if limit >> halved >= _LEAST]
         made: list[Artifact] = []
@@ -86,7 +89,7 @@ class _Task:
             if not self.is_full(view):
                 break
             places, seen = [place for place, _ in view], [message for _, message in view]
-            # What is shortened already names a handle, and so does the summary: shortened again, they would hide it.
+            # Shortened messages and the summary name a handle, which would be lost if they were shortened again.
             short = {n for n, message in enumerate(seen) if message.role == "tool" and handle_in(message.content)}
             short |= {n for n, place in enumerate(places) if place == SUMMARY}
             done = offload(seen, self.session_id, most, self.style, roles=roles, passed_over=short)
@@ -95,7 +98,7 @@ class _Task:
 
 
 class Working:
-    """The working memory of all workspaces; every method names the one it works in.
+    """The working memory of all workspaces; every method takes the workspace.
 
     ```python
     fitted = await reme.working.fit("acme", messages, session_id="task-1", window=16_000)
@@ -122,36 +125,36 @@ class Working:
         keep_recent: int = 0,
         settings: WorkingSettings | None = None,
     ) -> Fitted:
-        """Make a conversation fit a window. What leaves it is stored first, and can be read back in full.
+        """Make a conversation fit a window. Whatever leaves the window is stored first, and can be read back in full.
 
-        Outputs of tools above a size are replaced by their beginning, their end and a handle. If the rest still takes
-        more than `working.compact_from` of the window, a summary replaces old turns; a chat model is asked for it once
-        at the most. System prompts and the user's last request stay, and a call of a tool stays with its result.
+        Long outputs of tools are replaced by their beginning, their end and a handle. If the rest still takes more than
+        `working.compact_from` of the window, a summary replaces old turns; it takes at most one call of the chat model.
+        System prompts and the user's last request stay. A tool call and its result stay or leave together.
 
-        Give the whole conversation each time, or the result of the last call with the messages since. The same messages
-        give the same result again, without a model.
+        Give the whole conversation each time, or the last result with the messages since. The same messages give the
+        same result, without a model.
 
         Args:
-            workspace: Whose task it is.
+            workspace: The workspace of the task.
             messages: The conversation: `Message`s, or `{"role": …, "content": …}` as chat APIs take them.
-            window: Tokens that the model takes.
+            window: How many tokens the model takes.
             session_id: The id of the conversation.
-            count_tokens: The model's own tokenizer; without it an estimate that errs on the safe side.
-            reserve: Tokens that schemas of tools, the answer and the like take.
-            mode: What to do; see `Mode`.
-            keep_recent: Messages at the end that are not summarised.
-            settings: In place of `settings.working`.
+            count_tokens: The model's own tokenizer; by default an estimate that is rather too high than too low.
+            reserve: Tokens to keep free, for example for schemas of tools and the answer.
+            mode: What may be done; see `Mode`.
+            keep_recent: How many messages at the end are not summarised.
+            settings: Settings to use in place of `settings.working`.
 
         Raises:
-            InputError: A message has no form that is known, or the window is too small.
-            DatabaseUnavailableError: What was to leave the window could not be stored. Nothing left it.
+            InputError: A message has no known form, or the window is too small.
+            DatabaseUnavailableError: Artifacts could not be stored, so nothing has left the window.
         """
         if mode not in ("auto", "compact", "compress"):
             raise InputError(f"mode is 'auto', 'compact' or 'compress', not {mode!r}")
         given, working = read_messages(messages), settings or self._settings.working
         style = Style(
             count_tokens or most_tokens, working.head_tokens, working.tail_tokens,
-            # Excerpts are kept for the estimate only: a caller's tokenizer may be another one at each call.
+            # Excerpts are cached for the estimate only: each call may come with another tokenizer.
             language(self._settings.language, given), self._excerpts if count_tokens is None else {},
         )  # fmt: skip
         task = _Task(workspace, session_id, window, reserve, working, style)
@@ -160,11 +163,11 @@ class Working:
     async def _fit(self, task: _Task, given: Sequence[Message], mode: Mode, keep_recent: int) -> Fitted:
         shortened = offload(given, task.session_id, task.limit, task.style)
         before = task.use(list(enumerate(shortened.messages)))
-        # Counted on the shortened messages, which is quicker than on the given ones, and then what shortening saved.
+        # The shortened messages are quicker to count than the given ones; `saved` is the difference.
         before = before.model_copy(update={"tokens": before.tokens + shortened.saved})
         turns = Turns.of(given, shortened.messages, task.session_id)
         handles = [artifact.artifact_id for artifact in shortened.artifacts]
-        # One round trip tells which outputs are stored and which turns have a summary, and keeps all of them longer.
+        # One round trip finds the stored outputs and the turns with a summary, and renews how long they are kept.
         known = await self._artifacts.use(task.workspace, [*handles, *turns.handles.values()])
         new = [artifact for artifact in shortened.artifacts if artifact.artifact_id not in known]
         cut = turns.newest({handle for handle, summary in known.items() if summary})
@@ -181,7 +184,7 @@ class Working:
         if mode == "auto":
             view, squeezed = task.squeeze(view)
             handles, new = [*handles, *(one.artifact_id for one in squeezed)], [*new, *squeezed]
-        # Stored before anything leaves the window: if this fails, nothing leaves it.
+        # If this fails, nothing leaves the window.
         if new:
             await self._artifacts.put(task.workspace, task.session_id, new)
         return Fitted(
@@ -197,18 +200,22 @@ class Working:
     async def _compact(
         self, task: _Task, turns: Turns, after: int, earlier: Message | None, *, to: float, keep_recent: int
     ) -> tuple[int, Artifact] | None:
-        """Summarise the turns behind `after`, with an earlier summary; gives the place where the new one ends."""
+        """Summarise the turns from the place `after` on, together with an earlier summary.
+
+        Returns:
+            The place before which everything is summarised, and the turns as an artifact; None if nothing can go.
+        """
         budget = task.window // _SMALL
         fixed = [(n, m) for n, m in enumerate(turns.messages) if n < turns.lead or m.role == "system"]
-        # What is left for the latest turns, beside what always stays and the summary itself.
+        # The tokens for the latest turns, besides the messages that always stay and the summary itself.
         room = int(task.window * to) - task.use(fixed).tokens - budget
         cut = turns.next_cut(after, room, task.style.count, keep_recent=keep_recent)
         if cut is None or {place for place, _ in turns.view(cut, summary_message(""))}.issuperset(range(after, cut)):
-            return None  # only the request that is being worked at could go, and it stays
+            return None  # only the user's last request would go, and it stays
         gone = [message for message in turns.messages[after:cut] if message.role != "system"]
         gone = [earlier, *gone] if earlier else gone
         with logging_for_workspace(task.workspace):
-            # The sentences get three quarters of the summary's tokens: headings and the fence take some too.
+            # Sentences get three quarters of the summary's tokens: headings and the fence take some too.
             summary = await summarise_turns(
                 gone, self._chat, budget=budget * 3 // 4, most_read=task.window * 3 // 4, count=task.style.count,
                 language=task.style.language, patience=task.settings.patience,
@@ -227,34 +234,34 @@ class Working:
     async def grep(
         self, workspace: str, pattern: str, *, session_id: str = "", handle: str = "", limit: int = 20
     ) -> list[Match]:
-        """Find lines of artifacts by a regular expression, whatever the case; the newest first.
+        """Find lines of artifacts by a regular expression, in upper or lower case; the newest first.
 
         Args:
-            workspace: Where to look.
-            pattern: A regular expression, as Postgres has them.
-            session_id: The conversation, all of whose artifacts are searched.
-            handle: The artifact to search, in place of a conversation.
-            limit: How many lines at the most.
+            workspace: The workspace.
+            pattern: A regular expression of Postgres.
+            session_id: The conversation whose artifacts are searched.
+            handle: A single artifact to search, in place of a conversation.
+            limit: How many lines to give at most.
 
         Raises:
             InputError: The pattern is empty, is no regular expression, or takes too long.
-            NotFoundError: There is no artifact of that handle.
+            NotFoundError: There is no artifact with this handle.
         """
         return await self._artifacts.grep(workspace, pattern, session_id=session_id, handle=handle, limit=limit)
 
     async def read(self, workspace: str, handle: str, *, offset: int = 0, size: int = 6_000) -> Piece:
-        """A stretch of what left the window: `size` characters from the character `offset` (from 0) on.
+        """A piece of an artifact: `size` characters from the character `offset` on, counted from 0.
 
         Raises:
-            NotFoundError: There is no artifact of that handle.
-            InputError: It does not begin within the artifact.
+            NotFoundError: There is no artifact with this handle.
+            InputError: `offset` is not within the artifact.
         """
         return await self._artifacts.read(workspace, handle, offset=offset, size=size)
 
     async def artifacts(self, workspace: str, session_id: str = "") -> list[StoredArtifact]:
-        """What left the window of a conversation, oldest first."""
+        """The artifacts of a conversation, oldest first."""
         return await self._artifacts.of_session(workspace, session_id)
 
     async def erase(self, workspace: str, session_id: str = "") -> int:
-        """Erase all that left the window of a conversation; returns the number of artifacts."""
+        """Erase the artifacts of a conversation; returns their number."""
         return await self._artifacts.erase(workspace, session_id)

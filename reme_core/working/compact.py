@@ -1,4 +1,4 @@
-"""The view of a conversation that fits a window: which messages stand in it, and where old turns end."""
+"""The view of a conversation that fits a window: which messages are in it, and where the summarised turns end."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from reme_core.working.offload import handle_of
 from reme_core.working.window import CountTokens, cuts, tokens_of
 
 SUMMARY: Final = -1
-"""The place of a summary, which was not among the given messages."""
+"""The place of a summary, which is not one of the given messages."""
 
 Placed = tuple[int, Message]
-"""A message of a view, with its place among the given messages."""
+"""A message of a view, after its place among the given messages."""
 
 
 @dataclass(slots=True)
 class Turns:
-    """A conversation behind its leading system prompts, and the places where it may be cut.
+    """A conversation, and the places where it may be cut.
 
     Attributes:
-        messages: All messages, long outputs shortened.
-        lead: How many system prompts lead them.
-        handles: For each place where it may be cut, the handle of what stands before it; equal messages, equal handle.
+        messages: All messages, with long outputs shortened.
+        lead: How many system prompts they begin with.
+        handles: For each place where the conversation may be cut, a handle made from all messages before it.
     """
 
     messages: list[Message]
@@ -35,12 +35,12 @@ class Turns:
 
     @classmethod
     def of(cls, given: Sequence[Message], shown: list[Message], session_id: str) -> Turns:
-        """The turns of messages as they were given, and as they are shown."""
+        """The turns of a conversation, from its messages as they were given and as they are shown."""
         lead = next((n for n, message in enumerate(given) if message.role != "system"), len(given))
         places, handles, before = set(cuts(given)), {}, session_id
         for place, message in enumerate(given):
             if place > lead and place in places:
-                # Of all messages before it, in one chain: a summary is found again only for the very same turns.
+                # A chain over all messages before it, so that a summary is found again only for the same turns.
                 handles[place] = handle_of("turns", before)
             if place >= lead:
                 calls = [(call.name, call.arguments) for call in message.tool_calls]
@@ -48,34 +48,34 @@ class Turns:
         return cls(shown, lead, handles)
 
     def view(self, cut: int, summary: Message | None) -> list[Placed]:
-        """What stands in the window if a summary replaces everything before `cut`.
+        """The messages in the window if a summary replaces everything before `cut`.
 
-        System prompts stay, and so does the request that is being worked at: the user's last words.
+        System prompts stay, and so does the user's last request.
         """
         placed = list(enumerate(self.messages))
         if summary is None:
             return placed
         gone, kept = placed[self.lead : cut], placed[cut:]
         prompts = [one for one in gone if one[1].role == "system"]
-        # The user's last words, unless they are kept anyway.
+        # The user's last request, unless it is kept anyway.
         asked = [] if any(map(_is_request, kept)) else [one for one in gone if _is_request(one)][-1:]
         return [*placed[: self.lead], *prompts, (SUMMARY, summary), *asked, *kept]
 
     def next_cut(self, after: int, room: int, count: CountTokens, *, keep_recent: int = 0) -> int | None:
-        """The first place behind `after` from which on the rest takes at most `room` tokens.
+        """The first place after `after` where a cut leaves at most `room` tokens.
 
         If there is none, the last place for a cut; None if there is no place at all.
         """
         latest = len(self.messages) - keep_recent
         places = [place for place in self.handles if after < place <= latest]
-        rest, sizes = 0, {}  # by place, the tokens from there to the end
+        rest, sizes = 0, {}  # sizes: by place, the tokens from there to the end
         for place in reversed(range(len(self.messages))):
             rest += tokens_of(self.messages[place], count)
             sizes[place] = rest
         return next((place for place in places if sizes[place] <= room), places[-1] if places else None)
 
     def newest(self, known: Collection[str]) -> int | None:
-        """The last place before which everything is summarised already."""
+        """The last place whose handle is in `known`: everything before it is summarised already."""
         return next((place for place in reversed(self.handles) if self.handles[place] in known), None)
 
 
@@ -89,7 +89,7 @@ def summary_message(text: str) -> Message:
 
 
 def transcript_of(messages: Iterable[Message]) -> str:
-    """Turns as text to be read back, nothing left out."""
+    """Turns as one text, with nothing left out."""
     return "\n\n".join(_paragraph(message) for message in messages)
 
 

@@ -1,4 +1,4 @@
-"""Replaces long outputs of tools by their beginning, their end, and a handle by which all of it can be read."""
+"""Replaces long outputs of tools by their beginning, their end, and a handle by which the whole can be read."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from reme_core.working.window import CountTokens, exceeds, is_short
 GREP: Final = "grep_working_memory"
 READ: Final = "read_working_memory"
 READING_TOOLS: Final = frozenset((GREP, READ))
-"""The tools that read what left the window. Their answers are short, and never offloaded again."""
+"""The tools that read artifacts. Their answers are short, and are not offloaded."""
 
 _HANDLE = re.compile(rf'{READ}\("([0-9a-f]{{12}})"\)')
-_MOST_KNOWN: Final = 2_000  # excerpts of about a kilobyte, so two megabytes of a process
-_SOURCE: Final = 80  # characters of a call that tell what an output is of
+_MOST_KNOWN: Final = 2_000  # excerpts; of about a kilobyte each, so two megabytes in a process
+_SOURCE: Final = 80  # characters of a call, shown as the source of its output
 
 
 class Excerpt(NamedTuple):
-    """What replaces a message, and how many tokens the message had."""
+    """The text that replaces a message, and how many tokens the message had."""
 
     text: str
     tokens: int
@@ -36,7 +36,7 @@ class Excerpt(NamedTuple):
 
 @dataclass(slots=True)
 class Offloading:
-    """The messages, long ones shortened; what was taken out of them; and the tokens that this saves."""
+    """The messages with long ones shortened, the artifacts made of these, and how many tokens this saves."""
 
     messages: list[Message]
     artifacts: list[Artifact] = field(default_factory=list)
@@ -49,10 +49,10 @@ class Style:
 
     Attributes:
         count: Counts tokens.
-        head_tokens: Tokens of the beginning that stay.
-        tail_tokens: Tokens of the end that stay.
+        head_tokens: How many tokens of the beginning stay.
+        tail_tokens: How many tokens of the end stay.
         language: The language of the words around them.
-        known: What was shortened before: a conversation comes again at each turn, and is counted and cut once.
+        known: A cache of excerpts, since the same conversation is given again at each turn.
     """
 
     count: CountTokens = most_tokens
@@ -62,7 +62,7 @@ class Style:
     known: dict[tuple[object, ...], Excerpt] = field(default_factory=dict)
 
     def excerpt(self, artifact: Artifact, limit: int) -> Excerpt:
-        """What replaces a text; the text itself if it has no more than `limit` tokens."""
+        """The excerpt of an artifact; its whole text if it has at most `limit` tokens."""
         key = (artifact.artifact_id, artifact.source, limit, self.language, self.head_tokens, self.tail_tokens)
         if key not in self.known:
             text = artifact.content
@@ -84,17 +84,17 @@ class Style:
 
 
 def handle_of(*parts: object) -> str:
-    """A handle; the same parts give the same handle."""
+    """A handle made from the parts; equal parts give equal handles."""
     return stable_id(*parts)[:12]  # short: the model has to read and write it
 
 
 def calls_by_id(messages: Sequence[Message]) -> dict[str, ToolCall]:
-    """The calls of tools in messages, by their ids."""
+    """The tool calls in messages, by their ids."""
     return {call.id: call for message in messages for call in message.tool_calls}
 
 
 def source_of(message: Message, calls: Mapping[str, ToolCall]) -> str:
-    """Where a message comes from: the call that it is the output of, or its author."""
+    """The source of a message: the tool call that it answers, or its author."""
     call = calls.get(message.tool_call_id) if message.role == "tool" else None
     if call is None:
         return message.author or message.role
@@ -110,15 +110,15 @@ def offload(
     roles: Collection[str] = ("tool",),
     passed_over: Collection[int] = (),
 ) -> Offloading:
-    """Shorten the messages of `roles` that have more than `limit` tokens, except those at the places in `passed_over`.
+    """Shorten messages of these `roles` with more than `limit` tokens, except at the places in `passed_over`.
 
-    The same message of the same conversation always gets the same handle and looks the same.
+    The same message of the same conversation always gets the same handle and the same excerpt.
     """
     calls = calls_by_id(messages)
     done = Offloading([])
     for place, message in enumerate(messages):
         text, call = message.content, calls.get(message.tool_call_id)
-        # The answer of a reading tool is what the model asked for: it stays.
+        # The model asked for the answer of a reading tool, so it stays.
         is_reading = message.role == "tool" and (call.name if call else message.author) in READING_TOOLS
         if message.role not in roles or place in passed_over or is_reading or is_short(text, limit):
             done.messages.append(message)
@@ -139,16 +139,16 @@ def handle_in(text: str) -> str:
 
 
 def head_of(text: str, tokens: int) -> str:
-    """The beginning of a text, at most that many tokens; it ends with a line unless the line is long."""
+    """The beginning of a text, with at most so many tokens; it ends at the end of a line, unless the line is long."""
     piece = text[: 8 * tokens]  # a token of `most_tokens` has at most eight characters, blanks aside
-    # By bisection, which counts some ten pieces, not one for each character.
+    # By bisection, which counts about ten pieces instead of one for each character.
     size = bisect_right(range(len(piece)), tokens, key=lambda n: most_tokens(piece[: n + 1]))
     cut = piece.rfind("\n", size // 2, size)
     return piece[: cut + 1 if cut >= 0 and size < len(text) else size]
 
 
 def tail_of(text: str, tokens: int) -> str:
-    """The end of a text, at most that many tokens; it begins with a line unless the line is long."""
+    """The end of a text, with at most so many tokens; it begins at the start of a line, unless the line is long."""
     piece = text[max(len(text) - 8 * tokens, 0) :]
     size = bisect_right(range(len(piece)), tokens, key=lambda n: most_tokens(piece[len(piece) - n - 1 :]))
     cut = piece.find("\n", len(piece) - size, len(piece) - size // 2)

@@ -1,4 +1,4 @@
-"""The ops of working memory, for services that are given a conversation over HTTP or MCP; named as in ReMe 0.2."""
+"""The ops of working memory for the HTTP and MCP services; their fields have the names of ReMe 0.2."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from reme_core.working.answers import MOST_FOUND, MOST_READ, grep_answer, read_a
 from reme_core.working.api import Mode, Working
 from reme_core.working.window import WindowUse, check_context
 
-_SIGNS: Final = 4  # characters of a token: ReMe 0.2 gives the size of a preview in characters
+_CHARACTERS: Final = 4  # in a token: ReMe 0.2 gives the size of a preview in characters
 
 
 class WindowState(State):
-    """A conversation, and how much of it a model takes; the fields have the names of ReMe 0.2."""
+    """A conversation, and the limits of the model's window."""
 
     chat_id: str = ""
     max_total_tokens: int = Field(20_000, ge=1)
@@ -30,12 +30,12 @@ class WindowState(State):
 
 
 class ReadingState(State):
-    """A search in what left a window, or a stretch to read of it."""
+    """A search in artifacts, or a piece of one to read."""
 
     chat_id: str = ""
     handle: str = ""
     file_path: str = ""
-    """What ReMe 0.2 calls a handle."""
+    """The handle, as ReMe 0.2 calls it."""
     pattern: str = ""
     offset: int = Field(0, ge=0)
     limit: int = Field(MOST_FOUND, ge=1, le=MOST_FOUND)
@@ -49,13 +49,13 @@ _LIMITS: Final = (
 
 @op(reads={"messages"}, uses=_LIMITS, writes={"transcript"}, aliases=("message_offload", "context_offload"))
 async def fit_working_memory(state: WindowState, deps: Deps) -> None:
-    """Make a conversation fit: long outputs of tools and old turns are stored, and give way to what stands for them."""
+    """Fit a conversation into a window: excerpts replace long outputs of tools, and a summary replaces old turns."""
     settings = deps.settings.working.model_copy(
         update={"offload_from": state.max_tool_message_tokens, "compact_from": state.compact_ratio_threshold}
     )
     if state.preview_char_length is not None:
-        # A preview of ReMe 0.2 is the beginning only.
-        settings.head_tokens, settings.tail_tokens = -(-state.preview_char_length // _SIGNS), 0
+        # A preview of ReMe 0.2 has the beginning only.
+        settings.head_tokens, settings.tail_tokens = -(-state.preview_char_length // _CHARACTERS), 0
     fitted = await Working(deps.database, deps.settings, deps.chat).fit(
         state.workspace_id, state.messages, window=state.max_total_tokens, session_id=state.chat_id,
         mode=state.working_summary_mode, keep_recent=state.keep_recent_count, settings=settings,
@@ -79,7 +79,7 @@ async def check_window(state: WindowState, deps: Deps) -> None:
 
 @op(reads={"pattern"}, uses={"chat_id", "handle", "file_path", "limit"}, writes={"answer"}, aliases=("grep",))
 async def grep_artifacts(state: ReadingState, deps: Deps) -> None:
-    """Find lines in what left the window of a conversation, or in one artifact."""
+    """Find lines in the artifacts of a conversation, or in one artifact."""
     found = await Working(deps.database, deps.settings, None).grep(
         state.workspace_id, state.pattern, session_id=state.chat_id, handle=state.handle or state.file_path,
         limit=state.limit,
@@ -90,7 +90,7 @@ async def grep_artifacts(state: ReadingState, deps: Deps) -> None:
 
 @op(uses={"handle", "file_path", "offset"}, writes={"answer"}, aliases=("read_file",))
 async def read_artifact(state: ReadingState, deps: Deps) -> None:
-    """Read an artifact from a character on, as far as it fits an answer.
+    """Read a piece of an artifact, as long as an answer may be.
 
     Raises:
         InputError: No handle is given.

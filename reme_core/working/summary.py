@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 
 Section = Literal["tasks", "decisions", "facts", "outputs"]
 
-# The share of a summary's tokens that is spent at the most when each section is done, in this order.
+# Sections are filled in this order. The number is the share of the summary's tokens that is spent at most by then.
 _SHARES: Final[dict[Section, float]] = {"outputs": 0.2, "tasks": 0.5, "decisions": 0.75, "facts": 1.0}
-_LONGEST: Final = 600  # characters of a sentence; of a longer one its beginning is kept
+_LONGEST: Final = 600  # characters of a sentence; a longer one is cut
 _STORY: Final = 1_200  # characters of the story
 _TASK = re.compile(
     r"to-?do\b|\[ \]|\bnext(?: step|:)|\bstill (?:needs?|has|have|must|open)|\bremain(?:s|ing)\b|\bpending\b"
@@ -44,7 +44,7 @@ _DECISION = re.compile(
     r"|\bsettled\b|\binstead of\b|决定|采用|选定|改用|约定|就用|选择",
     re.IGNORECASE,
 )
-# Numbers, paths and file names: what the rest of a task needs word for word.
+# Numbers, paths and file names, which the rest of a task needs word for word.
 _NAMED = re.compile(r"[\w-]*\d[\w.,:/%-]*\w%?|\d|(?:[\w.~-]*/)+[\w.-]+|\b[\w-]+\.[a-zA-Z]\w{0,5}\b")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[。！？；])|\n+")
 
@@ -58,7 +58,7 @@ class _Choice(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A sentence of the turns; `section` is where an earlier summary had it."""
+    """A sentence of the turns; `section` is its section in an earlier summary."""
 
     text: str
     role: str
@@ -66,7 +66,7 @@ class _Line:
 
 
 class _Place(NamedTuple):
-    """The section that a sentence goes into, and its rank there; the lowest ranks come first."""
+    """The section of a sentence, and its rank there; the lowest ranks come first."""
 
     section: Section
     rank: int
@@ -74,18 +74,18 @@ class _Place(NamedTuple):
 
 # The words of people come first, then those of the agent, then outputs of tools. 0 is the choice of a model.
 _RANKS: Final = {"user": 1, "summary": 1, "assistant": 2, "tool": 3}
-_PASSED_OVER: Final = 4  # what a model was shown and did not choose
+_PASSED_OVER: Final = 4  # sentences that a model was shown and did not choose
 
 
 @dataclass(slots=True)
 class Summary:
-    """What stays in the window when turns leave it.
+    """The summary that replaces turns in the window.
 
     Attributes:
         sections: Sentences of the turns, word for word.
         story: What happened, in the words of a chat model.
         author: The model's name, or `rules`.
-        failed: Whether a model was asked and gave no usable answer.
+        failed: Whether a model was called and gave no usable answer.
     """
 
     sections: dict[Section, list[str]] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Summary:
     failed: bool = False
 
     def as_text(self, handle: str, count: int, language: Language) -> str:
-        """The summary as it stands in the window: fenced as data, with the handle of the turns."""
+        """The summary as text for the window: fenced as data, with the handle of the `count` messages."""
         by = "summary_by_rules_instead" if self.failed else "summary_by_rules"
         author = phrase(by if self.author == "rules" else "summary_by_model", language, model=self.author)
         parts = [phrase("summary_head", language, count=count, author=author, handle=handle, read=READ)]
@@ -119,10 +119,10 @@ async def summarise_turns(
     """Summarise turns by at most one call of the chat model; by rules if there is no model, or if it fails.
 
     Args:
-        turns: The messages, long outputs shortened; the first may be an earlier summary.
+        turns: The messages, with long outputs shortened; the first may be an earlier summary.
         chat: The model.
-        budget: Tokens that the sentences take at the most.
-        most_read: Tokens of the turns that the model is shown; the newest turns are.
+        budget: How many tokens the sentences have at most.
+        most_read: How many tokens of the turns the model is shown at most; the newest turns come first.
         count: Counts tokens.
         language: The language of the headings.
         patience: How many seconds to wait for the model.
@@ -146,7 +146,7 @@ async def summarise_turns(
 
 
 def _lines(turns: Sequence[Message]) -> list[_Line]:
-    """All sentences in order; a shortened output gives only its handle."""
+    """All sentences, in order; for a shortened output only its handle."""
     calls = calls_by_id(turns)
     lines: list[_Line] = []
     for message in turns:
@@ -173,7 +173,7 @@ def _lines_of_summary(text: str) -> Iterable[_Line]:
 
 
 def _place(line: _Line) -> _Place | None:
-    """Where rules put a sentence; None if they leave it out."""
+    """The place that rules give to a sentence; None if they leave it out."""
     rank = _RANKS.get(line.role, 0)
     if line.section or line.role == "tool":
         return _Place(line.section, rank) if line.section else _Place("facts", rank) if _is_named(line) else None
@@ -191,7 +191,7 @@ def _is_named(line: _Line) -> bool:
 
 
 def _readable(lines: Sequence[_Line], most: int, count: CountTokens) -> list[int]:
-    """The lines that a model is shown: those of an earlier summary, then the newest that fit."""
+    """The indexes of the lines that a model is shown: those of an earlier summary, then the newest that fit."""
     order = sorted(range(len(lines)), key=lambda n: (not lines[n].section, -n))
     # Four tokens for a line's number and role.
     costs = itertools.accumulate(count(lines[n].text) + 4 for n in order)
@@ -208,10 +208,10 @@ async def _choose(chat: ChatModel, lines: Sequence[_Line], shown: Sequence[int],
 def _merge(
     chosen: Mapping[int, _Place], choice: _Choice, shown: Collection[int], lines: Sequence[_Line]
 ) -> dict[int, _Place]:
-    """The lines that a model chose. Lines with names or numbers that it was shown and did not choose come last."""
+    """The lines that a model chose; after them those with names or numbers that it was shown and did not choose."""
     merged: dict[int, _Place] = {}
     for n, place in chosen.items():
-        # The model chooses no handles, and not among lines that it was not shown: there the rules stand.
+        # The choice of the rules stands for handles, and for lines that the model was not shown.
         if n not in shown or place.section == "outputs":
             merged[n] = place
         elif _is_named(lines[n]):
@@ -225,14 +225,14 @@ def _merge(
 
 
 def _without_inventions(story: str, lines: Sequence[_Line]) -> str:
-    """A story without the sentences that name a file or a number that does not stand in the turns."""
+    """A story without sentences that name a file or a number which is not in the turns."""
     named = {name for line in lines for name in _NAMED.findall(line.text)}
     kept = [said for said in _SENTENCE.split(story.strip()) if set(_NAMED.findall(said)) <= named]
     return " ".join(kept)[:_STORY]
 
 
 def _fit(told: Sequence[tuple[str, _Place]], budget: int, count: CountTokens) -> dict[Section, list[str]]:
-    """The lines of each section that fit, the newest of the best rank first; given in their order, each once."""
+    """The lines of each section that fit, in order and each once; the newest of the best rank are taken first."""
     kept: set[int] = set()
     seen: set[str] = set()
     spent = 0

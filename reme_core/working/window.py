@@ -1,4 +1,4 @@
-"""How full a window is, and where a conversation may be cut: decided on its messages alone."""
+"""How full a window is, and where a conversation may be cut; both follow from its messages only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reme_core.prompts.budget import most_tokens
 from reme_core.types import Message
 
 CountTokens = Callable[[str], int]
-"""Counts the tokens of a text: the model's own tokenizer, such as `lambda text: len(encoding.encode(text))`."""
+"""A function that counts the tokens of a text, such as `lambda text: len(encoding.encode(text))`."""
 
 _MESSAGE: Final = 4  # tokens around a message, as OpenAI's documentation counts them
 _CALL: Final = 8  # tokens around a call
@@ -22,20 +22,20 @@ class WindowUse(BaseModel):
     """How much of a model's window messages take."""
 
     tokens: int
-    """Tokens that the messages take, with what was reserved."""
+    """The tokens of the messages, and the reserved ones."""
     window: int
-    """Tokens that the model takes."""
+    """How many tokens the model takes."""
     tool_tokens: int
-    """Tokens of these that outputs of tools take."""
+    """How many of `tokens` are outputs of tools."""
 
     @property
     def share(self) -> float:
-        """The share of the window that is taken; above 1 they do not fit."""
+        """The share of the window that is taken; above 1 the messages do not fit."""
         return self.tokens / self.window
 
 
 def tokens_of(message: Message, count: CountTokens = most_tokens) -> int:
-    """Tokens of one message, its calls of tools included."""
+    """The tokens of one message, with its tool calls."""
     calls = sum(_CALL + count(call.name) + count(call.arguments) for call in message.tool_calls)
     return _MESSAGE + count(message.content) + calls
 
@@ -46,10 +46,10 @@ def check_context(
     """Say how full a window is.
 
     Args:
-        messages: What the model is to see.
-        window: Tokens that it takes.
-        count_tokens: The model's own tokenizer; without it `most_tokens` estimates, which errs on the safe side.
-        reserve: Tokens that schemas of tools, the answer and the like take.
+        messages: The messages to show the model.
+        window: How many tokens the model takes.
+        count_tokens: The model's own tokenizer; by default an estimate that is rather too high than too low.
+        reserve: Tokens to keep free, for example for schemas of tools and the answer.
 
     Raises:
         InputError: The window is not larger than `reserve`.
@@ -67,18 +67,18 @@ def check_context(
 
 def is_short(text: str, limit: int) -> bool:
     """Whether a text has at most `limit` tokens in any vocabulary."""
-    # A token has at least a byte, and a character at most four; most texts need not be encoded to see it.
+    # A token has at least one byte, and a character at most four; so most texts need not be encoded.
     return 4 * len(text) <= limit or len(text.encode("utf-8", "replace")) <= limit
 
 
 def exceeds(text: str, limit: int, count: CountTokens) -> bool:
     """Whether a text has more than `limit` tokens."""
-    # Of a text that is much longer the beginning is enough: few tokens have more than eight characters.
+    # For a much longer text the beginning is enough: few tokens have more than eight characters.
     return count(text[: 8 * limit]) > limit or (len(text) > 8 * limit and count(text) > limit)
 
 
 def cuts(messages: Sequence[Message]) -> list[int]:
-    """The places before which a conversation may be cut; no cut parts a call of a tool from its result.
+    """The places before which a conversation may be cut; no cut separates a tool call from its result.
 
     >>> call = {"role": "assistant", "tool_calls": [{"id": "c", "name": "f"}]}
     >>> said = [{"content": "Hi"}, call, {"role": "tool", "tool_call_id": "c", "content": "1"}, {"content": "Thanks"}]
@@ -86,7 +86,7 @@ def cuts(messages: Sequence[Message]) -> list[int]:
     [1, 3]
     """
     within: set[int] = set()
-    # Read backwards, so that a call meets the nearest result behind it: ids may come again in a conversation.
+    # Read backwards, so that a call finds the nearest result after it: ids may be used again in a conversation.
     results: dict[str, int] = {}
     for place in reversed(range(len(messages))):
         message = messages[place]
