@@ -29,6 +29,7 @@ PROMISED: dict[str, list[str]] = {
     "docs/episodes.md": ["[WORKS] Read the logs before acting", "imported 1 episodes", "search"],
     "docs/service.md": ['"success":true', "the shop's agents"],
     "docs/concepts.md": ["observation: I live in Ghent, and I bake bread for a living. (said at"],
+    "docs/personal.md": ['["I\'m vegetarian."]'],
     "docs/flows.md": ["Refunds need a reason."],
     "docs/coming-from-memoryscope.md": ["allergic to peanuts"],
     "docs/working-memory.md": ["step 4321 took 53 ms", '"success":true'],
