@@ -26,8 +26,8 @@ from reme_core.types import now
 _PREFIX: Final = "reme"
 # The least that OWASP recommends for passwords. It is enough here: nobody can guess 256 random bits.
 _SCRYPT: Final = {"n": 2**14, "r": 8, "p": 1}
-# A verified key is trusted this long without another look, so that most requests cost no hash. For as long, a revoked
-# key may still work in another process.
+# A verified key is not verified again for this long, so that most requests cost no hash. A key that another process
+# revokes may work for as long.
 _CACHE_SECONDS: Final = 5.0
 _CACHE_SIZE: Final = 10_000
 
@@ -44,15 +44,19 @@ class Access:
     key_id: str = ""
     workspaces: frozenset[str] | None = None
 
+    def allows(self, workspace: str) -> bool:
+        """Whether the caller may use this workspace."""
+        return self.workspaces is None or workspace in self.workspaces
+
     def check(self, *workspaces: str) -> None:
         """Check that the caller may use all of these workspaces.
 
         Raises:
             AccessError: The key is not for one of them; the status is 403.
         """
-        closed = [name for name in workspaces if self.workspaces is not None and name not in self.workspaces]
-        if closed:
-            raise AccessError(f"this API key is not for the workspace '{closed[0]}'", status=403)
+        for name in workspaces:
+            if not self.allows(name):
+                raise AccessError(f"this API key is not for the workspace '{name}'", status=403)
 
 
 FULL_ACCESS: Final = Access()
@@ -61,7 +65,7 @@ FULL_ACCESS: Final = Access()
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key without its secret, which is stored nowhere. `workspaces` None means all."""
+    """An API key without its secret, which is not stored. If `workspaces` is None, the key is valid for all."""
 
     key_id: str
     label: str
@@ -81,7 +85,7 @@ class ApiKeys:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Both hold, first, the time on the monotonic clock until which they may be used.
+        # Each value has, first, the time on the monotonic clock at which it expires.
         self._verified: dict[bytes, tuple[float, Access]] = {}
         self._has_any: tuple[float, bool] = (0.0, False)
 
@@ -96,7 +100,7 @@ class ApiKeys:
             expires_at: When it ceases to be valid; None means never.
 
         Raises:
-            InputError: A workspace id cannot be one.
+            InputError: One of the names cannot be that of a workspace.
         """
         named = None if workspaces is None else sorted({check_workspace(name) for name in workspaces})
         key_id, secret, salt = secrets.token_hex(6), secrets.token_urlsafe(32), secrets.token_bytes(16)
@@ -123,18 +127,18 @@ class ApiKeys:
         """Make a key invalid; other processes notice within five seconds.
 
         Raises:
-            NotFoundError: There is no key of that id.
+            NotFoundError: No key has this id.
         """
         async with self._database.maintenance() as connection:
             cursor = await connection.execute(
                 "update reme.api_key set revoked_at = coalesce(revoked_at, now()) where key_id = %s", [key_id]
             )
             if cursor.rowcount == 0:
-                raise NotFoundError(f"there is no API key '{key_id}'; `reme keys list` shows those there are")
+                raise NotFoundError(f"there is no API key '{key_id}'; `reme keys list` lists all keys")
         self._forget_cached()
 
     async def clear(self) -> int:
-        """Delete all keys, so that none is needed any more, and return how many there were."""
+        """Delete all keys, and return how many there were. Afterwards requests need no key."""
         async with self._database.maintenance() as connection:
             cursor = await connection.execute("delete from reme.api_key")
             count = cursor.rowcount
@@ -145,15 +149,15 @@ class ApiKeys:
         """What the sender of this request may do, by the API key in its headers.
 
         Raises:
-            AccessError: As `access_by` has it.
+            AccessError: See `access_by`.
         """
-        return await self.access_by(_key_in_headers(connection))
+        return await self.access_by(key_in_headers(connection))
 
     async def access_by(self, key: str) -> Access:
-        """What somebody with this API key may do.
+        """What a caller with this API key may do; with an empty one, what a caller without a key may do.
 
         Raises:
-            AccessError: There are keys, and this is none, or an unknown, revoked or expired one; the status is 401.
+            AccessError: Requests need a key, and this one is empty, unknown, revoked or expired; the status is 401.
         """
         if not await self.has_any():
             return FULL_ACCESS
@@ -169,7 +173,7 @@ class ApiKeys:
         return access
 
     async def has_any(self) -> bool:
-        """Whether there are keys, so that requests need one."""
+        """Whether there are keys. If so, every request needs one."""
         until, exists = self._has_any
         if time.monotonic() > until:
             async with self._database.maintenance() as connection:
@@ -196,15 +200,16 @@ class ApiKeys:
                 [key_id],
             )
             row = await cursor.fetchone()
-        # An unknown id is refused without a hash, so that a flood of them costs us little. The answer's time then tells
-        # which ids exist, which is no help: an id alone opens nothing.
+        # An unknown id is refused without a hash, so that a flood of them costs little. Callers can measure which ids
+        # exist, but an id without its secret is of no use.
         if row is None or not hmac.compare_digest(await anyio.to_thread.run_sync(_digest, secret, row[0]), row[1]):
             raise refusal
         workspaces: Sequence[str] | None = row[2]
         return Access(key_id, None if workspaces is None else frozenset(workspaces))
 
 
-def _key_in_headers(connection: HTTPConnection) -> str:
+def key_in_headers(connection: HTTPConnection) -> str:
+    """The API key in the headers of a request, as `Authorization: Bearer` or as `X-API-Key`; empty if there is none."""
     scheme, _, token = connection.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return token.strip()

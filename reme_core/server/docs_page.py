@@ -1,4 +1,4 @@
-"""The page `/docs`: every endpoint with what it takes and gives, made of the OpenAPI document, and of nothing else."""
+"""The page `/docs`: every endpoint with its parameters and answers, made from the OpenAPI document."""
 
 from __future__ import annotations
 

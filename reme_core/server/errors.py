@@ -45,9 +45,10 @@ _STATUS: Final[tuple[tuple[type[ReMeError], int], ...]] = (
     (ModelAnswerError, 502),
     (ModelError, 502),
 )
-"""The HTTP status of each class of errors; the first class that an error belongs to counts."""
+"""The HTTP status of each class of errors. An error has the status of the first class that it is an instance of."""
 
-_OF_DATABASE: Final = "the database cannot be used right now; try again, and if it stays so, ask who runs the service"
+_DATABASE_MESSAGE: Final = "the database is unavailable; try again later, or ask the operator of the service"
+INTERNAL_MESSAGE: Final = "an error of the service itself; its log tells more under this request id"
 
 _CODES: Final = {
     400: "bad_request",
@@ -68,7 +69,7 @@ class ErrorBody(BaseModel):
 
 
 class AccessError(ReMeError):
-    """No valid API key was given (`status` 401), or one that may not do this (403)."""
+    """The caller has no valid API key (`status` 401), or the key does not permit the request (403)."""
 
     def __init__(self, message: str, *, status: int) -> None:
         super().__init__(message)
@@ -81,21 +82,21 @@ def openapi_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     texts = {
         401: "No API key, or an unknown one",
         403: "The API key is not for this workspace",
-        404: "There is no such thing",
-        409: "It collides with what is stored, or the service is not set up for it",
+        404: "What the request names does not exist",
+        409: "The request conflicts with stored data, or the service is not configured for it",
         413: "The body is too large",
         415: "The body is not JSON",
         422: "The request does not fit; the message names the field",
         500: "An error of the service itself",
         502: "A model answered in an unusable form",
-        503: "The database or a model is away; trying again may help",
+        503: "The database or a model is unavailable; trying again may help",
         504: "It took too long",
     }
     return {status: {"model": ErrorBody, "description": texts[status]} for status in statuses}
 
 
 COMMON_STATUSES: Final = (401, 403, 413, 422, 500, 503, 504)
-"""The error statuses that every endpoint which reads or writes memories may answer with."""
+"""The error statuses of every endpoint that reads or writes memories."""
 
 
 def error_response(request_id: str, status: int, code: str, message: str) -> JSONResponse:
@@ -106,8 +107,9 @@ def error_response(request_id: str, status: int, code: str, message: str) -> JSO
 
 
 def message_for_caller(error: ReMeError) -> str:
-    """What a caller is told of an error: of the database no more than that it is its fault, since he is a tenant."""
-    return _OF_DATABASE if isinstance(error, DatabaseError) else str(error)
+    """The message of an error, without details of the database."""
+    # A caller may be one of many tenants, whom addresses and roles of the database do not concern.
+    return _DATABASE_MESSAGE if isinstance(error, DatabaseError) else str(error)
 
 
 def add_error_handlers(app: FastAPI) -> None:

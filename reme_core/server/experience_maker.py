@@ -1,7 +1,7 @@
 """The endpoints of ExperienceMaker 0.1, which ReMe grew out of: `/retriever`, `/summarizer` and `/agent`.
 
-They run the flows of today, and answer in the form that ExperienceMaker had. Its fourth endpoint, `/vector_store`, has
-kept its form, and is a flow.
+They run today's flows and answer in ExperienceMaker's format. Its fourth endpoint, `/vector_store`, is a flow, since
+its format is still the same.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ router = APIRouter(
 
 @router.post("/retriever")
 async def retriever(body: RetrieverRequest, service: TheService, access: TheAccess) -> RetrieverResponse:
-    """`retrieve_task_memory` in ExperienceMaker's words."""
+    """`retrieve_task_memory` in ExperienceMaker's format."""
     request = flow_arguments(body) | {"query": body.query, "top_k": body.top_k}
     response = await service.execute("retrieve_task_memory", request, access)
     experiences = [_experience(memory) for memory in response.metadata["memory_list"]]
@@ -82,7 +82,7 @@ async def retriever(body: RetrieverRequest, service: TheService, access: TheAcce
 
 @router.post("/summarizer")
 async def summarizer(body: SummarizerRequest, service: TheService, access: TheAccess) -> SummarizerResponse:
-    """`summary_task_memory` in ExperienceMaker's words."""
+    """`summary_task_memory` in ExperienceMaker's format."""
     request = flow_arguments(body)
     request["trajectories"] = request.pop("traj_list", [])
     response = await service.execute("summary_task_memory", request, access)
@@ -94,13 +94,13 @@ async def summarizer(body: SummarizerRequest, service: TheService, access: TheAc
 
 @router.post("/agent")
 async def agent(body: AgentRequest, service: TheService, access: TheAccess) -> AgentResponse:
-    """`react` in ExperienceMaker's words."""
+    """`react` in ExperienceMaker's format."""
     response = await service.execute("react", flow_arguments(body), access)
     return AgentResponse(answer=response.answer, messages=response.messages)
 
 
 def _experience(memory: dict[str, Any]) -> dict[str, Any]:
-    """A memory of a flow's response, in ExperienceMaker's form."""
+    """A memory of a flow's response, in ExperienceMaker's format."""
     return {
         "workspace_id": memory["workspace_id"],
         "experience_id": memory["memory_id"],

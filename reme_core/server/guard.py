@@ -12,14 +12,14 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from reme_core.server.errors import error_response
+from reme_core.server.errors import INTERNAL_MESSAGE, error_response
 from reme_core.server.metrics import Metrics
 from reme_core.types import new_id
 
 log = logging.getLogger(__name__)
 
 _REQUEST_ID_HEADER: Final = "X-Request-ID"
-# Callers may name their requests themselves, but by nothing that could forge a line of the log.
+# Callers may choose the ids of their requests, but only of characters that cannot forge a line of the log.
 _REQUEST_ID: Final = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -73,19 +73,19 @@ class Guard:
             problem = (504, "timeout", f"it took longer than {self._timeout_seconds:g} seconds (http.timeout_seconds)")
         except Exception:
             log.exception("request %s failed", request_id)
-            problem = (500, "internal", "an error of the service itself; its log tells more under this request id")
+            problem = (500, "internal", INTERNAL_MESSAGE)
         finally:
             if problem is not None and not status:  # once an answer has begun, its status cannot be taken back
                 await error_response(request_id, *problem)(scope, receive, send_with_id)
             self._metrics.in_progress.dec()
-            # Whatever a caller can make up must not become a label: each value would be a time series of its own.
+            # No value that callers can make up may become a label: each would be a time series of its own.
             method = scope["method"] if scope["method"] in _METHODS else "other"
             route = getattr(scope.get("route"), "path_format", "unknown")
             # 499 is nginx's status for a caller that hung up before the answer.
             self._metrics.count(route, method, status or 499, time.perf_counter() - started)
 
     def _limit_body(self, receive: Receive) -> Receive:
-        """A `receive` that refuses a body once more than the allowed bytes have come.
+        """A `receive` that raises once a body has more than the allowed bytes.
 
         Raises:
             HTTPException: The body is too large; the status is 413.

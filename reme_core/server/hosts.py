@@ -1,8 +1,9 @@
-"""Which requests a service answers, by the host and origin that they name: no web page reaches it from a browser.
+"""Checks the headers `Host` and `Origin` of requests, so that no foreign web page uses a service through a browser.
 
-A page can have its own domain name resolved to this machine and then send requests here (DNS rebinding), or post to an
-address here outright. Both show: the first names the page's domain as `Host`, the second as `Origin`. Addresses cannot
-be rebound, so a host that is one is answered; names are answered if they are this machine's or are allowed.
+A page can attack in two ways. It can make its own domain name resolve to this machine and send requests to that name
+(DNS rebinding); then `Host` is the page's domain. Or it can send requests to this machine's address; then `Origin` is
+the page's site. An address cannot be rebound, so a `Host` that is an address is accepted. A name is accepted if it is
+one of this machine's or is allowed in the settings.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ _OWN_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class HostCheck:
-    """Middleware that answers 421 to requests in the name of another host, and 403 to those of another site's pages.
+    """Middleware that answers 421 if `Host` is not accepted, and 403 to requests from pages of other sites.
 
     Args:
-        app: The app that answers the other requests.
-        allowed: Host names that are answered besides this machine's own and addresses; `*` allows all.
+        app: The app that answers all other requests.
+        allowed: Host names to accept, besides addresses and the names of this machine; `*` accepts all.
     """
 
     def __init__(self, app: ASGIApp, *, allowed: Sequence[str]) -> None:

@@ -37,8 +37,8 @@ from reme_core.settings import Settings
 
 log = logging.getLogger(__name__)
 
-_READY_SECONDS: Final = 3.0
-_MODEL_SECONDS: Final = 20.0
+_READY_SECONDS: Final = 3.0  # the database; probes come every ten seconds by Kubernetes' default
+_MODEL_SECONDS: Final = 20.0  # both models; a local server may first have to load one
 
 
 class Health(BaseModel):
@@ -51,14 +51,14 @@ class Readiness(BaseModel):
     """Whether the service can do its work now, and what it lacks. It names no address, role or model."""
 
     status: Literal["ready", "not ready"]
-    database: bool = Field(description="It answers.")
+    database: bool = Field(description="Whether the database answers.")
     due_jobs: int | None = Field(None, description="Jobs in the background that could run now.")
-    oldest_job_seconds: float | None = Field(None, description="For how long the first of them could have run.")
-    models: bool | None = Field(None, description="They answer, where that was asked.")
+    oldest_job_seconds: float | None = Field(None, description="How long the oldest due job has waited.")
+    models: bool | None = Field(None, description="Whether the models answer; null if they were not asked.")
 
 
 class FlowEntry(BaseModel):
-    """A flow as it is listed."""
+    """A flow in the list of flows."""
 
     name: str
     description: str
@@ -114,7 +114,7 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
     )
     app.include_router(_service_routes(catalog, metrics))
     flows = APIRouter(route_class=JsonRoute, tags=["flows"])
-    # Routes are tried in order. Somebody waits for the answer of a retrieval, so these come first.
+    # Routes are tried in order. Retrievals come first, since somebody waits for their answers.
     for flow in sorted(map(catalog.get, catalog.names()), key=lambda flow: flow.state is not RetrievalState):
         _add_flow_endpoint(flows, flow, stream=catalog.content(flow.name).stream)
     app.include_router(flows)
@@ -135,12 +135,12 @@ def _service_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:
 
     @router.get("/health")
     async def health() -> Health:
-        """Whether the service runs. It asks nobody, and answers at once."""
+        """Whether the service runs. It checks nothing else and answers at once."""
         return Health()
 
     @router.get("/health/live")
     async def live() -> Health:
-        """The same, as Kubernetes and others call it: where it fails, start the service anew."""
+        """The same, for liveness probes: if it fails, restart the service."""
         return Health()
 
     @router.get("/health/ready", responses={503: {"model": Readiness, "description": "It cannot work now"}})
@@ -149,20 +149,20 @@ def _service_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:
         response: Response,
         models: Annotated[bool, Query(description="Ask the embedding and chat models too, once each.")] = False,
     ) -> Readiness:
-        """Whether the database answers, and what waits; where it fails, send requests elsewhere."""
+        """Whether the database answers, and which jobs wait. If it fails, send requests to another instance."""
         found = await _readiness(service.reme, ask_models=models)
         response.status_code = 200 if found.status == "ready" else 503
         return found
 
     @router.get("/list", name="list")
     async def list_flows() -> list[FlowEntry]:
-        """The flows; each is an endpoint of its name."""
+        """The flows. Each has an endpoint of its own name."""
         return entries
 
     @router.get("/metrics", response_class=PlainTextResponse, responses=openapi_errors(401, 403, 503))
     async def numbers(service: TheService, access: TheAccess) -> Response:
-        """Numbers for Prometheus."""
-        await metrics.look(service.reme)
+        """Metrics for Prometheus."""
+        await metrics.update(service.reme)
         return metrics.response()
 
     return router

@@ -1,4 +1,4 @@
-"""Paths of libraries that callers name: only configured folders, and those below a local service, may be used."""
+"""Checks the folders of libraries that callers of a service name: only configured ones may be read and written."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 def library_folder(path: str, workspace: str, settings: Settings, *, is_local: bool) -> Path:
-    """The folder of a library, as an absolute path, once checked that callers may use it.
+    """Check that callers may use a folder, and return its absolute path.
 
     Args:
-        path: The folder as the caller gave it; relative to the working directory.
-        workspace: Whose library, `<path>/<workspace>.jsonl`, will be read or written.
+        path: The folder as the caller gave it, relative to the working directory.
+        workspace: The workspace whose library, `<path>/<workspace>.jsonl`, will be read or written.
         settings: Libraries may lie below its `library_dirs` and its `data_dir`.
-        is_local: Whether only programs of this machine reach the service, all with the same rights; then libraries may
-            lie below the working directory as well.
+        is_local: Whether only programs on this machine reach the service, all with the same rights. If so, libraries
+            may also lie below the working directory.
 
     Raises:
-        InputError: The folder, or the file in it, lies elsewhere.
+        InputError: The folder, or the file in it, lies elsewhere, or the file cannot have that name.
     """
     folders = (*settings.library_dirs, settings.data_dir, *([Path()] if is_local else []))
     allowed = [folder.expanduser().resolve() for folder in folders]
-    if "\0" in path or "/" in workspace or "\\" in workspace:
-        raise InputError("path: neither it nor the name of a workspace that is loaded or dumped may hold '/' or NUL")
-    # Both are resolved before the comparison: `..` or a symbolic link, of either, could lead out.
+    if "\0" in path:
+        raise InputError("path: it may not contain a NUL")
+    if "/" in workspace or "\\" in workspace:
+        raise InputError(f"path: a service does not load or dump the workspace {workspace!r}: its name has a slash")
+    # Both are resolved before the comparison, since `..` or a symbolic link in either could lead out of the folder.
     folder = Path(path or ".").resolve()
     file = (folder / f"{workspace}.jsonl").resolve()
     for root in allowed:

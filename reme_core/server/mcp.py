@@ -125,7 +125,7 @@ class _Handlers:
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> tuple[list[types.TextContent], dict[str, Any]]:
         with _hide_internal_errors(name):
             if name not in self._models:
-                more = "" if self._service.reme.settings.mcp.tools == "all" else "; mcp.tools has others listed"
+                more = "" if self._service.reme.settings.mcp.tools == "all" else "; the setting mcp.tools adds others"
                 raise NotFoundError(f"there is no tool '{name}'; there are {', '.join(self._models)}{more}")
             try:
                 body = self._models[name].model_validate(replace_unstorable(arguments))
@@ -137,7 +137,7 @@ class _Handlers:
     async def list_resources(self) -> list[types.Resource]:
         access = await self._access()
         workspaces = await self._service.reme.workspaces.list()
-        names = [name for name in workspaces if access.workspaces is None or name in access.workspaces]
+        names = [name for name in workspaces if access.allows(name)]
         return [
             types.Resource(
                 uri=_memories_uri(name),
@@ -207,12 +207,12 @@ class _Handlers:
 
 @contextmanager
 def _hide_internal_errors(what: str) -> Iterator[None]:
-    """Log an exception that is no `ReMeError`, and raise a `ReMeError` without its message in its place.
+    """Log errors that are internal, and raise a `ReMeError` without their message instead.
 
     Raises:
-        ReMeError: Whatever exception ended the block, or stands in for it.
+        ReMeError: The block raised an exception.
     """
-    # The SDK sends the message of an exception to the model; that of a foreign one could hold passwords or paths.
+    # The SDK sends the message of an exception to the model. Those of other libraries could hold passwords or paths.
     try:
         yield
     except DatabaseError as error:

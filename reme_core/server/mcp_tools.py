@@ -1,7 +1,7 @@
-"""The tools of the MCP service: which flows a model is shown, and their schemas, as short as a model can use them.
+"""The tools of the MCP service: which flows a model sees, with schemas that have only what a model needs.
 
-Every tool costs tokens in every request of whoever connects. So by default there are few, and none that takes anything
-away; `mcp.tools` has others listed.
+Every tool costs tokens in every request of a client. So by default there are few tools, and none of them deletes
+anything; the setting `mcp.tools` names others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEFAULT_TOOLS: Final = (
     "retrieve_personal_memory", "retrieve_task_memory", "retrieve_tool_memory", "summary_personal_memory",
     "summary_task_memory", "record_task_memory", "add_memory", "list_memory",
 )  # fmt: skip
-"""The built-in flows that are tools unless others are asked for."""
+"""The built-in flows that are tools by default."""
 
 _DESTRUCTIVE: Final = frozenset({"vector_store", "delete_memory", "delete_task_memory", "delete_all"})
 _DETAILS: Final = frozenset({*SCOPES, "index", "metadata", "reasoning_content"})
@@ -33,10 +33,10 @@ _REF: Final = re.compile(r"#/\$defs/(\w+)")
 
 
 def tool_names(settings: Settings, catalog: Catalog) -> list[str]:
-    """The flows that are tools: those that `mcp.tools` asks for, else the default ones and those of the settings.
+    """The flows that are tools: those that `mcp.tools` names; by default `DEFAULT_TOOLS` and all flows in the settings.
 
     Raises:
-        ConfigurationError: It names a flow that there is not.
+        ConfigurationError: `mcp.tools` names an unknown flow.
     """
     asked = settings.mcp.tools
     if asked == "all":
@@ -45,15 +45,15 @@ def tool_names(settings: Settings, catalog: Catalog) -> list[str]:
         return [name for name in catalog.names() if name in DEFAULT_TOOLS or name in settings.flow]
     for name in asked:
         if name not in catalog.names():
-            advice = did_you_mean(name, catalog.names(), "`reme flows list` shows those there are")
-            raise ConfigurationError(f"mcp.tools names '{name}', which is no flow; {advice}")
+            advice = did_you_mean(name, catalog.names(), "`reme flows list` lists all flows")
+            raise ConfigurationError(f"mcp.tools names '{name}', but there is no such flow; {advice}")
     return list(asked)
 
 
 def tool(flow: Flow, model: type[FlowRequest]) -> types.Tool:
-    """A flow as a tool. What it is called with is validated by the `model`, which takes more than is shown."""
+    """A flow as a tool. The `model` validates its calls, and accepts more fields than the tool shows."""
     schema = model.model_json_schema()
-    # The description stands beside it; that a query or messages are needed, `required` says where it matters.
+    # The tool has the description already. `anyOf` demands a query or messages; a flow whose query is required says so.
     schema = {name: value for name, value in schema.items() if name not in ("description", "anyOf")}
     required = schema.get("required", [])
     shown = [name for name in flow.input_schema if name != "messages" or "query" not in required]
@@ -73,7 +73,7 @@ def tool(flow: Flow, model: type[FlowRequest]) -> types.Tool:
 
 
 def _short(schema: Any) -> Any:
-    """A schema without what tells a model nothing: titles, empty defaults, other names and other forms of a field."""
+    """A schema without what a model does not need: titles, empty defaults, and other names and forms of fields."""
     if isinstance(schema, list):
         return [_short(part) for part in schema]
     if not isinstance(schema, Mapping):
@@ -85,7 +85,7 @@ def _short(schema: Any) -> Any:
         kept.pop("default", None)
     if kept.get("additionalProperties") is True:
         del kept["additionalProperties"]
-    if options := kept.pop("anyOf", None):  # the first is the usual one
+    if options := kept.pop("anyOf", None):  # the usual form comes first
         return _short({**options[0], **kept})
     if isinstance(properties := kept.get("properties"), Mapping):
         named = {name: part for name, part in properties.items() if not _is_alias(part)}
@@ -96,7 +96,7 @@ def _short(schema: Any) -> Any:
 
 
 def _without_details(definition: dict[str, Any]) -> dict[str, Any]:
-    """A definition without the scope, which a model says once in a request, and without what programs alone know."""
+    """A definition without the scope, which a model gives once in a request, and without fields for programs only."""
     shown = {name: part for name, part in definition.get("properties", {}).items() if name not in _DETAILS}
     return definition | {"properties": shown}
 

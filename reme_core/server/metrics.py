@@ -35,18 +35,22 @@ class Metrics:
         self.in_progress = Gauge("reme_requests_under_way", "Requests being answered.", registry=self._registry)
         self._calls = Counter("reme_model_calls", "Calls of models.", ["purpose", "ok"], registry=self._registry)
         self._tokens = Counter(
-            "reme_model_tokens", "Tokens of these.", ["purpose", "direction"], registry=self._registry
+            "reme_model_tokens", "Tokens of model calls.", ["purpose", "direction"], registry=self._registry
         )
         self._call_seconds = Histogram(
-            "reme_model_call_seconds", "How long they took.", ["purpose"], buckets=_BUCKETS, registry=self._registry
+            "reme_model_call_seconds",
+            "How long calls of models took.",
+            ["purpose"],
+            buckets=_BUCKETS,
+            registry=self._registry,
         )
         self._jobs_due = Gauge("reme_jobs_due", "Jobs that could run now.", registry=self._registry)
         self._oldest_job = Gauge(
-            "reme_oldest_job_seconds", "For how long the first of them could have run.", registry=self._registry
+            "reme_oldest_job_seconds", "How long the oldest due job has waited.", registry=self._registry
         )
         self._jobs_failed = Gauge("reme_jobs_failed", "Jobs that were given up.", registry=self._registry)
         self._pool_waiting = Gauge(
-            "reme_pool_waiting", "Who waits for a connection to the database.", registry=self._registry
+            "reme_pool_waiting", "Callers that wait for a connection to the database.", registry=self._registry
         )
         self._pool_size = Gauge("reme_pool_connections", "Connections to the database.", registry=self._registry)
         self._spool_waiting = Gauge(
@@ -75,8 +79,8 @@ class Metrics:
         self._tokens.labels(call.purpose, "out").inc(call.completion_tokens)
         self._call_seconds.labels(call.purpose).observe(call.milliseconds / 1000)
 
-    async def look(self, reme: Engine) -> None:
-        """Look what waits in the queue and for the database; where that is away, the queue's last numbers stay."""
+    async def update(self, reme: Engine) -> None:
+        """Read what waits in spool, pool and queue. If the database is unavailable, the queue's last numbers stay."""
         self._spool_waiting.set(await reme.spools.count_waiting())
         self._spool_refused.set(await reme.spools.count_refused())
         pool = reme.database.pool.get_stats()
@@ -85,7 +89,7 @@ class Metrics:
         try:
             load = await reme.background.load()
         except DatabaseError as error:
-            log.warning("no numbers of the queue: %s", error)
+            log.warning("cannot read the numbers of the queue: %s", error)
             return
         self._jobs_due.set(load.due)
         self._oldest_job.set(load.oldest_seconds)

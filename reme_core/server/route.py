@@ -1,4 +1,4 @@
-"""The class of the service's routes: they take JSON that Postgres could not store as it is."""
+"""The class of the service's routes, which replaces characters in JSON bodies that Postgres cannot store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNSTORABLE_ESCAPE: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 
 
 class JsonRoute(APIRoute):
-    """A route that replaces what Postgres cannot store in the JSON of its requests; see `replace_unstorable`."""
+    """A route that replaces, in the JSON of its requests, what Postgres cannot store; see `replace_unstorable`."""
 
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
         """FastAPI's handler, called with a `_StorableRequest`."""

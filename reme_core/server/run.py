@@ -1,4 +1,4 @@
-"""Runs the services: opens the engine, prints to stderr what is served where, and listens until stopped."""
+"""Runs the services: opens the engine, prints the addresses to stderr, and listens until stopped."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from reme_core.server.auth import ApiKeys
 from reme_core.server.library_paths import LOOPBACK
 from reme_core.settings import Settings
 
-# Loggers of which only warnings and errors are shown.
+# Loggers whose warnings and errors alone are shown.
 _NOISY_LOGGERS = (
-    # They log a line for each request; httpx's holds the URL, which may be private.
+    # They log a line for each request, and httpx the URL, which may be private.
     *("httpx", "httpx2", "openai", "uvicorn.error", "mcp", "sse_starlette"),
     # They log their inner workings.
     *("procrastinate", "alembic.runtime.plugins"),
@@ -59,8 +59,8 @@ async def serve_http(settings: Settings) -> None:
 @asynccontextmanager
 async def _open_with_worker(settings: Settings) -> AsyncIterator[Engine]:
     async with Engine(settings) as reme:
-        # An engine starts its worker when something is recorded. Here it starts at once, for the jobs that an earlier
-        # service left undone.
+        # An engine starts its worker when something is recorded. Here the worker starts at once, for the jobs that an
+        # earlier service left undone.
         if settings.worker.embedded:
             reme.background.start()
         yield reme
@@ -100,9 +100,9 @@ async def announce(reme: Engine, rows: list[tuple[str, str]], *, host: str = "12
 
     Args:
         reme: The open engine.
-        rows: What to print first, as names and values.
-        host: The address that the service listens on; it is open if that is not a loopback address and there are no
-            API keys.
+        rows: Names and values to print first.
+        host: The address that the service listens on. If it is not a loopback address and there are no API keys, the
+            service is open to everybody.
     """
     settings = reme.settings
     console = Console(stderr=True, highlight=False)
@@ -142,7 +142,7 @@ async def _listen(reme: Engine, app: ASGIApp, host: str, port: int, paths: dict[
 
 def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Without the protocol, asyncio does not know the socket for TCP and leaves Nagle's algorithm on: 40 ms an answer.
+    # Without the protocol, asyncio does not recognise TCP and leaves Nagle's algorithm on, which costs 40 ms an answer.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -154,7 +154,7 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def _url_of(listening: socket.socket) -> str:
-    """The address that was bound, whatever was asked for: a port of 0 is any."""
+    """The address that was bound; if port 0 was asked for, the system has chosen the port."""
     host, port = listening.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 

@@ -31,7 +31,7 @@ class Service:
     async def execute(
         self, name: str, request: dict[str, Any], access: Access, *, tell: Callable[[str], None] | None = None
     ) -> Response:
-        """Run a flow for a caller, once checked that it may use the workspaces and the path of the request.
+        """Check that a caller may use the workspaces and the path of a request, then run the flow.
 
         Args:
             name: The flow.
@@ -46,10 +46,10 @@ class Service:
         workspace = request.get("workspace_id") or "default"
         source = request.get("src_workspace_id") or workspace
         access.check(workspace, source)
-        # What the ops take counts, not the schema: other fields of a request reach them as well.
+        # The ops are asked, not the schema: a field that the schema does not name reaches the ops too.
         if "path" in self.reme.flows.catalog.get(name).state.inputs() and request.get("action") in ("load", "dump"):
             path = str(request.get("path") or ".")
-            # With keys, callers are not all alike, and the working directory is not theirs.
+            # Where there are keys, callers have different rights, and none to the working directory.
             is_local = self.host in LOOPBACK and not await self.keys.has_any()
             folder = library_folder(path, workspace, self.reme.settings, is_local=is_local)
             request = request | {"path": str(folder)}

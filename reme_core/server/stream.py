@@ -17,7 +17,7 @@ from starlette.requests import Request
 
 from reme_core.errors import ReMeError
 from reme_core.flows.execute import Response
-from reme_core.server.errors import ErrorBody, message_for_caller
+from reme_core.server.errors import INTERNAL_MESSAGE, ErrorBody, message_for_caller
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +51,7 @@ async def _events(request_id: str, execute: Callable[[Tell], Awaitable[Response]
         yield ServerSentEvent(_error_json(error.code, message_for_caller(error), request_id), event="error")
     except Exception:
         log.exception("request %s failed", request_id)
-        message = "an error of the service itself; its log tells more under this request id"
-        yield ServerSentEvent(_error_json("internal", message, request_id), event="error")
+        yield ServerSentEvent(_error_json("internal", INTERNAL_MESSAGE, request_id), event="error")
     finally:
         task.cancel()
 

@@ -23,12 +23,15 @@ _ACTOR: Final = "http"
 
 MemoryId = Annotated[str, Path(min_length=1, max_length=500, pattern=r"^[^\x00]+$")]
 PlainText = Annotated[str, Field(pattern=r"^[^\x00]*$")]
-Limit = Annotated[int, Query(ge=1, le=1000, description="How many at the most.")]
-Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="How many to pass over.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
+Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="How many to skip.")]
 WritableKind = Literal["observation", "insight", "custom", "instruction", "profile", "task", "rule", "mistake", "tool"]
-OfUser = Annotated[PlainText | None, Query(description="Only what is of this person; empty: of nobody in particular.")]
-OfAgent = Annotated[PlainText | None, Query(description="Only what is of this agent.")]
-OfRun = Annotated[PlainText | None, Query(description="Only what is of this run.")]
+_OF_USER: Final = "Only what belongs to this person; if empty, only what belongs to no person."
+_OF_AGENT: Final = "Only what belongs to this agent; if empty, only what belongs to no agent."
+_OF_RUN: Final = "Only what belongs to this run; if empty, only what belongs to no run."
+OfUser = Annotated[PlainText | None, Query(description=_OF_USER)]
+OfAgent = Annotated[PlainText | None, Query(description=_OF_AGENT)]
+OfRun = Annotated[PlainText | None, Query(description=_OF_RUN)]
 Subject = Annotated[PlainText | None, Query(description="Only memories about this.")]
 Importance = Annotated[Number, Field(ge=0, le=1), AfterValidator(lambda value: round(value, 6))]
 Content = Annotated[str, Field(pattern=r"[^\s]")]
@@ -60,25 +63,25 @@ class _MemoryFields(BaseModel):
     valid_from: Time | None = None
     valid_until: Time | None = None
     author: str = ""
-    user_id: str = Field("", description="The person whom it is of.")
-    agent_id: str = Field("", description="The agent that it is of.")
-    run_id: str = Field("", description="The run that it is of.")
+    user_id: str = Field("", description="The person that it belongs to.")
+    agent_id: str = Field("", description="The agent that it belongs to.")
+    run_id: str = Field("", description="The run that it belongs to.")
     metadata: JsonObject = Field(default_factory=dict)
 
 
 class MemoryIn(_MemoryFields):
-    """A memory to be stored."""
+    """A memory to store."""
 
     content: Content = Field(description="What is remembered.")
-    memory_id: str | None = Field(None, min_length=1, description="Default: a fresh one.")
+    memory_id: str | None = Field(None, min_length=1, description="Default: a new id.")
 
 
 class MemoryChange(_MemoryFields):
-    """What shall be different; everything else stays."""
+    """The fields to change; all others stay as they are."""
 
 
 class MemoriesIn(BaseModel):
-    """Memories to be stored, all or none."""
+    """Memories to store, all or none."""
 
     memories: list[MemoryIn] = Field(min_length=1, max_length=100)
 
@@ -102,30 +105,30 @@ class RecallIn(BaseModel):
     )
     limit: TopK = 10
     min_relevance: Annotated[
-        Number, Field(ge=0, le=1, description="No hits where the chance that any fits is below this.")
+        Number, Field(ge=0, le=1, description="Give no hits if the chance that any of them fits is below this.")
     ] = 0.0
     time: Range | Literal["query"] | None = Field(
-        "query", description="The time asked about, which is read off the query by default; null takes no notice of it."
+        "query", description="The time asked about; `query` reads it from the query, null ignores it."
     )
     now: Time | None = Field(None, description="When it is asked; default is this moment.")
     timezone: str | None = Field(None, description="IANA name of the zone in which the asker's days begin.")
-    current_session: str = Field("", description='Where it is asked; "three chats ago" does not count it.')
+    current_session: str = Field("", description='The conversation that asks; "three chats ago" skips it.')
     subject: str | None = None
-    status: Status | None = Field(Status.ACTIVE, description="null looks at closed memories too.")
-    as_of: Time | None = Field(None, description="Look at what was known at this moment.")
+    status: Status | None = Field(Status.ACTIVE, description="null includes closed memories.")
+    as_of: Time | None = Field(None, description="What was known at this moment.")
     held_at: Time | None = Field(None, description="Only what holds in the world at this moment.")
     known: Range | None = Field(None, description="Only what we came to know in this range of time.")
     happened: Range | None = Field(None, description="Only what holds, or was said, in this range of time.")
     metadata: JsonObject = Field(default_factory=dict)
     author: str | None = None
     session_id: str | None = None
-    user_id: str | None = Field(None, description="Only what is of this person; empty: of nobody in particular.")
-    agent_id: str | None = Field(None, description="Only what is of this agent.")
-    run_id: str | None = Field(None, description="Only what is of this run.")
+    user_id: str | None = Field(None, description=_OF_USER)
+    agent_id: str | None = Field(None, description=_OF_AGENT)
+    run_id: str | None = Field(None, description=_OF_RUN)
 
 
 class RecordIn(BaseModel):
-    """What was said. A message whose id is known already is passed over, unless it was edited."""
+    """What was said. A message whose id is stored already is skipped, unless it was edited."""
 
     messages: list[MessageIn] = Field(min_length=1, max_length=10_000)
     wait: bool = Field(False, strict=True, description="Answer only once they can be found by meaning, too.")
@@ -138,13 +141,13 @@ class Recorded(BaseModel):
 
 
 class Deleted(BaseModel):
-    """How many memories were taken out."""
+    """How many memories were deleted."""
 
     deleted_count: int
 
 
 class JobOut(BaseModel):
-    """One piece of background work: messages that are made memories of, or memories that are reflected upon."""
+    """One background job: to make memories from messages, or to reflect on memories."""
 
     id: int
     task: str
@@ -153,7 +156,7 @@ class JobOut(BaseModel):
     attempts: int
     scheduled_at: datetime | None
     changed_at: datetime | None
-    error: str | None = Field(description="Why it failed the last time.")
+    error: str | None = Field(description="Why the last attempt failed.")
 
 
 class Jobs(BaseModel):
@@ -177,9 +180,8 @@ router = APIRouter(
 
 @router.get("")
 async def list_workspaces(service: TheService, access: TheAccess) -> Workspaces:
-    """The workspaces that the key opens."""
-    names = await service.reme.workspaces.list()
-    return Workspaces(workspaces=[n for n in names if access.workspaces is None or n in access.workspaces])
+    """The workspaces that the caller may use."""
+    return Workspaces(workspaces=[name for name in await service.reme.workspaces.list() if access.allows(name)])
 
 
 @router.get("/{workspace_id:path}/memories")
@@ -252,7 +254,7 @@ async def list_jobs(workspace_id: PathWorkspace, service: TheService, access: Th
 
 @router.post("/{workspace_id:path}/recall", responses=openapi_errors(409))
 async def recall(workspace_id: PathWorkspace, body: RecallIn, service: TheService, access: TheAccess) -> Recollection:
-    """Find what is remembered about a query, with the reasons of each hit's rank."""
+    """Find what is remembered about a query, with the parts of each hit's score."""
     access.check(workspace_id)
     options = body.model_dump(exclude={"query", "kind", "known", "happened", "time"})
     return await service.reme.recall(
@@ -286,11 +288,11 @@ async def erase_scope(
     agent_id: OfAgent = None,
     run_id: OfRun = None,
 ) -> Deleted:
-    """Erase the memories and messages of a person, an agent or a run, with what was concluded from them."""
+    """Erase the memories and messages of a person, an agent or a run, and the conclusions from them."""
     access.check(workspace_id)
     scope = names_in({"user_id": user_id or "", "agent_id": agent_id or "", "run_id": run_id or ""})
     if not scope:
-        raise InputError("name whose memory is to be erased: user_id, agent_id or run_id")
+        raise InputError("say whose memory to erase: give user_id, agent_id or run_id")
     return Deleted(deleted_count=await service.reme.workspaces.clear(workspace_id, **scope))
 
 
@@ -312,9 +314,9 @@ async def delete_memory(
     access: TheAccess,
     erase: Annotated[bool, Query(description="Remove every trace, the history too.")] = False,
 ) -> Deleted:
-    """Take a memory out of use; with `erase`, out of the database."""
+    """Delete a memory, which its history keeps; with `erase`, remove it from the database."""
     access.check(workspace_id)
-    await service.reme.memories.get(workspace_id, memory_id)  # it answers 404 where there is none
+    await service.reme.memories.get(workspace_id, memory_id)  # raises NotFoundError, while `delete` returns 0
     count = await service.reme.memories.delete(workspace_id, [memory_id], erase=erase, actor=_ACTOR)
     return Deleted(deleted_count=count)
 
@@ -327,24 +329,24 @@ async def restore_memory(
     access: TheAccess,
     number: Annotated[
         int | None,
-        Query(ge=1, description="The change whose outcome is wanted, as `history` has it; default: the one before."),
+        Query(ge=1, description="A change in `history`, to restore the state after it; default: before the last one."),
     ] = None,
 ) -> Memory:
-    """Bring a memory back to an earlier state, also one that is closed or was removed by a load."""
+    """Bring a memory back to an earlier state, even if it is closed or a load removed it."""
     access.check(workspace_id)
     return await service.reme.memories.restore(workspace_id, memory_id, number=number, actor=_ACTOR)
 
 
 @router.post("/{workspace_id:path}/undo", responses=openapi_errors(404, 409))
 async def undo(workspace_id: PathWorkspace, service: TheService, access: TheAccess) -> Undone:
-    """Undo the last change that concerned several memories: a load, a deletion, a summary. A second undo redoes it."""
+    """Undo the last change of several memories: a load, a deletion, a summary. A second undo redoes it."""
     access.check(workspace_id)
     return await service.reme.memories.undo(workspace_id, actor=_ACTOR)
 
 
 @router.post("/{workspace_id:path}/records", responses=openapi_errors(409))
 async def record(workspace_id: PathWorkspace, body: RecordIn, service: TheService, access: TheAccess) -> Recorded:
-    """Take in what was said, durably."""
+    """Store what was said, durably."""
     access.check(workspace_id)
     messages = [Message.model_validate(m.model_dump(exclude_unset=True, exclude_none=True)) for m in body.messages]
     fresh = await service.reme.record(workspace_id, messages, wait=body.wait)
@@ -352,8 +354,4 @@ async def record(workspace_id: PathWorkspace, body: RecordIn, service: TheServic
 
 
 def _time_range(body: Range | None) -> TimeRange | None:
-    if body is None:
-        return None
-    if body.start and body.end and body.start > body.end:
-        raise InputError("a range of time cannot end before it starts")
-    return TimeRange(start=body.start, end=body.end)
+    return None if body is None else TimeRange(start=body.start, end=body.end)

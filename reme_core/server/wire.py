@@ -1,8 +1,8 @@
 """The requests of flows over HTTP and MCP: a model for each flow, made from its `input_schema`.
 
-Names, defaults and forms are those of ReMe 0.1, so that its clients work unchanged. They send more than its
-documentation says (`null` for missing text, times in several forms, tool calls nested as OpenAI has them). These models
-check and document all of that; `reme_core.types` reads it.
+Names, defaults and formats are those of ReMe 0.1, so that its clients work unchanged. Those clients send more than the
+documentation of ReMe 0.1 says: `null` for missing text, times in several formats, tool calls nested as in OpenAI's API.
+The models here check and document all of that; `reme_core.types` reads it.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def _parse_time(value: Any) -> Any:
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:
-        raise ValueError("give a time as YYYY-MM-DD HH:MM:SS, or as ISO 8601 has it") from None
+        raise ValueError("give a time as YYYY-MM-DD HH:MM:SS or in ISO 8601") from None
     # In UTC, since Postgres takes no offsets of 16 hours or more.
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
-# JSON has one sort of number, so 3.0 is an integer there.
+# JSON has only one type of number, so 3.0 may stand for an integer.
 _FROM_WHOLE_FLOAT: Final = BeforeValidator(lambda n: int(n) if isinstance(n, float) and n.is_integer() else n)
 
 WorkspaceId = Annotated[
@@ -122,13 +122,13 @@ class MessageIn(_Wire):
     tool_call_id: str | None = ""
     time_created: Moment | None = Field(None, description="When it was said; default: now.")
     metadata: JsonObject | None = None
-    message_id: Name | None = Field(None, description="Makes it known again: the same id is taken in once.")
+    message_id: Name | None = Field(None, description="Messages with the same id are stored once.")
     session_id: str | None = Field("", description="The conversation it belongs to.")
-    author: str | None = Field("", description="Who speaks, where the role alone does not say it.")
-    name: str | None = Field("", description="The same, as OpenAI calls it.")
-    user_id: str | None = Field("", description="The person in whose conversation it stands.")
-    agent_id: str | None = Field("", description="The agent in whose conversation it stands.")
-    run_id: str | None = Field("", description="The run in which it was said.")
+    author: str | None = Field("", description="Who speaks, if the role does not say it.")
+    name: str | None = Field("", description="The same as `author`, as OpenAI calls it.")
+    user_id: str | None = Field("", description="The person it belongs to.")
+    agent_id: str | None = Field("", description="The agent it belongs to.")
+    run_id: str | None = Field("", description="The run it belongs to.")
     id: Name | None = Field(None, description="The same as `message_id`.")
     sent_at: Moment | None = Field(None, description="The same as `time_created`.")
 
@@ -145,7 +145,7 @@ class TrajectoryIn(_Wire):
 class ToolCallResultIn(_Wire):
     """How one call of a tool went."""
 
-    # The unknown key is refused below, by the name of the one that is meant.
+    # `_refuse_unknown_keys` refuses them, since it can name the key that was probably meant.
     model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": False})
 
     tool_name: Name
@@ -172,7 +172,7 @@ class ToolCallResultIn(_Wire):
 
 
 class MemoryRef(_Wire):
-    """A memory as it was retrieved; its id is enough."""
+    """A memory as a retrieval returned it. Only its id is needed."""
 
     memory_id: str = Field(min_length=1, validation_alias=AliasChoices("memory_id", "experience_id"))
 
@@ -185,7 +185,7 @@ _CONFIG: Final[Any] = Field(None, description=f"For this request alone; it may s
 
 
 class FlowRequest(_Wire):
-    """What every flow takes; other keys are passed on to it."""
+    """The fields that every flow takes. Other fields are passed on to the flow."""
 
     query: str = ""
     messages: list[MessageIn] = Field(default_factory=list)
@@ -213,11 +213,11 @@ _QUERY_OR_MESSAGES: Final[dict[str, Any]] = {
         },
     ]
 }
-"""The schema of requests with a query, or with messages from which one can be made."""
+"""JSON Schema: there is a query, or a message from which a query can be made."""
 
 
 class SearchRequest(FlowRequest):
-    """What a search takes."""
+    """A request that searches the memory."""
 
     model_config = ConfigDict(json_schema_extra=_QUERY_OR_MESSAGES)
 
@@ -233,7 +233,7 @@ _FIELD_TYPES: Final[Mapping[str, Any]] = {
     "memory_dicts": list[MemoryRef],
     "tool_call_results": Annotated[list[ToolCallResultIn], Field(min_length=1)],
 }
-"""Types, by the field's name, for fields that an `input_schema` cannot describe precisely enough."""
+"""The types of fields that an `input_schema` cannot describe precisely enough, by name."""
 
 _LIMITS: Final = {
     "minimum": "ge",
@@ -245,7 +245,7 @@ _LIMITS: Final = {
     "minItems": "min_length",
     "pattern": "pattern",
 }
-"""Keywords of an `input_schema` that are checked, with pydantic's names for them."""
+"""The keywords of an `input_schema` that are checked, and pydantic's names for them."""
 
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
@@ -281,7 +281,7 @@ def flow_arguments(body: FlowRequest) -> dict[str, Any]:
 
 def replace_unstorable(value: Any) -> Any:
     """JSON with U+FFFD for each character that Postgres cannot store: NUL and halves of surrogate pairs."""
-    # Output of tools has them now and then, and refusing a whole trajectory for one would lose what is worth knowing.
+    # Outputs of tools contain some now and then; a whole trajectory must not be refused for one character.
     if isinstance(value, str):
         return _UNSTORABLE.sub("\ufffd", value)
     if isinstance(value, list):
@@ -292,8 +292,8 @@ def replace_unstorable(value: Any) -> Any:
 
 
 def describe_problems(errors: Iterable[Mapping[str, Any]]) -> str:
-    """The first ten errors that pydantic found, each with its field."""
-    # The values are left out: they may be private, or very long.
+    """The first ten errors that pydantic found, each with its field but without its value."""
+    # Values may be private or very long.
     problems = [
         f"{'.'.join(map(str, error['loc'])) or 'body'}: {error['msg'].removeprefix('Value error, ')}"
         for error in errors

@@ -15,6 +15,7 @@ from reme_core.engine import Engine
 from reme_core.server import inspector
 from reme_core.server.auth import ApiKeys
 from reme_core.server.inspector.look import difference
+from reme_core.server.inspector.page import day_of
 
 FOLDER = Path(inspector.__file__).parent
 PAGES = [
@@ -121,6 +122,11 @@ async def test_a_wrong_address_is_a_page_that_says_what_to_do(
     assert told in page.text
 
 
+def test_a_moment_with_an_offset_keeps_it() -> None:
+    assert day_of("2026-11-23T10:00+08:00") == day_of("2026-11-23T02:00")
+    assert day_of("") is None
+
+
 async def test_a_key_opens_its_own_workspaces_alone(client: httpx.AsyncClient, reme: Engine) -> None:
     mine, theirs = await remember(reme, "mine", "I like tea."), await remember(reme, "theirs", "They like rum.")
     key = await ApiKeys(reme.database).create("me", ["mine"])
@@ -145,6 +151,9 @@ async def test_a_key_opens_its_own_workspaces_alone(client: httpx.AsyncClient, r
         answer = await client.post(f"/inspector/memory/{action}", params={"w": "theirs"}, data=form, headers=OURS)
         assert answer.status_code == 403, action
     assert [m.content for m in await reme.memories.list("theirs")] == ["They like rum."]
+    # A proxy with a password of its own sends it on in every request.
+    behind = await client.get("/inspector/memories?w=mine", headers={"Authorization": "Basic YTpi"})
+    assert behind.status_code == 200, behind.text
     # The cookie is of the inspector alone: the API takes keys in headers.
     assert (await client.get(f"/v1/workspaces/mine/memories/{mine.memory_id}")).status_code == 401
     out = await client.post("/inspector/sign-out", headers=OURS)

@@ -118,6 +118,7 @@ async def test_the_name_of_a_workspace_is_no_path(client: Client, library: Path,
     (library.parent / "w.jsonl").write_text('{"content": "private"}\n', encoding="utf-8")
     response = await acted(client, "load", workspace, path="docs/library")
     assert response.status_code == 422, response.text
+    assert f"load or dump the workspace {workspace!r}" in response.json()["message"]
 
 
 async def test_a_link_in_the_library_does_not_lead_out_of_it(client: Client, library: Path, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ async def test_what_a_model_is_shown_fits_into_its_context(session: ClientSessio
     assert len(json.dumps([tool.model_dump(mode="json", exclude_none=True) for tool in tools])) <= 12 * 1024
     assert not any(tool.annotations and tool.annotations.destructiveHint for tool in tools)
     refused = await session.call_tool("vector_store", {"action": "clear"})
-    assert refused.isError and "mcp.tools has others listed" in text_of(refused)
+    assert refused.isError and "the setting mcp.tools adds others" in text_of(refused)
     by_name = {tool.name: tool for tool in tools}
     message = by_name["summary_personal_memory"].inputSchema["$defs"]["MessageIn"]["properties"]
     assert {"role", "content", "session_id", "message_id"} <= set(message)

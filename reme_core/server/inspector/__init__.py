@@ -1,7 +1,6 @@
-"""The inspector: pages that answer why an agent said something: what it was told, and on what evidence.
+"""The inspector: web pages that show why an agent said something, with the note that it got and the evidence for it.
 
-They are made here, on the server, and work without a script; the one that there is moves by keyboard, and makes the
-days that are compared sliders.
+The pages work without JavaScript. Their one script adds keyboard navigation and turns fields for days into sliders.
 """
 
 from __future__ import annotations

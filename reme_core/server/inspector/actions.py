@@ -1,4 +1,4 @@
-"""What can be done on the pages of the inspector: signing in, changing and closing memories, undoing, retrying jobs."""
+"""The actions of the inspector: signing in, changing and closing memories, undoing, retrying jobs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def sign_in(request: Request) -> Response:
         await service.keys.access_by(key)
     except AccessError:
         return render(request, "sign_in.html", code=401, next=back, wrong=True)
-    # Only to a page of the inspector: a link may name any address as the next one.
+    # Only to a page of the inspector, since the link to this page may have named any address as the next one.
     answer = RedirectResponse(back if back.startswith("/inspector") else "/inspector", 303, headers=HEADERS)
     secure = request.url.scheme == "https"
     answer.set_cookie(KEY_COOKIE, key, path="/inspector", httponly=True, samesite="strict", secure=secure)
@@ -64,10 +64,14 @@ async def sign_out() -> Response:
 
 
 async def _memory_form(page: Page) -> tuple[str, str, Mapping[str, str]]:
-    """The memory that a form is about, the reason that was given, and all of its fields."""
+    """The id of the memory that a form is about, the reason for the change, and all fields of the form.
+
+    Raises:
+        InputError: There is no reason.
+    """
     form = await form_of(page.request)
     if not form.get("reason"):
-        raise InputError("no reason was given; go back and say why, for the history")
+        raise InputError("the reason is missing; go back and say why, for the history")
     return form.get("id", ""), form["reason"], form
 
 
@@ -86,7 +90,7 @@ async def supersede(page: ThePageOf) -> Response:
     """Closes a memory in favour of a new one, which holds from now on."""
     memory_id, reason, form = await _memory_form(page)
     if not form.get("content"):
-        raise InputError("the new memory says nothing; go back and write what holds instead")
+        raise InputError("the new memory is empty; go back and write what holds instead")
     before = await page.reme.memories.get(page.workspace, memory_id)
     moment = day_of(form.get("from", ""))
     kept = before.model_dump(include={"kind", "subject", "when_to_use", "keywords", "importance", *before.scope})
@@ -99,7 +103,7 @@ async def supersede(page: ThePageOf) -> Response:
 
 @router.post("/memory/expire")
 async def expire(page: ThePageOf) -> Response:
-    """Closes a memory without successor."""
+    """Closes a memory without a successor."""
     memory_id, reason, _ = await _memory_form(page)
     change = Change(close=[Close(memory_id, "expired")])
     await page.reme.memories.apply(page.workspace, change, actor=page.actor, reason=reason)
@@ -108,7 +112,7 @@ async def expire(page: ThePageOf) -> Response:
 
 @router.post("/memory/erase")
 async def erase(page: ThePageOf) -> Response:
-    """Removes every trace of a memory. The reason goes into the service's log: the history is removed too."""
+    """Removes every trace of a memory. The reason goes into the service's log, since the history is removed too."""
     memory_id, reason, _ = await _memory_form(page)
     await page.reme.memories.delete(page.workspace, memory_id, erase=True, actor=page.actor)
     log.warning("%s erased memory %s of workspace '%s': %s", page.actor, memory_id, page.workspace, reason)
@@ -117,12 +121,12 @@ async def erase(page: ThePageOf) -> Response:
 
 @router.post("/memory/restore")
 async def restore(page: ThePageOf) -> Response:
-    """Brings a memory back to an earlier state: to the one after a change, or before its last one."""
+    """Brings a memory back to its state after a change, or before its last change."""
     form = await form_of(page.request)
     memory_id, number = form.get("id", ""), form.get("number", "")
     if number and not number.isdecimal():
-        raise InputError(f"{number!r:.40} is no number of a change")
-    if form.get("successor"):  # what replaced it goes out of use with that
+        raise InputError(f"{number!r:.40} is not the number of a change; choose one in the history")
+    if form.get("successor"):  # the memory that replaced it is no longer needed
         await page.reme.memories.delete(page.workspace, form["successor"], actor=page.actor, reason="undone by hand")
     await page.reme.memories.restore(
         page.workspace, memory_id, number=int(number) if number else None, actor=page.actor, reason="restored by hand"
@@ -142,7 +146,7 @@ async def retry(page: ThePageOf) -> Response:
     """Puts a job that was given up back into the queue."""
     number = (await form_of(page.request)).get("id", "")
     jobs = await page.reme.background.jobs(page.workspace, ids=[int(number)]) if number.isdecimal() else []
-    if not jobs:  # nor where it is one of another workspace, which this key may not open
+    if not jobs:  # or the job is one of another workspace, which the key may not be for
         raise NotFoundError(f"workspace '{page.workspace}' has no job {number[:40]!r}")
     await page.reme.background.retry(jobs[0].id)
     return _to("/jobs", w=page.workspace)

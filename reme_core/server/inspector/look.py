@@ -16,19 +16,19 @@ import jinja2
 from markupsafe import Markup, escape
 
 _WORDS: Final = re.compile(r"[\u3400-\u9fff]|\w+|\s+|.", re.DOTALL)
-_UNSAID: Final = frozenset(("updated_at", "document_id", "workspace_id", "seen_count", "freq", "utility", "sources"))
-"""Columns whose change is none of what a memory says."""
+_HIDDEN: Final = frozenset(("updated_at", "document_id", "workspace_id", "seen_count", "freq", "utility", "sources"))
+"""Columns whose changes the pages do not show, since they change nothing that the memory says."""
 
 
 @cache
 def texts(language: str) -> Mapping[str, str]:
-    """The texts of the pages by the names, mostly the English words, that the templates call them by."""
+    """The texts of the pages in a language, by their names in the templates, which are mostly the English texts."""
     return json.loads(files(__package__).joinpath(f"{language}.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
 @cache
 def environment(language: str) -> jinja2.Environment:
-    """The templates in a language. Whatever is remembered is escaped: it is data, never markup."""
+    """The templates in a language. They escape all values, so that a memory never becomes markup."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -46,13 +46,13 @@ def environment(language: str) -> jinja2.Environment:
 
 
 def _with_code(text: str) -> Markup:
-    """A text, with what stands between backticks as code."""
+    """A text as HTML, where words between backticks become code."""
     parts = enumerate(text.split("`"))
     return Markup("").join(Markup("<code>{}</code>").format(part) if n % 2 else escape(part) for n, part in parts)
 
 
 def url(path: str, **values: Any) -> str:
-    """The address of a page of the inspector; values that are empty are left out."""
+    """The address of a page of the inspector, without empty values."""
     kept = {name: value for name, value in values.items() if value not in ("", None)}
     return f"/inspector{path}?{urlencode(kept)}" if kept else f"/inspector{path}"
 
@@ -62,7 +62,7 @@ def _moment(value: str | datetime) -> datetime:
 
 
 def when(value: str | datetime | None) -> Markup:
-    """A moment, to the minute (UTC)."""
+    """A moment in UTC, to the minute."""
     if not value:
         return Markup("–")
     moment = _moment(value)
@@ -70,12 +70,12 @@ def when(value: str | datetime | None) -> Markup:
 
 
 def day(value: str | datetime | None) -> str:
-    """The day of a moment (UTC)."""
+    """The day of a moment in UTC."""
     return f"{_moment(value):%Y-%m-%d}" if value else ""
 
 
 def number(value: float | None) -> str:
-    """A number with its thousands apart, short where it is large or has a fraction."""
+    """A number with commas between thousands, rounded if it is large or has a fraction."""
     if value is None:
         return "–"
     if value != int(value):
@@ -89,7 +89,7 @@ def share(value: float | None) -> str:
 
 
 def difference(before: str, after: str) -> Markup:
-    """One text turned into another: what went is struck out, what came is marked."""
+    """The difference between two texts: removed words are struck out, new ones are marked."""
     old, new = _WORDS.findall(before), _WORDS.findall(after)
     parts = []
     for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
@@ -103,10 +103,10 @@ def difference(before: str, after: str) -> Markup:
 
 
 def changed_fields(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
-    """What a change of a memory changed, by field: `(name, before, after)`; of a new memory what it says."""
+    """The fields that a change of a memory changed: `(name, before, after)`; of a new memory only what it says."""
     for name in after or before or {}:
         old, new = (_text((state or {}).get(name)) for state in (before, after))
-        if old != new and name not in _UNSAID and (before or name in ("content", "when_to_use", "kind", "subject")):
+        if old != new and name not in _HIDDEN and (before or name in ("content", "when_to_use", "kind", "subject")):
             yield name, old, new
 
 
@@ -117,7 +117,7 @@ def _text(value: Any) -> str:
 
 
 def curve_points(points: Sequence[Sequence[float]], column: int) -> str:
-    """The points of a curve, 300 wide and 100 high, as SVG has them."""
+    """The points of a curve for SVG, 300 wide and 100 high."""
     first, last = points[0][0], points[-1][0]
     wide = max(last - first, 1)
     return " ".join(f"{300 * (p[0] - first) / wide:.1f},{100 - 100 * min(max(p[column], 0), 1):.1f}" for p in points)

@@ -1,4 +1,4 @@
-"""What all pages of the inspector share: who looks, in which language, and how a page, or an error, is shown."""
+"""What all pages of the inspector share: who reads them, in which language, and how pages and errors are rendered."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from reme_core.errors import InputError, NotFoundError, ReMeError
 from reme_core.postgres.database import check_workspace
-from reme_core.server.auth import Access
+from reme_core.server.auth import Access, key_in_headers
 from reme_core.server.errors import AccessError, message_for_caller, status_of
 from reme_core.server.inspector.look import environment
 from reme_core.server.service import Service
 from reme_core.store.sql import load
 
 HEADERS: Final = {
-    # Memories may contain anything, scripts too: the browser shall run only our own files, and connect only to us.
+    # Memories may contain anything, even scripts: the browser may run only our own files, and connect only to us.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action"
     " 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",  # none at all would have forms sent without their origin
-    "Cache-Control": "no-store",  # or whoever signs out would leave the pages behind
+    "Referrer-Policy": "same-origin",  # with `no-referrer`, browsers send forms without their origin
+    "Cache-Control": "no-store",  # pages must not stay in the browser after signing out
 }
 KEY_COOKIE: Final = "reme_key"
 LANGUAGE_COOKIE: Final = "reme_language"
@@ -41,7 +41,7 @@ Row = dict[str, Any]
 
 
 class Page:
-    """One request for a page: by whom, about which workspace, in which language."""
+    """One request for a page: by whom, and about which workspace."""
 
     def __init__(self, request: Request, service: Service, access: Access, workspace: str) -> None:
         self.request = request
@@ -52,21 +52,21 @@ class Page:
 
     @property
     def actor(self) -> str:
-        """Who changes something, for the history."""
+        """The name under which changes by this page stand in the history."""
         return f"inspector, key {self.access.key_id}" if self.access.key_id else "inspector"
 
     async def read(self, name: str, **values: Any) -> list[Row]:
-        """The rows of a statement of `inspector.sql`, in the workspace of the page."""
+        """The rows of a statement in `inspector.sql`, in the workspace of the page."""
         values = {"workspace": self.workspace, **values}
         found = await self.reme.database.fetch(self.workspace, _statement(name), values)
         return [row[0] for row in found]
 
     async def read_all(self, name: str, **values: Any) -> list[Row]:
-        """The rows of a statement that looks at all workspaces."""
+        """The rows of a statement in `inspector.sql` that reads all workspaces."""
         return [row[0] for row in await self.reme.database.execute_anywhere(_statement(name), values)]
 
     def show(self, template: str, **values: Any) -> HTMLResponse:
-        """The page that a template makes of these values."""
+        """The page that a template makes from these values."""
         return render(self.request, template, page=self, workspace=self.workspace, **values)
 
 
@@ -76,15 +76,18 @@ def _statement(name: str) -> str:
 
 
 def render(request: Request, template: str, *, code: int = 200, **values: Any) -> HTMLResponse:
-    """A page as it is sent, in the language of the reader."""
+    """A page in the language of the reader, with its HTTP headers."""
     language = _language_of(request)
     shown = environment(language).get_template(template)
-    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    text = shown.render(request=request, language=language, here=here, **values)
+    text = shown.render(request=request, language=language, here=_path_of(request), **values)
     answer = HTMLResponse(text, code, headers=HEADERS)
     if request.query_params.get("lang"):
         answer.set_cookie(LANGUAGE_COOKIE, language, path="/inspector", samesite="strict", httponly=True)
     return answer
+
+
+def _path_of(request: Request) -> str:
+    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
 
 
 def _language_of(request: Request) -> str:
@@ -97,29 +100,28 @@ async def _page_of(
     request: Request, w: Annotated[str, Query(description="The workspace.", max_length=200)] = ""
 ) -> Page:
     service: Service = request.app.state.service
-    bearer = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
-    access = await service.keys.access_by(bearer or request.cookies.get(KEY_COOKIE, ""))
+    access = await service.keys.access_by(key_in_headers(request) or request.cookies.get(KEY_COOKIE, ""))
     return Page(request, service, access, w)
 
 
 async def _page_of_workspace(page: Annotated[Page, Depends(_page_of)]) -> Page:
     if not page.workspace:
-        raise InputError("no workspace is named; choose one on the first page")
+        raise InputError("the address names no workspace; choose one on the first page")
     page.access.check(check_workspace(page.workspace))
     ((exists,),) = await page.reme.database.fetch(page.workspace, _EXISTS, {"workspace": page.workspace})
     if not exists:
-        raise NotFoundError(f"there is no workspace '{page.workspace}'; the first page lists those there are")
+        raise NotFoundError(f"there is no workspace '{page.workspace}'; the first page lists all")
     return page
 
 
 ThePage = Annotated[Page, Depends(_page_of)]
-"""A page about no workspace in particular. Where a key is needed and missing, the reader is asked to sign in."""
+"""A page that is not about one workspace. A reader without the key that is needed is asked to sign in."""
 ThePageOf = Annotated[Page, Depends(_page_of_workspace)]
 """A page about the workspace that the parameter `w` names."""
 
 
 class PageRoute(APIRoute):
-    """A route whose errors are pages, and which takes forms of the inspector's own pages only."""
+    """A route that answers errors with pages, and accepts forms only from the inspector's own pages."""
 
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
         """FastAPI's handler, with errors as pages."""
@@ -144,31 +146,31 @@ class PageRoute(APIRoute):
 
 
 def _check_origin(request: Request) -> None:
-    """Refuse what pages of another origin send, also where a service answers for all hosts, and ports are others'."""
+    # `HostCheck` takes two ports of one host for the same site, and does nothing where all hosts are allowed.
     origin = request.headers.get("origin", "")
     if request.method == "POST" and urlsplit(origin).netloc != request.headers.get("host"):
         raise AccessError("this form was not sent by the inspector; open its page anew and try again", status=403)
 
 
 def _to_sign_in(request: Request) -> RedirectResponse:
-    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    back = here if request.method == "GET" else "/inspector"
+    back = _path_of(request) if request.method == "GET" else "/inspector"
     return RedirectResponse(f"/inspector/sign-in?{urlencode({'next': back})}", 303, headers=HEADERS)
 
 
 async def form_of(request: Request) -> Mapping[str, str]:
-    """The fields of a form that was sent, without the space around them."""
+    """The fields of a form that was sent, without spaces around their values."""
     fields = parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True, errors="replace")
     return {name: values[-1].strip().replace("\r\n", "\n") for name, values in fields.items()}
 
 
 def day_of(text: str) -> datetime | None:
-    """The day, or the moment of it, that a field names (UTC); None where it is empty.
+    """The day or the moment that a field of a form names, in UTC unless it has an offset; None if the field is empty.
 
     Raises:
-        InputError: It is no day.
+        InputError: The text is neither.
     """
     try:
-        return datetime.fromisoformat(text).replace(tzinfo=UTC) if text else None
+        moment = datetime.fromisoformat(text) if text else None
     except ValueError:
         raise InputError(f"{text!r:.40} is no day; give one as 2026-11-23") from None
+    return moment.replace(tzinfo=UTC) if moment and not moment.tzinfo else moment

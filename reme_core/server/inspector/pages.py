@@ -26,19 +26,19 @@ _MESSAGES: Final = 50  # of a conversation, on one page
 
 
 def _slice(number: int, size: int = PER_PAGE) -> dict[str, int]:
-    """One more than is shown, which tells whether there is a next page."""
+    """The rows of a page, and one more, which tells whether there is a next page."""
     return {"limit": size + 1, "offset": (number - 1) * size}
 
 
 @router.get("/sign-in")
-async def sign_in(request: Request, next: Text = "/inspector") -> HTMLResponse:  # noqa: A002 - as the address has it
+async def sign_in(request: Request, next: Text = "/inspector") -> HTMLResponse:  # noqa: A002 - the name in the address
     """Asks for an API key."""
     return render(request, "sign_in.html", next=next, wrong=False)
 
 
 @router.get("")
 async def workspaces(page: ThePage, q: Text = "", p: PageNumber = 1) -> HTMLResponse:
-    """All workspaces that the reader may see: how large they are, what is new, what waits, and what it costs."""
+    """The workspaces that the reader may see, with their size, news, backlog and cost."""
     allowed = None if page.access.workspaces is None else sorted(page.access.workspaces)
     rows = await page.read_all("workspaces", allowed=allowed, q=q, kinds=_KINDS, **_slice(p))
     for row in rows:
@@ -47,7 +47,7 @@ async def workspaces(page: ThePage, q: Text = "", p: PageNumber = 1) -> HTMLResp
 
 
 def _spend(page: Page, calls: list[Row]) -> Row:
-    """How many calls of models there were, their tokens, and what these cost where prices are set (`prices`)."""
+    """The number of calls of models, their tokens, and their cost; the cost is None if no `prices` are set."""
     prices, cost = page.reme.settings.prices, 0.0
     for row in calls:
         sent, received = prices.get(row["model"], (0, 0))
@@ -59,7 +59,7 @@ def _spend(page: Page, calls: list[Row]) -> Row:
 
 @router.get("/overview")
 async def overview(page: ThePageOf) -> HTMLResponse:
-    """One workspace: its size, growth and backlog, and what was said and recalled last."""
+    """One workspace: its size, growth and backlog, and its latest conversations and recalls."""
     newest = {"limit": 5, "offset": 0, "q": ""}
     kinds, growth, (backlog,), recalls, conversations, calls = await asyncio.gather(
         page.read("kinds", kinds=_KINDS),
@@ -84,7 +84,7 @@ async def recalls(page: ThePageOf, q: Text = "", flow: Text = "", p: PageNumber 
 
 @router.get("/recall")
 async def recall(page: ThePageOf, id: Id) -> HTMLResponse:  # noqa: A002
-    """One recall: what stood in the note, what did not and why, and what the agent then answered."""
+    """One recall: which hits the note contained, which it left out and why, and the answer of the agent."""
     parts = await page.read("recall", id=id)
     if not parts:
         raise NotFoundError("this recall is not in the log; it may be older than the log is kept, or was erased")
@@ -104,7 +104,7 @@ async def recall(page: ThePageOf, id: Id) -> HTMLResponse:  # noqa: A002
 
 @router.get("/ask")
 async def ask(page: ThePageOf, q: Text = "", kind: Text = "", as_of: Text = "", held_at: Text = "") -> HTMLResponse:
-    """Recalls now, as an agent would, and shows what is found and why."""
+    """Recalls as an agent would, and shows what is found and why."""
     if not q.strip():
         return page.show("ask.html", q=q, kind=kind, as_of=as_of, held_at=held_at, hits=None)
     found = await page.reme.recall(
@@ -130,7 +130,7 @@ def _hit_row(hit: Hit) -> Row:
 
 
 def _end_of(text: str) -> datetime | None:
-    """The end of a day: what was known or held on it."""
+    """The last moment of the day that a field names, so that the day is included; None if the field is empty."""
     day = day_of(text)
     return day + timedelta(days=1, microseconds=-1) if day else None
 
@@ -146,7 +146,7 @@ async def memories(
     order: Text = "newest",
     p: PageNumber = 1,
 ) -> HTMLResponse:
-    """Memories that hold a text and pass the filters."""
+    """Memories that contain a text and pass the filters."""
     chosen = {"q": q, "kind": kind, "status": status, "subject": subject, "user": user, "order": order}
     values = chosen | {"kinds": [kind] if kind else _KINDS, "status": "" if status == "any" else status}
     by_index = order == "newest" and not q and status != "junk"
@@ -170,7 +170,7 @@ async def memory(page: ThePageOf, id: Id, done: Text = "") -> HTMLResponse:  # n
     try:
         shown = await page.reme.memories.get(page.workspace, id)
     except NotFoundError:
-        shown = None  # it was removed by a load; its history can bring it back
+        shown = None  # a load removed it; its history can bring it back
     return page.show(
         "memory.html", id=id, memory=shown, history=history, evidence=evidence, uses=uses, done=done,
         related={name: [row for row in related if row["relation"] == name]
@@ -187,7 +187,7 @@ async def conversations(page: ThePageOf, q: Text = "", p: PageNumber = 1) -> HTM
 
 @router.get("/conversation")
 async def conversation(page: ThePageOf, s: Text = "", m: Text = "", p: PageNumber = 1) -> HTMLResponse:
-    """A conversation, with the memories made of each message beside it; with `m`, the page on which that one stands."""
+    """A conversation, each message beside the memories made from it; with `m`, the page with that message."""
     if m and (place := await page.read("place", id=m, limit=_MESSAGES)):
         p = place[0]["page"]
     rows = await page.read("conversation", session_id=s, **_slice(p, _MESSAGES))
@@ -198,7 +198,7 @@ async def conversation(page: ThePageOf, s: Text = "", m: Text = "", p: PageNumbe
 
 @router.get("/times")
 async def times(page: ThePageOf, start: Text = "", end: Text = "") -> HTMLResponse:
-    """What changed between two moments: in what is known, and in the world."""
+    """What changed between two days: what the memory learned, and what began or ended in the world."""
     (span,) = await page.read("span")
     last = day_of(end) or day_of(span["last"]) or datetime.now(UTC)
     first = day_of(start) or max(day_of(span["first"]) or last, last - timedelta(days=7))
@@ -211,7 +211,7 @@ async def times(page: ThePageOf, start: Text = "", end: Text = "") -> HTMLRespon
 
 @router.get("/jobs")
 async def jobs(page: ThePageOf, status: Text = "") -> HTMLResponse:
-    """Work in the background: what waits, what runs, and what failed."""
+    """Background jobs: which wait, which run, and which failed."""
     found = await page.reme.background.jobs(page.workspace, statuses=[status] if status else None, limit=100)
     (backlog,) = await page.read("backlog")
     return page.show("jobs.html", rows=found, status=status, backlog=backlog)
@@ -228,7 +228,7 @@ async def tasks(page: ThePageOf, q: Text = "", p: PageNumber = 1) -> HTMLRespons
 
 @router.get("/tools")
 async def tools(page: ThePageOf) -> HTMLResponse:
-    """Tools: how their calls went, and the guidance that was made of it."""
+    """Tools: how their calls went, and the guidance made from them."""
     return page.show("tools.html", rows=await page.read("tools"))
 
 
