@@ -13,7 +13,6 @@ import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from functools import wraps
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from reme_core._portal import Portal, portal
@@ -36,9 +35,9 @@ T = TypeVar("T")
 Work = Callable[[Engine], Coroutine[Any, Any, R]]
 """What is to be done with an open engine, in its own event loop."""
 
-_of_parents: list[Any] = []  # what a forked child must not clean up
-_open_ones: set[weakref.finalize[..., Any]] = set()  # to be closed when the program ends
-_closings: set[Future[None]] = set()  # of connections that were forgotten; under way
+_of_parents: list[Any] = []  # engines of the parent process, which a forked child must not clean up
+_open_ones: set[weakref.finalize[..., Any]] = set()  # finalizers of open engines, called when the program ends
+_closings: set[Future[None]] = set()  # closings under way, of connections that were garbage collected
 
 
 class Connection:
@@ -111,13 +110,13 @@ class Connection:
         """
         if self._closed:
             raise ReMeError("this ReMe has been closed; make a new one with ReMe() or AsyncReMe()")
-        # Not the portal of before: this is the first use, or a forked child, into which no thread of its parent came.
+        # Another portal than before: this is the first use, or a forked child, which has none of its parent's threads.
         if self._portal is not self.portal:
             if self._opening is not None:
                 # Kept, since cleaning up would close the connections of the parent, which still uses them.
                 _of_parents.append((self._opening, self._finalizer))
             self._portal, self._opening = self.portal, None
-        # All who come before it is open wait for one task. One that failed is tried again at the next use.
+        # All callers wait for one task that opens the engine. If it failed, the next use tries again.
         if self._opening is None or (self._opening.done() and _has_failed(self._opening)):
             self._opening = asyncio.get_running_loop().create_task(self._make(self.settings).open())
             self._finalizer = weakref.finalize(self, _close_forgotten, self._portal, self._opening)
@@ -281,9 +280,9 @@ class AsyncReMe(Facade):
         """Connect now rather than at the first use, starting the embedded server where no database is named.
 
         Raises:
-            ConfigurationError: The settings name an op, a parameter or a model that there is not.
-            DatabaseUnavailableError: No connection to the named database.
-            SchemaError: It is not at this version's schema, or lacks pgvector.
+            ConfigurationError: The settings name an op, a parameter or a model that does not exist.
+            DatabaseUnavailableError: The database cannot be reached.
+            SchemaError: The database has another version's schema, or lacks pgvector.
         """
         await self.connection.open()
         return self
@@ -295,7 +294,5 @@ class AsyncReMe(Facade):
     async def __aenter__(self) -> Self:
         return await self.open()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         await self.aclose()

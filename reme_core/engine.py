@@ -7,7 +7,6 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
@@ -52,8 +51,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_ANSWER_SECONDS = 2.0  # a database that does not answer so soon counts as away when the engine closes
-_LAST_SECONDS = 30.0  # what is under way when the engine closes may take so long
+_ANSWER_SECONDS = 2.0  # a closing engine takes a database that needs longer to answer for unavailable
+_LAST_SECONDS = 30.0  # how long a closing engine waits for work that has begun
 
 
 class Engine:
@@ -103,14 +102,14 @@ class Engine:
         """Connect, starting the embedded server where no database is named.
 
         Raises:
-            ConfigurationError: The settings name an op, a parameter or a model that there is not.
-            DatabaseUnavailableError: No connection to the named database.
-            SchemaError: It is not at this version's schema, or lacks pgvector.
+            ConfigurationError: The settings name an op, a parameter or a model that does not exist.
+            DatabaseUnavailableError: The database cannot be reached.
+            SchemaError: The database has another version's schema, or lacks pgvector.
         """
         if self._database is None:
             # First, so that mistakes in the settings show before anything is open; in a thread, since it imports ops.
             catalog = await asyncio.to_thread(Catalog, self.settings)
-            rules_of(tuple(self.settings.redact))  # raises where `redact` names a kind that there is not
+            rules_of(tuple(self.settings.redact))  # raises if `redact` names an unknown kind of secret
             database = await Database.open(self.settings)
             try:
                 self._assemble(database, catalog)
@@ -136,10 +135,15 @@ class Engine:
         self.reranker = reranker(self.settings, on_call=noted)
         self._indexing = Indexing(database, models, self.settings.recall)
         self._recall = Recall(database, models, self._indexing, self.log_writer, self.settings.recall)
-        grown, erased = self._indexing.schedule_upkeep, self.spools.erase_words
-        self.memories = Memories(database, models, on_growth=grown, on_erase=erased)
+        self.memories = Memories(
+            database, models, on_growth=self._indexing.schedule_upkeep, on_erase=self.spools.erase_words
+        )
         self.workspaces = Workspaces(database, models, on_clear=self.spools.clear)
-        self.flows = Flows(catalog, self._surroundings(database))
+        deps = Deps(
+            database, self.memories, self.workspaces, self._recall, models, self.log_writer, self.settings,
+            self._chats, self.chat, self.reranker, self.settings.language or "auto",
+        )  # fmt: skip
+        self.flows = Flows(catalog, deps)
         self.background = Background(
             database,
             self.settings.worker,
@@ -159,9 +163,9 @@ class Engine:
         database, self._database = self._database, None
         if database is None:
             return
-        # A database that is away takes nothing any more, so nothing is waited for.
+        # An unavailable database takes no more writes, so there is nothing to wait for.
         patience = _LAST_SECONDS if await database.answers(within=_ANSWER_SECONDS) else 0
-        # Jobs first, since they make vectors and logs; then these; then the models, which all of them use.
+        # Jobs first, since they make vectors and log entries; then vectors and logs; then the models, which all use.
         try:
             await self.background.aclose(self.settings.worker.stop_seconds + 1 if patience else 0)
             await self._indexing.aclose(patience)
@@ -177,14 +181,12 @@ class Engine:
     async def __aenter__(self) -> Self:
         return await self.open()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         await self.aclose()
 
     @property
     def is_open(self) -> bool:
-        """Whether it was opened and not closed since."""
+        """Whether the engine is open."""
         return self._database is not None
 
     @property
@@ -198,12 +200,6 @@ class Engine:
             raise ReMeError("this engine is not open: use `async with Engine() as engine`, or await engine.open()")
         return self._database
 
-    def _surroundings(self, database: Database) -> Deps:
-        return Deps(
-            database, self.memories, self.workspaces, self._recall, self._workspace_models, self.log_writer,
-            self.settings, self._chats, self.chat, self.reranker, self.settings.language or "auto",
-        )  # fmt: skip
-
     async def execute(self, flow: str, /, **request: Any) -> Response:
         """Run a flow, such as `retrieve_task_memory`; `reme flows` lists them.
 
@@ -212,14 +208,8 @@ class Engine:
             request: What it takes: `workspace_id`, `query`, `trajectories` …
 
         Raises:
-            FlowError: There is no such flow; the nearest name is given.
-            InputError: A field that the flow requires is missing, or one does not fit.
-
-        Example:
-            ```python
-            response = await reme.execute("retrieve_task_memory", workspace_id="shop", query="Refund an order")
-            print(response.answer)
-            ```
+            FlowError: There is no such flow; the message suggests the nearest name.
+            InputError: A field that the flow requires is missing, or a value does not fit.
         """
         return await self.flows.execute(flow, request)
 
@@ -249,24 +239,24 @@ class Engine:
             query: What to look for, in any language.
             kind: A kind, a family of kinds (`personal`, `task`, `tool`) or several; `conversation` are the raw
                 messages. Default: all memories. Memories and messages together are ordered by `Hit.relevance`.
-            limit: How many hits, at the most 1,000. Fewer come only where fewer pass the filters.
-            min_relevance: No hits where the chance that anything fits, the recollection's `relevance`, is below this.
+            limit: How many hits, at most 1,000. There are fewer only if fewer memories pass the filters.
+            min_relevance: Give no hits if the recollection's `relevance`, the chance that anything fits, is below this.
                 docs/retrieval.md says what a threshold keeps and what it loses.
-            embedding: The vector of the query, if it is at hand.
+            embedding: The vector of the query, if the caller has it.
             fusion: How to mix the two legs; default from the settings.
-            type_weights: Factors for kinds, such as `{"insight": 2.0}`; a kind that isn't named counts once.
-            time: The time asked about; what meets it goes before the rest. By default it is read off the query ("What
-                did we discuss last Tuesday?", "three chats ago", 五月去了哪里); None takes no notice of it.
-            now: When it is asked; default is this moment.
-            timezone: IANA name of the zone in which the asker's days begin; default from the settings.
-            current_session: The conversation in which it is asked, which "three chats ago" does not count.
-            flow: Who asks, for the retrieval log.
+            type_weights: Factors for kinds, such as `{"insight": 2.0}`; other kinds have the factor 1.
+            time: The time asked about; memories of that time come first. By default it is read from the query ("What
+                did we discuss last Tuesday?", "three chats ago", 五月去了哪里); None ignores it.
+            now: The moment of the question; default is the present.
+            timezone: IANA name of the asker's time zone; default from the settings.
+            current_session: The conversation that asks; "three chats ago" skips it.
+            flow: The name of the caller in the retrieval log.
             filters: `subject`, `status`, `known`, `happened`, `as_of`, `held_at`, `metadata`, `min_stored_score`,
-                `author`, `session_id`, `user_id`, `agent_id`, `run_id` and `without`, as `FilterOptions` tells of them.
+                `author`, `session_id`, `user_id`, `agent_id`, `run_id` and `without`; see `FilterOptions`.
 
         Raises:
             InputError: The query is empty, a filter does not fit, or the time zone is unknown.
-            EmbeddingModelError: The workspace's vectors are of a model that cannot be reached from here.
+            EmbeddingModelError: The model that made the workspace's vectors cannot be reached from here.
         """
         zone = timezone or self.settings.timezone
         asked = AskedTime.of(time, query, now=now, timezone=zone, current_session=current_session)
@@ -287,9 +277,9 @@ class Engine:
         wait: bool = False,
         **scope: Unpack[Scope],
     ) -> list[Message]:
-        """Take in what was said, durably; a message whose id is known already is passed over.
+        """Store what was said, durably; a message whose id is stored already is skipped.
 
-        A known id with other words, in the same session, is an edited message: recall finds the new words, and the
+        A stored id with other words, in the same session, is an edited message: recall finds the new words, and the
         metadata keeps the old ones (`former`).
 
         When it returns, the messages are committed and their words can be found. Their vectors follow in the
@@ -310,14 +300,14 @@ class Engine:
             The messages that were new or edited.
 
         Raises:
-            InputError: One is no message, or holds what Postgres cannot store. None was taken in.
+            InputError: One of them is not a message, or Postgres cannot store it. None was stored.
         """
         said = read_messages(from_frameworks(messages))
         said = [m if m.session_id else m.model_copy(update={"session_id": session_id}) for m in said]
         said = within_scope(said, scope)
         if not said:
             return []
-        # The job is queued in the transaction that stores the messages: neither is there without the other.
+        # The job is queued in the transaction that stores the messages, so that neither exists without the other.
         fresh = await record(
             self.database, workspace, said, within=lambda conn, new: self.background.queue(conn, workspace, new)
         )
@@ -341,10 +331,10 @@ class Engine:
             How many of the messages were erased, stored ones and waiting ones.
 
         Raises:
-            NotFoundError: None of them is there, or all were erased before.
+            NotFoundError: None of them exists, or all were erased before.
         """
         ids = [message_ids] if isinstance(message_ids, str) else message_ids
-        # The spools first: delivered in between, a message would come back.
+        # The spools first: a message that they deliver after the erasure in the database would come back.
         waiting = await self.spools.erase(workspace, ids)
         gone = waiting | await erase_messages(self.database, workspace, ids)
         if ids and not gone:
@@ -364,8 +354,7 @@ class Engine:
             top_k: How many memories to give at most.
             more: What else the flow takes, such as `now`, `as_of` or `token_budget`.
         """
-        request = {"workspace_id": workspace, "query": query, "top_k": top_k, **more}
-        return await self.execute(f"retrieve_{kind}_memory", **request)
+        return await self.execute(f"retrieve_{kind}_memory", workspace_id=workspace, query=query, top_k=top_k, **more)
 
     async def engine(self, workspace: str, *, write: bool = False) -> SqlEngine:
         """A SQLAlchemy engine whose connections stand in one workspace; with `reme_core.tables`, SQL from Python.
@@ -375,7 +364,7 @@ class Engine:
             write: Whether it may also write; by default Postgres refuses that.
 
         Raises:
-            InputError: That is no name of a workspace.
+            InputError: The name cannot be that of a workspace.
         """
         return sql_engine(self.database, workspace, write=write)
 
@@ -387,7 +376,7 @@ class Engine:
         """Make memories, now, of every conversation that waits for it, and return when that is done.
 
         Returns:
-            Which of them went well, which failed and why, and which wait for a process with a chat model.
+            Which conversations were summarised, which failed and why, and which wait for a process with a chat model.
 
         Raises:
             ReMeError: All of them failed. Nothing is lost: they are tried again later.
@@ -401,7 +390,7 @@ class Engine:
     async def reflect(self, workspace: str, **scope: Unpack[Scope]) -> Response:
         """Make higher memories: form and update insights, close contradictions and repetitions.
 
-        It reads only memories of this `user_id`, `agent_id` and `run_id`; without any, those of nobody in particular.
+        It reads only memories of this `user_id`, `agent_id` and `run_id`; a name that is not given is empty.
         """
         return await self.execute("reflect", workspace_id=workspace, **scope)
 

@@ -182,8 +182,8 @@ class ReMe(Facade):
         """Connect now rather than at the first use.
 
         Raises:
-            DatabaseUnavailableError: No connection to the named database.
-            SchemaError: It is not at this version's schema, or lacks pgvector.
+            DatabaseUnavailableError: The database cannot be reached.
+            SchemaError: The database has another version's schema, or lacks pgvector.
         """
         self.connection.portal.wait(self.connection.open())
         return self

@@ -11,7 +11,7 @@ from reme_core.types import Kind, Memory, Message, Source, Trajectory, scope_of
 
 RULES = "rules"
 """The author of memories that rules made, not a model."""
-MAX_SOURCES = 20
+MAX_SOURCES = 20  # chosen, not measured: a list of quotes, of at most 4,000 characters, that a person can read
 MAX_QUOTE = 200
 """Characters of a message that are kept as evidence: enough to judge a memory without its conversation."""
 

@@ -59,17 +59,12 @@ class OpenAIChat:
         self._params = dict(params or {})
         self._on_call = on_call
         self._unsupported: set[str] = set()
-        self._json_mode: JsonMode = "json_schema"
+        self._json_mode: JsonMode = "json_schema"  # the first mode that the server has not refused
 
     @property
     def name(self) -> str:
         """The model's name."""
         return self._model
-
-    @property
-    def json_mode(self) -> JsonMode:
-        """The kind of `response_format` that `complete_as` uses: the first one that the server has not refused."""
-        return self._json_mode
 
     async def complete(
         self,

@@ -13,7 +13,7 @@ from reme_core.store.tool_calls import Call, ToolStatistics
 
 _MAX_INPUT: Final = 200  # characters
 _MAX_ERRORS: Final = 3
-_MAX_FIXES: Final = 2
+_MAX_FIXES: Final = 2  # the latest ones; chosen, not measured, to keep the guidance short
 
 
 def situation(tool: str, calls: Sequence[Call], language: Language) -> str:

@@ -28,7 +28,7 @@ Mode = Literal["auto", "compact", "compress"]
 
 _SMALL = 8  # one output, and the summary, may each take an eighth of the window
 _TOOLS, _ALL = ("tool",), ("tool", "assistant", "user")
-_LEAST = 64  # tokens below which a message is not shortened, however full the window is
+_LEAST = 64  # tokens below which no message is shortened, however full the window is; chosen, not measured
 
 
 class Fitted(BaseModel):

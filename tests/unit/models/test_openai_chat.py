@@ -127,7 +127,7 @@ async def test_an_unsupported_form_falls_back_and_is_remembered(
     loopback.chat({"facts": []})
     assert await chat.complete_as(ASK, Facts) == Facts(facts=[])
     assert len(loopback.requests) == requests
-    assert chat.json_mode == mode
+    assert loopback.bodies()[-1].get("response_format", {"type": "plain"})["type"] == mode
     assert '"facts"' in loopback.bodies()[-1]["messages"][-1]["content"]
     await chat.complete_as(ASK, Facts)
     assert len(loopback.requests) == requests + 1
@@ -137,7 +137,9 @@ async def test_a_request_refused_in_every_form_teaches_nothing_about_forms(loopb
     loopback.fail(400, times=3, message="context length exceeded")
     with pytest.raises(ModelError, match="context length exceeded"):
         await chat.complete_as(ASK, Facts)
-    assert chat.json_mode == "json_schema"
+    loopback.chat({"facts": []})
+    await chat.complete_as(ASK, Facts)
+    assert loopback.bodies()[-1]["response_format"]["type"] == "json_schema"
 
 
 @pytest.mark.parametrize(
