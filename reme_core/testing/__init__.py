@@ -1,8 +1,8 @@
 """The adapter kit: checks that a memory adapter keeps the rules that hold for every framework.
 
 The author of an adapter writes a `Driver`, which starts an agent of the framework with the kit's `ScriptedModel`. The
-kit then talks to the agent, cancels turns, makes the database unreachable for a while, and checks the prompts that the
-model got and the messages that were stored.
+kit then talks to the agent, cancels turns, and makes the database unreachable for a while. It checks the prompts that
+the model gets and the messages that are stored.
 
 ```python
 class MyDriver(Driver):
@@ -83,10 +83,10 @@ async def validate(
 
     Args:
         driver: The adapter under test.
-        database_url: A Postgres with ReMe's schema, in which each check uses a new workspace. None starts an embedded
-            one in a temporary folder.
+        database_url: A Postgres database with ReMe's schema; each check uses a new workspace. By default an embedded
+            one is started in a temporary folder.
         rules: The rules to check.
-        conversations: How many generated conversations are held, for the check that nothing of them is lost.
+        conversations: How many generated conversations to hold.
 
     Returns:
         The result of each check. The report is truthy if no rule was broken, and can be printed.

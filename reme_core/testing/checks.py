@@ -1,4 +1,4 @@
-"""The register of checks, and the sentences that they use."""
+"""The register of checks, and the sentences that several of them use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FACT: Final = "Lisbon"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check of one rule; it is skipped for drivers without the capabilities that it `needs`."""
+    """One check of one rule; it is skipped for drivers without the capabilities in `needs`."""
 
     rule: Rule
     run: Callable[[Stage], Awaitable[None]]
@@ -25,7 +25,7 @@ class Check:
 
     @property
     def name(self) -> str:
-        """Its name in the report."""
+        """The name in the report."""
         return self.run.__name__.lstrip("_")
 
 

@@ -1,4 +1,4 @@
-"""Checks of what an adapter leaves to its application: connections, JSON, traces and token counts."""
+"""Checks of how an adapter treats its application: connections, options, JSON, traces and token counts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def _what_was_given_open_stays_open(stage: Stage) -> None:
     conversation = await stage.talk(ScriptedModel(), client=reme)
     await conversation.say(STATEMENT)
     await conversation.aclose()
-    expect(not reme.connection.is_closed, "the memory that was given open was closed")
+    expect(not reme.connection.is_closed, "the adapter closed a memory that it had not opened")
     await reme.recall(stage.workspace, QUESTION, kind="conversation")
 
 
@@ -54,14 +54,14 @@ _MEANINGLESS: Final = (
 
 
 @check(Rule.OPTIONS)
-async def _an_option_that_there_is_not_is_refused(stage: Stage) -> None:
+async def _an_unknown_option_is_refused(stage: Stage) -> None:
     for wrong, right in (("topk", "top_k"), ("tenant", "workspace_id"), ("dsn", "database_url"), ("reme", "client")):
         try:
             await stage.talk(ScriptedModel(), **{wrong: 3})
         except InputError as error:
-            expect(repr(right) in str(error), f"{wrong}=3 was refused, and {right} not named: {error}")
+            expect(repr(right) in str(error), f"the error for {wrong}=3 does not name {right}: {error}")
         else:
-            expect(False, f"{wrong}=3 does nothing, and nobody is told")
+            expect(False, f"{wrong}=3 does nothing, and there was no error")
 
 
 @check(Rule.OPTIONS)
@@ -71,7 +71,7 @@ async def _a_value_that_means_nothing_is_refused(stage: Stage) -> None:
             await stage.talk(ScriptedModel(), **{name: value})
         except InputError:
             continue
-        expect(False, f"{name}={value!r} means nothing, and nobody is told")
+        expect(False, f"{name}={value!r} means nothing, and there was no error")
 
 
 @check(Rule.PLAIN_JSON, Capability.EXPORT)
@@ -82,7 +82,7 @@ async def _state_and_events_are_json(stage: Stage) -> None:
     try:
         json.dumps(conversation.export(), allow_nan=False)
     except (TypeError, ValueError) as error:
-        expect(False, f"what the framework writes down is no JSON: {error}")
+        expect(False, f"the framework's state and events are not JSON: {error}")
 
 
 @check(Rule.TRACING)
@@ -92,7 +92,7 @@ async def _only_the_api_is_imported(stage: Stage) -> None:
     expect(folders, f"there is no package {stage.driver.package}")
     names = {name for folder in folders for name in await asyncio.to_thread(_imports, Path(folder))}
     bad = sorted(name for name in names if name.startswith("opentelemetry.sdk"))
-    expect(not bad, f"it imports {', '.join(bad)}; which SDK there is, is the application's choice")
+    expect(not bad, f"it imports {', '.join(bad)}; the application chooses the SDK")
 
 
 def _imports(folder: Path) -> set[str]:
@@ -127,7 +127,7 @@ async def _no_span_stays_current_between_events(stage: Stage) -> None:
 
 @contextlib.contextmanager
 def _contexts_attached_by(*packages: str) -> Iterator[list[context.Context]]:
-    """Yield a list that collects the OpenTelemetry contexts which code of these packages makes current."""
+    """Yield a list of the OpenTelemetry contexts that code of these packages makes current in this block."""
     ours: list[context.Context] = []
     attach = context.attach
 

@@ -12,28 +12,28 @@ from reme_core.testing.model import ScriptedModel
 
 
 class Capability(enum.StrEnum):
-    """What a framework can do besides running a turn; checks that need what it cannot do are skipped."""
+    """What a framework can do besides running a turn; checks that need another capability are skipped."""
 
     SYNC = "sync"
     """Turns can be run without awaiting: `Conversation.say_sync`."""
     STREAM = "stream"
     """A turn can be watched while it runs: `Conversation.stream`."""
     TOOLS = "tools"
-    """An agent can call tools within a turn. Give it `clock` as one, and let it fail as tools do."""
+    """An agent can call tools within a turn. Give it `clock` as a tool; its error must reach the framework."""
     USAGE = "usage"
     """The framework reports tokens: `Conversation.usage`."""
     BESIDE = "beside"
-    """The note stands beside the user's last message, unless told otherwise."""
+    """By default the note stands beside the user's last message."""
     QUIET = "quiet"
-    """What is streamed holds nothing of what its model is given."""
+    """Streamed events contain nothing of the model's prompt."""
     SYSTEM = "system"
     """The note can stand in the system prompt: `position="system"`."""
     EXPORT = "export"
-    """Its state and events are written down as JSON: `Conversation.export`."""
+    """The framework writes its state and events as JSON: `Conversation.export`."""
     IMAGES = "images"
     """A user's message can hold an image beside its words: `Conversation.show`."""
     EDITS = "edits"
-    """The words of a message can be changed later: `Conversation.edit`."""
+    """The words of a message can be changed afterwards: `Conversation.edit`."""
     NAMES = "names"
     """Agents have names. Call the agent `AGENT`."""
 
@@ -44,7 +44,7 @@ IMAGE: Final = base64.b64decode(
 """A picture of one pixel, in PNG."""
 
 AGENT: Final = "watchman"
-"""The name of the driver's agent, where the framework has names for agents (`Capability.NAMES`)."""
+"""The name of the driver's agent, if the framework has names for agents (`Capability.NAMES`)."""
 
 
 def clock(city: str = "here") -> str:
@@ -59,38 +59,38 @@ class Conversation(ABC):
 
     @abstractmethod
     async def say(self, text: str) -> str:
-        """Run one turn: what the user says goes in, what the agent answers comes out.
+        """Run one turn with what the user says, and return the agent's answer.
 
-        Cancelling it cancels the turn, the way the framework's users do that.
+        Cancelling it cancels the turn in the way that users of the framework do.
         """
 
     @abstractmethod
     async def aclose(self) -> None:
-        """End it, and close the adapter's memory."""
+        """End the conversation, and close the adapter's memory."""
 
     def say_sync(self, text: str) -> str:
         """`say` without awaiting (`Capability.SYNC`)."""
-        raise NotImplementedError(f"{type(self).__name__} claims to be able to, but has no say_sync")
+        raise NotImplementedError(f"{type(self).__name__} claims the capability, but has no say_sync")
 
     def stream(self, text: str) -> AsyncIterator[Any]:
         """Run one turn and give its events (`Capability.STREAM`)."""
-        raise NotImplementedError(f"{type(self).__name__} claims to be able to, but has no stream")
+        raise NotImplementedError(f"{type(self).__name__} claims the capability, but has no stream")
 
     async def show(self, text: str, image: bytes) -> str:
-        """`say` with a picture, in PNG, in the same message (`Capability.IMAGES`)."""
-        raise NotImplementedError(f"{type(self).__name__} claims to be able to, but has no show")
+        """`say` with a PNG picture in the same message (`Capability.IMAGES`)."""
+        raise NotImplementedError(f"{type(self).__name__} claims the capability, but has no show")
 
     async def edit(self, text: str) -> None:
-        """Put other words in the place of what the user said last (`Capability.EDITS`)."""
-        raise NotImplementedError(f"{type(self).__name__} claims to be able to, but has no edit")
+        """Change the words of the user's last message (`Capability.EDITS`)."""
+        raise NotImplementedError(f"{type(self).__name__} claims the capability, but has no edit")
 
     def usage(self) -> tuple[int, int]:
-        """Prompt and completion tokens that the framework reports of the last turn (`Capability.USAGE`)."""
-        raise NotImplementedError(f"{type(self).__name__} claims to be able to, but has no usage")
+        """The prompt and completion tokens that the framework reports for the last turn (`Capability.USAGE`)."""
+        raise NotImplementedError(f"{type(self).__name__} claims the capability, but has no usage")
 
     def export(self) -> Any:
         """State and events as the framework hands them to `json.dumps` (`Capability.EXPORT`)."""
-        raise NotImplementedError(f"{type(self).__name__} claims to be able to, but has no export")
+        raise NotImplementedError(f"{type(self).__name__} claims the capability, but has no export")
 
 
 class Driver(ABC):
@@ -106,7 +106,7 @@ class Driver(ABC):
         """Start a conversation of a new agent.
 
         Args:
-            model: The model that the agent talks to, to be wrapped as the framework wants one.
-            options: Keyword arguments for the adapter's memory: `database_url` or `client`, `workspace_id`, `kinds`,
-                `top_k`, `token_budget`, `on_error`, `write`, `patience`, `spool`, as `TurnMemory` takes them.
+            model: The agent's model, to be wrapped in a model class of the framework.
+            options: Keyword arguments for the adapter's memory, as `TurnMemory` takes them: `database_url` or `client`,
+                `workspace_id`, `kinds`, `top_k`, `token_budget`, `on_error`, `write`, `patience`, `spool`.
         """

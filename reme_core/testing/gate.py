@@ -1,4 +1,4 @@
-"""A proxy in front of Postgres that tests can close and open again, to make the database unreachable."""
+"""`Gate`: a proxy in front of Postgres, which tests close to make the database unreachable, and open again."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 
 class Gate:
-    """A TCP proxy to a database. Closed, it ends all connections and refuses new ones.
+    """A TCP proxy to a database. Closing it ends all connections and refuses new ones.
 
     Attributes:
         url: The connection string that leads through the proxy.
     """
 
-    # It works in threads, so that code under test which blocks the event loop does not block its own connections.
+    # It uses threads: code under test may block the event loop, and must not block its own connections.
 
     def __init__(self, database_url: str) -> None:
         parts = conninfo_to_dict(database_url)
@@ -72,7 +72,7 @@ class Gate:
                 continue
             pair = (client, server)
             with self._lock:
-                closed = self._listener is not listener  # meanwhile: nobody else would end this connection
+                closed = self._listener is not listener  # if `close` ran meanwhile, it did not see this connection
                 if not closed:
                     self._pairs.add(pair)
             if closed:

@@ -1,4 +1,4 @@
-"""Checks with generated conversations: whatever people type, and however tools answer, all of it is written."""
+"""A check with generated conversations: all messages are stored, whatever people type and tools answer."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ _WRITTEN: Final = """
     where workspace_id = %s and (role <> 'assistant' or content <> '')
     order by document_id
 """
-_CITIES: Final = ("Lisbon", "Limbo")  # in the second the clock says nothing
+_CITIES: Final = ("Lisbon", "Limbo")  # for Limbo, the clock returns an empty text
 
 
 @dataclass(slots=True)
 class _Script:
-    """What is said in one conversation, as it should stand in the store."""
+    """The messages of one conversation, as they should be stored."""
 
     random: Random
     said: list[tuple[str, str]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
     def text(self) -> str:
-        """A text that somebody may type; now and then one that was typed before."""
+        """A text that somebody may type; sometimes one that was typed before."""
         if self.asked and self.random.random() < 0.25:
             return self.random.choice(self.asked)
         text = "".join(self.random.choices(_PIECES, k=self.random.randint(1, 6)))
         return text if text.strip() else f"{text}."
 
     def expect_turn(self, asked: str, cities: list[str], answer: str) -> None:
-        """Note a turn: a question, calls of the clock, and an answer."""
+        """Add a turn: a question, calls of the clock, and an answer."""
         self.asked.append(asked)
         results = [("tool", "" if city == "Limbo" else "It is noon.") for city in cities]
         self.said += [("user", asked), *results, ("assistant", answer)]
@@ -62,7 +62,7 @@ async def _generated_conversations_are_written_word_for_word(stage: Stage) -> No
 
 
 async def _hold(stage: Stage, reme: AsyncReMe, seed: int) -> None:
-    """Hold one conversation, in a workspace of its own with a standing wish, so that each prompt has a note."""
+    """Hold one conversation. Its workspace has a standing wish, so that each prompt has a note."""
     workspace, model = f"{stage.workspace}-{seed}", ScriptedModel()
     await reme.memories.add(workspace, Memory(kind="instruction", content="Answer in rhyme."))
     script = _Script(Random(seed))  # noqa: S311 - the same each time, and nothing secret
@@ -74,7 +74,7 @@ async def _hold(stage: Stage, reme: AsyncReMe, seed: int) -> None:
         await conversation.aclose()
     expect(model.notes(), f"in conversation {seed} the check saw no note in the prompt")
     written = await reme.connection.run(lambda engine: engine.database.fetch(workspace, _WRITTEN, [workspace]))
-    expect(written == script.said, f"in conversation {seed} was said {script.said}; written was {written}")
+    expect(written == script.said, f"the messages of conversation {seed} are {script.said}; stored were {written}")
 
 
 async def _take_turn(stage: Stage, conversation: Conversation, model: ScriptedModel, script: _Script) -> None:

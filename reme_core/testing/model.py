@@ -1,4 +1,4 @@
-"""A chat model that gives scripted answers and keeps the prompts that it got."""
+"""`ScriptedModel`: a chat model that gives scripted answers and keeps its prompts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reme_core.prompts.fence import NOTE
 from reme_core.types import new_id
 
 PROMPT_TOKENS, COMPLETION_TOKENS = 11, 5
-"""The tokens that drivers report for each answer."""
+"""How many tokens drivers report for each answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the model says: a text, or the name of a tool to call (with its arguments as JSON)."""
+    """A reply of the model: a text, or a tool to call with its arguments as JSON."""
 
     text: str = ""
     tool: str = ""
@@ -44,7 +44,7 @@ class ScriptedModel:
 
     prompts: list[list[PromptMessage]] = field(default_factory=list)
     answering: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a prompt has arrived that is not going to be answered (see `hold`)."""
+    """Set when a prompt arrives that is never answered (see `hold`)."""
     _script: deque[Reply | None] = field(default_factory=deque)
 
     def say(self, text: str) -> None:
@@ -60,7 +60,7 @@ class ScriptedModel:
         self._script.append(None)
 
     async def answer(self, prompt: Iterable[tuple[str, str]]) -> Reply:
-        """Take a prompt and give the scripted reply; `ok` where the script is at its end."""
+        """Take a prompt and return the next scripted reply, or `ok` after the last one."""
         self.prompts.append([PromptMessage(role, text) for role, text in prompt])
         reply = self._script.popleft() if self._script else Reply("ok")
         if reply is None:
@@ -82,5 +82,5 @@ class ScriptedModel:
         return "\n".join(message.text for message in self.prompts[-1]) if self.prompts else ""
 
     def notes(self, number: int = -1) -> list[tuple[int, PromptMessage]]:
-        """The messages of a prompt that contain a memory note, each with its index."""
+        """The messages of a prompt that contain a note, each with its index."""
         return [(place, m) for place, m in enumerate(self.prompts[number]) if f"<{NOTE}" in m.text]

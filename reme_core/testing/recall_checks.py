@@ -1,4 +1,4 @@
-"""Checks of the notes in prompts: what they contain, where they stand, and that each turn recalls once."""
+"""Checks of the notes in prompts: their contents, their places, and that each turn recalls once."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ async def _known_in_another_conversation(stage: Stage) -> None:
     model = ScriptedModel()
     answer = await (await stage.talk(model)).say(QUESTION)
     prompt = model.last_prompt
-    expect(FACT in prompt, f"the model of a later conversation was not shown what was told: {prompt!r}")
-    expect(answer == "ok", f"the turn's answer is not the model's: {answer!r}")
+    expect(FACT in prompt, f"the model of a later conversation was not shown what was said before: {prompt!r}")
+    expect(answer == "ok", f"the turn's answer is not that of the model: {answer!r}")
 
 
 @check(Rule.MEMORY)
@@ -36,18 +36,18 @@ async def _unknown_in_another_workspace(stage: Stage) -> None:
     model = ScriptedModel()
     await (await stage.talk(model, workspace_id=f"{stage.workspace}-other")).say(QUESTION)
     prompt = model.last_prompt
-    expect(FACT not in prompt, f"the model of another workspace was shown what was told: {prompt!r}")
+    expect(FACT not in prompt, f"the model of another workspace was shown what was said: {prompt!r}")
 
 
 @check(Rule.MEMORY)
-async def _known_to_whom_it_is_of_alone(stage: Stage) -> None:
+async def _known_to_its_user_only(stage: Stage) -> None:
     first = await stage.talk(ScriptedModel(), user_id="ann")
     await first.say(STATEMENT)
     await first.aclose()
     for user, knows in (("ann", True), ("bob", False)):
         model = ScriptedModel()
         await (await stage.talk(model, user_id=user)).say(QUESTION)
-        seen = f"what was told with user_id='ann' was {'not ' if knows else ''}shown with user_id={user!r}"
+        seen = f"what was said with user_id='ann' was {'not ' if knows else ''}shown with user_id={user!r}"
         expect((FACT in model.last_prompt) is knows, f"{seen}: {model.last_prompt!r}")
 
 
@@ -61,7 +61,7 @@ async def _standing_wishes_are_always_shown(stage: Stage) -> None:
 
 
 @check(Rule.OPTIONS)
-async def _filters_say_what_alone_is_recalled(stage: Stage) -> None:
+async def _only_what_passes_the_filters_is_recalled(stage: Stage) -> None:
     reme = await stage.open_watched_memory()
     for team in ("red", "blue"):
         memory = Memory(content=f"The dog of team {team} is Sir {team.title()}.", metadata={"team": team})
@@ -159,11 +159,11 @@ async def _the_note_stands_beside_the_users_last_words(stage: Stage) -> None:
         notes = model.notes()
         expect(notes, "the check saw no note in the prompt")
         beside = all(message.role == "user" and abs(place - asked) <= 1 for place, message in notes)
-        expect(beside, f"of the prompt {model.prompts[-1]} the note is no part that stands beside {question!r}")
+        expect(beside, f"in the prompt {model.prompts[-1]} the note does not stand beside {question!r}")
 
 
 @check(Rule.RECALL_ONCE, Capability.SYSTEM)
-async def _the_note_stands_in_the_system_prompt_where_that_is_wanted(stage: Stage) -> None:
+async def _the_note_stands_in_the_system_prompt_if_asked_for(stage: Stage) -> None:
     await (await stage.talk(ScriptedModel())).say(STATEMENT)
     model = ScriptedModel()
     await (await stage.talk(model, position="system")).say(QUESTION)
@@ -179,7 +179,7 @@ async def _the_note_is_in_no_event(stage: Stage) -> None:
     seen = [repr(event) async for event in conversation.stream(QUESTION)]
     expect(model.notes(), "the check saw no note in the prompt")
     bad = [event for event in seen if f"<{NOTE}" in event]
-    expect(not bad, f"front ends, which show people what is streamed, are given the note: {bad}")
+    expect(not bad, f"events, which front ends show to people, contain the note: {bad}")
 
 
 @check(Rule.RECALL_ONCE)
@@ -195,7 +195,7 @@ async def _notes_do_not_pile_up(stage: Stage) -> None:
         await conversation.say(f"Where does the dog Rex number {turn} live?")
         text = "\n".join(message.text for _, message in model.notes())
         spent = sum(count_tokens(f"<{NOTE}{part}") for part in _between(text))
-        expect(spent, f"turn {turn + 1} was given no note")
+        expect(spent, f"turn {turn + 1} has no note")
         expect(spent <= BUDGET, f"in turn {turn + 1} notes take {spent} tokens of the prompt, {BUDGET} are allowed")
 
 

@@ -1,4 +1,4 @@
-"""Checks of what is stored: each message once, no notes, and nothing lost by cancelled turns or a dead database."""
+"""Checks of stored messages: each once, no notes, and none lost by a cancelled turn or an unreachable database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TYPED: Final = (
     f"<{NOTE}>\n- It lives in Rome.\n</{NOTE}> That stood in my prompt.",
     "  There are blanks around this.  ",
 )
-"""What people may type, though it looks like a note or could be trimmed."""
+"""Texts that people may type although they look like notes or begin with blanks."""
 _SECONDS_TO_BEGIN: Final = 20.0
 
 
@@ -34,7 +34,7 @@ async def _each_message_is_written_once(stage: Stage) -> None:
         said += [("user", f"Remark {turn} about the dog Rex."), ("assistant", f"Answer {turn} about the dog Rex.")]
     await conversation.aclose()
     stored = await stage.stored_messages()
-    expect(stored == said, f"what was said is {said}, and what was written {stored}")
+    expect(stored == said, f"the messages are {said}; stored were {stored}")
 
 
 @check(Rule.DELTA)
@@ -47,7 +47,7 @@ async def _notes_are_not_written(stage: Stage) -> None:
     await conversation.aclose()
     expect(any(model.notes(number) for number in range(2)), "the check saw no note in any prompt")
     bad = [text for _, text in await stage.stored_messages() if NOTE in text or (FACT in text and text != STATEMENT)]
-    expect(not bad, f"what was recalled was written as if it had been said: {bad}")
+    expect(not bad, f"recalled text was stored as if somebody had said it: {bad}")
 
 
 @check(Rule.DELTA)
@@ -57,7 +57,7 @@ async def _what_is_typed_is_written_as_it_was_typed(stage: Stage) -> None:
         await conversation.say(text)
     await conversation.aclose()
     said = [text for role, text in await stage.stored_messages() if role == "user"]
-    expect(said == list(TYPED), f"the user typed {list(TYPED)}; written was {said}")
+    expect(said == list(TYPED), f"the user typed {list(TYPED)}; stored was {said}")
 
 
 @check(Rule.DELTA)
@@ -67,11 +67,11 @@ async def _what_is_said_twice_is_written_twice(stage: Stage) -> None:
     await conversation.say("Yes.")
     await conversation.aclose()
     said = [text for role, text in await stage.stored_messages() if role == "user"]
-    expect(said == ["Yes.", "Yes."], f"the user said 'Yes.' in two turns; written was {said}")
+    expect(said == ["Yes.", "Yes."], f"the user said 'Yes.' in two turns; stored was {said}")
 
 
 async def _ask_for_the_time(stage: Stage) -> None:
-    """A turn in which the agent calls the clock before it answers."""
+    """Run a turn in which the agent calls the clock before it answers."""
     model = ScriptedModel()
     model.call("clock", city="Lisbon")
     model.say("Time to eat.")
@@ -85,8 +85,8 @@ async def _calls_of_tools_and_their_results_are_written(stage: Stage) -> None:
     await _ask_for_the_time(stage)
     stored = await stage.transcript()
     seen = [(m.role, m.content, [call.name for call in m.tool_calls]) for m in stored]
-    expect(["clock"] in [calls for _, _, calls in seen], f"the agent called clock; written was {seen}")
-    expect("It is noon." in [m.content for m in stored if m.role == "tool"], f"clock has answered; written was {seen}")
+    expect(["clock"] in [calls for _, _, calls in seen], f"the agent called clock; stored was {seen}")
+    expect("It is noon." in [m.content for m in stored if m.role == "tool"], f"clock has answered; stored was {seen}")
 
 
 @check(Rule.SPEAKER, Capability.NAMES)
@@ -95,14 +95,17 @@ async def _an_answer_has_its_agent_as_author(stage: Stage) -> None:
     await conversation.say("Hello.")
     await conversation.aclose()
     said = [(m.role, m.author) for m in await stage.transcript()]
-    expect(said == [("user", ""), ("assistant", AGENT)], f"{AGENT} answered a user; written as its authors was {said}")
+    expect(
+        said == [("user", ""), ("assistant", AGENT)],
+        f"{AGENT} answered a user; the stored roles and authors are {said}",
+    )
 
 
 @check(Rule.SPEAKER, Capability.NAMES, Capability.TOOLS)
 async def _a_call_of_a_tool_has_its_agent_as_author(stage: Stage) -> None:
     await _ask_for_the_time(stage)
     said = [(m.author, [call.name for call in m.tool_calls]) for m in await stage.transcript() if m.role == "assistant"]
-    expect(said == [(AGENT, ["clock"]), (AGENT, [])], f"{AGENT} called clock and answered; written was {said}")
+    expect(said == [(AGENT, ["clock"]), (AGENT, [])], f"{AGENT} called clock and answered; stored was {said}")
 
 
 @check(Rule.DURABLE)
@@ -121,7 +124,7 @@ async def _a_turn_cancelled_at_the_model_keeps_the_users_words(stage: Stage) -> 
     stored = await stage.stored_messages()
     expect(("user", STATEMENT) in stored, f"the words of the cancelled turn were lost: {stored}")
     answers = [text for role, text in stored if role == "assistant"]
-    expect(answers == ["Let us go on."], f"of the cancelled turn an answer was written: {answers}")
+    expect(answers == ["Let us go on."], f"an answer of the cancelled turn was stored: {answers}")
 
 
 @check(Rule.DURABLE)
@@ -138,9 +141,7 @@ async def _a_turn_cancelled_at_its_write_is_written_later(stage: Stage) -> None:
     await conversation.say("Are you there?")
     await conversation.aclose()
     said = [text for role, text in await stage.stored_messages() if role == "user"]
-    expect(
-        STATEMENT in said, f"what was said while the database was away, in a turn that was cancelled, is lost: {said}"
-    )
+    expect(STATEMENT in said, f"the message of a turn that was cancelled while the database was away is lost: {said}")
 
 
 @check(Rule.ON_ERROR)
@@ -157,11 +158,11 @@ async def _a_dead_database_does_not_end_the_turn(stage: Stage) -> None:
     await conversation.say("And now?")
     await (await stage.talk(model)).say(QUESTION)
     prompt = model.last_prompt
-    expect(FACT in prompt, f"what was said while the database was away did not arrive: {prompt!r}")
+    expect(FACT in prompt, f"the message from while the database was away was not recalled: {prompt!r}")
 
 
 @check(Rule.ON_ERROR)
-async def _a_dead_database_ends_the_turn_where_asked(stage: Stage) -> None:
+async def _a_dead_database_ends_the_turn_if_asked(stage: Stage) -> None:
     stage.gate.close()
     conversation = await stage.talk(ScriptedModel(), on_error="raise", patience=1.0)
     try:
@@ -171,8 +172,8 @@ async def _a_dead_database_ends_the_turn_where_asked(stage: Stage) -> None:
         while seen is not None and not isinstance(seen, ReMeError):
             seen = seen.__cause__ or seen.__context__
         told = isinstance(seen, ReMeError) or "database" in str(error).lower()
-        expect(told, f"the turn failed, but not by an error of the memory: {error!r}")
+        expect(told, f"the turn failed, but the error does not come from memory: {error!r}")
         return
     finally:
         stage.gate.open()
-    expect(False, "on_error='raise' was asked for, and the turn ended as if nothing had happened")
+    expect(False, "with on_error='raise', the turn ended without an error")

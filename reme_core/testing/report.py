@@ -1,4 +1,4 @@
-"""The rules that hold for every adapter, and the report on how one keeps them."""
+"""The rules for all adapters, and the report on how an adapter keeps them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ from dataclasses import dataclass, field
 
 
 class Rule(enum.Enum):
-    """What an adapter must keep to, whatever its framework."""
+    """A rule that every adapter must keep, whatever its framework."""
 
-    MEMORY = "What is told in one conversation is known in another one, and in no other workspace."
-    ASYNC_AND_SYNC = "It works in any event loop, and without one where the framework has synchronous calls."
-    RECALL_ONCE = "A turn recalls once; the model alone sees the note, beside the user's words or in the system prompt."
-    DELTA = "Only what is new is written, once and word for word, and never a note that was injected."
+    MEMORY = "What is said in one conversation is recalled in another one, but in no other workspace."
+    ASYNC_AND_SYNC = "It works in any event loop, and without one if the framework has synchronous calls."
+    RECALL_ONCE = "A turn recalls once; only the model sees the note, beside the user's words or in the system prompt."
+    DELTA = "Only new messages are written, once and word for word, and no notes."
     SPEAKER = "The author of a message is the agent that said it, and its role stays."
-    DURABLE = "A turn that is cancelled loses nothing that was said."
-    ON_ERROR = "A memory that fails ends the turn only where that is asked for, and catches up later."
-    OPTIONS = "What it cannot use is refused when the memory is made, with the name of the right option."
+    DURABLE = "A cancelled turn loses nothing that was said."
+    ON_ERROR = "If memory fails, the turn ends only with on_error='raise', and the messages are written later."
+    OPTIONS = "Unknown options and wrong values are refused when the memory is made; the error names the right option."
     OWNERSHIP = "It closes what it opened, and nothing else."
-    TOOLS = (
-        "How the framework's tools fare is told to tool memory where that is in use: each call once, never in the way."
-    )
-    PLAIN_JSON = "What it gives to the framework can be written down as JSON."
-    TRACING = "Its spans stand within the caller's; none is left current while a generator waits."
-    TOKENS = "What models do for memory is reported the framework's own way."
+    TOOLS = "If tool memory is in use, each tool call is recorded once; the call does not wait for it."
+    PLAIN_JSON = "What it gives to the framework can be written as JSON."
+    TRACING = "Its spans are within the caller's span, and none stays current while a generator waits."
+    TOKENS = "The tokens that models use for memory are reported in the framework's own way."
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class Result:
         rule: The rule that was checked.
         check: The check's name.
         outcome: `passed`, `failed` or `skipped`.
-        detail: What was observed, if it failed; the capability that is missing, if it was skipped.
+        detail: For a failed check, what was observed; for a skipped one, the missing capability.
     """
 
     rule: Rule

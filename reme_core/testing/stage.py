@@ -1,4 +1,4 @@
-"""What a check works with: a database behind a gate, a memory that counts what it is asked, and conversations."""
+"""`Stage`: what a check works with, which is a database behind a gate, a watched memory, and conversations."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from reme_core.types import Message, Recollection, new_id
 
 BUDGET = 300
 SUMMARY_TOKENS = (70, 30)
-"""The prompt and completion tokens that a watched memory reports for the summaries it pretends to make."""
+"""The prompt and completion tokens that a watched memory reports for the pretended summaries."""
 
 
 class BrokenRuleError(ReMeError):
-    """An adapter broke a rule; the message says what was observed."""
+    """An adapter has broken a rule; the message says what was observed."""
 
 
 def expect(condition: object, seen: str) -> None:
-    """Check a condition; `seen` says what was observed if it does not hold.
+    """Check a condition of a rule.
 
     Raises:
-        BrokenRuleError: The condition does not hold.
+        BrokenRuleError: The condition does not hold; `seen` is its message.
     """
     if not condition:
         raise BrokenRuleError(seen)
 
 
 class WatchedReMe(AsyncReMe):
-    """A memory that keeps what it is asked, and reports a summary's model call after each record.
+    """A memory that keeps the arguments of its calls, and reports a pretended model call after each record.
 
     Attributes:
         recalled: The query of each recall.
@@ -82,7 +82,7 @@ class _WatchedEngine(Engine):
 
 @dataclass
 class Stage:
-    """The surroundings of one check, with a workspace of its own."""
+    """What one check works with; each has a workspace of its own."""
 
     driver: Driver
     gate: Gate
@@ -90,15 +90,15 @@ class Stage:
     closing: AsyncExitStack
     workspace: str = field(default_factory=lambda: f"kit-{new_id()}")
     conversations: int = 20
-    """How many generated conversations are held."""
+    """How many generated conversations to hold."""
 
     @property
     def settings(self) -> Settings:
-        """Settings with which the database is reached through the gate."""
+        """Settings that lead to the database through the gate."""
         return Settings(database_url=SecretStr(self.gate.url), data_dir=self.folder)
 
     async def open_watched_memory(self) -> WatchedReMe:
-        """A watched memory, open until the check ends."""
+        """Open a watched memory, which is closed when the check ends."""
         return await self.closing.enter_async_context(WatchedReMe(self.settings))
 
     def options(self, **changed: Any) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class Stage:
         } | changed
 
     async def talk(self, model: ScriptedModel, **changed: Any) -> Conversation:
-        """Start a conversation; it is closed after the check at the latest."""
+        """Start a conversation, which is closed when the check ends, if not before."""
         conversation = await self.driver.start(model, self.options(**changed))
         self.closing.push_async_callback(conversation.aclose)
         return conversation
@@ -138,5 +138,5 @@ class Stage:
 
 
 async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Run a coroutine function in an event loop of its own, in another thread."""
+    """Run a coroutine function in a new event loop, in another thread."""
     return await asyncio.to_thread(lambda: asyncio.run(work()))

@@ -1,4 +1,4 @@
-"""Checks of tool memory: whether the calls of the framework's tools are recorded, with their failures."""
+"""Checks of tool memory: whether the framework's tool calls are recorded, with their failures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def _each_call_is_counted_once_and_a_failure_as_one(stage: Stage) -> None:
     clock = tools[0]
     seen = f"tool memory counts {clock.calls} calls of which {clock.successes} worked, and knows {clock.recent_errors}"
     expect((clock.calls, clock.successes) == (2, 1), f"of 2 calls of clock 1 failed; {seen}")
-    expect("no clock in Atlantis" in " ".join(clock.recent_errors), f"the error of clock is not there; {seen}")
+    expect("no clock in Atlantis" in " ".join(clock.recent_errors), f"the error of clock is missing; {seen}")
 
 
 @check(Rule.TOOLS, Capability.TOOLS)
@@ -40,7 +40,7 @@ async def _no_call_is_kept_unless_asked_for(stage: Stage) -> None:
     await _ask_the_time(model, conversation, "Lisbon")
     await conversation.aclose()
     tools = await _statistics(stage)
-    expect(not tools, f"tools are not among the kinds in use, and tool memory knows {tools}")
+    expect(not tools, f"'tool' is not among the kinds, and tool memory knows {tools}")
 
 
 @check(Rule.TOOLS, Capability.TOOLS)
@@ -60,12 +60,12 @@ async def _a_call_does_not_wait_for_tool_memory(stage: Stage) -> None:
         async with asyncio.timeout(_PATIENCE):
             await _ask_the_time(model, conversation, "Lisbon")
     except TimeoutError:
-        expect(False, "the turn waited until tool memory had taken the call")
+        expect(False, "the turn waited until tool memory had recorded the call")
     finally:
         answering.set()
     await conversation.aclose()
     tools = await _statistics(stage)
-    expect(tools, "the call that tool memory was slow to take is lost")
+    expect(tools, "a call is lost that tool memory was slow to record")
 
 
 @check(Rule.TOOLS, Capability.TOOLS)
