@@ -124,7 +124,7 @@ async def test_tenants_of_one_agent_are_kept_apart(settings: Settings) -> None:
         assert "Lisbon" not in await say("bob", "Search for it.")
         model.call("search_memory", query="Rex Lisbon")
         assert "Lisbon" in await say("alice", "Search for it.")
-        with pytest.raises(InputError, match="name of its tenant"):
+        with pytest.raises(InputError, match="name of a workspace"):
             await say(None, ASKED)  # type: ignore[arg-type]
         assert memory.counts.recalls == 5
 

@@ -1,7 +1,7 @@
 """ReMe core as the long-term memory of AgentScope agents, old and new.
 
-AgentScope 2 has middlewares: `ReMeMiddleware`. AgentScope 1 has a long-term memory: `ReMeLongTermMemory`. Both live in
-one package, since both frameworks are called `agentscope`; the name that does not fit the installed one says so.
+For AgentScope 2 there is `ReMeMiddleware`, for AgentScope 1 `ReMeLongTermMemory`. Only the class for the installed
+version can be imported; for the other one, the error names the right class.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HOMES = {"ReMeMiddleware": ("middleware", 2), "ReMeLongTermMemory": ("long_term
 
 
 def read_message(msg: Msg) -> list[Message]:
-    """A message by itself as ours, of the AgentScope that is installed."""
+    """A single message of the installed AgentScope as `Message`s."""
     module = "convert" if int(version("agentscope").partition(".")[0]) >= 2 else "long_term_memory"
     return import_module(f"reme_agentscope.{module}").from_msg(msg)  # type: ignore[no-any-return]
 

@@ -1,4 +1,4 @@
-"""AgentScope 2's messages as ours."""
+"""Converts AgentScope 2's messages and models for memory."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from reme_core.types import Message, ToolCall
 
 
 def from_msg(msg: Msg) -> list[Message]:
-    """A message as ours: what was said in it, after the tools that it called and what came of them."""
+    """A message as `Message`s: its tool calls and their results, and then its text."""
     text = _message(msg, msg.id, content=msg.get_text_content() or "")
     return [*from_reply(msg), text]
 
 
 def from_reply(msg: Msg) -> list[Message]:
-    """The calls of tools in a message, each with the words before it, and their results, in order; hints are left out.
+    """The tool calls in a message, each with the text before it, and their results, in order.
 
-    The words after the last result are left out too: they are the answer.
+    Hints are left out, and so is the text after the last result, which is the answer.
     """
     done: list[Message] = []
     words: list[str] = []
@@ -62,7 +62,7 @@ def _message(msg: Msg, message_id: str, **said: Any) -> Message:
 
 
 def as_chat(model: ChatModelBase) -> AgentChat:
-    """The agent's model as one that reads for its memory."""
+    """A model of the framework as the chat model of memory."""
     check_model(model, ChatModelBase)
 
     async def answer(messages: list[Message]) -> Completion:
@@ -72,7 +72,7 @@ def as_chat(model: ChatModelBase) -> AgentChat:
         ]
         given = await model(asked)
         pieces = [given] if isinstance(given, ChatResponse) else [piece async for piece in given]
-        response = pieces[-1]  # which is the whole, where the model streams
+        response = pieces[-1]  # if the model streams, the last piece is the whole response
         used = response.usage
         tokens = (used.input_tokens, used.output_tokens) if used else (0, 0)
         return Completion(text_of(response.content), "", [], *tokens)
@@ -81,7 +81,7 @@ def as_chat(model: ChatModelBase) -> AgentChat:
 
 
 def with_note(messages: Sequence[Msg], note: str, position: Position) -> list[Msg]:
-    """The messages, the last of the user's beginning with the note, or the system message ending in it."""
+    """The messages with the note: at the beginning of the user's last one, or at the end of the system message."""
     shown = list(messages)
     places = [place for place, msg in enumerate(shown) if msg.role == position]
     if note and places:
@@ -93,7 +93,7 @@ def with_note(messages: Sequence[Msg], note: str, position: Position) -> list[Ms
 
 
 def text_of(output: Any) -> str:
-    """The text of what a tool gave, without images and other data."""
+    """The text of a tool's output, without images and other data."""
     if isinstance(output, str):
         return output
     return "\n".join(part.text for part in output if isinstance(part, TextBlock))

@@ -30,16 +30,16 @@ from reme_core.turn import (
 from reme_core.types import Message, ToolCall, new_id
 
 NOTE_NAME: Final = "long_term_memory"
-"""The name under which a `ReActAgent` puts what was retrieved into its working memory."""
+"""The name of the message by which a `ReActAgent` puts the note into its working memory."""
 
 
 class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # of AgentScope 1, which has no types beside 2
     """Long-term memory for `ReActAgent(long_term_memory=…)`.
 
     In the modes `static_control` and `both` the agent retrieves before each reply and records after it. AgentScope 1
-    puts what was retrieved into the working memory; after the reply it is emptied there, so that notes don't pile up.
-    The agent records nothing when it is interrupted: what was said is recorded with its next reply, without the
-    reply that was broken off. In `agent_control` and `both` it has the tools `record_to_memory` and
+    puts the note into the agent's working memory; after the reply the note is emptied there, so that notes do not pile
+    up. An interrupted agent does not record: the user's message is recorded with the next reply, without the
+    interrupted one. In the modes `agent_control` and `both` it has the tools `record_to_memory` and
     `retrieve_from_memory`.
 
     ```python
@@ -58,16 +58,16 @@ class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # 
         chat_model: ChatModelBase | None = None,
         **options: Unpack[TurnOptions],
     ) -> None:
-        """Say whose memory it is.
+        """Choose the workspace, and how a reply uses its memory.
 
         Args:
-            database_url: A database URL or settings; None for what the environment says.
-            workspace_id: The tenant. Default: `default`, which all share.
+            database_url: A database URL or settings; None for the settings of the environment.
+            workspace_id: The workspace. By default all users share the workspace `default`.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
-            session_id: Names the conversation; default a new one, which `state_dict` keeps.
-            chat_model: A model that reads conversations for memory, such as the agent's own. Default: what the settings
-                name; without one, what people said is kept word for word.
-            options: How a reply uses memory.
+            session_id: The id of the conversation; by default a new one, which `state_dict` keeps.
+            chat_model: The model that reads conversations for memory, such as the agent's own; by default the one in
+                the settings. Without any, people's statements are kept word for word.
+            options: How a reply uses memory; see `TurnOptions`.
         """
         super().__init__()
         chat = as_chat(chat_model) if chat_model is not None else None
@@ -78,7 +78,7 @@ class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # 
         self.register_state("session_id")
 
     async def aclose(self) -> None:
-        """Deliver what waits and disconnect. AgentScope never closes a memory, so that is yours to do."""
+        """Deliver what waits and disconnect. AgentScope never closes a memory, so the application must."""
         await self.turn.aclose()
 
     def close(self) -> None:
@@ -86,11 +86,11 @@ class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # 
         self.turn.close()
 
     async def retrieve(self, msg: Msg | list[Msg] | None, limit: int = 5, **kwargs: Any) -> str:
-        """What is known about a message, as a fenced note; empty where nothing is.
+        """The note about a message; empty if nothing was recalled.
 
         Args:
-            msg: What the agent is asked.
-            limit: Not used: how many, `top_k` says, and how long a note gets, `token_budget`.
+            msg: The message or messages that the agent replies to.
+            limit: Not used; the options `top_k` and `token_budget` limit the note.
             kwargs: Not used.
         """
         asked = [message for one in _as_list(msg) for message in from_msg(one)]
@@ -99,10 +99,10 @@ class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # 
         return (await self.turn.begin(asked, session_id=self.session_id)).text
 
     async def record(self, msgs: list[Msg | None], **kwargs: Any) -> None:
-        """Record what is new in a working memory.
+        """Record the new messages of a working memory.
 
         Args:
-            msgs: All of it, as an agent gives it after every reply.
+            msgs: All its messages, as an agent gives them after every reply.
             kwargs: Not used.
         """
         given = [msg for msg in msgs if msg is not None]
@@ -111,9 +111,9 @@ class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # 
         await self.turn.record(said, session_id=self.session_id)
         for msg in given:
             if msg.name == NOTE_NAME:
-                msg.content = []  # formatters pass over a message without content
+                msg.content = []  # formatters skip a message without content
 
-    # The docstrings of the two tools below are what AgentScope makes their schemas from: they are for the model.
+    # AgentScope makes the schemas of the next two tools from their docstrings, which are written for the model.
 
     async def record_to_memory(  # noqa: D417
         self, thinking: str, content: list[str], **kwargs: Any
@@ -148,7 +148,7 @@ class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # 
 
 
 def from_msg(msg: Msg) -> list[Message]:
-    """A message of AgentScope 1 as ours: its text, the tools it called, and what came of them."""
+    """A message of AgentScope 1 as `Message`s: its text with the tool calls, and their results."""
     text = Message(
         role=msg.role,
         author="" if msg.name == "user" else msg.name,
@@ -174,13 +174,13 @@ def from_msg(msg: Msg) -> list[Message]:
 
 
 def as_chat(model: ChatModelBase) -> AgentChat:
-    """The agent's model as one that reads for its memory."""
+    """A model of the framework as the chat model of memory."""
     check_model(model, ChatModelBase)
 
     async def answer(messages: list[Message]) -> Completion:
         given = await model([{"role": message.role, "content": message.content} for message in messages])
         pieces = [given] if isinstance(given, ChatResponse) else [piece async for piece in given]
-        response = pieces[-1]  # which is the whole, where the model streams
+        response = pieces[-1]  # if the model streams, the last piece is the whole response
         used = response.usage
         tokens = (used.input_tokens, used.output_tokens) if used else (0, 0)
         return Completion(_output_text(response.content), "", [], *tokens)
@@ -189,7 +189,7 @@ def as_chat(model: ChatModelBase) -> AgentChat:
 
 
 def _without_interrupted_replies(msgs: Sequence[Msg]) -> list[Msg]:
-    """The messages without retrieved notes, and without what an interrupted agent said after it was asked."""
+    """The messages without notes, and without what an interrupted agent said after the user's message."""
     kept: list[Msg] = []
     for msg in msgs:
         if msg.name == NOTE_NAME:

@@ -36,23 +36,23 @@ from reme_core.types import Message
 Mode = Literal["static_control", "agent_control", "both"]
 
 _SUCCESS: Final = {ToolResultState.SUCCESS: True, ToolResultState.ERROR: False}
-"""What an end of a tool call says of it; one that was interrupted or denied says nothing."""
+"""Whether a tool call succeeded, by its state; interrupted and denied calls are not recorded."""
 
 
 class ReMeMiddleware(MiddlewareBase, Closing):
     """Long-term memory for `Agent(middlewares=[…])`.
 
-    In the modes `static_control` and `both` what is known is recalled once a reply and shown to the model before the
-    user's last message; it is never stored in the agent's context. A reply that was completed is recorded, with its
-    calls of tools and what the agent observed before it; of one that was interrupted, only what it was asked. In the
-    modes `agent_control` and `both` the agent has tools with which it tends its memory itself, and is told so.
+    In the modes `static_control` and `both` each reply recalls once, and the model is shown the note before the user's
+    last message; the note is never stored in the agent's context. A completed reply is recorded with its tool calls and
+    with what the agent observed before it. Of an interrupted reply, only the message that it replies to is recorded. In
+    the modes `agent_control` and `both` the agent gets the memory tools, and a hint to use them.
 
     ```python
     agent = Agent("assistant", "You are helpful.", model, middlewares=[ReMeMiddleware(workspace_id="alice")])
     ```
 
-    One middleware may serve any number of agents and sessions of its workspace. What belongs to a reply stands in
-    `agent.state.middle_context`, so a reply that waits for a person is resumed in another process with the same note.
+    One middleware may serve any number of agents and sessions of its workspace. The state of a reply is kept in
+    `agent.state.middle_context`, so a reply that waits for a person can be resumed in another process with its note.
     """
 
     def __init__(
@@ -67,24 +67,23 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         count_tokens: CountTokens | None = None,
         **options: Unpack[TurnOptions],
     ) -> None:
-        """Say whose memory it is.
+        """Choose the workspace, and how a reply uses its memory.
 
         Args:
-            database_url: A database URL or settings; None for what the environment says.
-            workspace_id: The tenant. Default: `default`, which all share.
+            database_url: A database URL or settings; None for the settings of the environment.
+            workspace_id: The workspace. By default all users share the workspace `default`.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
-            session_id: Names the conversation of all agents with this middleware. Default: each one's own
-                (`agent.state.session_id`).
-            mode: Who uses memory: the middleware, the agent by tools, or both.
-            chat_model: A model that reads conversations for memory, such as the agent's own. Default: what the settings
-                name; without one, what people said is kept word for word.
-            count_tokens: The model's own tokenizer, by which the option `window` is kept; default is an estimate. With
-                a window the model is shown what fits it, agents get tools to read the rest, and AgentScope's own
-                compression is left out.
-            options: How a reply uses memory.
+            session_id: The id of the conversation of all agents with this middleware. By default each agent has its
+                own (`agent.state.session_id`).
+            mode: Who uses memory: the middleware (`static_control`), the agent by tools (`agent_control`), or both.
+            chat_model: The model that reads conversations for memory, such as the agent's own; by default the one in
+                the settings. Without any, people's statements are kept word for word.
+            count_tokens: The model's own tokenizer for the option `window`; by default an estimate. With a window, the
+                agents get tools to read what was left out, and AgentScope's own compression does not run.
+            options: How a reply uses memory; see `TurnOptions`.
 
         Raises:
-            InputError: There is no such mode, or another value does not fit.
+            InputError: An option is unknown, or a value does not fit.
         """
         if mode not in ("static_control", "agent_control", "both"):
             raise InputError(f"mode is 'static_control', 'agent_control' or 'both', not {mode!r}")
@@ -97,7 +96,7 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         self.turn = TurnMemory(database_url, workspace_id, client=client, chat=chat, **options)
 
     async def aclose(self) -> None:
-        """Deliver what waits and disconnect. AgentScope never closes a middleware, so that is yours to do."""
+        """Deliver what waits and disconnect. AgentScope never closes a middleware, so the application must."""
         await self.turn.aclose()
 
     def close(self) -> None:
@@ -105,31 +104,31 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         self.turn.close()
 
     async def list_tools(self) -> list[ToolBase]:
-        """The memory tools, but in the mode `static_control`, and with a window those that read what left it.
+        """The tools for agents, which get them at their first reply.
 
-        An agent gets them when it first replies.
+        These are the memory tools, unless the mode is `static_control`, and the tools for what left the window.
         """
         tools = [] if self.mode == "static_control" else MemoryTools(self.turn).all()
         tools += WindowTools(self.turn, SESSION.get).all()
         return [ReMeTool(tool, self.turn.workspace_id) for tool in tools]
 
     async def get_middleware_key(self) -> str:
-        """The key of this middleware's state in `middle_context`: one for each workspace."""
+        """The key of this middleware's state in `middle_context`; each workspace has its own."""
         return f"reme:{self.turn.workspace_id}"
 
     async def on_reply(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
     ) -> AsyncGenerator[Any, None]:
-        """Record a reply when it has ended."""
+        """Run a reply, and record it when it has ended."""
         await self._register_tools(agent)
         if self.mode == "agent_control":
             async for item in next_handler(**input_kwargs):
                 yield item
             return
         inputs = input_kwargs.get("inputs")
-        heard = [message for message in _as_list(inputs) if isinstance(message, Msg)]
-        asked = [message for msg in [*_find_observations(agent), *heard] for message in from_msg(msg)]
-        if heard or inputs is None:  # else it resumes a reply, whose note is kept
+        given = [message for message in _as_list(inputs) if isinstance(message, Msg)]
+        asked = [message for msg in [*_find_observations(agent), *given] for message in from_msg(msg)]
+        if given or inputs is None:  # otherwise it resumes a reply, which keeps its note
             state = {"asked": [message.model_dump(mode="json") for message in asked]}
             agent.state.middle_context[await self.get_middleware_key()] = state
         try:
@@ -143,13 +142,13 @@ class ReMeMiddleware(MiddlewareBase, Closing):
             raise
 
     async def on_system_prompt(self, agent: Agent, current_prompt: str) -> str:
-        """Tell the agent that it has tools to tend its memory with, if it has."""
+        """Add the hint about the memory tools, unless the mode is `static_control`."""
         return current_prompt if self.mode == "static_control" else f"{current_prompt}\n{TOOLS_HINT}"
 
     async def on_reasoning(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
     ) -> AsyncGenerator[Any, None]:
-        """Recall when a reply first thinks: if it is cancelled in here, AgentScope ends it as interrupted."""
+        """Recall at the first reasoning of a reply; cancelled here, AgentScope ends the reply as interrupted."""
         state = agent.state.middle_context.get(await self.get_middleware_key())
         if state is not None and "note" not in state:
             seen = [message for msg in agent.state.context for message in from_msg(msg)]
@@ -163,7 +162,7 @@ class ReMeMiddleware(MiddlewareBase, Closing):
     async def on_compress_context(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., Awaitable[None]]
     ) -> None:
-        """Keep the calls of tools that this reply has made, which may leave the context here."""
+        """Keep the tool calls of the running reply, because the compression may remove them from the context."""
         state = agent.state.middle_context.get(await self.get_middleware_key())
         if state is not None:
             state["done"] = [message.model_dump(mode="json") for message in _tool_messages(agent, state)]
@@ -173,7 +172,7 @@ class ReMeMiddleware(MiddlewareBase, Closing):
     async def on_model_call(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., Awaitable[Any]]
     ) -> Any:
-        """Show the model what fits its window, and the note of this reply."""
+        """Show the model the messages that fit its window, and the note of this reply."""
         state = agent.state.middle_context.get(await self.get_middleware_key()) or {}
         fitting = await what_fits(self.turn, input_kwargs["messages"], self._session_of(agent), self._count_tokens)
         shown = with_note(fitting, state.get("note", ""), self.turn.position)
@@ -182,7 +181,7 @@ class ReMeMiddleware(MiddlewareBase, Closing):
     async def on_acting(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
     ) -> AsyncGenerator[Any, None]:
-        """Record a call of a tool in tool memory."""
+        """Record a tool call in tool memory."""
         state, call = agent.state, input_kwargs["tool_call"]
         place = (state.session_id, state.reply_id, state.cur_iter, call.id)
         with observe_call(self.turn, call.name, call.input, *place) as run:
@@ -192,7 +191,7 @@ class ReMeMiddleware(MiddlewareBase, Closing):
                 yield item
 
     async def _finish(self, agent: Agent, final: Msg, asked: Sequence[Message]) -> Msg:
-        """Record a reply that has ended, and add what memory itself used of chat models to its usage."""
+        """Record a reply that has ended, and add the tokens that memory used to its usage."""
         state = agent.state.middle_context.pop(await self.get_middleware_key(), None) or {}
         said = [*(Message.model_validate(message) for message in state.get("asked", [])), *asked]
         if final.finished_reason != ReplyFinishedReason.INTERRUPTED:
@@ -226,14 +225,14 @@ class ReMeMiddleware(MiddlewareBase, Closing):
 
 
 def _find_observations(agent: Agent) -> list[Msg]:
-    """What an agent observed since its last reply."""
+    """The messages that an agent observed since its last reply."""
     context = agent.state.context
     own = [place for place, msg in enumerate(context) if msg.role == "assistant" and msg.name == agent.name]
     return context[own[-1] + 1 if own else 0 :]
 
 
 def _tool_messages(agent: Agent, state: dict[str, Any]) -> list[Message]:
-    """The calls of tools in the reply that is running, with their results."""
+    """The tool calls of the running reply, with their results."""
     before = [Message.model_validate(message) for message in state.get("done", [])]
     known = {message.message_id for message in before}
     reply = [msg for msg in agent.state.context if msg.id == agent.state.reply_id]

@@ -1,4 +1,4 @@
-"""The memory tools as AgentScope 2's."""
+"""The memory tools as tools of AgentScope 2."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ReMeTool(ToolBase):
     mcp_name = None
 
     def __init__(self, tool: MemoryTool, workspace_id: str) -> None:
-        """Wrap a tool of `MemoryTools` on that workspace."""
+        """Wrap a memory tool for a workspace."""
         super().__init__()
         schema = tool_schema(tool)
         self.name = schema.name

@@ -1,4 +1,4 @@
-"""What a model is shown of a long context. The agent's state keeps all of it; nothing here changes that."""
+"""Shows the model the part of a context that fits its window; the agent's state keeps all messages."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from reme_core.turn import CountTokens, TurnMemory, fit_window
 from reme_core.types import Message, ToolCall
 
 SESSION: Final[ContextVar[str]] = ContextVar("reme_session", default="")
-"""The conversation of the agent that runs, for the tools that it calls."""
+"""The id of the running agent's conversation, for the tools that it calls."""
 
 
 class _Part(NamedTuple):
-    """A block that says or does something, with those before it that belong to it (thoughts, hints, images)."""
+    """A block with text, a tool call or a result, after the blocks that belong to it (thoughts, hints, images)."""
 
     place: int
     blocks: list[Any]
@@ -28,7 +28,7 @@ class _Part(NamedTuple):
 async def what_fits(
     turn: TurnMemory, messages: list[Msg], session_id: str, count_tokens: CountTokens | None
 ) -> list[Msg]:
-    """As much of a context as fits the memory's window."""
+    """The messages of a context that fit the memory's window, with a summary of the others."""
     if turn.window is None:
         return messages
     SESSION.set(session_id)

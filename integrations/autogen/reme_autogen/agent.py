@@ -1,4 +1,4 @@
-"""`ReMeAssistantAgent`: AutoGen's `AssistantAgent` with a long-term memory that is used at both ends of a turn."""
+"""`ReMeAssistantAgent`: AutoGen's `AssistantAgent` with long-term memory."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ Event = BaseAgentEvent | BaseChatMessage | Response
 class ReMeAssistantAgent(AssistantAgent):
     """An `AssistantAgent` that recalls before each turn and records after it.
 
-    What is known is shown to the model with the last user message and is never stored in the context. What was said is
-    recorded before the response is given out, so it works alike under `run`, `run_stream` and in teams. A turn that is
-    cancelled keeps the words it was given, and no half answer.
+    The model is shown the note with the last user message; the note is never stored in the context. The turn is
+    recorded before the response is returned, so it works in the same way with `run`, with `run_stream` and in teams. If
+    a turn is cancelled, the messages that it was given are recorded, and no partial answer.
 
     ```python
     agent = ReMeAssistantAgent("assistant", model_client, memory=[ReMeMemory(workspace_id="alice")])
@@ -64,8 +64,8 @@ class ReMeAssistantAgent(AssistantAgent):
             model_context: As for `AssistantAgent`; notes are never stored in it.
             workbench: As for `AssistantAgent`.
             tools: As for `AssistantAgent`.
-            memory_tools: Let the agent search and change its memory itself as well.
-            options: Everything else that `AssistantAgent` takes.
+            memory_tools: Whether the agent gets the memory tools.
+            options: The other options of `AssistantAgent`.
 
         Raises:
             InputError: There is no `ReMeMemory`, or more than one, or `memory_tools` is no bool.
@@ -95,13 +95,13 @@ class ReMeAssistantAgent(AssistantAgent):
 
     @property
     def model_context(self) -> ChatCompletionContext:
-        """The context that was given, or one without bounds: what was said, without notes."""
+        """The given context, or an unbounded one; it has the messages without notes."""
         return self._context_with_note.inner
 
     async def on_messages_stream(
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
     ) -> AsyncGenerator[Event, None]:
-        """Run one turn: recall, think, record, and then respond."""
+        """Run one turn: recall, run the agent, record, and then return the response."""
         heard = [from_chat(message, self.name) for message in messages]
         turn_id = messages[-1].id if messages else new_id()
         self._session_id = self._session_id or self._new_session()
@@ -136,7 +136,7 @@ class ReMeAssistantAgent(AssistantAgent):
         return (f"{shared}#{self._resets}" if self._resets else shared) if shared else new_id()
 
     async def save_state(self) -> Mapping[str, Any]:
-        """The agent's state, with the name of its conversation."""
+        """The agent's state, with the id of its conversation."""
         return {**await super().save_state(), "reme_session_id": self._session_id}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
@@ -166,7 +166,7 @@ class ReMeAssistantAgent(AssistantAgent):
         await self._reme.turn.record([*heard, *done, answer], turn_id, session_id=self._session_id)
 
     def _usage_event(self) -> MemoryQueryEvent | None:
-        """What memory itself used of chat models, as an event whose tokens AutoGen counts; None if it used nothing."""
+        """The tokens that memory used, as an event, since AutoGen counts those of events; None if it used none."""
         spent = self._reme.turn.take_usage()
         if not spent.calls:
             return None
@@ -179,7 +179,7 @@ class ReMeAssistantAgent(AssistantAgent):
 
 
 class _AgentContext(ContextWithNote):
-    """Wraps the agent's own context. It is dumped as that one, since loading the agent wraps it again."""
+    """Wraps the agent's own context. Only the inner one is dumped, since loading the agent wraps it again."""
 
     def __init__(self, inner: ChatCompletionContext | None, turn: TurnMemory, session: Callable[[], str]) -> None:
         super().__init__(inner, turn.position)

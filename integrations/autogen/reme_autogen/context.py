@@ -1,4 +1,4 @@
-"""Model contexts that show the model a note without keeping it."""
+"""Model contexts that show the model a note without storing it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,10 @@ from reme_core.types import new_id
 
 
 class ContextWithNote(ChatCompletionContext):
-    """Another context, which is shown with a note: before the last user message, or as a system message at the head.
-
-    The note is never stored.
-    """
+    """A context around another one, which shows its messages with a note and never stores the note."""
 
     def __init__(self, inner: ChatCompletionContext | None = None, position: Position = "user") -> None:
-        """Show what `inner` holds, by default everything that is added, with the note at `position`."""
+        """Show the messages of `inner`, by default an unbounded context, with the note at `position`."""
         super().__init__()
         self.position = position
         self.inner = inner if inner is not None else UnboundedChatCompletionContext()
@@ -37,11 +34,11 @@ class ContextWithNote(ChatCompletionContext):
         await self.inner.add_message(message)
 
     async def get_messages(self) -> list[LLMMessage]:
-        """What the inner context shows, as far as it fits, with the note."""
+        """The messages of the inner context that fit, with the note."""
         return with_note(await self.fit(await self.inner.get_messages()), self.note, self.position)
 
     async def fit(self, messages: list[LLMMessage]) -> list[LLMMessage]:
-        """As much of these messages as the model is to see: all of them."""
+        """The messages that fit the model's window; here all of them."""
         return messages
 
     async def clear(self) -> None:
@@ -59,7 +56,7 @@ class ContextWithNote(ChatCompletionContext):
 
 
 class ReMeModelContextConfig(BaseModel):
-    """A memory, and the context it is shown in."""
+    """A memory, and the inner context."""
 
     memory: ComponentModel
     inner: ComponentModel
@@ -68,8 +65,8 @@ class ReMeModelContextConfig(BaseModel):
 class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
     """Long-term memory for `AssistantAgent(model_context=…)`.
 
-    What is known is shown to the model with the last user message and is never stored in the context. A turn is
-    recorded when the answer, or the results of tools, are added.
+    The model is shown the note with the last user message; the note is never stored in the context. A turn is recorded
+    when the answer, or the results of tools, are added to the context.
 
     ```python
     context = ReMeModelContext(ReMeMemory(workspace_id="alice"))
@@ -81,7 +78,7 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
     component_provider_override = "reme_autogen.ReMeModelContext"
 
     def __init__(self, memory: ReMeMemory, inner: ChatCompletionContext | None = None) -> None:
-        """Show what `memory` knows in `inner`, by default a context without bounds."""
+        """Show the messages of `inner`, by default an unbounded context, with the notes of `memory`."""
         super().__init__(inner, memory.turn.position)
         self.memory = memory
         self._name = new_id()
@@ -89,7 +86,7 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
         self._answered = True
 
     async def add_message(self, message: LLMMessage) -> None:
-        """Add a message; the assistant's text ends the turn and has it recorded."""
+        """Add a message; the turn is recorded when it ends with this message."""
         await super().add_message(message)
         if isinstance(message, UserMessage) and self._answered:
             self._turns, self._answered = self._turns + 1, False
@@ -100,7 +97,7 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
             await self.memory.contexts.record(self.inner)
 
     async def get_messages(self) -> list[LLMMessage]:
-        """What the inner context shows, with what is known; memory is searched once a turn."""
+        """The messages of the inner context that fit, with the note; each turn recalls once."""
         session_id = self.memory.contexts.session_of(self.inner)
         shown = await visible_messages(self.inner)
         note = await self.memory.turn.begin(shown, f"{self._name}:{self._turns}", session_id=session_id)
@@ -108,7 +105,7 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
         return await super().get_messages()
 
     async def fit(self, messages: list[LLMMessage]) -> list[LLMMessage]:
-        """As much of these messages as fits the memory's window."""
+        """The messages that fit the memory's window, with a summary of the others."""
         return await what_fits(self.memory.turn, messages, self.memory.contexts.session_of(self.inner))
 
     def _to_config(self) -> ReMeModelContextConfig:
@@ -123,7 +120,8 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
 
 
 def with_note(messages: Sequence[LLMMessage], note: str, position: Position = "user") -> list[LLMMessage]:
-    """The messages with the note: some models refuse it anywhere but in the user's last one, or at the head."""
+    """The messages with the note: in the user's last message, or as a system message at the head."""
+    # Some models refuse it at any other place.
     shown = list(messages)
     if note and position == "system":
         return [SystemMessage(content=note), *shown]

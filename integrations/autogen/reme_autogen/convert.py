@@ -1,4 +1,4 @@
-"""AutoGen's messages as ours."""
+"""Converts AutoGen's messages and models for memory, and memories for AutoGen."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from reme_core.turn import AgentChat, Completion, check_model, plain_json
 from reme_core.types import Hit, Memory, Message, ToolCall
 
 NOTE_SOURCE = "reme_memory_note"
-"""The source of a message that carries a note: the mark by which it is known, since no agent has that name."""
+"""The source of messages with a note. It marks them, since no agent has this name."""
 MIME_TYPE = "mime_type"
-"""Where the metadata of a memory that was added say what its content is, if it is not plain text."""
+"""The key in a memory's metadata for the type of its content, if that is not plain text."""
 
 
 def from_chat(message: BaseChatMessage, agent: str) -> Message:
-    """A message between agents and people; what `agent` says itself is the assistant's."""
+    """A message between agents and people; if `agent` is its source, its role is `assistant`."""
     return Message(
         role="assistant" if message.source == agent else "user",
         author=_author(message.source),
-        # As text, it would have a mark for each image.
+        # `to_text` would add a mark for each image.
         content=text_of(message.content) if isinstance(message, MultiModalMessage) else message.to_text(),
         message_id=message.id,
         sent_at=message.created_at,
@@ -52,7 +52,7 @@ def _author(source: str) -> str:
 
 
 def from_events(events: Sequence[BaseAgentEvent | BaseChatMessage]) -> list[Message]:
-    """The tool calls of a turn, and what came of them."""
+    """The tool calls of a turn, and their results."""
     found = []
     asked: ToolCallRequestEvent | None = None
     for event in events:
@@ -61,7 +61,9 @@ def from_events(events: Sequence[BaseAgentEvent | BaseChatMessage]) -> list[Mess
             place = {"message_id": event.id, "sent_at": event.created_at}
             found.append(Message(role="assistant", author=event.source, tool_calls=calls).model_copy(update=place))
         elif isinstance(event, ToolCallExecutionEvent):
-            alone = asked is not None and len(asked.content) == 1  # of several at once, only the last one's end is told
+            alone = (
+                asked is not None and len(asked.content) == 1
+            )  # of several calls at once, only the end of the last one is known
             seconds = (event.created_at - asked.created_at).total_seconds() if asked and alone else None
             for number, result in enumerate(event.content):
                 place = {"message_id": f"{event.id}:{number}", "sent_at": event.created_at}
@@ -70,7 +72,7 @@ def from_events(events: Sequence[BaseAgentEvent | BaseChatMessage]) -> list[Mess
 
 
 def from_model(message: LLMMessage) -> list[Message]:
-    """A message of a model context. It has no id, and a system message is nothing that was said."""
+    """A message of a model context, without an id; nothing for a system message."""
     if isinstance(message, UserMessage):
         return [Message(role="user", author=_author(message.source), content=text_of(message.content))]
     if isinstance(message, AssistantMessage):
@@ -83,9 +85,9 @@ def from_model(message: LLMMessage) -> list[Message]:
 
 
 def read_message(message: BaseChatMessage | BaseAgentEvent | LLMMessage) -> list[Message]:
-    """A message by itself as ours; nothing for an event that is no tool call, and for a system message.
+    """A single message as `Message`s; nothing for a system message, and for events other than tool calls.
 
-    What has the source `user`, as AutoGen names whoever gives a task, is the user's; any other source is an agent's.
+    AutoGen calls whoever gives a task `user`; every other source is an agent.
     """
     if isinstance(message, BaseChatMessage):
         return [from_chat(message, agent="" if message.source == "user" else message.source)]
@@ -93,12 +95,12 @@ def read_message(message: BaseChatMessage | BaseAgentEvent | LLMMessage) -> list
 
 
 def text_of(content: str | Sequence[str | Image]) -> str:
-    """The words of a message that may hold images."""
+    """The text of a content that may have images."""
     return content if isinstance(content, str) else "\n".join(part for part in content if isinstance(part, str))
 
 
 def to_content(memory: Memory, score: float | None = None) -> MemoryContent:
-    """A memory as AutoGen shows it in events; its metadata is plain JSON."""
+    """A memory in the form of AutoGen's events and queries; its metadata is plain JSON."""
     metadata = dict(memory.metadata)
     mime_type = metadata.pop(MIME_TYPE, MemoryMimeType.TEXT)
     text = memory.content or memory.when_to_use
@@ -117,12 +119,12 @@ def to_content(memory: Memory, score: float | None = None) -> MemoryContent:
 
 
 def hit_content(hit: Hit) -> MemoryContent:
-    """A recalled memory, with the score it was recalled with."""
+    """A recalled memory with its score."""
     return to_content(hit.memory, hit.parts.final)
 
 
 def as_chat(client: ChatCompletionClient) -> AgentChat:
-    """The agent's model as one that reads for its memory."""
+    """A model of the framework as the chat model of memory."""
     check_model(client, ChatCompletionClient)
 
     async def answer(messages: list[Message]) -> Completion:
@@ -142,7 +144,7 @@ def _to_model(message: Message) -> LLMMessage:
 
 
 def _object_in(text: str) -> dict[str, Any] | str:
-    """The JSON object in a text; the text, where it was corrected to something else since."""
+    """The JSON object in a text; the text itself if a correction has made it something else."""
     try:
         value = json.loads(text)
     except ValueError:

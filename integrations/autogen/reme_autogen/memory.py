@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 
 
 class ReMeMemoryConfig(BaseModel):
-    """What a `ReMeMemory` is made again from. The URL is a secret: written as JSON it is masked."""
+    """The configuration of a `ReMeMemory`. The URL is a secret, so it is masked in JSON."""
 
     workspace_id: str = "default"
     database_url: SecretStr | None = None
@@ -51,9 +51,9 @@ class ReMeMemoryConfig(BaseModel):
 class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
     """Long-term memory for `AssistantAgent(memory=[…])`.
 
-    Before each turn what is known is recalled into the model context, as one message of the user role that takes the
-    place of the one before. AutoGen tells a memory nothing after a turn; so the context is watched, and a turn is
-    recorded when the answer, or the results of tools, are added to it.
+    Before each turn, a note is put into the model context, as a user message that replaces the note of the turn before.
+    AutoGen does not tell a memory of the end of a turn. So the context is watched, and the turn is recorded when the
+    answer, or the results of tools, are added to it.
 
     ```python
     agent = AssistantAgent("assistant", model_client, memory=[ReMeMemory(workspace_id="alice")])
@@ -74,17 +74,18 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
         chat_model: ChatCompletionClient | None = None,
         **options: Unpack[TurnOptions],
     ) -> None:
-        """Say whose memory it is.
+        """Choose the workspace, and how a turn uses its memory.
 
         Args:
-            database_url: A database URL or settings; None for what the environment says.
-            workspace_id: The tenant. Default: `default`, which all share.
+            database_url: A database URL or settings; None for the settings of the environment.
+            workspace_id: The workspace. By default all users share the workspace `default`.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
-            session_id: Names the conversation of all agents with this memory, so that one that is restored in another
-                process is continued and not recorded again. Default: one for each team, or each agent outside of one.
-            chat_model: A model that reads conversations for memory, such as the agent's own. Default: what the settings
-                name; without one, what people said is kept word for word.
-            options: How a turn uses memory.
+            session_id: The id of the conversation of all agents with this memory. With it, a conversation that is
+                restored in another process is continued, not recorded again. By default each team, and each agent
+                without a team, has its own.
+            chat_model: The model that reads conversations for memory, such as the agent's own; by default the one in
+                the settings. Without any, people's statements are kept word for word.
+            options: How a turn uses memory; see `TurnOptions`.
         """
         chat = as_chat(chat_model) if chat_model is not None else None
         self._turn = TurnMemory(database_url, workspace_id, client=client, chat=chat, **options)
@@ -96,24 +97,24 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
 
     @property
     def turn(self) -> TurnMemory:
-        """What the memory stands on: counts, tools, and the open `AsyncReMe`."""
+        """The `TurnMemory` behind this memory, with its counts and its `AsyncReMe`."""
         return self._turn
 
     @property
     def session_id(self) -> str | None:
-        """The conversation that was named."""
+        """The given id of the conversation."""
         return self._session_id
 
     def __exit__(self, *exception: object) -> None:
         self._turn.call(self.close)
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Put what is known about the last message into the context, and have the turn recorded when it ends.
+        """Put the note into the context, before the user's last message, and let the turn be recorded when it ends.
 
-        The message with the note stands before the user's, and the one of the turn before is taken out.
+        The note of the turn before is removed.
 
         Raises:
-            InputError: `position` is `system`: AutoGen's system messages bear no mark by which one is taken out again.
+            InputError: `position` is `system`: AutoGen's system messages have no mark by which to remove them again.
         """
         if self._turn.position == "system":
             raise InputError("for position='system' use a ReMeAssistantAgent, or a ReMeModelContext around the memory")
@@ -132,11 +133,11 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
         Args:
             query: What to look for.
             cancellation_token: Stops the search.
-            kwargs: `top_k` (or `limit`, or `k`, as other memories call it): how many at the most. `min_relevance`: the
-                chance that anything fits, 0 to 1, below which nothing is given.
+            kwargs: `top_k` (or `limit`, or `k`, as other memories call it) is how many memories to give at most.
+                `min_relevance` is the chance that anything fits, 0 to 1, below which nothing is given.
 
         Raises:
-            InputError: The query is no text, or an option there is not.
+            InputError: The query is not text or JSON, an option is unknown, or a value does not fit.
             ReMeError: Memory cannot be reached.
         """
         limits = [kwargs.pop(name) for name in ("top_k", "limit", "k") if name in kwargs]
@@ -148,15 +149,15 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
         return MemoryQueryResult(results=[hit_content(hit) for hit in interleave(hits)[:limit]])
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
-        """Store one memory. `metadata["kind"]` says what sort it is; without it, something told outright.
+        """Store one memory. `metadata["kind"]` is its kind, by default `custom`.
 
         Raises:
-            InputError: It is not text (or JSON), or of a kind that there is none of.
+            InputError: It is not text or JSON, or its kind is unknown.
             ReMeError: Memory cannot be reached.
         """
         metadata = plain_json(content.metadata or {})
         kind = metadata.pop("kind", Kind.CUSTOM)
-        mime_type = content.model_dump()["mime_type"]  # of an enumeration or a text, as text
+        mime_type = content.model_dump()["mime_type"]  # as text, whether it was an enumeration or a text
         if mime_type != MemoryMimeType.TEXT.value:
             metadata[MIME_TYPE] = mime_type
         if kind not in list(Kind):
@@ -168,11 +169,11 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
         await cancellable(work, cancellation_token)
 
     async def clear(self) -> None:
-        """Forget everything in the workspace, for good. The connection stays."""
+        """Erase the memories and messages of this memory's scope, or of the whole workspace if it has no scope."""
         await self._turn.clear()
 
     async def close(self) -> None:
-        """Record turns that never came to their end, and disconnect; the next use connects again."""
+        """Record unfinished turns, deliver what waits, and disconnect; the next use connects again."""
         await self.contexts.record_all()
         await self._turn.aclose()
 
@@ -203,12 +204,12 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
 
 
 def note_contents(note: Note) -> list[MemoryContent]:
-    """What stands in a note, as AutoGen shows it in its events."""
+    """The memories of a note, in the form of AutoGen's events."""
     return [*map(to_content, note.standing), *map(hit_content, note.hits)]
 
 
 async def cancellable(work: Coroutine[Any, Any, Result], token: CancellationToken | None) -> Result:
-    """Await something that the token can cancel."""
+    """Await a coroutine; the token can cancel it."""
     future = asyncio.ensure_future(work)
     if token is not None:
         token.link_future(future)
@@ -224,7 +225,7 @@ def _text(content: MemoryContent) -> str:
 
 
 def _settings_of(config: ReMeMemoryConfig) -> Settings:
-    """The settings of the environment, with what the configuration names.
+    """The settings of the environment, with the database of the configuration.
 
     Raises:
         ConfigurationError: The URL was masked, and the environment names no database.

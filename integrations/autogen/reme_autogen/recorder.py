@@ -1,8 +1,8 @@
-"""What of AutoGen's model contexts is recorded, and when.
+"""Records AutoGen's model contexts.
 
-AutoGen tells a memory nothing after a turn, and the messages of a context have no ids. So a context is watched: when an
-answer or the results of tools are added to it, what is new is handed over. What was handed over before the database
-knows by its ids, which follow from the conversation and the words.
+AutoGen does not tell a memory of the end of a turn, and the messages of a context have no ids. So a context is watched:
+when an answer or the results of tools are added to it, its new messages are handed over. Ids are made from the
+conversation and the words, so that messages which were handed over before are recognised.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UNFINISHED: Final = 1_000  # contexts whose turn has begun and not ended
 
 
 class ContextRecorder:
-    """How one context is recorded: as which conversation, and how long it was the last time."""
+    """Records one context as one conversation, or as several if the context is cleared."""
 
     def __init__(self, turn: TurnMemory, session_id: str) -> None:
         self.session_id = session_id
@@ -34,7 +34,7 @@ class ContextRecorder:
         self._restarts = 0
 
     async def record(self, context: ChatCompletionContext) -> None:
-        """Hand over what is new in the context."""
+        """Hand over the new messages of the context."""
         messages = await all_messages(context)
         if len(messages) < self._length:  # it was cleared: another conversation begins
             self._restarts += 1
@@ -48,7 +48,7 @@ class ContextRecorder:
 
 
 class Contexts:
-    """The contexts that one memory records. It keeps none alive, but those whose turn has not been recorded yet."""
+    """The contexts that one memory records. They are held weakly, except while a turn is not recorded yet."""
 
     def __init__(self, turn: TurnMemory, session_id: str | None) -> None:
         self._turn = turn
@@ -57,24 +57,24 @@ class Contexts:
         self._unfinished: OrderedDict[int, ChatCompletionContext] = OrderedDict()
 
     async def begin_turn(self, context: ChatCompletionContext) -> None:
-        """Keep the context until its turn is recorded: by `record`, or when all are."""
+        """Hold the context until its turn is recorded by `record` or `record_all`."""
         self._recorder_of(context)
         self._unfinished[id(context)] = context
         if len(self._unfinished) > _UNFINISHED:
             await self.record(next(iter(self._unfinished.values())))
 
     async def record(self, context: ChatCompletionContext) -> None:
-        """Hand over what is new in a context."""
+        """Hand over the new messages of a context."""
         self._unfinished.pop(id(context), None)
         await self._recorder_of(context).record(context)
 
     async def record_all(self) -> None:
-        """Hand over what turns that never came to their end leave."""
+        """Hand over the messages of unfinished turns."""
         for context in list(self._unfinished.values()):
             await self.record(context)
 
     def session_of(self, context: ChatCompletionContext) -> str:
-        """The conversation as which a context is recorded."""
+        """The id of the conversation as which a context is recorded."""
         return self._recorder_of(context).session_id
 
     def _recorder_of(self, context: ChatCompletionContext) -> ContextRecorder:
@@ -90,12 +90,12 @@ _watching: dict[int, list[Contexts]] = {}
 
 
 def watch(context: ChatCompletionContext, contexts: Contexts) -> None:
-    """Have a stock context recorded at the end of its turns."""
+    """Let a context of AutoGen be recorded at the end of its turns."""
     key = id(context)
     if key not in _watching:
         _watching[key] = []
         weakref.finalize(context, _watching.pop, key, None)
-        # A bound method, since that belongs to the copy if the context is copied; a copy is not watched.
+        # A bound method: a deep copy of the context gets one bound to the copy, which is not in `_watching`.
         context.add_message = MethodType(_add_and_record, context)  # type: ignore[method-assign]
     if contexts not in _watching[key]:
         _watching[key].append(contexts)
@@ -109,13 +109,13 @@ async def _add_and_record(context: ChatCompletionContext, message: LLMMessage) -
 
 
 def ends_turn(message: LLMMessage) -> bool:
-    """Whether a turn may end with this message: an answer, or results of tools, which AutoGen sums up outside of it."""
+    """Whether a turn may end with this message: an answer, or results of tools (AutoGen may answer with these)."""
     answers = isinstance(message, AssistantMessage) and isinstance(message.content, str)
     return answers or isinstance(message, FunctionExecutionResultMessage)
 
 
 def team_of_running_agent() -> str:
-    """The id of the team that the running agent is a part of, whose conversation is one; empty outside of a team."""
+    """The id of the running agent's team, which has one conversation; empty if it has no team."""
     try:
         agent = MessageHandlerContext.agent_id()
     except RuntimeError:
@@ -125,22 +125,22 @@ def team_of_running_agent() -> str:
 
 
 async def all_messages(context: ChatCompletionContext) -> list[LLMMessage]:
-    """Everything in the context but notes, beyond what a window of it shows the model."""
+    """All messages of a context except notes, including those that it no longer shows the model."""
     state = await context.save_state()
     whole = ChatState.model_validate(state).messages if "messages" in state else await context.get_messages()
     return [message for message in whole if not is_note(message)]
 
 
 async def visible_messages(context: ChatCompletionContext) -> list[Message]:
-    """What of the context the model is shown, notes left out."""
+    """The messages that a context shows the model, without notes."""
     shown = [message for message in await context.get_messages() if not is_note(message)]
     return [said for message in shown for said in from_model(message)]
 
 
 async def replace_note(context: ChatCompletionContext, note: str) -> None:
-    """Put the note before the last user message, and take an older one out."""
+    """Put the note before the last user message, and remove an older note."""
     state = await context.save_state()
-    if "messages" not in state:  # not one of AutoGen's own: it can only be appended to
+    if "messages" not in state:  # not a context of AutoGen itself, so messages can only be appended
         if note:
             await context.add_message(UserMessage(content=note, source=NOTE_SOURCE))
         return
@@ -160,5 +160,5 @@ class ChatState(BaseModel):
 
 
 def is_note(message: LLMMessage) -> bool:
-    """Whether a message of a model context is a note of ours."""
+    """Whether a message of a model context is a note."""
     return isinstance(message, UserMessage) and message.source == NOTE_SOURCE

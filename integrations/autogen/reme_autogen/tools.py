@@ -1,4 +1,4 @@
-"""The memory tools as AutoGen's."""
+"""The memory tools as tools of AutoGen."""
 
 from __future__ import annotations
 
@@ -16,21 +16,25 @@ from reme_core.turn import MemoryTool, MemoryTools, WindowTools, arguments_model
 
 
 class ReMeToolConfig(BaseModel):
-    """A tool's name, and the memory that it works on."""
+    """The name of a tool, and its memory."""
 
     name: str
     memory: ComponentModel
 
 
 class ReMeTool(BaseTool[BaseModel, Any], Component[ReMeToolConfig]):
-    """One of the tools with which an agent tends its memory; it is dumped and loaded with the agent."""
+    """One of the memory tools; it is dumped and loaded with the agent."""
 
     component_type = "tool"
     component_config_schema = ReMeToolConfig
     component_provider_override = "reme_autogen.ReMeTool"
 
     def __init__(self, name: str, memory: ReMeMemory) -> None:
-        """Make the tool called `name`: one of `all`, or one of `of_window`."""
+        """Make a tool by its name: one of those in `all` or `of_window`.
+
+        Raises:
+            ConfigurationError: No tool has this name.
+        """
         given = [*MemoryTools(memory.turn).all(), *_window_tools(memory)]
         tools = {tool.__name__: tool for tool in given}
         if name not in tools:
@@ -40,12 +44,12 @@ class ReMeTool(BaseTool[BaseModel, Any], Component[ReMeToolConfig]):
 
     @classmethod
     def all(cls, memory: ReMeMemory) -> list[Self]:
-        """`search_memory`, `add_memory`, `update_memory` and `forget_memory` on one memory."""
+        """`search_memory`, `add_memory`, `update_memory` and `forget_memory` for one memory."""
         return [cls(tool.__name__, memory) for tool in MemoryTools(memory.turn).all()]
 
     @classmethod
     def of_window(cls, memory: ReMeMemory) -> list[Self]:
-        """The tools that find and read what left the window of the agent; none where the memory has no `window`."""
+        """The tools that search and read what left the agent's window; none if the memory has no `window`."""
         return [cls(tool.__name__, memory) for tool in _window_tools(memory)]
 
     async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> str:

@@ -1,4 +1,4 @@
-"""What a model is shown of a long context. The context keeps all of it; nothing here changes that."""
+"""Shows the model the part of a context that fits its window; the context keeps all messages."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from reme_core.turn import TurnMemory, fit_window
 from reme_core.types import Message
 
 SESSION: Final[ContextVar[str]] = ContextVar("reme_session", default="")
-"""The conversation of the agent that runs, for the tools that it calls."""
+"""The id of the running agent's conversation, for the tools that it calls."""
 
 
 async def what_fits(turn: TurnMemory, messages: list[LLMMessage], session_id: str) -> list[LLMMessage]:
-    """As much of a context as fits the memory's window."""
+    """The messages of a context that fit the memory's window, with a summary of the others."""
     if turn.window is None:
         return messages
     SESSION.set(session_id)
@@ -28,7 +28,7 @@ async def what_fits(turn: TurnMemory, messages: list[LLMMessage], session_id: st
         return messages
     shown: list[LLMMessage] = []
     pairs = zip(fitted.places, fitted.messages, strict=True)
-    # The results of one message stand or fall together, since no cut parts a call from them.
+    # No cut separates a call from its results, so the results of one message stay or leave together.
     for place, group in groupby(pairs, key=lambda pair: parts[pair[0]][0] if pair[0] >= 0 else -1):
         contents = [message.content for _, message in group]
         summary = UserMessage(content=contents[0], source=NOTE_SOURCE)
@@ -41,7 +41,7 @@ def _parts(message: LLMMessage) -> list[Message]:
 
 
 def _with_contents(message: LLMMessage, contents: Sequence[str]) -> LLMMessage:
-    """The message with the contents that its parts have now."""
+    """The message with new contents of its parts."""
     if [part.content for part in _parts(message)] == list(contents):
         return message
     if isinstance(message, FunctionExecutionResultMessage):

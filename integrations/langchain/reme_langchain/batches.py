@@ -1,4 +1,4 @@
-"""Operations of a store that are asked for together are carried out together, as LangGraph's own stores do it."""
+"""`Batches`: carries out the operations of concurrent callers of a store together, as LangGraph's own stores do."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from langgraph.store.base import Op, Result
 from reme_core.errors import DatabaseError
 
 MOST: Final = 5_000
-"""Callers whose operations are carried out together."""
+"""How many calls one batch takes at most."""
 
 
 @dataclass(slots=True)
@@ -30,16 +30,16 @@ class _Queue:
 
 
 class Batches:
-    """Takes operations, and runs those of all callers in an event loop that came since the last batch began."""
+    """Collects the operations of all callers in an event loop while a batch runs, and runs them as the next one."""
 
     def __init__(self, run: Callable[[Sequence[Op]], Awaitable[list[Result]]]) -> None:
-        """Carry operations out by `run`, one batch after the other in an event loop."""
+        """Use `run` for a batch; in each event loop one batch runs after the other."""
         self._run = run
         self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
     async def ask(self, ops: Sequence[Op]) -> list[Result]:
-        """The results of operations, which run with those of others in this event loop."""
+        """Run operations together with those of other callers in this event loop, and return their results."""
         loop = asyncio.get_running_loop()
         with self._lock:
             queue = self._queues.setdefault(loop, _Queue())
@@ -56,7 +56,7 @@ class Batches:
                 batch = [call for call in queue.waiting[:MOST] if not call.answer.done()]
                 del queue.waiting[:MOST]
                 await self._answer(batch)
-        finally:  # where this is cancelled, as an event loop does that ends, nobody may wait for ever
+        finally:  # if this task is cancelled, as at the end of the event loop, no caller may wait for ever
             for call in (*batch, *queue.waiting):
                 call.answer.cancel()
             queue.waiting.clear()
@@ -66,7 +66,7 @@ class Batches:
         try:
             results = await self._run([op for call in batch for op in call.ops])
         except Exception as error:
-            if len(batch) > 1 and not isinstance(error, DatabaseError):  # it is the fault of one caller: look for him
+            if len(batch) > 1 and not isinstance(error, DatabaseError):  # find the one call that fails
                 await self._answer(batch[: len(batch) // 2])
                 await self._answer(batch[len(batch) // 2 :])
                 return

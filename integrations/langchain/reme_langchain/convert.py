@@ -1,4 +1,4 @@
-"""LangChain's messages as ours, and recalled memories as LangChain's documents."""
+"""Converts LangChain's messages and models for memory, and recalled memories to LangChain's documents."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from reme_core.types import Hit, Message, ToolCall
 
 
 def from_langchain(messages: Sequence[AnyMessage | BaseMessage], session_id: str = "") -> list[Message]:
-    """Messages of a conversation, without those that middleware wrote into it.
+    """The messages of a conversation, without those that middleware generated.
 
-    Ids are only unique within a conversation where the application chose them, so they carry its name.
+    Message ids that the application chose may be unique only within a conversation, so they get its id as a prefix.
     """
     return [to_message(message, session_id) for message in messages if not is_generated(message)]
 
 
 def read_message(message: BaseMessage) -> list[Message]:
-    """A message by itself as ours; nothing if nobody said it."""
+    """A single message as a `Message` in a list; the list is empty if middleware generated the message."""
     return from_langchain([message])
 
 
 def to_message(message: AnyMessage | BaseMessage, session_id: str) -> Message:
-    """What of a message memory is made of: who said which words, and which tools were called."""
+    """A message as a `Message`: its text, its author, its role and its tool calls."""
     common = {
         "content": str(message.text),
         "author": message.name or "",
@@ -61,12 +61,12 @@ def to_message(message: AnyMessage | BaseMessage, session_id: str) -> Message:
 
 
 def is_generated(message: AnyMessage | BaseMessage) -> bool:
-    """Whether nobody said it: LangChain's summarisation puts its summary where the conversation was."""
+    """Whether middleware generated a message, such as LangChain's summary in place of old messages."""
     return isinstance(message, HumanMessage) and bool(message.additional_kwargs.get("lc_source"))
 
 
 def as_document(hit: Hit) -> Document:
-    """A recalled memory or message; its metadata is plain JSON."""
+    """A recalled memory or message as a document; its metadata is plain JSON."""
     memory = hit.memory
     about = {
         "memory_id": memory.memory_id,
@@ -81,8 +81,8 @@ def as_document(hit: Hit) -> Document:
 
 
 def as_chat(model: BaseChatModel) -> AgentChat:
-    """The agent's model as one that reads for its memory."""
-    check_model(model, BaseChatModel, Runnable)  # the second with fallbacks, or chosen by the run
+    """A model of the framework as the chat model of memory."""
+    check_model(model, BaseChatModel, Runnable)  # a model with fallbacks is a Runnable, or one that each run chooses
 
     async def answer(messages: list[Message]) -> Completion:
         reply = await model.ainvoke([(message.role, message.content) for message in messages])

@@ -1,4 +1,4 @@
-"""`ReMeChatMessageHistory`: one conversation in the database, which is also what memories are made of."""
+"""`ReMeChatMessageHistory`: a LangChain chat history in the database, of which memories are made too."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from reme_langchain.convert import is_generated, to_message
 
 log = logging.getLogger(__name__)
 
-_FORM: Final = "langchain"  # in a message's metadata: what LangChain's message holds beside its words
+_FORM: Final = "langchain"  # the key in a message's metadata for all that LangChain's message has besides its words
 
 _OPTIONS: Final = (
     "session_id", "database_url", "workspace_id", "client", "on_error", "write", "patience", "spool", *SCOPES,
@@ -36,18 +36,18 @@ _OPTIONS: Final = (
 
 
 class ReMeChatMessageHistory(BaseChatMessageHistory, Closing):
-    """The messages of one conversation, for `RunnableWithMessageHistory` and for programs of your own.
+    """The messages of one conversation, for `RunnableWithMessageHistory` or for your own code.
 
     ```python
     history = ReMeChatMessageHistory("monday", "postgresql://…", "alice")
     history.add_user_message("My dog is called Rex.")
     ```
 
-    It gives back what was added: each message, in order, with all that it holds. What people said in it is a source of
-    memories like every other conversation in the workspace.
+    It gives back all messages as they were added, in order. Memories are made of it as of every other conversation in
+    the workspace.
 
     Attributes:
-        session_id: The conversation.
+        session_id: The id of the conversation.
     """
 
     def __init__(
@@ -63,21 +63,21 @@ class ReMeChatMessageHistory(BaseChatMessageHistory, Closing):
         spool: SpoolPlace = "file",
         **scope: Unpack[Scope],
     ) -> None:
-        """Say which conversation it is.
+        """Choose the conversation.
 
         Args:
-            session_id: The conversation.
-            database_url: A database URL or settings; None for what the environment says.
-            workspace_id: The tenant. Default: `default`, which all share.
+            session_id: The id of the conversation.
+            database_url: A database URL or settings; None for the settings of the environment.
+            workspace_id: The workspace. By default all users share the workspace `default`.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
-            on_error: `log` begins anew where memory fails, and delivers what was added later; `raise` fails.
-            write: `awaited` waits until the database has what was added; in the `background` it is on its way there.
-            patience: Seconds before memory counts as failed.
-            spool: Where messages wait that the database has not taken yet.
-            scope: `user_id`, `agent_id` and `run_id`, of whom the conversation is within the workspace.
+            on_error: If memory fails, `log` gives an empty history, and delivers added messages later; `raise` raises.
+            write: `awaited` returns when the database has the added messages; `background` returns at once.
+            patience: How many seconds to wait before memory counts as failed.
+            spool: Where messages wait until the database has them; see `TurnOptions`.
+            scope: `user_id`, `agent_id` and `run_id`: to whom the conversation belongs within the workspace.
 
         Raises:
-            InputError: There is no such option, or a value does not fit, such as a `session_id` that is empty.
+            InputError: An option is unknown, or a value does not fit, such as an empty `session_id`.
         """
         refuse_unknown(scope.keys() - set(SCOPES), known=_OPTIONS)
         if check_session(session_id) is None:
@@ -120,23 +120,23 @@ class ReMeChatMessageHistory(BaseChatMessageHistory, Closing):
         """Add messages at the end.
 
         Raises:
-            InputError: A message holds what is no JSON, such as an artifact of a class; none was added.
-            ReMeError: The database did not take them, and errors are raised. They are delivered later nevertheless.
+            InputError: A message has a value that is not JSON, such as an object as artifact; none was added.
+            ReMeError: `on_error` is `raise`, and the database did not take the messages. They are delivered later.
         """
         await self._turn.keep([_row(message, self.session_id) for message in messages])
 
     def clear(self) -> None:
-        """Erase the conversation, and with it the memories that rest on it."""
+        """Erase the conversation, and the memories that have it as evidence."""
         self._turn.call(self.aclear)
 
     async def aclear(self) -> None:
-        """Erase the conversation, and with it the memories that rest on it."""
+        """Erase the conversation, and the memories that have it as evidence."""
         recorded = [message.message_id for message in await self._messages()]
         await self._turn.reme.erase_messages(self._turn.workspace_id, recorded)
         await self._turn.reme.working.erase(self._turn.workspace_id, self.session_id)
 
     async def aclose(self) -> None:
-        """Deliver what waits, and close what was opened here."""
+        """Deliver what waits, and close the connection if it was opened here."""
         await self._turn.aclose()
 
     def close(self) -> None:
@@ -148,21 +148,21 @@ class ReMeChatMessageHistory(BaseChatMessageHistory, Closing):
 
 
 def _row(message: BaseMessage, session_id: str) -> Message:
-    """A message with its whole form beside what memory is made of."""
+    """A `Message` to record, with LangChain's whole message in its metadata."""
     if isinstance(message, RemoveMessage):
         raise InputError("a RemoveMessage tells LangGraph to remove one, and cannot be kept; nothing was added")
     form = message_to_dict(message)
     try:
         if encode_json(message.content) == message.text:
-            del form["data"]["content"]  # the words stand in one place only, from which they can be erased
+            del form["data"]["content"]  # the words are stored in one place only, where they can be erased
         metadata = {_FORM: encode_json(form), **(NOTE_METADATA if is_generated(message) else {})}
     except TypeError as error:
         raise InputError(f"a message ({message.type}) cannot be kept: {error}; nothing was added") from None
-    # A list may hold a message twice, so each gets an id of its own here; LangChain's own is kept in its form.
+    # The same message may be added twice, so each gets a new id; LangChain's id is kept in the metadata.
     return to_message(message, session_id).model_copy(update={"message_id": new_id(), "metadata": metadata})
 
 
 def _form(message: Message) -> dict[str, Any]:
-    """A message in the form that LangChain reads."""
+    """A recorded message in the form that `messages_from_dict` reads."""
     form: dict[str, Any] = decode_json(message.metadata.get(_FORM)) or {}
     return {"type": form.get("type", "human"), "data": {"content": message.content, **form.get("data", {})}}

@@ -1,7 +1,7 @@
 """`ReMeMiddleware`: long-term memory for LangChain's `create_agent`.
 
-What is known is recalled once, before the agent begins, and is shown to the model in each call of the turn, beside the
-user's last message. It stands neither in the state nor in what is streamed. What is new is recorded after the agent.
+A run recalls once, before the agent begins. The model is shown the note in each call of the run, beside the user's last
+message; the note is neither in the state nor in streamed events. The new messages are recorded after the agent.
 """
 
 from __future__ import annotations
@@ -46,43 +46,43 @@ from reme_langchain.usage import areport_usage, report_usage
 from reme_langchain.window import in_session, show_what_fits
 
 Workspace = str | Callable[[Runtime[Any]], str]
-"""A tenant, or what tells the tenant of a run, such as `lambda runtime: runtime.context.user_id`."""
+"""A workspace, or a function from a run to its workspace, such as `lambda runtime: runtime.context.user_id`."""
 
-_TENANTS: Final = 1_000  # whose delta and notes are kept in memory; a forgotten one costs a look into the database
-_UNFINISHED: Final = 1_000  # turns that have begun and not ended
+_WORKSPACES: Final = 1_000  # whose `TurnMemory` is kept; for another one, the database finds what was recorded before
+_UNFINISHED: Final = 1_000  # turns that have begun and not ended; the oldest one beyond these is given up
 
 
 class MemoryState(AgentState[Any]):
-    """The agent's state with the name of a run that belongs to no thread: private, and never checkpointed."""
+    """The agent's state, with the id of a run that has no thread; the id is private, and never checkpointed."""
 
     reme_run: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
 
 
 @dataclass(slots=True)
 class _Turn:
-    """One run of the agent: whose it is, and what was said before it and in it."""
+    """One run of the agent: its memory and its messages."""
 
     memory: TurnMemory
     turn_id: str
     session_id: str
     messages: list[Message]
     new: list[Message]
-    """Those that may be new: all where ids last, else what came with this run."""
+    """The messages that may be new: all if their ids are lasting, otherwise those of this run."""
     note: str = ""
 
 
 class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
-    """Recalls before an agent runs and records after it; for `invoke`, `ainvoke` and both kinds of streams.
+    """Recalls before an agent runs and records after it, in `invoke`, `ainvoke`, `stream` and `astream`.
 
     ```python
     memory = ReMeMiddleware("postgresql://…", lambda runtime: runtime.context.user_id)
     agent = create_agent(model, tools, middleware=[memory], context_schema=Context)
     ```
 
-    A run that is cancelled keeps the words that it was given. `aclose` delivers what waits and disconnects.
+    If a run is cancelled, the user's words are recorded. `aclose` delivers what waits and disconnects.
 
     Attributes:
-        counts: What was done so far, for all tenants.
+        counts: What it has done so far, in all workspaces together.
     """
 
     state_schema = MemoryState
@@ -100,24 +100,24 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         name: str = "ReMeMiddleware",
         **options: Unpack[TurnOptions],
     ) -> None:
-        """Say whose memory it is and how a run uses it.
+        """Choose the workspace, and how a run uses its memory.
 
         Args:
-            database_url: A database URL or settings; None for what the environment says.
-            workspace_id: The tenant, or a function that tells it from the run's `Runtime`. Default: `default`, which
-                all share.
+            database_url: A database URL or settings; None for the settings of the environment.
+            workspace_id: The workspace, or a function that returns it for a run's `Runtime`. By default all users
+                share the workspace `default`.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
-            chat_model: A model that reads conversations for memory, such as the agent's own. Default: what the settings
-                name; without one, what people said is kept word for word.
-            recall: Whether to recall before each turn; False leaves that to the tools.
-            tools: Whether the agent may search and change its memory by tools.
-            count_tokens: The model's own tokenizer, such as `model.get_num_tokens`, by which the option `window` is
-                kept; default is an estimate. With a window, the agent gets tools to read what it does not show.
-            name: Tells two of them in one agent apart.
-            options: How a turn uses memory.
+            chat_model: The model that reads conversations for memory, such as the agent's own; by default the one in
+                the settings. Without any, people's statements are kept word for word.
+            recall: Whether to recall before each turn; with False, only the tools recall.
+            tools: Whether the agent gets the memory tools.
+            count_tokens: The model's own tokenizer for the option `window`, such as `model.get_num_tokens`; by default
+                an estimate. With a window, the agent gets tools to read what was left out.
+            name: A name that distinguishes two middlewares of one agent.
+            options: How a turn uses memory; see `TurnOptions`.
 
         Raises:
-            InputError: There is no such option, or a value does not fit.
+            InputError: An option is unknown, or a value does not fit.
         """
         if "session_id" in options:
             raise InputError("a run's conversation is its thread: config={'configurable': {'thread_id': …}}")
@@ -126,7 +126,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         super().__init__()
         self._name = name
         self._recall = check_flag("recall", recall)
-        named = "default" if callable(workspace_id) else workspace_id  # of a function's, only others are used
+        named = "default" if callable(workspace_id) else workspace_id  # with a function, `default` is never used
         chat = as_chat(chat_model) if chat_model is not None else None
         self._memory = TurnMemory(database_url, named, client=client, chat=chat, **options)
         self._workspace = self._memory.workspace_id if workspace_id is None else workspace_id
@@ -134,16 +134,16 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         self._count_tokens = count_tokens
         given = memory_tools(self._memory, self._current_memory) if check_flag("tools", tools) else []
         self.tools = [*given, *window_tools(self._memory, self._current_memory)]
-        self._tenants: OrderedDict[str, TurnMemory] = OrderedDict({self._memory.workspace_id: self._memory})
+        self._memories: OrderedDict[str, TurnMemory] = OrderedDict({self._memory.workspace_id: self._memory})
         self._unfinished: OrderedDict[str, _Turn] = OrderedDict()
 
     @property
     def name(self) -> str:
-        """Its name in the agent's graph."""
+        """The name in the agent's graph."""
         return self._name
 
     async def aclose(self) -> None:
-        """Record what was said in runs that never came to their end, deliver what waits, and disconnect."""
+        """Record the user's words of unfinished runs, deliver what waits, and disconnect."""
         self._give_up(list(self._unfinished))
         await self._memory.aclose()
 
@@ -169,7 +169,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
     ) -> ModelResponse[Any]:
         """Show the model what fits its window, and the note."""
         turn = self._unfinished.get(_turn_id(request.state))
-        if turn is None:  # resumed after an interrupt, maybe in another process
+        if turn is None:  # the run was resumed after an interrupt, perhaps in another process
             turn = await self._begin(self._turn(request.state, request.runtime))
         with self._record_if_broken_off(request.state):
             return await handler(self._with_note(await self._fit(request, turn), turn))
@@ -187,7 +187,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
     ) -> ToolMessage | Command[Any]:
-        """Record the call in tool memory, and what was said if it is cancelled."""
+        """Record the call in tool memory; if it is cancelled, record the user's words."""
         with self._record_if_broken_off(request.state), self._observe(request) as run, _in_session(request):
             result = await handler(request)
             _report_outcome(run, result)
@@ -196,7 +196,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
-        """Record the call in tool memory, and what was said if it is interrupted."""
+        """Record the call in tool memory; if it is interrupted, record the user's words."""
         with self._record_if_broken_off(request.state), self._observe(request) as run, _in_session(request):
             result = handler(request)
             _report_outcome(run, result)
@@ -229,8 +229,8 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
     def _turn(self, state: Any, runtime: Runtime[Any]) -> _Turn:
         session_id = _session_id(state)
         heard: Sequence[AnyMessage] = state["messages"]
-        # With a checkpointer, a message keeps its id for ever; without one, the application may give the whole history
-        # anew each time, and LangGraph new ids to it.
+        # With a checkpointer, messages keep their ids. Without one, the application may give the whole history at each
+        # run, and LangGraph then gives it new ids.
         lasting = bool(_thread_id() and _configurable().get("__pregel_checkpointer"))
         messages = from_langchain(heard, session_id)
         new = messages if lasting else from_langchain(heard[_start_of_run(heard) :], session_id)
@@ -242,18 +242,18 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         return turn
 
     def _memory_of(self, runtime: Runtime[Any]) -> TurnMemory:
-        """The memory of a run's tenant."""
+        """The memory for the workspace of a run."""
         if isinstance(self._workspace, str):
             return self._memory
         workspace = self._workspace(runtime)
         if not isinstance(workspace, str):
-            raise InputError(f"workspace_id gave {workspace!r} for a run; it has to give the name of its tenant")
-        memory = self._tenants.get(workspace)
+            raise InputError(f"workspace_id returned {workspace!r} for a run; it must return the name of a workspace")
+        memory = self._memories.get(workspace)
         if memory is None:
-            memory = self._tenants[workspace] = self._memory.for_workspace(workspace)
-        self._tenants.move_to_end(workspace)
-        if len(self._tenants) > _TENANTS:
-            self._tenants.popitem(last=False)
+            memory = self._memories[workspace] = self._memory.for_workspace(workspace)
+        self._memories.move_to_end(workspace)
+        if len(self._memories) > _WORKSPACES:
+            self._memories.popitem(last=False)
         return memory
 
     def _current_memory(self) -> TurnMemory:
@@ -267,7 +267,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
 
     @contextmanager
     def _record_if_broken_off(self, state: Any) -> Iterator[None]:
-        """Record what the user said if the run ends within this block, for example by a cancellation."""
+        """Record the user's words if an exception, such as a cancellation, leaves this block."""
         try:
             yield
         except BaseException:
@@ -289,7 +289,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
 
 
 def _report_outcome(run: ToolRun, result: ToolMessage | Command[Any]) -> None:
-    """Set the outcome of a call; a tool that returns a command may have put its message into that."""
+    """Set the outcome of a call. If a tool returns a command, its message may be in the command."""
     answers: Any = [result]
     if isinstance(result, Command):
         update = result.update
@@ -311,17 +311,17 @@ def _thread_id() -> str:
 
 
 def _name_run(state: Any) -> dict[str, Any]:
-    """What of the state names a run without a thread, if that is not there yet."""
+    """A change of the state that gives a run without a thread an id; empty if it has one."""
     return {} if _session_id(state) else {"reme_run": new_id()}
 
 
 def _session_id(state: Any) -> str:
-    """The conversation: the thread, or, since ids count within one only, this run."""
+    """The id of the conversation: the thread, or this run if there is no thread."""
     return _thread_id() or state.get("reme_run") or ""
 
 
 def _start_of_run(messages: Sequence[AnyMessage]) -> int:
-    """The index at which the last run begins: the first of the user's messages right before its answer."""
+    """The index at which the last run begins: the first of the user's messages in a row right before the answer."""
     start = _last_question(messages)
     while start > 0 and isinstance(messages[start - 1], HumanMessage):
         start -= 1
@@ -334,7 +334,7 @@ def _last_question(messages: Sequence[AnyMessage]) -> int:
 
 
 def _turn_id(state: Any) -> str:
-    """What the user asked in which conversation: a question that was edited begins another turn."""
+    """An id made from the conversation and the user's last message; an edited message begins another turn."""
     messages: Sequence[AnyMessage] = state["messages"]
     place = _last_question(messages)
     return stable_id(_session_id(state), *((messages[place].id, str(messages[place].text)) if place >= 0 else ()))

@@ -1,8 +1,8 @@
 """Shows a note to a chat model and to nobody else.
 
-What stands in an agent's state, in a request's messages or in a model's input is streamed to front ends: by the stream
-modes of LangGraph, by `astream_events`, by tracers. So the note is put in below all of that, in the methods by which a
-chat model talks to its provider.
+An agent's state, a request's messages and a model's input are streamed to front ends: by the stream modes of LangGraph,
+by `astream_events`, by tracers. So the note is put in at a lower level: in the methods by which a chat model calls its
+provider.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHARED: Final = ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "
 
 
 class PlacedNote(NamedTuple):
-    """A note, where it stands, and the name of who puts it there."""
+    """A note, its position in the prompt, and the name of the middleware that puts it there."""
 
     text: str
     position: Position
@@ -33,7 +33,7 @@ class PlacedNote(NamedTuple):
 
 
 def show_note(request: ModelRequest[Any], note: PlacedNote) -> ModelRequest[Any]:
-    """The request, whose model is shown the note; also where other middleware then gives it another model."""
+    """A request whose model is shown the note, even if other middleware replaces the model afterwards."""
     values = {field.name: getattr(request, field.name) for field in fields(request)}
     notes = (*(request.notes if isinstance(request, _RequestWithNotes) else ()), note)
     shown = _RequestWithNotes(**values)
@@ -44,7 +44,7 @@ def show_note(request: ModelRequest[Any], note: PlacedNote) -> ModelRequest[Any]
 def place_note(messages: Sequence[BaseMessage], note: PlacedNote) -> list[BaseMessage]:
     """The messages with the note: before the words of the user's last one, or at the end of the system message.
 
-    Where it stands already, nothing is added.
+    If the note is there already, they are returned as they are.
     """
     shown = list(messages)
     kind = HumanMessage if note.position == "user" else SystemMessage
@@ -81,7 +81,7 @@ class _RequestWithNotes(ModelRequest[Any]):
         if (model := overrides.get("model")) is not None:
             if isinstance(model, BaseChatModel):
                 overrides["model"] = _model_with_notes(model, self.notes)
-            else:  # a runnable around a model that cannot be seen from here
+            else:  # a runnable that hides its model, so the note stands in the messages
                 messages = overrides.get("messages", self.messages)
                 overrides["messages"] = functools.reduce(place_note, self.notes, messages)
         changed = super().override(**overrides)
@@ -90,7 +90,7 @@ class _RequestWithNotes(ModelRequest[Any]):
 
 
 def _model_with_notes(model: BaseChatModel, notes: tuple[PlacedNote, ...]) -> BaseChatModel:
-    """The same model, with the same state, that puts notes into each prompt."""
+    """A model that shares the state of the given one, and puts notes into each prompt."""
     shown = object.__new__(_class_with_notes(getattr(type(model), "reme_class", type(model))))
     for name in _SHARED:
         object.__setattr__(shown, name, getattr(model, name))
@@ -100,8 +100,8 @@ def _model_with_notes(model: BaseChatModel, notes: tuple[PlacedNote, ...]) -> Ba
 
 @functools.cache
 def _class_with_notes(kind: type[BaseChatModel]) -> type[Any]:
-    # It bears the name of the model's class, which serialisation and tracing tell. An attribute of its own stands in a
-    # slot, since the model's are shared. An answer to a note is nobody else's, so it must not come from a cache.
+    # It has the name of the model's class, because serialisation and tracing show it. The notes are in a slot, because
+    # `__dict__` is shared with the model. The answer depends on the note, so it must not come from a cache.
     own = {name: _method_with_notes(kind, name) for name in _METHODS if _is_own(kind, name)}
     names = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
     made: Any = type(kind)(kind.__name__, (kind,), {**names, **own, "__slots__": ("reme_notes",)})
@@ -111,7 +111,7 @@ def _class_with_notes(kind: type[BaseChatModel]) -> type[Any]:
 
 
 def _is_own(kind: type[BaseChatModel], name: str) -> bool:
-    """Whether a model has a method itself: `BaseChatModel` looks at that to find out what a model can do."""
+    """Whether a class overrides a method of `BaseChatModel`, which looks at this to see what a model can do."""
     method = getattr(kind, name, None)
     return method is not None and method is not getattr(BaseChatModel, name, None)
 

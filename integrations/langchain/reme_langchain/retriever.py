@@ -1,4 +1,4 @@
-"""`ReMeRetriever`: what a workspace remembers, as a LangChain retriever."""
+"""`ReMeRetriever`: a LangChain retriever for the memories and messages of a workspace."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OPTIONS: Final = (
 
 
 class ReMeRetriever(BaseRetriever, Closing):
-    """Finds memories, and what was said, for a query.
+    """Finds memories and messages for a query.
 
     ```python
     retriever = ReMeRetriever("postgresql://…", "alice", top_k=4)
@@ -45,11 +45,11 @@ class ReMeRetriever(BaseRetriever, Closing):
     """
 
     k: int
-    """Documents at the most."""
+    """How many documents to give at most."""
     min_relevance: float
     """The chance that anything fits the query, 0 to 1, below which nothing is found."""
     on_error: OnError
-    """Whether a memory that fails yields nothing, or an error."""
+    """If memory fails: `log` gives no documents, `raise` raises the error."""
     _turn: TurnMemory = PrivateAttr()
 
     def __init__(
@@ -68,25 +68,25 @@ class ReMeRetriever(BaseRetriever, Closing):
         patience: float = 10.0,
         **options: Any,
     ) -> None:
-        """Say where to look.
+        """Choose the workspace, and what is found there.
 
         Args:
-            database_url: A database URL or settings; None for what the environment says.
-            workspace_id: The tenant. Default: `default`, which all share.
+            database_url: A database URL or settings; None for the settings of the environment.
+            workspace_id: The workspace. By default all users share the workspace `default`.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             kinds: What to look for: `personal`, `task`, `tool`, `conversation`, or single kinds.
-            top_k: Documents at the most, 5 by default; `invoke(query, k=…)` says it for one call.
-            k: The same, as LangChain's retrievers call it.
-            search_kwargs: The same, as those of its vector stores do: `{"k": 4}`.
+            top_k: How many documents to give at most, by default 5; `invoke(query, k=…)` changes it for one call.
+            k: Another name of `top_k`, as in LangChain's retrievers.
+            search_kwargs: `{"k": 4}`, another form of `top_k`, as in LangChain's vector stores.
             min_relevance: The chance that anything fits the query, 0 to 1, below which nothing is found.
-            filters: What alone is found, as `TurnMemory` takes them.
-            on_error: `log` yields nothing where memory fails, `raise` the error.
-            patience: Seconds before memory counts as failed.
-            options: `user_id`, `agent_id` and `run_id`, of whom alone something is found, and everything else that
-                `BaseRetriever` takes.
+            filters: Only what passes these filters is found; see `TurnOptions`.
+            on_error: If memory fails, `log` gives no documents, `raise` raises the error.
+            patience: How many seconds to wait before memory counts as failed.
+            options: `user_id`, `agent_id` and `run_id`, which limit what is found to their memories, and the options of
+                `BaseRetriever`.
 
         Raises:
-            InputError: There is no such option, or a value does not fit.
+            InputError: An option is unknown, or a value does not fit.
         """
         scope: Scope = {name: options.pop(name) for name in SCOPES if name in options}  # type: ignore[assignment]
         refuse_unknown(options.keys() - BaseRetriever.model_fields.keys(), known=_OPTIONS)
@@ -129,7 +129,7 @@ class ReMeRetriever(BaseRetriever, Closing):
         return [as_document(hit) for hit in interleave(hits)[:k]]
 
     async def aclose(self) -> None:
-        """Close what was opened here."""
+        """Close the connection if it was opened here."""
         await self._turn.aclose()
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ class ReMeRetriever(BaseRetriever, Closing):
 
 
 def _limit_of(search_kwargs: Mapping[str, Any], **limits: int | None) -> int:
-    """How many documents are wanted, by whatever name that was said."""
+    """How many documents are wanted, by any of the three names."""
     refuse_unknown(search_kwargs.keys() - {"k"}, known=("k",))
     given = {name: value for name, value in (*limits.items(), *search_kwargs.items()) if value is not None}
     if len(given) > 1:

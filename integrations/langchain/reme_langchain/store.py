@@ -1,8 +1,8 @@
 """`ReMeStore`: LangGraph's long-term store on Postgres tables that plain SQL can read.
 
-It answers as LangGraph's `InMemoryStore` does, with time to live besides, and with three of its accidents put right: a
-namespace is listed while it holds something (not because somebody looked into it), an item that is overwritten is no
-longer found by its old texts, and a page of search results is a slice of all of them.
+It answers as LangGraph's `InMemoryStore` does, and items can expire. It differs where that store has defects: only
+namespaces with items are listed, an overwritten item is no longer found by its old texts, and a page of search results
+is a slice of all results.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from reme_langchain.store_config import check_index, check_ttl
 
 
 class StoreOptions(TypedDict, total=False):
-    """What `ReMeStore` takes besides the place and the tenant."""
+    """What `ReMeStore` takes besides the database and the workspace."""
 
     index: IndexConfig | None
     ttl: TTLConfig | None
@@ -72,9 +72,9 @@ class ReMeStore(BaseStore, Closing):
     It may be used from any event loop and any thread; it connects when it is first used.
 
     Attributes:
-        workspace_id: The tenant. Row-level security keeps the items of others out of sight, whatever the namespace.
-        index_config: What of a value is embedded, and by which model.
-        ttl_config: How long items live, in minutes. What has expired is gone at once; the rows are swept up later.
+        workspace_id: The workspace. Row-level security hides the items of other workspaces, whatever the namespace.
+        index_config: Which texts of a value are embedded, and by which model.
+        ttl_config: How long items live, in minutes. Expired items are no longer found; their rows are deleted later.
     """
 
     supports_ttl = True
@@ -89,20 +89,20 @@ class ReMeStore(BaseStore, Closing):
         ttl: TTLConfig | None = None,
         **unknown: Never,
     ) -> None:
-        """Say where the items are.
+        """Choose the database and the workspace.
 
         Args:
-            database_url: A database URL or settings; None for what the environment says.
-            workspace_id: The tenant. Default: `default`, which all share.
+            database_url: A database URL or settings; None for the settings of the environment.
+            workspace_id: The workspace. By default all users share the workspace `default`.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             index: `dims`, `embed` and `fields` for search by meaning (cosine), as for any LangGraph store. Without it,
                 searches go by filter alone.
-            ttl: `default_ttl` and `refresh_on_read` for items that expire; `sweep_interval_minutes`, 5 by default, is
-                how often a write also deletes what has expired.
-            unknown: Nothing; an option that there is not is refused with the name of the one that is meant.
+            ttl: `default_ttl` and `refresh_on_read` for items that expire; `sweep_interval_minutes`, by default 5, is
+                how often a write also deletes expired rows.
+            unknown: Any other option is refused; the error names the one that is likely meant.
 
         Raises:
-            InputError: There is no such option, or a value does not fit.
+            InputError: An option is unknown, or a value does not fit.
         """
         refuse_unknown(unknown, known=("database_url", "client", "workspace_id", "index", "ttl"))
         self.index_config = check_index(index)
@@ -117,7 +117,7 @@ class ReMeStore(BaseStore, Closing):
     def from_conn_string(
         cls, conn_string: str, workspace_id: str | None = None, **options: Unpack[StoreOptions]
     ) -> Self:
-        """A store on the database of that URL, as LangGraph's stores are made: for `with` and for `async with`.
+        """A store in the database of this URL, for `with` or `async with`, as other LangGraph stores have it.
 
         ```python
         with ReMeStore.from_conn_string("postgresql://…", "acme") as store:
@@ -127,7 +127,7 @@ class ReMeStore(BaseStore, Closing):
         return cls(conn_string, workspace_id, **options)
 
     async def asetup(self) -> None:
-        """Bring the database to this version's schema, and connect. It may be called as often as one likes.
+        """Bring the database to this version's schema, and connect. It may be called any number of times.
 
         Raises:
             DatabaseUnavailableError: There is no connection.
@@ -140,7 +140,7 @@ class ReMeStore(BaseStore, Closing):
         self._connection.portal.wait(self._connection.set_up())
 
     async def aclose(self) -> None:
-        """Close what was opened here; a ReMe that was given open stays open."""
+        """Close the connection if it was opened here."""
         await self._connection.portal.run(self._connection.close())
 
     def close(self) -> None:
@@ -152,9 +152,9 @@ class ReMeStore(BaseStore, Closing):
         return callers_portal().wait(self.abatch(ops))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run operations together: reads see what was there before the batch; of several puts of a key the last counts.
+        """Run operations together. Reads see the state before the batch; of several puts of a key the last one counts.
 
-        All writes of a batch happen, or none. What else is asked for in this event loop at the same time runs with it.
+        Either all writes happen or none. Operations of concurrent callers in this event loop run in the same batch.
 
         Raises:
             InputError: A value is not JSON, or an operation does not fit; nothing of this batch was written.
@@ -173,7 +173,7 @@ class ReMeStore(BaseStore, Closing):
         return results
 
     async def asweep_ttl(self) -> int:
-        """Delete the rows of what has expired, and say how many there were."""
+        """Delete the rows of expired items, and return their number."""
         return await self._connection.reme.items.sweep(self.workspace_id)
 
     def sweep_ttl(self) -> int:
@@ -181,7 +181,7 @@ class ReMeStore(BaseStore, Closing):
         return callers_portal().wait(self.asweep_ttl())
 
     async def _read(self, items: Items, ops: Sequence[Op]) -> list[Result]:
-        """What the reading operations find; None in the places of the others."""
+        """The results of the reading operations, with None in the places of the others."""
         results: list[Result] = [None] * len(ops)
         read: list[RememberedItem] = []
         gets = {n: op for n, op in enumerate(ops) if isinstance(op, GetOp)}
@@ -243,7 +243,7 @@ class ReMeStore(BaseStore, Closing):
     async def _embed_values(
         self, puts: dict[tuple[Namespace, str], PutOp]
     ) -> dict[tuple[Namespace, str], dict[str, Embedding]]:
-        """The vectors of each item's texts, by their path; each text is embedded once."""
+        """The vectors of each item's texts, by item and path; each text is embedded once."""
         if self.embeddings is None or self.index_config is None:
             return {}
         fields = self.index_config.get("fields") or ["$"]
@@ -260,7 +260,7 @@ class ReMeStore(BaseStore, Closing):
         for vector in vectors.values():
             if vector.shape != (self.index_config["dims"],):
                 raise InputError(
-                    f"the index is {self.index_config['dims']} wide, and a vector of the model {len(vector)};"
+                    f"the index has {self.index_config['dims']} dimensions, and a vector of the model {len(vector)};"
                     " correct `dims`"
                 )
         return {name: {path: vectors[text] for path, text in paths.items()} for name, paths in texts.items()}

@@ -1,4 +1,4 @@
-"""The configurations of a `ReMeStore`, checked when it is made: what would do nothing is refused."""
+"""Checks the configurations of a `ReMeStore`: what would do nothing is refused."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _TTL: Final = ("default_ttl", "refresh_on_read", "sweep_interval_minutes", "omit
 
 
 def check_index(index: IndexConfig | None) -> IndexConfig | None:
-    """A copy of what is embedded and how.
+    """Check which texts are embedded and how, and return a copy.
 
     Raises:
-        InputError: It has another key, lacks one, or a value does not fit.
+        InputError: A key is unknown or missing, or a value does not fit.
     """
     if index is None:
         return None
     given = _check_names("index", index, _INDEX, "; texts are compared by cosine, and exactly")
     dims, fields = given.get("dims"), given.get("fields")
     if not isinstance(dims, int) or isinstance(dims, bool) or dims < 1:
-        raise InputError(f"index['dims'] is how wide the model's vectors are, a positive number; not {dims!r}")
+        raise InputError(f"index['dims'] is the number of dimensions of the model's vectors, 1 or more; not {dims!r}")
     if given.get("embed") is None:
         raise InputError("index['embed'] is missing: an Embeddings, a function, or a name such as 'openai:…'")
     if fields is not None and (
@@ -37,10 +37,10 @@ def check_index(index: IndexConfig | None) -> IndexConfig | None:
 
 
 def check_ttl(ttl: TTLConfig | None) -> TTLConfig | None:
-    """A copy of how long items live.
+    """Check how long items live, and return a copy.
 
     Raises:
-        InputError: It has another key, or a value does not fit.
+        InputError: A key is unknown, or a value does not fit.
     """
     if ttl is None:
         return None
@@ -54,7 +54,7 @@ def check_ttl(ttl: TTLConfig | None) -> TTLConfig | None:
     if not isinstance(given.get("refresh_on_read", True), bool):
         raise InputError(f"ttl['refresh_on_read'] is True or False, not {given['refresh_on_read']!r}")
     if given.get("omit_expired", True) is not True:
-        raise InputError("ttl['omit_expired'] can only be True: what has expired is never found here")
+        raise InputError("ttl['omit_expired'] can only be True: expired items are never found here")
     return cast(TTLConfig, given)
 
 

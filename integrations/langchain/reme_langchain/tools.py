@@ -1,4 +1,4 @@
-"""The memory tools as LangChain's, for agents that tend their memory themselves."""
+"""The memory tools as tools of LangChain."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from reme_langchain.window import SESSION
 
 
 class ReMeTool(BaseTool):
-    """One of the four memory tools, or of the two that read what left a window."""
+    """One of the four memory tools, or of the two tools that read what left a window."""
 
     _turn: Callable[[], TurnMemory] = PrivateAttr()
 
     def __init__(
         self, name: str, turn: TurnMemory, current: Callable[[], TurnMemory] | None = None, **options: Any
     ) -> None:
-        """Make the tool of that name.
+        """Make a tool.
 
         Args:
-            name: One of them.
-            turn: The memory it works on.
-            current: Gives, whenever the tool is called, the memory to work on instead: that of the run's tenant.
-            options: Everything else that `BaseTool` takes.
+            name: The name of the tool, such as `search_memory`.
+            turn: The memory that it works on.
+            current: Called at each call of the tool; returns the memory to use in place of `turn`.
+            options: The other options of `BaseTool`.
 
         Raises:
-            InputError: There is no such tool.
+            InputError: No tool has this name.
         """
         functions = _functions(turn)
         if name not in functions:
@@ -52,7 +52,7 @@ class ReMeTool(BaseTool):
 
 
 def memory_tools(turn: TurnMemory, current: Callable[[], TurnMemory] | None = None) -> list[BaseTool]:
-    """The four tools on one memory; see `ReMeTool`.
+    """The four memory tools for one memory; see `ReMeTool`.
 
     ```python
     agent = create_agent(model, memory_tools(TurnMemory("postgresql://…", "alice")))
@@ -62,7 +62,7 @@ def memory_tools(turn: TurnMemory, current: Callable[[], TurnMemory] | None = No
 
 
 def window_tools(turn: TurnMemory, current: Callable[[], TurnMemory] | None = None) -> list[BaseTool]:
-    """The tools that find and read what left the window of an agent's conversation; none where no window is set."""
+    """The tools that search and read what left an agent's window; none if no window is set."""
     return [ReMeTool(tool.__name__, turn, current) for tool in WindowTools(turn, SESSION.get).all()]
 
 

@@ -1,6 +1,6 @@
-"""Reports the model calls of memory to LangChain's callbacks, where `UsageMetadataCallbackHandler` adds them up.
+"""Reports the tokens that memory used to LangChain's callbacks, where `UsageMetadataCallbackHandler` adds them up.
 
-They are reported as calls of a chat model with the tag `nostream`, so that none of them appears in the user's stream.
+They are reported as a call of a chat model with the tag `nostream`, so that it does not appear in the user's stream.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from langgraph.config import get_config
 from reme_core.turn import Usage
 
 MODEL_NAME: Final = "reme"
-"""Under which the tokens are reported."""
+"""The model name under which the tokens are reported."""
 _RUN: Final[dict[str, Any]] = {"name": "reme"}
 _TAGS: Final = ["nostream"]
 
 
 async def areport_usage(usage: Usage) -> None:
-    """Tell the callbacks of the running graph."""
+    """Report usage to the callbacks of the running graph, if there is any."""
     if usage.calls:
         callbacks = AsyncCallbackManager.configure(get_config().get("callbacks"), local_tags=_TAGS)
         for run in await callbacks.on_chat_model_start(_RUN, [[]]):
@@ -30,7 +30,7 @@ async def areport_usage(usage: Usage) -> None:
 
 
 def report_usage(usage: Usage) -> None:
-    """Tell the callbacks of the running graph."""
+    """Report usage to the callbacks of the running graph, if there is any."""
     if usage.calls:
         callbacks = CallbackManager.configure(get_config().get("callbacks"), local_tags=_TAGS)
         for run in callbacks.on_chat_model_start(_RUN, [[]]):

@@ -1,4 +1,4 @@
-"""What a model is shown of a long conversation. The agent's state keeps all of it; nothing here changes that."""
+"""Shows the model the part of a conversation that fits its window; the agent's state keeps all messages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from reme_core.types import Message
 from reme_langchain.convert import to_message
 
 SESSION: Final[ContextVar[str]] = ContextVar("reme_session", default="")
-"""The conversation in which a tool is called."""
+"""The id of the conversation in which a tool is called."""
 
 
 @contextmanager
 def in_session(session_id: str) -> Iterator[None]:
-    """Within this block, tools are called in that conversation."""
+    """Set `SESSION` within this block."""
     token = SESSION.set(session_id)
     try:
         yield
@@ -31,7 +31,7 @@ def in_session(session_id: str) -> Iterator[None]:
 async def show_what_fits(
     request: ModelRequest[Any], memory: TurnMemory, session_id: str, count_tokens: CountTokens | None
 ) -> ModelRequest[Any]:
-    """The request with as much of the conversation as fits the memory's window."""
+    """The request with the part of its conversation that fits the memory's window."""
     given = request.messages
     fitted = await fit_window(
         memory, [to_message(message, session_id) for message in given], session_id, count_tokens=count_tokens

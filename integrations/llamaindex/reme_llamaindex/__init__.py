@@ -1,7 +1,8 @@
 """ReMe core as the long-term memory of LlamaIndex agents.
 
-`ReMeMemory` recalls before each turn and records after it; `ReMeMemoryBlock` gives a stock `Memory` what is known, and
-`ConversationStore` a place for its messages that needs no closing. `show_notes` is for models of other kinds.
+`ReMeMemory` recalls before each turn and records after it. For LlamaIndex's own `Memory` there are `ReMeMemoryBlock`,
+which recalls, and `ConversationStore`, a message store that needs no closing. `show_notes` puts notes into the prompts
+of models that are not called through LlamaIndex.
 """
 
 from reme_llamaindex.block import ReMeMemoryBlock

@@ -1,4 +1,4 @@
-"""`ReMeMemoryBlock`: what is known, as a block of a stock LlamaIndex `Memory`."""
+"""`ReMeMemoryBlock`: long-term memory as a block of LlamaIndex's own `Memory`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reme_llamaindex.usage import report_usage
 
 
 class BlockOptions(TurnOptions, total=False):
-    """What a `ReMeMemoryBlock` takes: how a turn uses memory, and what LlamaIndex's blocks take."""
+    """The options of a `ReMeMemoryBlock`: those of a turn, and those of LlamaIndex's blocks."""
 
     name: str
     description: str
@@ -28,14 +28,14 @@ class BlockOptions(TurnOptions, total=False):
 
 
 class ReMeMemoryBlock(LongTermMemory, BaseMemoryBlock[str]):
-    """Recalls for a stock `Memory`, and records what leaves its short-term part.
+    """Recalls for LlamaIndex's `Memory`, and records messages that leave its short-term part.
 
     ```python
     memory = Memory.from_defaults(memory_blocks=[ReMeMemoryBlock("postgresql://…", "alice")])
     ```
 
-    LlamaIndex tells a block of a message only when the conversation outgrows its token limit. To have every turn
-    recorded, use `ReMeMemory`.
+    LlamaIndex gives a message to blocks only when the conversation exceeds its token limit. To record every turn, use
+    `ReMeMemory`.
     """
 
     name: str = "reme"
@@ -49,21 +49,21 @@ class ReMeMemoryBlock(LongTermMemory, BaseMemoryBlock[str]):
         client: Client | None = None,
         **options: Unpack[BlockOptions],
     ) -> None:
-        """Say whose memory it is.
+        """Choose the workspace, and how a turn uses its memory.
 
         Args:
-            database_url: A database URL or settings; None for what the environment says.
-            workspace_id: The tenant. Default: `default`, which all share.
+            database_url: A database URL or settings; None for the settings of the environment.
+            workspace_id: The workspace. By default all users share the workspace `default`.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
-            options: How a turn uses memory (see `TurnOptions`), and what LlamaIndex's `BaseMemoryBlock` takes.
+            options: How a turn uses memory (see `TurnOptions`), and the options of LlamaIndex's `BaseMemoryBlock`.
         """
         if options.get("position", "user") != "user":
-            raise InputError("where a block stands is for its Memory to say: Memory(insert_method=InsertMethod.SYSTEM)")
+            raise InputError("the Memory decides where its blocks stand: Memory(insert_method=InsertMethod.SYSTEM)")
         super().__init__(database_url, workspace_id, client=client, **options)
 
     @property
     def place(self) -> tuple[str, str]:
-        """The turn, whose name also distinguishes its conversation from others."""
+        """An empty id of the conversation, and the id of the turn, which is unique among conversations."""
         return "", self._turn_id
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
@@ -79,9 +79,10 @@ class ReMeMemoryBlock(LongTermMemory, BaseMemoryBlock[str]):
 
 
 def _turn_id(messages: Sequence[Message], session_id: object) -> str:
-    """An id made of the question and of how many came before it; empty without a question.
+    """An id made from the question and its number in the conversation; empty if there is no question.
 
-    LlamaIndex asks a block several times a turn. After tools it gives the question twice in a row: one turn.
+    LlamaIndex asks a block several times in a turn. After tool calls it gives the question twice in a row; this counts
+    as one question.
     """
     asked: list[str] = []
     for before, message in zip([None, *messages], messages, strict=False):

@@ -1,4 +1,4 @@
-"""LlamaIndex's messages as ours."""
+"""Converts LlamaIndex's messages and models for memory."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _ROLES: dict[MessageRole, str] = {
     MessageRole.FUNCTION: "tool",
 }
 
-# As the steps of LlamaIndex's ReAct agents write themselves. The last step has the answer.
+# How LlamaIndex's ReAct agents write their steps as text. The last step has the answer.
 _REACT = re.compile(r"(?P<thoughts>(?:Thought: .*\n)?Thought: .*?)\nAnswer: (?P<answer>.*)", re.DOTALL)
 
 
 def from_llamaindex(messages: Sequence[ChatMessage], session_id: str = "", agent: str = "") -> list[Message]:
-    """Messages with new ids, since LlamaIndex's have none; what the assistant says, `agent` says."""
+    """Messages with new ids, since LlamaIndex's have none; `agent` is the author of those of the assistant."""
     return [_message(message, session_id, agent) for message in messages]
 
 
 def read_message(message: ChatMessage) -> list[Message]:
-    """A message by itself as ours."""
+    """A single message as a `Message` in a list."""
     return from_llamaindex([message])
 
 
@@ -56,13 +56,13 @@ def _message(message: ChatMessage, session_id: str, agent: str) -> Message:
 
 
 def _thoughts_and_answer(content: str) -> tuple[str, str]:
-    """What a ReAct agent thought and did, and its answer, all of which it puts into one message."""
+    """The thoughts and the answer of a ReAct agent, which it writes into one message."""
     found = _REACT.fullmatch(content)
     return (found["thoughts"], found["answer"].strip()) if found else ("", content)
 
 
 def as_chat(llm: LLM) -> AgentChat:
-    """The agent's model as one that reads for its memory."""
+    """A model of the framework as the chat model of memory."""
     check_model(llm, LLM)
 
     async def answer(messages: list[Message]) -> Completion:
@@ -75,7 +75,7 @@ def as_chat(llm: LLM) -> AgentChat:
 
 
 def _calls(message: ChatMessage) -> list[ToolCall]:
-    """The calls of tools in a message: blocks of it, or in the form of OpenAI's API beside it."""
+    """The tool calls of a message: its blocks, or in `additional_kwargs` in the form of OpenAI's API."""
     blocks = [
         ToolCall(id=block.tool_call_id or "", name=block.tool_name, arguments=_text(block.tool_kwargs))
         for block in message.blocks

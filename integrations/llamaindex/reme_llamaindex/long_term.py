@@ -1,7 +1,7 @@
-"""What `ReMeMemory` and `ReMeMemoryBlock` share: a connection that survives copying and serialising.
+"""The common base of `ReMeMemory` and `ReMeMemoryBlock`: a connection that survives copying and serialising.
 
 LlamaIndex copies memories, serialises them, and makes them again from their fields. A connection cannot be serialised,
-and a password must not be: so the address is, and the password is taken from this process or from the environment.
+and a password must not be. So only the address is; the password comes from this process or from the environment.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _passwords: dict[str, SecretStr] = {}
 
 
 class LongTermMemory(BaseModel, Closing):
-    """A Pydantic model with a long-term memory; a copy of it connects by itself when it is first used."""
+    """A Pydantic model with a long-term memory; each copy connects at its first use."""
 
     workspace_id: str = "default"
     options: TurnOptions = Field(default_factory=TurnOptions)
-    """How a turn uses memory, as far as it was said; `TurnMemory` has the defaults."""
+    """The given options of a turn; `TurnMemory` has the defaults."""
     database: str | None = None
     """The connection string without its password; None is the embedded Postgres."""
     data_dir: Path | None = None
-    """Where the embedded Postgres is, and what waits for the database."""
+    """The folder of the embedded Postgres and of the spool."""
     _turn: TurnMemory | None = PrivateAttr(default=None)
 
     def __init__(
@@ -44,23 +44,23 @@ class LongTermMemory(BaseModel, Closing):
         chat_model: LLM | None = None,
         **options: Any,
     ) -> None:
-        """Say whose memory it is.
+        """Choose the workspace, and how a turn uses its memory.
 
         Args:
-            database_url: A database URL or settings; None for what the environment says.
-            workspace_id: The tenant. Default: `default`, which all share.
+            database_url: A database URL or settings; None for the settings of the environment.
+            workspace_id: The workspace. By default all users share the workspace `default`.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
-            chat_model: A model that reads conversations for memory, such as the agent's own. Default: what the settings
-                name; without one, what people said is kept word for word. A copy of the memory has it not.
-            options: What `TurnOptions` names, everything that LlamaIndex's own class takes, and, where this is made
-                again from what was written down, its fields.
+            chat_model: The model that reads conversations for memory, such as the agent's own; by default the one in
+                the settings. Without any, people's statements are kept word for word. Copies do not keep the model.
+            options: `TurnOptions`, the options of LlamaIndex's own class, and the fields of this class, which
+                deserialising gives.
 
         Raises:
-            InputError: There is no such option, or a value does not fit.
+            InputError: An option is unknown, or a value does not fit.
         """
         given: TurnOptions = {**options.pop("options", {})}  # type: ignore[typeddict-item]  # checked by `TurnMemory`
         if given.get("spool", "file") not in ("file", "memory"):
-            given["spool"] = Path(given["spool"])  # a text, where it was written down
+            given["spool"] = Path(given["spool"])  # a text after deserialising
         given |= {name: options.pop(name) for name in _NAMES & options.keys()}  # type: ignore[typeddict-item]
         written = {name: options.pop(name) for name in ("database", "data_dir") if name in options}
         refuse_unknown(options.keys() - type(self).model_fields.keys() - {"class_name"}, *_own_names(type(self)))
@@ -80,17 +80,17 @@ class LongTermMemory(BaseModel, Closing):
 
     @property
     def turn(self) -> TurnMemory:
-        """The long-term memory; a copy makes its own."""
+        """The long-term memory; each copy makes its own."""
         if self._turn is None:
             self._turn = TurnMemory(_settings(self.database, self.data_dir), self.workspace_id, **self.options)
         return self._turn
 
     def tools(self) -> list[BaseTool]:
-        """Tools with which an agent searches and changes its memory itself."""
+        """The memory tools, for agents that search and change their memory themselves."""
         return memory_tools(self.turn)
 
     def __getstate__(self) -> dict[Any, Any]:
-        """Everything but the connection."""
+        """The state without the connection."""
         turn, self._turn = self._turn, None
         try:
             return super().__getstate__()
@@ -98,7 +98,7 @@ class LongTermMemory(BaseModel, Closing):
             self._turn = turn
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """One that connects anew."""
+        """A copy without the connection."""
         turn, self._turn = self._turn, None
         try:
             return super().__deepcopy__(memo)
@@ -122,7 +122,7 @@ def _own_names(kind: type[BaseModel]) -> list[str]:
 
 
 def _address(settings: Settings) -> str | None:
-    """The connection string without its password; None for the embedded Postgres, which its folder names."""
+    """The connection string without its password, which is kept in this process; None for the embedded Postgres."""
     if settings.database_url is None:
         return None
     place = without_password(settings.database_url.get_secret_value())
@@ -131,7 +131,7 @@ def _address(settings: Settings) -> str | None:
 
 
 def _settings(place: str | None, data_dir: Path | str | None) -> Settings:
-    """Settings for the same database; all else is as the environment says."""
+    """The settings of the environment, with this database and data folder."""
     settings = Settings.load()
     if data_dir is not None:
         settings = settings.model_copy(update={"data_dir": Path(data_dir)})

@@ -1,8 +1,7 @@
-"""`ReMeMemory`: LlamaIndex's `Memory` with a long-term memory that is used at both ends of each turn.
+"""`ReMeMemory`: LlamaIndex's `Memory` with a long-term memory.
 
-LlamaIndex asks a memory several times a turn (before the model, after tools, and once more at the end), and passes on
-to memory blocks only what no longer fits. Here a turn is recalled for once, from the user's message on, and written
-when the answer is put.
+LlamaIndex asks a memory several times in a turn (before the model, after tools, and at the end), and gives its blocks
+only the messages that no longer fit. This class recalls once in a turn, and records the turn when the answer is put.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ from reme_llamaindex.usage import report_usage
 log = logging.getLogger(__name__)
 
 SHORT_TERM_TOKENS: Final = 30_000
-"""As LlamaIndex has it."""
+"""LlamaIndex's default for `token_limit`."""
 _UNLIMITED: Final = 2**31
 
 
 class MemoryOptions(TurnOptions, total=False):
-    """What a `ReMeMemory` takes: how a turn uses it, and what LlamaIndex's `Memory` takes."""
+    """The options of a `ReMeMemory`: those of a turn, and those of LlamaIndex's `Memory`."""
 
     token_limit: int
     token_flush_size: int
@@ -45,7 +44,7 @@ class MemoryOptions(TurnOptions, total=False):
     memory_blocks: list[BaseMemoryBlock[Any]]
     memory_blocks_template: RichPromptTemplate
     insert_method: InsertMethod
-    """Where the note stands; `InsertMethod.USER` by default."""
+    """The position of the note, by default `InsertMethod.USER`."""
     image_token_size_estimate: int
     audio_token_size_estimate: int
     video_token_size_estimate: int
@@ -59,7 +58,7 @@ class MemoryOptions(TurnOptions, total=False):
 
 
 class _ConversationState(BaseModel):
-    """What `ReMeMemory` knows of its conversation, besides its fields."""
+    """The state of a `ReMeMemory`'s conversation, besides its fields."""
 
     turn_id: str = ""
     asked: bool = False
@@ -76,18 +75,18 @@ class ReMeMemory(LongTermMemory, Memory):
     response = await agent.run("Where does my dog live?", memory=memory)
     ```
 
-    One is one conversation; any number may use one workspace. What is known is shown to the model with the last user
-    message (or, with `position="system"`, in a system message at the head) and never stored. It can be written down
-    and made again, in another process too: it then connects by itself, to the same database.
+    Each object is one conversation; any number of them may use one workspace. The model is shown the note with the last
+    user message (or, with `position="system"`, in a system message at the head); the note is never stored. A memory can
+    be serialised and made again, also in another process, where it connects to the same database.
     """
 
     insert_method: InsertMethod = InsertMethod.USER
     sql_store: AsyncDBChatStore = Field(default_factory=ConversationStore, exclude=True)
-    """Where the short-term part stands: in this process, unless a store is given, which is its giver's to close."""
+    """The store of the short-term part: by default in this process. The application must close a store of its own."""
     _turn_id: str = PrivateAttr(default="")
-    _asked: bool = PrivateAttr(default=False)  # whether the user's words of this turn were put
+    _asked: bool = PrivateAttr(default=False)  # whether the user's message of this turn was put
     _waiting: list[Message] = PrivateAttr(default_factory=list)
-    _history: list[Message] = PrivateAttr(default_factory=list)  # given whole; some of it may have been recorded
+    _history: list[Message] = PrivateAttr(default_factory=list)  # set as a whole; parts may have been recorded
 
     def __init__(
         self,
@@ -97,22 +96,22 @@ class ReMeMemory(LongTermMemory, Memory):
         client: Client | None = None,
         **options: Unpack[MemoryOptions],
     ) -> None:
-        """Say whose memory it is.
+        """Choose the workspace, and how a turn uses its memory.
 
         Args:
-            database_url: A database URL or settings; None for what the environment says.
-            workspace_id: The tenant. Default: `default`, which all share.
+            database_url: A database URL or settings; None for the settings of the environment.
+            workspace_id: The workspace. By default all users share the workspace `default`.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
-            options: How a turn uses memory (see `TurnOptions`), and what LlamaIndex's `Memory` takes.
+            options: How a turn uses memory (see `TurnOptions`), and the options of LlamaIndex's `Memory`.
         """
-        # With a window nothing is dropped from the conversation: the model is shown what fits of it.
+        # With a window, the short-term part keeps all messages, and the model is shown those that fit.
         limit = SHORT_TERM_TOKENS if options.get("window") is None else _UNLIMITED
         given: dict[str, Any] = {"token_limit": limit} | options
         if check_session(given.get("session_id")) is None:
             given.pop("session_id", None)
         if "chat_store" in given:
             given["sql_store"] = given.pop("chat_store")
-        state = _ConversationState.model_validate(given.pop("conversation", {}))  # of what was written down
+        state = _ConversationState.model_validate(given.pop("conversation", {}))  # after deserialising
         super().__init__(database_url, workspace_id, client=client, **given)
         self._turn_id, self._asked = state.turn_id, state.asked
         self._waiting, self._history = state.waiting, state.history
@@ -121,7 +120,7 @@ class ReMeMemory(LongTermMemory, Memory):
 
     @classmethod
     def class_name(cls) -> str:
-        """Its name in what LlamaIndex serialises."""
+        """The name of the class in LlamaIndex's serialised objects."""
         return "ReMeMemory"
 
     @classmethod
@@ -134,16 +133,16 @@ class ReMeMemory(LongTermMemory, Memory):
         chat_history: Sequence[ChatMessage] | None = None,
         **options: Unpack[MemoryOptions],
     ) -> Self:
-        """A memory whose short-term part begins with `chat_history`; all else is as for the class itself."""
+        """A memory whose short-term part begins with `chat_history`; the other arguments are those of the class."""
         memory = cls(database_url, workspace_id, client=client, **options)
         if chat_history is not None:
             memory.set(list(chat_history))
         return memory
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
-        """The memory as plain JSON, without password, memory blocks and their template.
+        """The memory as plain JSON, without the password, the memory blocks and their template.
 
-        The conversation is in it, unless it stands in a store of your own.
+        It has the conversation, unless this is in a store of your own.
         """
         dumped = self.model_dump(mode="json", exclude={"memory_blocks", "memory_blocks_template"}, **kwargs)
         state = _ConversationState(
@@ -154,20 +153,20 @@ class ReMeMemory(LongTermMemory, Memory):
         return {**dumped, "conversation": state.model_dump(mode="json"), "class_name": self.class_name()}
 
     async def aclose(self) -> None:
-        """Record the messages of a turn that was never answered, deliver what waits, and disconnect."""
+        """Record the messages of an unfinished turn, deliver what waits, and disconnect."""
         self.turn.record_soon(await self._take_waiting(), self._turn_id, session_id=self.session_id)
         await super().aclose()
 
     @property
     def place(self) -> tuple[str, str]:
-        """The conversation, and the turn in it."""
+        """The ids of the conversation and of the turn."""
         return self.session_id, self._turn_id
 
     async def aget(self, input: str | ChatMessage | None = None, **block_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
-        """The conversation, as far as it fits a `window`, with a note of what is known about the last user message.
+        """The messages that fit the `window`; the last one of the user brings the note.
 
-        LlamaIndex's models are shown the note when they are called with these messages; nobody else is. For another
-        model, put it in with `show_notes`.
+        Only LlamaIndex's models are shown the note, when they are called with these messages. For another model, put it
+        in with `show_notes`.
         """
         seen = await self._what_fits(await super().aget(input=input, **block_kwargs))
         note = await self._note(seen, input)
@@ -184,7 +183,7 @@ class ReMeMemory(LongTermMemory, Memory):
         await self._take_in(messages)
 
     async def aset(self, messages: list[ChatMessage]) -> None:
-        """Set the conversation; what of it is new is recorded with the answer."""
+        """Set the conversation; its new messages are recorded with the answer."""
         self.turn.record_soon(await self._take_waiting(), self._turn_id, session_id=self.session_id)
         await super().aset(messages)
         self._history = from_llamaindex(messages, self.session_id)
@@ -201,7 +200,7 @@ class ReMeMemory(LongTermMemory, Memory):
             self.turn.record_soon(await self._take_waiting(), self._turn_id, session_id=self.session_id)
             self.session_id, self._turn_id = new_id(), ""
 
-    # The framework's own twins run a new event loop for each call, in which nothing could stay open.
+    # The framework's own methods run a new event loop for each call, in which no connection could stay open.
 
     def get(self, input: str | ChatMessage | None = None, **block_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
         """`aget` without awaiting; it also works where an event loop is running."""
@@ -228,7 +227,7 @@ class ReMeMemory(LongTermMemory, Memory):
         self.turn.call(self.areset)
 
     def window_tools(self) -> list[BaseTool]:
-        """Tools with which an agent finds and reads what left its window; none where no `window` is set."""
+        """The tools that search and read what left the agent's window; none if no `window` is set."""
         return window_tools(self.turn, lambda: self.session_id)
 
     async def _what_fits(self, seen: list[ChatMessage]) -> list[ChatMessage]:
@@ -252,7 +251,7 @@ class ReMeMemory(LongTermMemory, Memory):
 
     async def _note(self, seen: Sequence[ChatMessage], asked: str | ChatMessage | None) -> Note:
         present = from_llamaindex(seen)
-        if not self._turn_id:  # asked before anything was put, as chat engines do
+        if not self._turn_id:  # chat engines call `aget` before they put the question
             if isinstance(asked, str):
                 present.append(Message(content=asked))
             if not any(message.role == "user" for message in present):
@@ -265,7 +264,7 @@ class ReMeMemory(LongTermMemory, Memory):
         place = max((place for place, message in enumerate(seen) if message.role == "user"), default=None)
         if place is None:
             alone = NotedMessage.of(ChatMessage(role=position, blocks=[]), note, position)
-            # As LlamaIndex has it: what is asked comes after this, so at the end the note stands beside it.
+            # LlamaIndex adds the question after these messages, so a note at the end stands beside it.
             return [*seen, alone] if position == "user" else [alone, *seen]
         return [*seen[:place], NotedMessage.of(seen[place], note, position), *seen[place + 1 :]]
 
@@ -283,14 +282,14 @@ class ReMeMemory(LongTermMemory, Memory):
                 report_usage(self.turn.take_usage())
 
     async def _take_waiting(self) -> list[Message]:
-        """What is to be recorded, in order; it waits no more."""
+        """Take out the messages that are to be recorded, in order."""
         history, self._history = self._history, []
         waiting, self._waiting = self._waiting, []
         if history and self.turn.write != "off":
             try:
                 recorded = await self.turn.messages(self.session_id)
-            except ReMeError as error:  # then what was recorded before is recorded once more, under an id that stays
-                log.warning("what of a conversation is new is not known: %s", error)
+            except ReMeError as error:  # then the whole history is recorded, with ids that stay the same next time
+                log.warning("which messages of a conversation are new is unknown, so all are recorded: %s", error)
                 recorded = []
             history = with_recorded_ids(history, recorded, self.session_id)
         return [*history, *waiting]

@@ -1,7 +1,7 @@
-"""A note that a model is shown, and nobody else.
+"""`NotedMessage`: a message with a note that only the model is shown.
 
-What a memory gives to an agent goes to front ends as well: agents stream it (`AgentInput`) before they call a model. So
-the note stands beside the messages, and is put in where the model is called.
+Front ends also get what a memory gives to an agent: agents stream it (`AgentInput`) before they call a model. So the
+note is kept beside the message, and is put into the prompt when the model is called.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from reme_core.turn import Position
 
 
 class NotedMessage(ChatMessage):
-    """A message that brings a note to the model; for everybody else it is the message alone."""
+    """A message with a hidden note; `show_notes` puts the note into the prompt."""
 
     _note: str = PrivateAttr(default="")
     _position: Position = PrivateAttr(default="user")
 
     @classmethod
     def of(cls, message: ChatMessage, note: str, position: Position) -> Self:
-        """A message with a note, and where in the prompt that is to stand: in this message, or in the system's."""
+        """A message with a note, which is to stand in this message (`user`) or in the `system` message."""
         noted = cls.model_construct(**dict(message))
         noted._note, noted._position = note, position
         return noted
 
 
 def show_notes(prompt: list[ChatMessage]) -> None:
-    """Put the notes that messages of a prompt bring into it, in place; nothing else is changed."""
+    """Replace each `NotedMessage` in a prompt by its message, and put its note into the prompt; changes the list."""
     for noted in [message for message in prompt if isinstance(message, NotedMessage)]:
         place = next(place for place, message in enumerate(prompt) if message is noted)
         part = TextBlock(text=noted._note)

@@ -1,7 +1,7 @@
-"""What LlamaIndex's instrumentation tells of runs: calls of tools, which are recorded, and of models, which get notes.
+"""Observes runs by LlamaIndex's instrumentation: it records tool calls, and shows notes to models.
 
-Agents do not put all of their tool calls into their memory, and never how long a call took or whether it failed; and
-what they give their model they also stream to front ends. The instrumentation sees each call, for every kind of agent.
+Agents put only some of their tool calls into their memory, and never the duration or the failure of a call. They also
+stream their prompts to front ends. The instrumentation sees each call of a tool or model, for every kind of agent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _agent: ContextVar[str] = ContextVar("reme_llamaindex_agent", default="")
 
 @runtime_checkable
 class ToolListener(Protocol):
-    """Has a long-term memory, and knows its place in the conversation."""
+    """A memory that tool calls are recorded in."""
 
     @property
     def turn(self) -> TurnMemory:
@@ -43,11 +43,11 @@ class ToolListener(Protocol):
 
     @property
     def place(self) -> tuple[str, str]:
-        """The conversation and the turn."""
+        """The ids of the conversation and of the turn."""
 
 
 class RunSpans(BaseSpanHandler[BaseSpan]):
-    """Observes the steps in which agents call tools and models; it stores no spans."""
+    """Observes the steps in which agents call tools and models. It stores no spans."""
 
     _begun: dict[str, float] = PrivateAttr(default_factory=dict)
     _agents: WeakKeyDictionary[Any, str] = PrivateAttr(default_factory=WeakKeyDictionary)  # by the store of a run
@@ -56,17 +56,17 @@ class RunSpans(BaseSpanHandler[BaseSpan]):
     def span_enter(
         self, id_: str, bound_args: inspect.BoundArguments, instance: Any = None, *args: Any, **kwargs: Any
     ) -> None:
-        """Show a model the note; remember when a tool's call began, and which agent takes a step."""
+        """Show a model the note; keep the begin of a tool call, and the agent of a step."""
         if isinstance(instance, LLM) and isinstance(prompt := bound_args.arguments.get("messages"), list):
             show_notes(prompt)
         if ".call_tool-" in id_:
             self._begun[id_] = time.perf_counter()
         if agent := self._agent_of(bound_args, instance):
-            _agent.set(agent)  # for this step alone, which is a task with a context of its own
+            _agent.set(agent)  # for this step only: it is a task with its own context
 
     def _agent_of(self, bound_args: inspect.BoundArguments, instance: Any) -> str | None:
-        """The agent that takes a step; of a step that does not name it, the one of the step before in the same run."""
-        if isinstance(instance, BaseWorkflowAgent):  # which is on its own, in no `AgentWorkflow`
+        """The agent of a step. If the step does not name it, this is the agent of the last step in the same run."""
+        if isinstance(instance, BaseWorkflowAgent):  # an agent that runs without an `AgentWorkflow`
             return instance.name
         context = bound_args.arguments.get("ctx")
         named: str | None = getattr(bound_args.arguments.get("ev"), "current_agent_name", None)
@@ -79,7 +79,7 @@ class RunSpans(BaseSpanHandler[BaseSpan]):
     def span_exit(
         self, id_: str, bound_args: inspect.BoundArguments, instance: Any = None, result: Any = None, **kwargs: Any
     ) -> None:
-        """Record in the memory of the run how a call went."""
+        """Record a finished tool call in the memory of its run."""
         begun, context = self._begun.pop(id_, None), bound_args.arguments.get("ctx")
         if begun is not None and isinstance(result, ToolCallResult) and isinstance(context, Context):
             task = asyncio.get_running_loop().create_task(_report(context, result, time.perf_counter() - begun))
@@ -87,7 +87,7 @@ class RunSpans(BaseSpanHandler[BaseSpan]):
             task.add_done_callback(self._tasks.discard)
 
     def span_drop(self, id_: str, *args: Any, **kwargs: Any) -> None:
-        """Forget a call that was cancelled."""
+        """Forget a cancelled call."""
         self._begun.pop(id_, None)
 
     def new_span(self, *args: Any, **kwargs: Any) -> None:
@@ -101,13 +101,13 @@ class RunSpans(BaseSpanHandler[BaseSpan]):
 
 
 def running_agent() -> str:
-    """The name of the agent whose step is running; empty outside of one."""
+    """The name of the agent whose step is running; empty outside of a step."""
     return _agent.get()
 
 
 @cache
 def listen_to_runs() -> None:
-    """Begin to observe all agents in this process; a run says which memory its calls belong to."""
+    """Begin to observe all agents in this process. Calls are recorded in the memory of their run."""
     get_dispatcher().add_span_handler(RunSpans())
 
 

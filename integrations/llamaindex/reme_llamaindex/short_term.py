@@ -1,7 +1,8 @@
-"""`ConversationStore`: where the short-term part of a `ReMeMemory` stands unless told otherwise.
+"""`ConversationStore`: the default store for the short-term part of a `ReMeMemory`.
 
-LlamaIndex's own default is an in-memory SQLite that no part of it closes: each memory keeps a thread, which may outlive
-the event loop it answers to, and once used cannot be copied or pickled. A list needs none of this.
+LlamaIndex's own default is an SQLite database in memory, which it never closes. Each memory then keeps a thread, which
+may outlive its event loop, and the memory cannot be copied or pickled after its first use. A list has none of these
+problems.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from pydantic import PrivateAttr
 
 
 class StoredMessage(NamedTuple):
-    """A message, with its place in the whole store."""
+    """A message with its number, counted over the whole store."""
 
     number: int
     status: MessageStatus
-    data: dict[str, Any]  # as JSON, so that whoever changes a message that was read changes no other reading
+    data: dict[str, Any]  # as JSON, so that a change of a message that was read changes nothing here
 
     @property
     def message(self) -> ChatMessage:
-        """The message as LlamaIndex has it."""
+        """The message as an object of LlamaIndex."""
         return ChatMessage.model_validate(self.data)
 
 
 class ConversationStore(AsyncDBChatStore):
-    """Conversations in this process, by their keys; there is nothing to open or to close.
+    """Conversations in this process, by their keys; it need not be opened or closed.
 
     ```python
     memory = Memory.from_defaults(chat_store=ConversationStore())
@@ -36,11 +37,11 @@ class ConversationStore(AsyncDBChatStore):
     """
 
     _stored: dict[str, list[StoredMessage]] = PrivateAttr(default_factory=dict)
-    _count: int = PrivateAttr(default=0)  # messages, so far
+    _count: int = PrivateAttr(default=0)  # the number of the last message
 
     @classmethod
     def class_name(cls) -> str:
-        """Its name in what LlamaIndex serialises."""
+        """The name of the class in LlamaIndex's serialised objects."""
         return "ConversationStore"
 
     async def get_messages(
@@ -50,12 +51,12 @@ class ConversationStore(AsyncDBChatStore):
         limit: int | None = None,
         offset: int | None = None,
     ) -> list[ChatMessage]:
-        """Messages of that status (None: of any), in order; `limit` of them at the most, after the first `offset`."""
+        """The messages with this status (None: any), in order: at most `limit`, after the first `offset`."""
         found = self._of(key, status)[offset or 0 :]
         return [stored.message for stored in found[:limit]]
 
     async def count_messages(self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE) -> int:
-        """How many messages of that status (None: of any) there are."""
+        """How many messages have this status (None: any)."""
         return len(self._of(key, status))
 
     async def add_message(self, key: str, message: ChatMessage, status: MessageStatus = MessageStatus.ACTIVE) -> None:
@@ -73,18 +74,18 @@ class ConversationStore(AsyncDBChatStore):
     async def set_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
     ) -> None:
-        """Put messages in the place of all that there are."""
+        """Replace all messages."""
         await self.delete_messages(key)
         await self.add_messages(key, messages, status)
 
     async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
-        """Remove the message of that number, counted from 1 over the whole store, and return it."""
+        """Remove the message with this number, counted from 1 over the whole store, and return it."""
         found = [stored for stored in self._of(key, None) if stored.number == idx]
         self._drop(key, found)
         return found[0].message if found else None
 
     async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
-        """Remove the messages of that status (None: of any)."""
+        """Remove the messages with this status (None: any)."""
         self._drop(key, self._of(key, status))
 
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
@@ -108,11 +109,11 @@ class ConversationStore(AsyncDBChatStore):
         return [key for key, stored in self._stored.items() if stored]
 
     def dump(self, key: str) -> list[StoredMessage]:
-        """All messages of a conversation, to be written down."""
+        """All messages of a conversation, to be serialised."""
         return self._of(key, None)
 
     def load(self, key: str, messages: Iterable[StoredMessage]) -> None:
-        """Append messages of a conversation that were written down, each with its status."""
+        """Append messages of a conversation that `dump` gave, each with its status."""
         for stored in messages:
             self._count += 1
             self._stored.setdefault(key, []).append(stored._replace(number=self._count))

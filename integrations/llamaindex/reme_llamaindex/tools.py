@@ -1,4 +1,4 @@
-"""The memory tools as LlamaIndex's, for agents that tend their memory themselves."""
+"""The memory tools as tools of LlamaIndex."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from reme_core.turn import MemoryTool, MemoryTools, TurnMemory, WindowTools, arg
 
 
 def memory_tools(turn: TurnMemory) -> list[BaseTool]:
-    """`search_memory`, `add_memory`, `update_memory` and `forget_memory` on one memory."""
+    """`search_memory`, `add_memory`, `update_memory` and `forget_memory` for one memory."""
     return _as_tools(turn, MemoryTools(turn).all())
 
 
 def window_tools(turn: TurnMemory, session: Callable[[], str]) -> list[BaseTool]:
-    """The tools that find and read what left the window of a conversation; none where no window is set."""
+    """The tools that search and read what left the window; none if no window is set."""
     return _as_tools(turn, WindowTools(turn, session).all())
 
 

@@ -1,4 +1,4 @@
-"""Reports the model calls of memory to LlamaIndex's callbacks, where `TokenCountingHandler` adds them up."""
+"""Reports the tokens that memory used to LlamaIndex's callbacks, where `TokenCountingHandler` adds them up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reme_core.turn import Usage
 
 
 def report_usage(usage: Usage) -> None:
-    """Report all calls together to `Settings.callback_manager`, as one call of an LLM."""
+    """Report the usage to `Settings.callback_manager`, as one call of an LLM, if there is any."""
     if not usage.calls:
         return
     spent = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
