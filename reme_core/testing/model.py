@@ -61,20 +61,21 @@ class ScriptedModel:
 
     async def answer(self, prompt: Iterable[tuple[str, str]]) -> Reply:
         """Take a prompt and return the next scripted reply, or `ok` after the last one."""
-        self.prompts.append([PromptMessage(role, text) for role, text in prompt])
-        reply = self._script.popleft() if self._script else Reply("ok")
-        if reply is None:
+        reply = self._take(prompt)
+        while reply is None:
             self.answering.set()
             await asyncio.Event().wait()
-        assert reply is not None
         return reply
 
     def answer_now(self, prompt: Iterable[tuple[str, str]]) -> Reply:
         """`answer` for frameworks that call a model without awaiting it."""
-        self.prompts.append([PromptMessage(role, text) for role, text in prompt])
-        reply = self._script.popleft() if self._script else Reply("ok")
+        reply = self._take(prompt)
         assert reply is not None, "a model that is called without awaiting cannot be held"
         return reply
+
+    def _take(self, prompt: Iterable[tuple[str, str]]) -> Reply | None:
+        self.prompts.append([PromptMessage(role, text) for role, text in prompt])
+        return self._script.popleft() if self._script else Reply("ok")
 
     @property
     def last_prompt(self) -> str:

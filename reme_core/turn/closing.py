@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from reme_core._portal import callers_portal
+
 
 class Closing:
-    """A base for classes with `close` and `aclose`; leaving the block closes them."""
+    """A base for classes with `aclose`; leaving the block closes them."""
 
     def __enter__(self) -> Self:
         return self
@@ -22,7 +24,7 @@ class Closing:
 
     def close(self) -> Any:
         """`aclose` for code that does not await."""
-        raise NotImplementedError
+        return callers_portal().wait(self.aclose())
 
     async def aclose(self) -> None:
         """Deliver what waits, and close the connection if it was opened here."""

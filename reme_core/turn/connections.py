@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from reme_core._portal import Portal
 from reme_core.client import AsyncReMe
 from reme_core.engine import Engine
-from reme_core.errors import DatabaseUnavailableError, InputError
+from reme_core.errors import InputError
 from reme_core.models import ModelCall
 from reme_core.models.agent_chat import AgentChat
 from reme_core.postgres.errors import normalise_url
@@ -142,12 +142,3 @@ def _async_reme(reme: AsyncReMe | Settings | SecretStr | str | None, chat: Agent
             raise InputError("database_url is no postgresql://…; a workspace is named by workspace_id=…") from None
         return AsyncReMe(chat=chat, database_url=url)
     raise InputError(f"database_url is a URL, settings or an open AsyncReMe or ReMe, not {type(reme).__name__}")
-
-
-def explain_timeout(error: Exception, patience: float) -> Exception:
-    """The error to show; in place of a `TimeoutError`, which does not mention memory, one that does."""
-    if isinstance(error, TimeoutError):
-        return DatabaseUnavailableError(
-            f"memory did not answer within {patience:g} seconds; is the database reachable?"
-        )
-    return error

@@ -6,13 +6,21 @@ import logging
 
 from opentelemetry import trace
 
-from reme_core.errors import ReMeError
+from reme_core.errors import DatabaseUnavailableError, ReMeError
 
 log = logging.getLogger(__name__)
 
 
-def report_failure(span: trace.Span, problem: Exception, what: str) -> Exception:
-    """Report a problem to the trace and the log, and return it; `what` says what the failure means for the turn."""
+def explain_timeout(error: Exception, patience: float) -> Exception:
+    """The error; in place of a `TimeoutError`, which does not mention memory, an error that does."""
+    if not isinstance(error, TimeoutError):
+        return error
+    return DatabaseUnavailableError(f"memory did not answer within {patience:g} seconds; is the database reachable?")
+
+
+def report_failure(span: trace.Span, error: Exception, patience: float, what: str) -> Exception:
+    """Report an error to the trace and the log, and return it, explained; `what` says what it means for the turn."""
+    problem = explain_timeout(error, patience)
     span.record_exception(problem)
     span.set_status(trace.StatusCode.ERROR, str(problem))
     log.warning("%s: %s", what, problem, exc_info=None if isinstance(problem, ReMeError) else problem)

@@ -39,8 +39,9 @@ from reme_core.store.tool_calls import ToolCallResult
 from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.text.redact import redact
 from reme_core.turn.accounts import Counts, Usage, UsageByWorkspace
-from reme_core.turn.connections import TurnConnection, explain_timeout
-from reme_core.turn.failures import report_failure
+from reme_core.turn.closing import Closing
+from reme_core.turn.connections import TurnConnection
+from reme_core.turn.failures import explain_timeout, report_failure
 from reme_core.turn.notes import NotesByTurn
 from reme_core.turn.options import Client, ReMeLike, TurnOptions, check_chance, complete_options, name_workspace
 from reme_core.turn.outbox import Deduplicator, Outbox
@@ -56,7 +57,7 @@ R = TypeVar("R")
 tracer = trace.get_tracer("reme_core")
 
 
-class TurnMemory:
+class TurnMemory(Closing):
     """The memory of an agent's turns in one workspace.
 
     Any number of conversations, tasks, threads and event loops may share it. The first use opens the connection.
@@ -114,12 +115,6 @@ class TurnMemory:
         self._notes = NotesByTurn()
         self._deduplicator = Deduplicator()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        await self.aclose()
-
     async def aclose(self) -> None:
         """Deliver what waits, and close the connection if it was opened here."""
         await self._connection.portal.run(self._close())
@@ -135,10 +130,6 @@ class TurnMemory:
         It blocks until the coroutine has ended, even in a thread with a running event loop.
         """
         return callers_portal().wait(work(*args, **kwargs))
-
-    def close(self) -> None:
-        """`aclose` for code that does not await."""
-        self._connection.portal.wait(self._close())
 
     async def _close(self) -> None:
         await self._outbox.aclose(self.patience)
@@ -253,8 +244,7 @@ class TurnMemory:
                 await asyncio.shield(self._connection.portal.run(self._outbox.make_safe(self.write, self.patience)))
             except Exception as error:  # as in `_note`; the messages are kept
                 self.counts.failures += 1
-                error = explain_timeout(error, self.patience)
-                problem = report_failure(span, error, "the database has not taken a turn yet")
+                problem = report_failure(span, error, self.patience, "the database has not taken a turn yet")
                 if self.on_error == "raise":
                     raise problem from None
         return len(new)
@@ -381,7 +371,7 @@ class TurnMemory:
                     )
             except Exception as error:  # any error: a turn without memory is better than none, and it is reported
                 self.counts.failures += 1
-                problem = report_failure(span, explain_timeout(error, self.patience), "a turn goes on without memory")
+                problem = report_failure(span, error, self.patience, "a turn goes on without memory")
                 note = Note(turn_id=turn_id, error=problem)
             self.counts.note_tokens += note.tokens
             span.set_attributes({"reme.hits": len(note.hits), "reme.note_tokens": note.tokens})

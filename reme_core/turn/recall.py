@@ -83,14 +83,14 @@ class TurnRecall:
         standing = [m for m in standing if not asker or person_of(m.subject) in ("", asker)]
         recalls = [*memories, *messages]
         offered = [hit for found in memories for hit in found.hits]
-        offered += self._unseen(messages[-1].hits, present) if messages else []
+        offered += self._new_messages(messages[-1].hits, present) if messages else []
         language: Language = "zh" if language_of(query) == "zh" else "en"
         zone = engine.settings.timezone
         note = render(offered, self._token_budget, language, standing=standing, timezone=zone)
         if note.standing:
             recalls.append(engine.log_writer.log_standing(workspace, query, note.standing, session_id=session))
-        unfit = self._unfit(present)
-        engine.log_writer.log_note(workspace, recalls, lambda hit: unfit(hit) or note.why_missing(hit, offered))
+        why_unfit = self._why_unfit(present)
+        engine.log_writer.log_note(workspace, recalls, lambda hit: why_unfit(hit) or note.why_missing(hit, offered))
         return Note(note.text, note.hits, note.standing, note.tokens, turn_id)
 
     @property
@@ -120,19 +120,19 @@ class TurnRecall:
             recalls += await self._recall(
                 engine, workspace, query, self._message_kinds, limit, self._min_relevance, session, without
             )
-            if not recalls or len(self._unseen(recalls[-1].hits, present)) >= self._top_k:
+            if not recalls or len(self._new_messages(recalls[-1].hits, present)) >= self._top_k:
                 break
             if len(recalls[-1].hits) < limit:
                 break
         return recalls
 
-    def _unseen(self, hits: Sequence[Hit], present: Sequence[Message]) -> list[Hit]:
+    def _new_messages(self, hits: Sequence[Hit], present: Sequence[Message]) -> list[Hit]:
         """The best messages that are not among `present`; of several with equal words only the best."""
-        unfit = self._unfit(present)
-        fresh = {hit.content.strip(): hit for hit in reversed(hits) if not unfit(hit)}
+        why_unfit = self._why_unfit(present)
+        fresh = {hit.content.strip(): hit for hit in reversed(hits) if not why_unfit(hit)}
         return list(fresh.values())[::-1][: self._top_k]
 
-    def _unfit(self, present: Sequence[Message]) -> Callable[[Hit], str]:
+    def _why_unfit(self, present: Sequence[Message]) -> Callable[[Hit], str]:
         """A function that gives the reason why a hit must not stand in the note; an empty text if it may."""
         ids, texts = {m.message_id for m in present}, {m.content.strip() for m in present}
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from opentelemetry import trace
 
 from reme_core.text.chat_format import MessageLike
-from reme_core.turn.connections import explain_timeout
 from reme_core.turn.failures import report_failure
 from reme_core.turn.memory import TurnMemory
 from reme_core.turn.memory_tools import MemoryTool, answer_model
@@ -48,7 +47,7 @@ async def fit_window(
                 )
         except Exception as error:  # any error: a long prompt is better than no turn, and it is reported
             turn.counts.failures += 1
-            problem = report_failure(span, explain_timeout(error, patience), "a conversation is shown in full")
+            problem = report_failure(span, error, patience, "a conversation is shown in full")
             if turn.on_error == "raise":
                 raise problem from None
     return None

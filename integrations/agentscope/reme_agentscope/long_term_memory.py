@@ -81,10 +81,6 @@ class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # 
         """Deliver what waits and disconnect. AgentScope never closes a memory, so the application must."""
         await self.turn.aclose()
 
-    def close(self) -> None:
-        """`aclose` for code that does not await."""
-        self.turn.close()
-
     async def retrieve(self, msg: Msg | list[Msg] | None, limit: int = 5, **kwargs: Any) -> str:
         """The note about a message; empty if nothing was recalled.
 

@@ -99,10 +99,6 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         """Deliver what waits and disconnect. AgentScope never closes a middleware, so the application must."""
         await self.turn.aclose()
 
-    def close(self) -> None:
-        """`aclose` for code that does not await."""
-        self.turn.close()
-
     async def list_tools(self) -> list[ToolBase]:
         """The tools for agents, which get them at their first reply.
 

@@ -61,9 +61,8 @@ def from_events(events: Sequence[BaseAgentEvent | BaseChatMessage]) -> list[Mess
             place = {"message_id": event.id, "sent_at": event.created_at}
             found.append(Message(role="assistant", author=event.source, tool_calls=calls).model_copy(update=place))
         elif isinstance(event, ToolCallExecutionEvent):
-            alone = (
-                asked is not None and len(asked.content) == 1
-            )  # of several calls at once, only the end of the last one is known
+            # Of several calls at once, only the end of the last one is known.
+            alone = asked is not None and len(asked.content) == 1
             seconds = (event.created_at - asked.created_at).total_seconds() if asked and alone else None
             for number, result in enumerate(event.content):
                 place = {"message_id": f"{event.id}:{number}", "sent_at": event.created_at}

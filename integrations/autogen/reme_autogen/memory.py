@@ -58,6 +58,10 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
     ```python
     agent = AssistantAgent("assistant", model_client, memory=[ReMeMemory(workspace_id="alice")])
     ```
+
+    Attributes:
+        turn: The `TurnMemory` behind this memory, with its counts and its `AsyncReMe`.
+        session_id: The given id of the conversation.
     """
 
     component_type = "memory"
@@ -88,25 +92,14 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
             options: How a turn uses memory; see `TurnOptions`.
         """
         chat = as_chat(chat_model) if chat_model is not None else None
-        self._turn = TurnMemory(database_url, workspace_id, client=client, chat=chat, **options)
+        self.turn = TurnMemory(database_url, workspace_id, client=client, chat=chat, **options)
         self._chat_model = chat_model
         self._options = options
-        self._settings = self._turn.settings
-        self._session_id = check_session(session_id)
-        self.contexts = Contexts(self._turn, self._session_id)
-
-    @property
-    def turn(self) -> TurnMemory:
-        """The `TurnMemory` behind this memory, with its counts and its `AsyncReMe`."""
-        return self._turn
-
-    @property
-    def session_id(self) -> str | None:
-        """The given id of the conversation."""
-        return self._session_id
+        self.session_id = check_session(session_id)
+        self.contexts = Contexts(self.turn, self.session_id)
 
     def __exit__(self, *exception: object) -> None:
-        self._turn.call(self.close)
+        self.turn.call(self.close)
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
         """Put the note into the context, before the user's last message, and let the turn be recorded when it ends.
@@ -116,12 +109,12 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
         Raises:
             InputError: `position` is `system`: AutoGen's system messages have no mark by which to remove them again.
         """
-        if self._turn.position == "system":
+        if self.turn.position == "system":
             raise InputError("for position='system' use a ReMeAssistantAgent, or a ReMeModelContext around the memory")
         watch(model_context, self.contexts)
         await self.contexts.begin_turn(model_context)
         session_id = self.contexts.session_of(model_context)
-        note = await self._turn.begin(await visible_messages(model_context), session_id=session_id)
+        note = await self.turn.begin(await visible_messages(model_context), session_id=session_id)
         await replace_note(model_context, note.text)
         return UpdateContextResult(memories=MemoryQueryResult(results=note_contents(note)))
 
@@ -144,8 +137,8 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
         min_relevance = kwargs.pop("min_relevance", 0.0)
         refuse_unknown(kwargs, known=("top_k", "limit", "k", "min_relevance"))
         text = _text(query) if isinstance(query, MemoryContent) else query
-        limit = check_count("top_k", limits[0]) if limits else self._turn.top_k
-        hits = await cancellable(self._turn.recall(text, limit=limit, min_relevance=min_relevance), cancellation_token)
+        limit = check_count("top_k", limits[0]) if limits else self.turn.top_k
+        hits = await cancellable(self.turn.recall(text, limit=limit, min_relevance=min_relevance), cancellation_token)
         return MemoryQueryResult(results=[hit_content(hit) for hit in interleave(hits)[:limit]])
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
@@ -163,19 +156,19 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
         if kind not in list(Kind):
             raise InputError(f"there is no kind {kind!r}; known are {', '.join(Kind)}")
         memory = Remembered(
-            kind=Kind(kind), content=_text(content), metadata=metadata, author="autogen", **self._turn.scope
+            kind=Kind(kind), content=_text(content), metadata=metadata, author="autogen", **self.turn.scope
         )
-        work = self._turn.reme.memories.add(self._turn.workspace_id, memory, actor="autogen")
+        work = self.turn.reme.memories.add(self.turn.workspace_id, memory, actor="autogen")
         await cancellable(work, cancellation_token)
 
     async def clear(self) -> None:
         """Erase the memories and messages of this memory's scope, or of the whole workspace if it has no scope."""
-        await self._turn.clear()
+        await self.turn.clear()
 
     async def close(self) -> None:
         """Record unfinished turns, deliver what waits, and disconnect; the next use connects again."""
         await self.contexts.record_all()
-        await self._turn.aclose()
+        await self.turn.aclose()
 
     async def aclose(self) -> None:
         """`close`, as the other adapters call it."""
@@ -183,11 +176,11 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
 
     def _to_config(self) -> ReMeMemoryConfig:
         return ReMeMemoryConfig(
-            workspace_id=self._turn.workspace_id,
-            database_url=self._settings.database_url,
-            data_dir=self._settings.data_dir if self._settings.database_url is None else None,
+            workspace_id=self.turn.workspace_id,
+            database_url=self.turn.settings.database_url,
+            data_dir=self.turn.settings.data_dir if self.turn.settings.database_url is None else None,
             options=self._options,
-            session_id=self._session_id,
+            session_id=self.session_id,
             chat_model=self._chat_model.dump_component() if self._chat_model is not None else None,
         )
 

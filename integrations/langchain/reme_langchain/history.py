@@ -139,10 +139,6 @@ class ReMeChatMessageHistory(BaseChatMessageHistory, Closing):
         """Deliver what waits, and close the connection if it was opened here."""
         await self._turn.aclose()
 
-    def close(self) -> None:
-        """`aclose` for code that does not await."""
-        self._turn.close()
-
     async def _messages(self) -> list[Message]:
         return await self._turn.messages(self.session_id)
 

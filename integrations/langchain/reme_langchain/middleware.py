@@ -147,11 +147,6 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         self._give_up(list(self._unfinished))
         await self._memory.aclose()
 
-    def close(self) -> None:
-        """`aclose` for code that does not await."""
-        self._give_up(list(self._unfinished))
-        self._memory.close()
-
     async def abefore_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Recall for the run that begins."""
         begun = _name_run(state)
@@ -242,7 +237,6 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         return turn
 
     def _memory_of(self, runtime: Runtime[Any]) -> TurnMemory:
-        """The memory for the workspace of a run."""
         if isinstance(self._workspace, str):
             return self._memory
         workspace = self._workspace(runtime)

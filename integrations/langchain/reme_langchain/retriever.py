@@ -132,10 +132,6 @@ class ReMeRetriever(BaseRetriever, Closing):
         """Close the connection if it was opened here."""
         await self._turn.aclose()
 
-    def close(self) -> None:
-        """`aclose` for code that does not await."""
-        self._turn.close()
-
 
 def _limit_of(search_kwargs: Mapping[str, Any], **limits: int | None) -> int:
     """How many documents are wanted, by any of the three names."""

@@ -1,8 +1,8 @@
 """`ReMeStore`: LangGraph's long-term store on Postgres tables that plain SQL can read.
 
-It answers as LangGraph's `InMemoryStore` does, and items can expire. It differs where that store has defects: only
-namespaces with items are listed, an overwritten item is no longer found by its old texts, and a page of search results
-is a slice of all results.
+It answers as LangGraph's `InMemoryStore` does, and items can expire. It differs where that store has defects. Only
+namespaces with items are listed. An overwritten item is no longer found by its old texts. A page of search results is a
+slice of all results.
 """
 
 from __future__ import annotations
@@ -142,10 +142,6 @@ class ReMeStore(BaseStore, Closing):
     async def aclose(self) -> None:
         """Close the connection if it was opened here."""
         await self._connection.portal.run(self._connection.close())
-
-    def close(self) -> None:
-        """`aclose` for code that does not await."""
-        self._connection.portal.wait(self._connection.close())
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations from code that does not await; see `abatch`."""
