@@ -44,7 +44,7 @@ def record(
 @app.command()
 @with_session
 def summarise(session: Session, workspace: Workspace) -> None:
-    """Make memories, now, of what was said and waits for it."""
+    """Make memories now from the conversations that wait for it."""
     with session.open() as reme:
         told = reme.summarise(workspace)
     lines = [Text(f"summarised {output.count_of(len(told.done), 'conversations')} of '{workspace}'", "green")]
@@ -61,9 +61,7 @@ def _read_conversation() -> list[dict[str, object]]:
     try:
         said = json.loads(given)
     except ValueError as error:
-        raise InputError(
-            f'the standard input is no JSON ({error}); give [{{"role": "user", "content": "…"}}]'
-        ) from None
+        raise InputError(f"the standard input is no JSON ({error}); {_FORM}") from None
     if not isinstance(said, list):
         raise InputError(f"the standard input is no list; {_FORM}")
     return said

@@ -1,4 +1,4 @@
-"""`reme doctor`: whether all that memory needs is there and works, and what to do where it does not."""
+"""`reme doctor`: checks whether everything that memory needs is installed and works, and says what to do if not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _LEAST_DISK = 2**30  # bytes: the embedded Postgres is refused writes when the disk is full
-_MOST_CLOCK_SECONDS = 5.0  # "yesterday" is reckoned by the clock here, recorded_at by the one there
+_MOST_CLOCK_SECONDS = 5.0  # "yesterday" is computed by the clock of this machine, recorded_at by the database's
 _STYLES = {"fine": "green", "wrong": "bold red", "not checked": "dim"}
 
 
@@ -68,7 +68,7 @@ def _findings(settings: Settings) -> Iterator[Finding]:
 
 
 def _look(check: str, find: Callable[[], str]) -> Finding:
-    """The finding of a check: what `find` tells, or the error that it raises and what that says to do."""
+    """The finding of a check: the text that `find` returns, or the error that it raises, with its advice."""
     try:
         return Finding(check, "fine", find())
     except ReMeError as error:
@@ -119,7 +119,7 @@ def _of_database(settings: Settings) -> Iterator[Finding]:
 
 @contextmanager
 def _database(settings: Settings) -> Iterator[tuple[Connection | None, str, Finding]]:
-    """A connection to the database, its address, and what was found on the way there."""
+    """A connection to the database (None if it cannot be used), its address, and the finding about it."""
     from reme_core.postgres.connect import connect
     from reme_core.postgres.errors import mask_password, translating_errors
     from reme_core.postgres.migrate import require_postgres
@@ -163,7 +163,7 @@ def _schema(connection: Connection, url: str) -> str:
 
 
 def _rights(connection: Connection, url: str) -> str:
-    """Whether the login role may write, held by row-level security; what is written is rolled back."""
+    """Check that the login role may write, and that row-level security holds. What is written is rolled back."""
     from reme_core.postgres.errors import mask_password
     from reme_core.postgres.migrate import current_version
     from reme_core.postgres.session import prepare
@@ -220,7 +220,7 @@ def _halves(told: str) -> tuple[str, str]:
 
 
 async def _ask(check: str, make: Callable[[], Any], call: Callable[[Any], Awaitable[str]]) -> list[Finding]:
-    """One call of a model; nothing where none is made of the settings, which `unused_models` tells."""
+    """The finding of one call of a model; none if the settings make no model, which `unused_models` reports."""
     begun = time.perf_counter()
     try:
         model = make()

@@ -81,7 +81,7 @@ def copy(
     target: Annotated[str, typer.Argument(help="What the copy is called.")],
     replace: Annotated[bool, typer.Option("--replace", help="Clear the target first, if it holds anything.")] = False,
 ) -> None:
-    """Make a twin of a workspace, with its messages, sources and history."""
+    """Copy a workspace, with its messages, sources and history."""
     with session.open() as reme, output.spinner("Copying …", quiet=session.options.as_json):
         copied = reme.workspaces.copy(source, target, replace=replace)
     told = _success(f"copied {count_of(copied, 'memories')}")
@@ -98,7 +98,7 @@ def clear(
     run_id: RunId = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Remove a workspace with all that belongs to it, or what of it is of a person, an agent or a run. Final."""
+    """Remove a workspace, or only what belongs to one person, agent or run in it. This cannot be undone."""
     with session.open() as reme:
         if workspace not in reme.workspaces.list():
             raise NotFoundError(f"there is no workspace '{workspace}'; `reme workspaces` lists them")
@@ -120,9 +120,9 @@ def reembed(
         bool, typer.Option("--drop-old", help="Remove the vectors of other models afterwards.")
     ] = False,
 ) -> None:
-    """Move a workspace to the embedding model that is configured, while the old vectors go on serving.
+    """Move a workspace to the configured embedding model. Until it is done, recall uses the old vectors.
 
-    It may be interrupted: what has its new vector already keeps it.
+    If it is interrupted, run it again: vectors that are made already are kept.
     """
     with session.open() as reme:
         with session.progress("Embedding") as advance:

@@ -129,13 +129,13 @@ def add(
 
 
 def _added_line(memory: Memory) -> Text:
-    """That it was remembered, or that it was there already."""
+    """The line that says that a memory was added, or was there already."""
     times = f" (there already; seen {memory.seen_count} times)" if memory.seen_count > 1 else ""
     return Text.assemble(("remembered ", "green"), (memory.memory_id, "bold"), times)
 
 
 def _expand(texts: list[str]) -> list[str]:
-    """The texts, with the lines of the standard input that are not empty in place of a `-`."""
+    """The texts; a `-` is replaced by the lines of the standard input that are not empty."""
     read = [line.strip() for line in read_input().splitlines() if line.strip()] if "-" in texts else []
     return [line for text in texts for line in (read if text == "-" else [text])]
 
@@ -174,7 +174,7 @@ def list_memories(
 
 
 def _how_to_see(messages: int, workspace: str, query: str) -> list[str]:
-    """That messages are there, though no memory is found, and the command that shows them."""
+    """A hint, if there are messages although no memory was found, with the command that shows them."""
     if not messages:
         return []
     command = shlex.join(["reme", "recall", query, "--workspace", workspace, "--kind", "conversation"])
@@ -256,7 +256,7 @@ def delete(
         bool, typer.Option("--erase", help="Leave no trace of the text, not even in the history. Final.")
     ] = False,
 ) -> None:
-    """Take memories out of use; they stay in the history, unless erased."""
+    """Delete memories. The history keeps them, unless they are erased."""
     with session.open() as reme:
         count = reme.memories.delete(
             workspace, memory_ids, erase=erase, actor="command line", reason="deleted by a user"

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from reme_core.types import Hit, Memory
 
 PIPED_WIDTH = 160
-"""The width of the output, in columns, where it is no terminal."""
+"""The width of the output in columns, if it is not a terminal."""
 _NARROW = 80
-"""The width of a terminal below which each column gives way to the others, and bars to their numbers."""
+"""In a terminal with fewer columns, no column of a table takes the remaining width, and bars are left out."""
 
 STATUS_STYLES = {"active": "green", "superseded": "yellow", "expired": "yellow", "deleted": "red"}
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def show_what_can_be_shown() -> None:
-    """Have a terminal that knows no UTF-8 show a `?` for what it cannot show, and a dumb one be as wide as it is."""
+    """Print `?` for characters that a terminal without UTF-8 cannot show, and find out the width of a dumb terminal."""
     if os.environ.get("TERM", "").lower() in ("dumb", "unknown") and sys.stdout.isatty():
         # Rich takes such a terminal for one of 80 columns unless both are named.
         columns, lines = shutil.get_terminal_size()
@@ -151,7 +151,7 @@ def hits_table(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table
     """A table of hits, best first, with the chance of each; with `explain`, also with each part of its score."""
     talk = any(hit.memory.kind == "conversation" for hit in found)
     legs = {"meaning": "vector", "words": "lexical"}
-    # A bonus that is 0 for all of them explains nothing, nor does a factor that is 1. For messages time is a bonus.
+    # A bonus explains nothing if it is 0 for all hits, and a factor if it is 1. For messages, time is a bonus.
     factors = () if talk else ("time", "type")
     nothing = {name: float(name in factors or name == "type") for name in ("session", "speaker", "time", "type")}
     legs |= {name: name for name, n in nothing.items() if any(getattr(hit.parts, name) != n for hit in found)}

@@ -76,7 +76,7 @@ def create_key(
     workspace: Annotated[list[str], typer.Option(help="A workspace that it opens; default: all. Repeatable.")] = [],  # noqa: B006
     expires: Annotated[datetime | None, typer.Option(help="From when on it opens nothing (UTC).")] = None,
 ) -> None:
-    """Make a key and show it: this once, it is kept nowhere. From then on the services ask for one."""
+    """Make a key and show it once; it cannot be shown again. From then on the services ask for a key."""
     until = expires.replace(tzinfo=UTC) if expires is not None else None
     key = _ask(session, lambda keys: keys.create(label, workspace or None, expires_at=until))
     session.show({"key": key}, key)
@@ -97,7 +97,7 @@ def list_keys(session: Session) -> None:
 @keys_app.command("revoke")
 @with_session
 def revoke_key(session: Session, key_id: Annotated[str, typer.Argument(help="The id that `list` shows.")]) -> None:
-    """Take a key back. The services go on asking for keys."""
+    """Make a key invalid. The services go on asking for keys."""
     _ask(session, lambda keys: keys.revoke(key_id))
     session.show({"revoked": key_id}, f"Revoked {key_id}.")
 

@@ -48,7 +48,7 @@ EXIT_CODES: tuple[tuple[type[ReMeError], int], ...] = (
     (FlowError, 2),
     (ReMeError, 1),
 )
-"""The exit code for each class of errors; the first class that an error belongs to counts."""
+"""The exit code of each class of errors. An error has the code of the first class that it is an instance of."""
 
 INTERRUPTED = 130  # what shells give a program that Ctrl-C ended
 
@@ -78,7 +78,7 @@ RunId = Annotated[str | None, typer.Option("--run-id", help="The run within the 
 
 
 def scope_of_options(user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope:
-    """What of a scope the options name."""
+    """The part of a scope that the options name."""
     given = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
     return {name: value for name, value in given.items() if value is not None}  # type: ignore[return-value]
 
@@ -184,10 +184,10 @@ _SHARED_OPTIONS = {
 
 
 def read_input() -> str:
-    """All of the standard input, which is UTF-8 whatever the locale says.
+    """The whole standard input, read as UTF-8 in every locale.
 
     Raises:
-        InputError: It is not.
+        InputError: It is not UTF-8.
     """
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Forgetting what somebody asks to be forgotten: their memories are closed, and what was said is not recalled again."""
+"""Forgetting on request: closes the memories that name a topic, and keeps its messages out of later recalls."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ async def messages_naming(workspace: str, topic: str, scope: Scope, deps: Deps) 
 
 
 def forgotten_note(memory: Memory, command: Message, others: Iterable[str] = ()) -> dict[str, Any]:
-    """What is added to the metadata of a forgotten memory: the messages that recall passes over from then on."""
+    """The metadata of a forgotten memory: the ids of messages that recall must not find from now on."""
     own = [source.id for source in memory.sources if source.kind == "message"]
     return {"forgotten": sorted({*own, command.message_id, *others})}
 
 
 async def forgotten_messages(workspace: str, deps: Deps) -> list[str]:
-    """The messages of a workspace that recall passes over, since what they say is to be forgotten."""
+    """The ids of the messages of a workspace that recall must not find, since their topics are to be forgotten."""
     marked = Filters(status=Status.EXPIRED, metadata={"forgotten": []})  # contained in any list of that name
     closed = await deps.memories.list(workspace, marked, limit=_MOST)
     return sorted({message_id for memory in closed for message_id in memory.metadata["forgotten"]})

@@ -1,4 +1,4 @@
-"""Which stored statements something new may be about: those nearest in meaning and words."""
+"""Finds the stored statements that a new one may be about: those nearest to it in meaning and words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reme_core.types import PERSONAL_KINDS, Hit, Kind, Message, Scope
 Vectors = npt.NDArray[np.float32]
 
 STATED: Final = [str(kind) for kind in PERSONAL_KINDS if kind != Kind.INSIGHT]
-"""Kinds that people state; insights follow from these and are reflected upon, not stated."""
+"""The kinds that people state. Insights are not stated, but concluded from these."""
 READ, QUOTED = "read", "quoted"
 """How a memory was made, in its `metadata["mode"]`: read by a model, or what somebody said word for word."""
 
@@ -44,10 +44,10 @@ async def nearest(
 
 
 def subject_of(message: Message, user_name: str) -> str:
-    """Whose memories a message adds to: its author's, where it has one, else the workspace's person."""
+    """The person whose memories a message adds to: its author, or `user_name` if it has none."""
     return message.author or user_name
 
 
 def person_of(subject: str) -> str:
-    """What statements call a subject; empty for the nameless user, whom each language calls in its own way."""
+    """The name of a subject in statements; empty for a user without a name, for whom each language has its word."""
     return "" if subject.lower() in ("", "user", "human") else subject

@@ -1,4 +1,4 @@
-"""What is given with every retrieval, since no search finds it: standing wishes, and who somebody is."""
+"""The profile: standing wishes and stable facts, which every retrieval includes, since no search would find them."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ async def get_profile(
 
     Args:
         memories: The store.
-        workspace: Whose.
-        subject: Only of this person.
+        workspace: The workspace.
+        subject: Only those about this person.
         as_of: As they were known at this moment.
         held_at: As they were true at this moment.
-        scope: Only of this `user_id`, `agent_id`, `run_id`.
+        scope: Only those with this `user_id`, `agent_id` and `run_id`.
     """
     kinds = [str(Kind.INSTRUCTION), str(Kind.PROFILE)]
     if held_at is None:
         found = await memories.list(workspace, Filters(kinds=kinds, subject=subject, as_of=as_of, **scope), limit=MOST)
     else:
-        # What is over today may have been true then.
+        # A memory that is closed today may have been true then.
         filters = Filters(kinds=kinds, subject=subject, status=None, as_of=as_of, held_at=held_at, **scope)
         listed = await memories.list(workspace, filters, limit=MOST)
         found = [m for m in listed if m.status != "deleted" and "forgotten" not in m.metadata]

@@ -25,7 +25,7 @@ from reme_core.types import Hit, Kind, Memory, Message, Status, TimeRange
 TYPE_WEIGHTS: Final = {"observation": 1.0, "custom": 1.2, "insight": 2.0}
 """MemoryScope's weights by kind; see `recall_personal` for what they do here."""
 _OVER: Final = 0.5
-"""Factor of what is over where nobody asks about the past."""
+"""The factor of memories that are no longer true, if the query does not ask about the past."""
 
 
 @op(

@@ -1,4 +1,4 @@
-"""What the ops of personal memory work on."""
+"""The state that the ops of personal memory read and write."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from reme_core.types import Message
 
 
 class PersonalState(SummaryState):
-    """A conversation on its way to what is remembered about a person, and this on its way to insights."""
+    """The state of flows that make memories of a person from conversations, and insights from memories."""
 
     trajectories: Trajectories = Field(default_factory=list)
     user_name: str = "user"
-    """Whom messages without an author are from, and whom insights are about."""
+    """The author of messages that name none, and the subject of insights."""
     session_id: str | None = None
-    """Of the messages that wait in the store, only those of this conversation."""
+    """If given, only waiting messages of this conversation are read."""
 
     waiting: Internal[list[Message]] = Field(default_factory=list)
-    """Recorded messages that no memory was made of yet, all of which count as summarised in the end."""
+    """Recorded messages that no flow has summarised yet. The end of the flow marks them as summarised."""
     context: Internal[list[Message]] = Field(default_factory=list)
-    """What was said before them, in their conversations."""
+    """The messages before them in their conversations."""
     subjects: Internal[list[str]] = Field(default_factory=list)
-    """Sides of a person that no insight is about yet."""
+    """Aspects of a person that no insight is about yet."""
