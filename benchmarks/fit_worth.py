@@ -31,7 +31,7 @@ from benchmarks.common import DATA, report
 from benchmarks.sets import messages_of, questions_of
 from reme_core import Message
 from reme_core.models.local import LocalEmbedder
-from reme_core.personal.worth import KEEP_FROM, TRAITS, Traits, is_short, text_to_embed, traits_of
+from reme_core.personal.worth import KEEP_FROM, KEEP_SHORT_FROM, TRAITS, Traits, is_short, text_to_embed, traits_of
 
 Array = npt.NDArray[np.float64]
 
@@ -74,7 +74,7 @@ class Sample:
         self.traits = traits_of([i.message for i in self.items], [i.before for i in self.items])
         self.owner = np.repeat(np.arange(len(self.items)), np.diff([*self.traits.starts, len(self.traits.rows)]))
         self.kept = np.array([float(i.kind == "fact") for i in self.items])
-        self.short = np.array([float(is_short(i.message)) for i in self.items])
+        self.short = np.array([float(is_short(i.message.content)) for i in self.items])
 
     def part(self, chosen: npt.NDArray[np.bool_]) -> Sample:
         """The messages that are chosen."""
@@ -260,14 +260,23 @@ def calibration_error(chances: Array, wanted: Array, weights: Array | None = Non
 
 
 def measure(name: str, items: list[Item], chances: Array) -> dict[str, Any]:
-    """The curve over thresholds, intervals at `KEEP_FROM`, and simple ways to choose as many messages."""
-    share = float((chances >= KEEP_FROM).mean())
+    """What is kept, with intervals, the curve over thresholds, and simple ways to choose as many messages."""
+    short = np.array([is_short(i.message.content) for i in items])
+    is_kept = chances >= np.where(short, KEEP_SHORT_FROM, KEEP_FROM)
+    share = float(is_kept.mean())
     random = np.random.default_rng(0).random(len(items))
     length = np.array([float(len(i.message.content)) for i in items])
     column = TRAITS.index("I")
     traits = traits_of([i.message for i in items], [i.before for i in items])
     first_person = np.maximum.reduceat(traits.rows[:, column], traits.starts) > 0
-    choices = {f"from {t:.2f}": chances >= t for t in sorted({*np.arange(0.1, 0.95, 0.05).round(2), KEEP_FROM})} | {
+    thresholds = sorted({*np.arange(0.1, 0.95, 0.05).round(2), KEEP_FROM})
+    choices = {
+        "kept": is_kept,
+        **{f"from {t:.2f}": chances >= t for t in thresholds},
+        **{
+            f"short from {t:.2f}": chances >= np.where(short, t, KEEP_FROM)
+            for t in (0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
+        },
         "the best 15 %": chances >= np.quantile(chances, 0.85),
         "all": np.ones(len(items), dtype=bool),
         "random, as many": random >= np.quantile(random, 1 - share),
@@ -283,7 +292,7 @@ def measure(name: str, items: list[Item], chances: Array) -> dict[str, Any]:
     wanted = np.array([float(i.kind == "fact") for i in items])
     return {
         "kept": rounded,
-        "interval": intervals(items, chances >= KEEP_FROM),
+        "interval": intervals(items, is_kept),
         "calibration_error": round(calibration_error(chances, wanted), 3),
     }
 

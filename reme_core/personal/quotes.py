@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from reme_core.personal.filter import statements
 from reme_core.personal.forget import forgotten_note, memories_naming, messages_naming
 from reme_core.personal.nearby import QUOTED, embed, nearest, subject_of
 from reme_core.personal.state import PersonalState
-from reme_core.personal.worth import KEEP_FROM, text_to_embed, worth
+from reme_core.personal.worth import KEEP_FROM, KEEP_SHORT_FROM, is_short, text_to_embed, worth
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
 from reme_core.store.change import Change, Close
 from reme_core.store.messages import unsummarised_messages
@@ -56,7 +56,9 @@ class Piece:
 
 
 @op(reads={"waiting"}, uses={"context", "user_name"}, writes={"memories", "closing", "update_result"})
-async def keep_quotes(state: PersonalState, deps: Deps, *, threshold: float = KEEP_FROM, alone: float = 0.6) -> None:
+async def keep_quotes(
+    state: PersonalState, deps: Deps, *, threshold: float = KEEP_FROM, short: float = KEEP_SHORT_FROM
+) -> None:
     """Keep what was said and is worth it, word for word; carry out what people told the memory to do.
 
     All of it is one change, with the messages marked as summarised: a job that dies in the middle or runs twice doubles
@@ -66,7 +68,7 @@ async def keep_quotes(state: PersonalState, deps: Deps, *, threshold: float = KE
         state: Reads `waiting` and `context`.
         deps: Uses the embedding model and `memories`.
         threshold: The least worth, 0 to 1, of what is kept.
-        alone: The same of the only thing that people said in a conversation, which was hardly said to chat.
+        short: The same of a short message, and of the only message of a conversation, which is rarely small talk.
 
     Raises:
         ConflictError: Others changed the workspace again and again.
@@ -75,8 +77,9 @@ async def keep_quotes(state: PersonalState, deps: Deps, *, threshold: float = KE
     told, taken_back = statements(state.context, state.waiting)
     spoken = speech_in([*state.context, *state.waiting])
     turns = Counter(message.session_id for message in spoken if message.role == "user")
-    least = {session: alone if count == 1 else threshold for session, count in turns.items()}
-    kept = await _worthwhile(state, [p for m in told for p in pieces_of(m, message_before(m, spoken))], least, deps)
+    pieces = [p for m in told for p in pieces_of(m, message_before(m, spoken))]
+    least = [short if turns[p.message.session_id] == 1 or is_short(p.text) else threshold for p in pieces]
+    kept = await _worthwhile(state, pieces, least, deps)
 
     async def apply(attempt: int) -> tuple[Change, list[str]] | None:
         nonlocal waiting, kept
@@ -128,9 +131,8 @@ def _command_in(sentence: str, own: str) -> Command | None:
     return command if command is None or command.topic else command_of(said)
 
 
-async def _worthwhile(
-    state: PersonalState, pieces: Sequence[Piece], least: Mapping[str, float], deps: Deps
-) -> list[Piece]:
+async def _worthwhile(state: PersonalState, pieces: Sequence[Piece], least: Sequence[float], deps: Deps) -> list[Piece]:
+    """The pieces that are commands, or whose worth is at least what `least` has for each."""
     state.report["heard"] = len(pieces)
     if not pieces:
         return []
@@ -141,8 +143,8 @@ async def _worthwhile(
     if embedder.name == WORTH_EMBEDDER:  # with any other the words alone decide
         vectors = await embedder.embed([text_to_embed(m, b) for m, b in zip(shown, asked, strict=True)], "passage")
     probabilities = worth(shown, asked, vectors)
-    judged = zip(pieces, probabilities, strict=True)
-    return [p for p, probability in judged if p.command or probability >= least[p.message.session_id]]
+    judged = zip(pieces, probabilities, least, strict=True)
+    return [p for p, probability, bar in judged if p.command or probability >= bar]
 
 
 async def _decide(

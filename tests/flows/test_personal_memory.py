@@ -66,6 +66,11 @@ async def test_a_memory_is_what_was_said_with_its_speaker_its_date_and_the_times
     assert f"- on 6 March 2024, Ines: “{MOVED}”" in note
 
 
+async def test_a_short_statement_is_kept_among_small_talk(reme: Engine) -> None:
+    await summarise(reme, turn("hi"), turn("I'm vegetarian"), turn("sounds good"), turn("thanks!"))
+    assert await active(reme) == ["I'm vegetarian"]
+
+
 async def test_an_answer_is_kept_with_the_question_it_answers(reme: Engine) -> None:
     await summarise(
         reme,
@@ -125,7 +130,7 @@ async def test_nothing_is_superseded_by_rule_and_the_note_has_the_newest_first(r
 )
 async def test_a_laugh_a_modal_or_a_date_ahead_drops_no_message(reme: Engine, said: str) -> None:
     asked = {"workspace_id": "w", "trajectories": [{"messages": [turn(said)]}]}
-    config = {"op.keep_quotes.params.threshold": 0.0, "op.keep_quotes.params.alone": 0.0}
+    config = {"op.keep_quotes.params.threshold": 0.0, "op.keep_quotes.params.short": 0.0}
     await reme.execute("summary_personal_memory", **asked, config=config)
     assert await active(reme) == [said]
 

