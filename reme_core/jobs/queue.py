@@ -27,7 +27,7 @@ from typing import Any
 from procrastinate import App, JobContext
 from psycopg import AsyncConnection
 
-from reme_core.errors import DatabaseError, DatabaseUnavailableError, FlowError, NotFoundError, ReMeError
+from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, FlowError, NotFoundError, ReMeError
 from reme_core.jobs.connector import QueueConnector
 from reme_core.jobs.tries import Tries
 from reme_core.jobs.worker import CHAT_QUEUE, QUEUE, Worker, translating_queue_errors
@@ -40,6 +40,7 @@ from reme_core.types import Message
 log = logging.getLogger(__name__)
 
 _SQL = load("queue.sql")
+_NO_TRIES = (DatabaseUnavailableError, ConflictError)  # failures that no job is to blame for
 _WAIT_SECONDS = 0.05  # between two looks at jobs that other workers are doing
 _MOST = 100_000  # jobs that are looked at when one workspace is summarised
 _FORGET_SECONDS = 3600.0  # between two deletions of what is kept for a limited time
@@ -192,7 +193,7 @@ class Background:
         if refused:
             # The reasons alone: the refused operations have words of a conversation, which must not be in a log.
             told = "; ".join(f"{count} × {reason}" for reason, count in refused.most_common())
-            await self._note(context, workspace, f"refused {refused.total()} operations: {told}")
+            await self._note(context, workspace, f"refused {refused.total()} operations: {told}", is_try=False)
 
     async def _first_waiting(self, workspace: str, session_id: str | None) -> str | None:
         waiting = await unsummarised_messages(self._database, workspace, session_id=session_id, limit=1)
@@ -211,15 +212,17 @@ class Background:
             yield
         except Exception as error:
             with contextlib.suppress(DatabaseError):  # then the database is the reason, and the log says so
-                failures = await self._note(context, workspace, str(error) or type(error).__name__)
-                if not isinstance(error, DatabaseUnavailableError):
-                    self._tries.count(context.job.id, failures)
+                is_try = not isinstance(error, _NO_TRIES)
+                before = await self._note(context, workspace, str(error) or type(error).__name__, is_try=is_try)
+                if is_try:
+                    self._tries.count(context.job.id, before + 1)
             raise
 
-    async def _note(self, context: JobContext, workspace: str, note: str) -> int:
-        values = {"workspace": workspace, "id": context.job.id, "error": note}
-        ((notes,),) = await self._database.execute(workspace, _SQL["note_error"], values)
-        return int(notes)
+    async def _note(self, context: JobContext, workspace: str, note: str, *, is_try: bool) -> int:
+        """Note something about a job, and tell how many tries it had used up before."""
+        values = {"workspace": workspace, "id": context.job.id, "error": note, "is_try": is_try}
+        ((tries,),) = await self._database.execute(workspace, _SQL["note_error"], values)
+        return int(tries)
 
     def start(self) -> None:
         """Begin to work on jobs in this process, unless it does so already."""

@@ -11,8 +11,9 @@ _PAUSE_SECONDS = 15
 class Tries(BaseRetryStrategy):
     """Pauses of 4, 16, 64 … seconds after failures; eight further tries span about a day.
 
-    Only a failure that was counted is a try. Where a job broke off because the database went away or its worker
-    stopped, it runs again a little later, however often: a server that restarts all day long uses up no tries.
+    Only a failure that was counted is a try. Where a job broke off because the database went away, others changed
+    the same memories, or its worker stopped, it runs again a little later, however often: a server that restarts all
+    day long uses up no tries, and neither do busy writers, one of whom always gets on.
     """
 
     def __init__(self, most: int) -> None:

@@ -19,7 +19,14 @@ from psycopg import AsyncConnection
 
 from reme_core import Message, Settings
 from reme_core.engine import Engine
-from reme_core.errors import DatabaseUnavailableError, InputError, ModelUnavailableError, NotFoundError, ReMeError
+from reme_core.errors import (
+    ConflictError,
+    DatabaseUnavailableError,
+    InputError,
+    ModelUnavailableError,
+    NotFoundError,
+    ReMeError,
+)
 from reme_core.store.messages import record, unsummarised_messages
 
 
@@ -127,13 +134,20 @@ async def test_a_job_that_failed_too_often_is_listed_and_can_be_tried_again(reme
         await reme.background.job(4711)
 
 
-async def test_a_database_that_keeps_going_away_uses_up_no_tries(reme: Engine, summaries: Summaries) -> None:
-    summaries.failure = DatabaseUnavailableError("the server is shutting down")
+@pytest.mark.parametrize("failure", [DatabaseUnavailableError("the server stops"), ConflictError("others changed it")])
+async def test_a_database_that_goes_away_and_busy_writers_use_up_no_tries(
+    reme: Engine, summaries: Summaries, failure: ReMeError
+) -> None:
+    summaries.failure = failure
     await reme.record("w", turns("hello"))
     for _ in range(reme.settings.worker.max_attempts + 2):
         await reme.background.drain()
     (job,) = await reme.background.jobs("w")
-    assert (job.status, job.error) == ("todo", "the server is shutting down")
+    assert (job.status, job.error) == ("todo", str(failure))
+    summaries.failure = ModelUnavailableError("the model is down")  # the first failure that counts
+    await reme.background.drain()
+    (job,) = await reme.background.jobs("w")
+    assert (job.status, job.error) == ("todo", "the model is down")
 
 
 async def test_one_failing_conversation_does_not_hold_up_the_others(reme: Engine, summaries: Summaries) -> None:

@@ -35,15 +35,12 @@ limit %(limit)s
 select type::text, at from procrastinate_events where job_id = %(id)s order by id
 
 -- name: note_error
--- Note why a job failed, and tell how often it has.
-with before as (
-    select count(*) as notes from reme.job_error where workspace_id = %(workspace)s and job_id = %(id)s
-),
-noted as (
-    insert into reme.job_error (workspace_id, job_id, failed_at, error)
-    values (%(workspace)s, %(id)s, clock_timestamp(), %(error)s)
+-- Note why a job failed, and tell how many tries it has used up before.
+with noted as (
+    insert into reme.job_error (workspace_id, job_id, failed_at, error, is_try)
+    values (%(workspace)s, %(id)s, clock_timestamp(), %(error)s, %(is_try)s)
 )
-select notes + 1 from before
+select count(*) from reme.job_error where workspace_id = %(workspace)s and job_id = %(id)s and is_try
 
 -- name: forget_jobs
 with gone as (

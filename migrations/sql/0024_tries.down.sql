@@ -1,0 +1,1 @@
+alter table reme.job_error drop column is_try;
