@@ -82,7 +82,8 @@ async def test_others_are_served_while_somebody_holds_locks(settings: Settings, 
         for workspace in busy:
             assert await engine.database.fetch(workspace, "select count(*) from reme.tool_call_result") == [(20,)]
             assert await engine.database.fetch(workspace, "select count(*) from reme.message") == [(20,)]
-            assert len(await engine.memories.list(workspace, limit=100)) == 21
+            added = [m for m in await engine.memories.list(workspace, limit=100) if m.content.startswith("She ")]
+            assert len(added) == 21  # beside what the worker may have made of the messages meanwhile
 
 
 async def test_recalls_are_logged_while_somebody_holds_another_workspace(settings: Settings) -> None:
