@@ -115,10 +115,11 @@ async def the_agents_model_reads(url: str) -> None:
     workspace, script = f"read-{new_id()}", ScriptedModel()
     options = {"database_url": url, "workspace_id": workspace, "write": "awaited", "spool": "memory"}
     conversation = await AgentScope1Driver().start(script, {**options, "chat_model": FakeModel(script)})
-    await conversation.say("My dog Rex lives in Lisbon.")
     statement = "The user's dog Rex lives in Lisbon."
     operation = {"op": "add", "evidence": [1], "statement": statement, "value": "Lisbon", "thing": "Rex"}
+    script.say("ok")  # to the turn; on a slow machine the reading begins before the turn has ended here
     script.say(json.dumps({"operations": [operation]}))
+    await conversation.say("My dog Rex lives in Lisbon.")
     reme = conversation.memory.turn.reme
     await reme.summarise(workspace)
     known = [memory.content for memory in await reme.memories.list(workspace)]

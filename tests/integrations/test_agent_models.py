@@ -62,8 +62,9 @@ async def test_the_agents_model_reads_for_its_memory(framework: str, settings: S
     script = ScriptedModel()
     model = wrap(script)
     async with kind(settings, "alice", chat_model=model, write="awaited") as memory:
-        await run_turn(memory, model)
+        script.say("ok")  # to the turn; on a slow machine the reading begins before the turn has ended here
         script.say(json.dumps({"operations": [READING]}))
+        await run_turn(memory, model)
         turn = memory.turn if framework != "langchain" else memory._memory
         await turn.reme.summarise("alice")
         [known] = await turn.reme.memories.list("alice")
