@@ -3,7 +3,7 @@
     python -m benchmarks.fit_worth                       # measure
     python -m benchmarks.fit_worth --write               # and write reme_core/personal/worth.json
 
-Fitted on three kinds of data: people with their conversations and a key of what there is to know (`--people`; `unseen`
+Fitted on four kinds of data: people with their conversations and a key of what there is to know (`--people`; `unseen`
 is never opened); talk of other people with an assistant (`data/talk_*.txt`), and single messages: some as people write
 them (`data/worth_*.txt`), some short and plain (`data/plain_*.txt`). In all but the first, `+` tells something lasting,
 `-` does not, `>` is what the next line answers, `@` begins a conversation, `#` another person. Every figure is of
