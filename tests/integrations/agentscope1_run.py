@@ -148,11 +148,11 @@ async def interrupted_replies_are_left_out(url: str) -> None:
 
 
 async def main(url: str) -> int:
+    await the_agents_model_reads(url)  # first: its model reads for all workspaces, and later others wait too
     report = await validate(AgentScope1Driver(), database_url=url)
     print(report)
     await tools_are_offered_and_work(url)
     await interrupted_replies_are_left_out(url)
-    await the_agents_model_reads(url)
     return 0 if report else 1
 
 
