@@ -6,9 +6,7 @@ Skipped where bfcl-eval is not installed; examples/bfcl/run.py says how it is.
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,19 +18,14 @@ from reme_core.engine import Engine
 from reme_core.settings import ChatSettings, Settings
 from tests.flows.attempts import valid
 from tests.loopback import Loopback, tool_call
+from tests.scripts import load_script
 
 pytest.importorskip("bfcl_eval", reason="bfcl-eval is not installed")
 
 
 @pytest.fixture
-def example(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    path = Path(__file__).parents[2] / "examples" / "bfcl" / "run.py"
-    spec = importlib.util.spec_from_file_location("bfcl_example", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "bfcl_example", module)
-    spec.loader.exec_module(module)
-    return module
+def example() -> ModuleType:
+    return load_script("examples/bfcl/run.py")
 
 
 class Pupil:

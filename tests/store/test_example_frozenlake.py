@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,17 +11,12 @@ import pytest
 from reme_core.engine import Engine
 from reme_core.settings import ChatSettings, Settings
 from tests.loopback import Loopback
+from tests.scripts import load_script
 
 
 @pytest.fixture
-def example(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    path = Path(__file__).parents[2] / "examples" / "frozenlake.py"
-    spec = importlib.util.spec_from_file_location("frozenlake", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "frozenlake", module)
-    spec.loader.exec_module(module)
-    return module
+def example() -> ModuleType:
+    return load_script("examples/frozenlake.py")
 
 
 async def test_memory_on_beats_memory_off_beyond_the_interval(

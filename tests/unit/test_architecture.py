@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.scripts import ROOT, load_script
 
 
 @pytest.mark.parametrize("script", ["make_map", "make_names"])
 def test_what_is_made_of_the_code_is_up_to_date(script: str) -> None:
-    spec = importlib.util.spec_from_file_location(script, ROOT / "docs" / f"{script}.py")
-    assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    made = load_script(f"docs/{script}.py")
     assert made.PAGE.read_text(encoding="utf-8") == made.page(), f"run `python docs/{script}.py`"
 
 
