@@ -71,7 +71,7 @@ _WORKSPACE = "reme://"
 
 
 def new_agent_memory() -> AgentMemory:
-    """A memory without episodes; nothing is read or written."""
+    """A memory without episodes."""
     return empty_memory()
 
 

@@ -66,7 +66,9 @@ def serve(settings: Settings) -> None:
         ReMeError: The service cannot start; the message says why.
     """
     if settings.backend == "cmd":
-        raise ConfigurationError("backend: say backend=http or backend=mcp; single commands are told by `reme --help`")
+        raise ConfigurationError(
+            "backend: no service is named; say backend=http or backend=mcp (`reme --help` lists single commands)"
+        )
     from reme_core.server.run import log_to_stderr, run_until_stopped, serve_http, serve_mcp  # noqa: PLC0415 - not before
 
     log_to_stderr()

@@ -1,4 +1,4 @@
-"""MemoryScope's way from messages to memories, by a chat model, an op a step.
+"""MemoryScope's way from messages to memories, by a chat model; each step is an op.
 
     info_filter >> (get_observation | get_observation_with_time) >> contra_repeat    (and `long_contra_repeat`)
 
@@ -13,7 +13,7 @@ from typing import Final, Literal
 import numpy as np
 from pydantic import BaseModel, Field
 
-from reme_core.compat.memoryscope_forgetting import MOST, is_about, scope_to_reflect, tell, time_said
+from reme_core.compat.memoryscope_forgetting import MOST, add_to_result, is_about, scope_to_reflect, time_said
 from reme_core.errors import InputError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
@@ -41,6 +41,8 @@ _ANSWER_TOKENS: Final = 1_500
 _COMPARED: Final = "compared"
 
 Relation = Literal["same", "contained", "fuller", "contradicts", "none"]
+Pairs = Sequence[tuple[Memory, Sequence[Memory]]]
+"""Newer statements, each with the older ones that it is compared with."""
 
 
 class ExtractionState(PersonalState):
@@ -106,14 +108,15 @@ async def info_filter(
     Raises:
         InputError: `preserved_scores` holds something else than numbers.
     """
-    preserved = _scores_of(preserved_scores)
+    preserved = _read_scores(preserved_scores)
     if not state.waiting:
         await take_in(state, deps)
-    told, _ = statements(state.context, state.waiting)
-    state.heard = []
-    # Without a model nothing is heard; `contra_repeat` then keeps what was said word for word.
-    for at in range(0, len(told) if deps.chat is not None else 0, _BATCH):
-        batch = told[at : at + _BATCH]
+    state.heard, state.report["heard"] = [], 0
+    if deps.chat is None:
+        return  # `contra_repeat` then keeps what was said word for word
+    said, _ = statements(state.context, state.waiting)
+    for at in range(0, len(said), _BATCH):
+        batch = said[at : at + _BATCH]
         lines = [f"[{number}] {_shorten(m.content, most_characters // 2)}" for number, m in enumerate(batch, 1)]
         request = prompt(
             "personal/info_filter",
@@ -121,7 +124,6 @@ async def info_filter(
             messages=fence("\n".join(lines), "messages"),
             count=len(batch),
         )
-        assert deps.chat is not None
         answer = await deps.chat.complete_as(request, _Scores, purpose="info_filter", max_tokens=_ANSWER_TOKENS)
         scores = {scored.number: scored.score for scored in answer.scores}
         # A message that the model forgot counts as a 2, and is passed on to extraction.
@@ -156,7 +158,7 @@ async def contra_repeat(
     Args:
         state: Reads `drafts`, `dated_drafts`, and `waiting`, whose messages count as summarised.
         deps: Uses `chat` and `memories`.
-        enable_contra_repeat: Ask the model at all; off, everything is stored.
+        enable_contra_repeat: Ask the model; if false, every observation is stored.
         neighbours: Stored statements that one observation is compared with.
     """
     if deps.chat is None:
@@ -168,15 +170,15 @@ async def contra_repeat(
     vectors = await embed(state.workspace_id, contents, deps)
     scopes = [draft.scope for draft in drafts]
     hits = await nearest(state.workspace_id, contents, vectors, deps, limit=neighbours, scopes=scopes)
-    pairs = {draft.memory_id: [hit.memory for hit in found] for draft, found in zip(drafts, hits, strict=True)}
-    if not enable_contra_repeat:
-        pairs = {memory_id: [] for memory_id in pairs}
-    judged = await _judge(pairs, {draft.memory_id: draft for draft in drafts}, deps.language, deps.chat)
+    pairs = [
+        (draft, [hit.memory for hit in found] if enable_contra_repeat else [])
+        for draft, found in zip(drafts, hits, strict=True)
+    ]
     change = Change(summarised=[m.message_id for m in state.waiting], expected_version=version)
-    _lay_beside(drafts, pairs, judged, change)
+    _decide(change, pairs, await _judge(pairs, deps.language, deps.chat))
     if change.summarised:
         await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="said in a conversation")
-    tell(state, change)
+    add_to_result(state, change)
 
 
 @op(uses={"user_name"}, writes={"memories", "closing", "update_result"})
@@ -195,7 +197,7 @@ async def long_contra_repeat(
         state: Reads `user_name`.
         deps: Uses `memories` and `chat`.
         similarity: The least likeness at which the model is asked about a pair, 0 (unrelated) to 1 (the same).
-        enable_long_contra_repeat: Do anything at all.
+        enable_long_contra_repeat: If false, nothing is done.
         neighbours: Older statements that one statement is compared with.
         most: How many statements are looked at, the newest.
     """
@@ -209,22 +211,25 @@ async def long_contra_repeat(
     embedder = await deps.workspace_models.embedder(state.workspace_id)
     # The triangle below the diagonal: each statement with those that are older.
     alike = np.tril(await likeness(embedder, [m.content for m in ordered]), -1)
-    pairs = {
-        newer.memory_id: [
-            ordered[i]
-            for i in np.argsort(-row)[:neighbours]
-            if row[i] >= similarity and not (_is_compared(newer) and _is_compared(ordered[i]))
-        ]
+    pairs = [
+        (
+            newer,
+            [
+                ordered[i]
+                for i in np.argsort(-row)[:neighbours]
+                if row[i] >= similarity and not (_is_compared(newer) and _is_compared(ordered[i]))
+            ],
+        )
         for newer, row in zip(ordered, alike, strict=True)
-    }
-    judged = await _judge(pairs, {m.memory_id: m for m in ordered}, deps.language, deps.chat)
+    ]
+    judged = await _judge(pairs, deps.language, deps.chat)
     change = Change(expected_version=version)
     # A statement is closed once, even if several newer ones contradict it.
     change.close = list({close.memory_id: close for close in _closings(pairs, judged)}.values())
     change.annotate = {m.memory_id: {_COMPARED: True} for m in ordered if not _is_compared(m)}
     if change.close or change.annotate:
         await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="contradicted or repeated")
-    tell(state, change)
+    add_to_result(state, change)
 
 
 async def _draw(heard: Sequence[Message], state: ExtractionState, deps: Deps) -> list[Memory]:
@@ -278,22 +283,20 @@ def _observation(content: str, evidence: Sequence[Message], subject: str, author
     )
 
 
-async def _judge(
-    pairs: Mapping[str, Sequence[Memory]], news: Mapping[str, Memory], setting: str, chat: ChatModel
-) -> dict[tuple[str, str], Relation]:
+async def _judge(pairs: Pairs, setting: str, chat: ChatModel) -> dict[tuple[str, str], Relation]:
     """How newer statements relate to older ones, by the ids of both; `none` is left out."""
-    asked = [memory_id for memory_id, olds in pairs.items() if olds]
+    asked = [(new, olds) for new, olds in pairs if olds]
     judged: dict[tuple[str, str], Relation] = {}
     for at in range(0, len(asked), _BATCH):
         numbered: list[tuple[str, str]] = []
         lines = []
-        for number, memory_id in enumerate(asked[at : at + _BATCH], 1):
-            lines.append(_line_with_day(news[memory_id], f"New {number}"))
-            for old in pairs[memory_id]:
-                # Numbered through, so that the number of an old statement names the pair.
-                numbered.append((memory_id, old.memory_id))
+        for number, (new, olds) in enumerate(asked[at : at + _BATCH], 1):
+            lines.append(_line_with_day(new, f"New {number}"))
+            for old in olds:
+                # The numbers go on from one new statement to the next, so that the number of an old one names the pair.
+                numbered.append((new.memory_id, old.memory_id))
                 lines.append(f"  {_line_with_day(old, f'Old {len(numbered)}')}")
-        spoken = [Message(content=news[memory_id].content) for memory_id in asked]
+        spoken = [Message(content=new.content) for new, _ in asked]
         request = prompt(
             "personal/contra_repeat", language(setting, spoken), statements=fence("\n".join(lines), "statements")
         )
@@ -304,17 +307,12 @@ async def _judge(
     return judged
 
 
-def _lay_beside(
-    drafts: Sequence[Memory],
-    pairs: Mapping[str, Sequence[Memory]],
-    judged: Mapping[tuple[str, str], Relation],
-    change: Change,
-) -> None:
-    """Add each draft, or count the statement that it repeats; close statements that it completes or contradicts."""
+def _decide(change: Change, pairs: Pairs, judged: Mapping[tuple[str, str], Relation]) -> None:
+    """Let the change add each draft, or confirm what it repeats, and close what it completes or contradicts."""
     add: list[Memory] = []
     support: dict[str, list[Source]] = {}
-    for draft in drafts:
-        relations = {old.memory_id: judged.get((draft.memory_id, old.memory_id)) for old in pairs[draft.memory_id]}
+    for draft, olds in pairs:
+        relations = {old.memory_id: judged.get((draft.memory_id, old.memory_id)) for old in olds}
         repeated = next((key for key, relation in relations.items() if relation in ("same", "contained")), None)
         if repeated:
             support.setdefault(repeated, []).extend(draft.sources)
@@ -327,13 +325,13 @@ def _lay_beside(
     change.close = [c for c in {close.memory_id: close for close in closings}.values() if c.memory_id not in support]
 
 
-def _closings(pairs: Mapping[str, Sequence[Memory]], judged: Mapping[tuple[str, str], Relation]) -> list[Close]:
+def _closings(pairs: Pairs, judged: Mapping[tuple[str, str], Relation]) -> list[Close]:
     """The older statements that newer ones replace: repeated, completed or contradicted ones."""
     return [
-        Close(old.memory_id, "superseded", new)
-        for new, olds in pairs.items()
+        Close(old.memory_id, "superseded", new.memory_id)
+        for new, olds in pairs
         for old in olds
-        if judged.get((new, old.memory_id)) in ("fuller", "contradicts", "same")
+        if judged.get((new.memory_id, old.memory_id)) in ("fuller", "contradicts", "same")
     ]
 
 
@@ -346,11 +344,11 @@ def _line_with_day(memory: Memory, title: str) -> str:
     return f"{title}{day}: {memory.content}"
 
 
-def _scores_of(told: tuple[int, ...] | str) -> set[int]:
+def _read_scores(given: tuple[int, ...] | str) -> set[int]:
     try:
-        return {int(score) for score in (told.split(",") if isinstance(told, str) else told)}
+        return {int(score) for score in (given.split(",") if isinstance(given, str) else given)}
     except ValueError:
-        raise InputError(f"preserved_scores: {told!r} is not a list of numbers; write 2,3") from None
+        raise InputError(f"preserved_scores: {given!r} is not a list of numbers; write 2,3") from None
 
 
 def _shorten(text: str, keep: int) -> str:

@@ -39,7 +39,7 @@ async def forget(state: PersonalState, deps: Deps, *, half_life_days: float = 0.
     change = Change(close=[Close(m.memory_id, "expired") for m in faded], expected_version=version)
     if faded:
         await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="forgotten")
-    tell(state, change)
+    add_to_result(state, change)
 
 
 def strength(memory: Memory, now: datetime, half_life: timedelta) -> float:
@@ -66,7 +66,7 @@ def is_about(memory: Memory, state: PersonalState) -> bool:
 
 
 def scope_to_reflect(state: PersonalState) -> Scope:
-    """The scope that is reflected upon: of the request, or that of memories that are of nobody in particular."""
+    """The scope that is reflected upon: the request's; a name that it lacks is nobody in particular."""
     return Scoped(**state.scope).scope
 
 
@@ -75,8 +75,8 @@ def time_said(memory: Memory) -> datetime:
     return memory.observed_at or memory.created_at
 
 
-def tell(state: PersonalState, change: Change) -> None:
-    """Add a change to the report of the flow; several ops of one flow may make changes."""
+def add_to_result(state: PersonalState, change: Change) -> None:
+    """Add a change to what the flow says it did; several ops of one flow may make changes."""
     state.memories = [*state.memories, *(m.model_copy(update={"workspace_id": state.workspace_id}) for m in change.add)]
     state.closing = [*state.closing, *change.close]
     before = state.update_result or UpdateResult()

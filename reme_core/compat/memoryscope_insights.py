@@ -7,7 +7,7 @@ from functools import partial
 
 from pydantic import BaseModel, Field
 
-from reme_core.compat.memoryscope_forgetting import MOST, is_about, scope_to_reflect, tell, time_said
+from reme_core.compat.memoryscope_forgetting import MOST, add_to_result, is_about, scope_to_reflect, time_said
 from reme_core.flows.deps import Deps
 from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
@@ -91,14 +91,14 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, 
     topics += [(str(i.metadata.get("attribute", "")), i) for i in (await _insights(state, deps))[:most]]
     change = Change(expected_version=version)
 
-    async def bring_up(attribute: str, old: Memory | None) -> tuple[Memory | None, Memory | None]:
+    async def renew(attribute: str, old: Memory | None) -> tuple[Memory | None, Memory | None]:
         near = await _near(attribute, old, observed, nearest, state, deps)
         # Without anything new there is nothing to add to an insight.
         if not near or (old is not None and not fresh & {m.memory_id for m in near}):
             return None, old
         return await _write(attribute, old, near, state, deps, chat), old
 
-    for insight, old in await parallel([partial(bring_up, attribute, old) for attribute, old in topics]):
+    for insight, old in await parallel([partial(renew, attribute, old) for attribute, old in topics]):
         if insight is None or (old is not None and insight.content == old.content):
             continue
         change.add = [*change.add, insight]
@@ -109,7 +109,7 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, 
         used = {source.id for one in change.add for source in one.sources} | (fresh if state.subjects else set())
         change.annotate = {memory_id: {_REFLECTED: True} for memory_id in sorted(used & fresh)}
         await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="reflected upon")
-    tell(state, change)
+    add_to_result(state, change)
 
 
 async def _observations(state: PersonalState, deps: Deps) -> list[Memory]:

@@ -1,4 +1,4 @@
-"""Ops of ReMe 0.1 that flows written for it need. Here their work is divided in another way."""
+"""Ops of ReMe 0.1 that flows written for it name, and whose work ops of other names do here."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ async def use_mock_search(state: RetrievalState, deps: Deps) -> None:
         ConfigurationError: Always.
     """
     raise ConfigurationError(
-        "use_mock_search was a trial of ReMe 0.1 on made-up results, and is not there: report the calls of real tools"
-        " with add_tool_call_result"
+        "use_mock_search does not exist here: ReMe 0.1 made up results with it, for a trial; report the calls of real"
+        " tools with add_tool_call_result"
     )
 
 
