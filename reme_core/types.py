@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import json
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -130,7 +130,7 @@ class ToolCall(_FromClient):
     id: str = ""
     name: str = ""
     arguments: str = ""
-    """The arguments as JSON text; an object is written as such."""
+    """The arguments as JSON text; an object is converted to it."""
     type: str = "function"
     index: int = 0
 
@@ -176,21 +176,13 @@ class Scoped(Given):
 
 
 def scope_of(evidence: Collection[Scoped]) -> Scope:
-    """The scope of what is made from this evidence: the person, agent and run, where all that name one name the same.
+    """The scope of what is made from this evidence; evidence of several people, say, is of nobody in particular.
 
     >>> scope_of([Message(user_id="ann", agent_id="cook"), Message(user_id="ann", agent_id="nurse"), Message()])
     {'user_id': 'ann', 'agent_id': '', 'run_id': ''}
     """
-    return {
-        "user_id": _only_name(one.user_id for one in evidence),
-        "agent_id": _only_name(one.agent_id for one in evidence),
-        "run_id": _only_name(one.run_id for one in evidence),
-    }
-
-
-def _only_name(names: Iterable[str]) -> str:
-    named = set(names) - {""}
-    return named.pop() if len(named) == 1 else ""
+    found = {name: {getattr(one, name) for one in evidence} - {""} for name in SCOPES}
+    return {name: ids.pop() if len(ids) == 1 else "" for name, ids in found.items()}  # type: ignore[return-value]
 
 
 def names_in(scope: Scope) -> Scope:
@@ -381,7 +373,7 @@ class HistoryEntry(BaseModel):
     """One change of one memory, as a trigger of the database recorded it."""
 
     number: int = 0
-    """Counts the changes of a workspace's memories; `memories.restore` takes it."""
+    """Its number among all changes of memories in the workspace; `memories.restore` takes it."""
     operation: Literal["insert", "update", "delete"]
     changed_at: Moment
     changed_by: str
@@ -391,7 +383,7 @@ class HistoryEntry(BaseModel):
 
 
 def kinds_of(kind: str | Sequence[str] | None) -> list[str]:
-    """The kinds that a kind, a family of kinds (`personal`, `task`, `tool`), or several of these mean."""
+    """The kinds that are meant by a kind, a family of kinds (`personal`, `task`, `tool`), or several of these."""
     families = {"personal": PERSONAL_KINDS, "task": TASK_KINDS, "tool": TOOL_KINDS}
     if kind is None:
         return []

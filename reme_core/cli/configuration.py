@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import typer
@@ -11,8 +10,6 @@ from reme_core.cli.output import table
 from reme_core.cli.session import Session, with_session
 
 app = typer.Typer(help="The settings: what holds here.", no_args_is_help=True)
-
-_PASSWORD = re.compile(r"//[^/@]*@")
 
 
 @app.callback()
@@ -24,7 +21,10 @@ def configuration() -> None:
 @with_session
 def show(session: Session) -> None:
     """Show every setting, from the environment, `.env`, --config and --set together. Keys and passwords are hidden."""
-    values = _flatten(session.settings.model_dump(mode="json"))
+    from reme_core.settings import hide_password
+
+    flat = _flatten(session.settings.model_dump(mode="json"))
+    values = {name: hide_password(value) if isinstance(value, str) else value for name, value in flat.items()}
     shown = table("setting", "value", wide="value")
     for name, value in values.items():
         shown.add_row(name, "–" if value is None else str(value))
@@ -38,5 +38,5 @@ def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         if isinstance(value, dict):
             flat |= _flatten(value, f"{prefix}{key}.")
         else:
-            flat[prefix + key] = _PASSWORD.sub("//***@", value) if isinstance(value, str) else value
+            flat[prefix + key] = value
     return flat

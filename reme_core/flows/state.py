@@ -17,7 +17,6 @@ import numpy.typing as npt
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -27,6 +26,7 @@ from pydantic import (
 
 from reme_core.errors import InputError
 from reme_core.ids import with_ids
+from reme_core.settings import Names
 from reme_core.store.change import Close
 from reme_core.store.rows import within_scope
 from reme_core.types import SCOPES, Hit, Memory, Message, Moment, Recollection, Scope, Source, TimeRange, Trajectory
@@ -38,16 +38,10 @@ Internal = Annotated[T, _INTERNAL]
 """A field that only ops set. If a request has a field of this name, it goes to `extra`."""
 
 
-def _split_names(value: Any) -> Any:
-    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
-
-
 def _identify_messages(value: list[Trajectory]) -> list[Trajectory]:
     return [t.model_copy(update={"messages": with_ids(t.messages, t.task_id)}) for t in value]
 
 
-Names = Annotated[list[str], BeforeValidator(_split_names)]
-"""A list of names, which may come as one comma-separated string."""
 Trajectories = Annotated[list[Trajectory], AfterValidator(_identify_messages)]
 """Attempts, or conversations. A message without an id gets one, made from its words and its place."""
 

@@ -55,7 +55,7 @@ class _LimitedStream(_transport.AsyncByteStream):  # type: ignore[misc]  # which
         await self._body.aclose()
 
 
-async def _limit(response: Any) -> None:
+async def _limit_body(response: Any) -> None:
     is_embedding = response.request.url.path.endswith("/embeddings")
     response.stream = _LimitedStream(response.stream, _MOST_EMBEDDING_BYTES if is_embedding else _MOST_BYTES)
 
@@ -189,7 +189,7 @@ class Endpoint:
             if (pooled := pool.get(self._pool_key)) is None:
                 # Without a key the SDK would take one from the environment and send it to this server.
                 key = self._key.get_secret_value() or "unset"
-                http = openai.DefaultAsyncHttpxClient(event_hooks={"response": [_limit]})
+                http = openai.DefaultAsyncHttpxClient(event_hooks={"response": [_limit_body]})
                 client = openai.AsyncOpenAI(base_url=self.base_url, api_key=key, http_client=http)
                 pooled = pool[self._pool_key] = _PooledClient(client)
             pooled.holders += 1
@@ -206,7 +206,7 @@ class Endpoint:
             return ModelError(f"{where} was not found (404: {message}); check model_name and base_url")
         if status in (408, 409, 429) or status >= 500:
             return ModelUnavailableError(f"{where} is not available now ({status}: {message}); try again later")
-        return ModelRefusedError(f"{where} refused the request ({status}: {message})")
+        return ModelRefusedError(f"{where} refused the request ({status}: {message}); correct what it names")
 
     def _redact(self, text: str) -> str:
         key = self._key.get_secret_value()

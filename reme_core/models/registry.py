@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from reme_core.errors import ConfigurationError
 from reme_core.models.base import ChatModel, Embedder, OnCall, Reranker
 from reme_core.models.cache import CachedEmbedder
-from reme_core.models.local import ENGINES, LocalEmbedder
-from reme_core.settings import EmbeddingSettings, ModelSettings, Settings
+from reme_core.models.local import LocalEmbedder
+from reme_core.settings import LOCAL_EMBEDDERS, EmbeddingSettings, ModelSettings, Settings
 
 if TYPE_CHECKING:
     from reme_core.models.endpoint import Endpoint
@@ -80,7 +80,7 @@ def unused_models(settings: Settings) -> list[str]:
 
 def is_out_of_reach(section: ModelSettings) -> bool:
     """Whether a section names a model that is not on this machine, and has neither a URL nor a key."""
-    elsewhere = section.model_name not in ("", *ENGINES) and section.backend not in (*_OFFLINE, "chat")
+    elsewhere = section.model_name not in ("", *LOCAL_EMBEDDERS) and section.backend not in (*_OFFLINE, "chat")
     return elsewhere and _has_no_endpoint(section)
 
 
@@ -102,7 +102,7 @@ def embedder(settings: Settings, name: str = "default", *, on_call: OnCall | Non
                 f" .api_key, or OPENAI_API_KEY, or {key}.backend=local for the model that works offline"
             )
         engine = section.model_name if section is not None else ""
-        return CachedEmbedder(LocalEmbedder(engine if engine in ENGINES else None, on_call=on_call))
+        return CachedEmbedder(LocalEmbedder(engine if engine in LOCAL_EMBEDDERS else None, on_call=on_call))
     return CachedEmbedder(_remote_embedder(section, f"embedding_model.{name}", on_call))
 
 
@@ -115,7 +115,7 @@ def embedder_by_name(settings: Settings, stored_name: str, *, on_call: OnCall | 
     Raises:
         ConfigurationError: No endpoint is set that could serve the model.
     """
-    if stored_name in ENGINES:
+    if stored_name in LOCAL_EMBEDDERS:
         return CachedEmbedder(LocalEmbedder(stored_name, on_call=on_call))
     model, _, width = stored_name.partition("@")
     dimensions = int(width) if width.isdigit() else None

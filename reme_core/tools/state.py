@@ -6,7 +6,8 @@ from typing import Any
 
 from pydantic import Field
 
-from reme_core.flows.state import Names, SummaryState
+from reme_core.flows.state import SummaryState
+from reme_core.settings import Names
 
 
 class ToolState(SummaryState):
