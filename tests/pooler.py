@@ -35,7 +35,7 @@ def pooler(server_url: str, *, size: int = 3) -> Iterator[str]:
     (folder / "pgbouncer.ini").write_text(
         f"[databases]\n* = {target}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
         f"auth_type = any\npool_mode = transaction\ndefault_pool_size = {size}\nmax_client_conn = 500\n"
-        "log_connections = 0\nlog_disconnections = 0\nserver_idle_timeout = 2\n"
+        "log_connections = 0\nlog_disconnections = 0\nserver_idle_timeout = 2\nquery_wait_timeout = 5\n"
     )
     folder.chmod(0o755)
     # It refuses to run as root, and has to reach the server's socket.

@@ -389,9 +389,11 @@ class Database:
 
     async def _ping(self) -> None:
         await self._ensure_server()
-        try:
-            connection = await AsyncConnection.connect(self._pooler or self.url, **self._session.arguments)
-        except psycopg.OperationalError as error:
-            self._away = str(error)
-            raise
-        await connection.close()
+        # A pooler lets callers in while its server is away, so the server itself is asked too.
+        for url in filter(None, (self.url, self._pooler)):
+            try:
+                connection = await AsyncConnection.connect(url, **self._session.arguments)
+            except psycopg.OperationalError as error:
+                self._away = str(error)
+                raise
+            await connection.close()

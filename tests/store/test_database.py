@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import nullcontext
 
 import anyio
 import psycopg
@@ -14,6 +15,7 @@ from pydantic import SecretStr
 from reme_core.engine import Engine
 from reme_core.errors import ConfigurationError, DatabaseError, DatabaseUnavailableError, InputError, SchemaError
 from reme_core.postgres.database import Database
+from reme_core.postgres.session import ROLE
 from reme_core.settings import ChatSettings, Settings
 
 
@@ -55,8 +57,11 @@ async def test_the_workspace_does_not_outlive_its_statement(settings: Settings) 
         await add_workspace(database, "a")
         async with database._connection() as connection:
             left = await (await connection.execute("select current_setting('reme.workspace', true)")).fetchone()
-            seen = await (await connection.execute("select count(*) from workspace")).fetchone()
-    assert (left, seen) == (("",), (0,))
+            async with connection.transaction():  # behind a pooler, nothing but a transaction acts as the role
+                await connection.execute(f"set local role {ROLE}")
+                seen = await (await connection.execute("select count(*) from reme.workspace")).fetchone()
+    assert left in [("",), (None,)]
+    assert seen == (0,)
 
 
 async def test_a_superuser_is_held_by_row_level_security_too(database: Database) -> None:
@@ -203,10 +208,12 @@ async def test_a_write_on_a_cut_connection_is_not_run_twice(database: Database, 
     await database.fetch("w", "select 1")
     with psycopg.connect(database_url, autocommit=True) as other:
         other.execute(CUT_ALL)
-    with pytest.raises(DatabaseUnavailableError):
+    # A pooler replaces its connection before anybody notices; without one, the caller has to decide.
+    with nullcontext() if database.has_pooler else pytest.raises(DatabaseUnavailableError):
         await add_workspace(database, "a")
-    assert await database.fetch("a", "select from workspace") == []
-    await add_workspace(database, "a")
+    assert len(await database.fetch("a", "select from workspace")) == database.has_pooler
+    if not database.has_pooler:
+        await add_workspace(database, "a")
 
 
 async def test_a_closed_database_says_so(settings: Settings) -> None:

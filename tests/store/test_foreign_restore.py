@@ -33,7 +33,7 @@ async def test_a_database_restored_without_our_role_says_what_to_do_and_works_th
     restore = [postgres_binary("pg_restore"), "--no-owner", "-d", url, dump]
     told = subprocess.run(restore, capture_output=True, text=True, check=False).stderr
     assert "reme_service" in told  # the grants failed; everything else is there
-    elsewhere = settings.model_copy(update={"database_url": SecretStr(url)})
+    elsewhere = settings.model_copy(update={"database_url": SecretStr(url), "pooler_url": None})
     with pytest.raises(SchemaError, match="reme db upgrade"):
         await Engine(elsewhere).open()
     migrate.upgrade(url)

@@ -9,6 +9,7 @@ import pytest
 
 from reme_core.engine import Engine
 from reme_core.errors import DatabaseError
+from reme_core.postgres.session import ROLE
 from reme_core.settings import Settings
 
 TABLES = ("procrastinate_jobs", "procrastinate_events", "procrastinate_workers", "procrastinate_periodic_defers")
@@ -62,10 +63,11 @@ async def test_nothing_of_another_workspace_is_seen_or_changed(engine: Engine, a
     assert len(before) == 2  # a job, that it was deferred, and when it is scheduled for
     statement = attempt.format(job=before[0][0])
     assert await seen(engine, "spy", statement) == []
-    async with engine.database._connection() as connection:  # nor is it where no workspace is named
+    with psycopg.connect(engine.database.url, autocommit=True) as connection:  # nor is it where no workspace is named
+        connection.execute(f"set role {ROLE}")
         try:
-            cursor = await connection.execute(statement)
-            assert cursor.description is None or await cursor.fetchall() == []
+            cursor = connection.execute(statement)
+            assert cursor.description is None or cursor.fetchall() == []
         except psycopg.Error:
             pass
     assert await engine.database.execute_anywhere(everything) == before
