@@ -46,7 +46,7 @@ class Consolidation:
     """The result of a consolidation."""
 
     due: bool
-    """Whether enough episodes had been recorded since the last consolidation; if not, nothing was done."""
+    """Whether there was anything to do; not if too few episodes are new, or another caller has just done it."""
     rules: list[str] = field(default_factory=list)
     """The new rules for all tasks."""
     author: str = ""
@@ -227,12 +227,8 @@ class Episodes:
         attempts = [Attempt(*row) for row in latest]
         # Outside of the transaction: the model may take a minute, and the lock stops all writers.
         with logging_for_workspace(workspace):
-            made = await distil(
-                attempts,
-                self._chat,
-                works_from=self._settings.episodes.works_from,
-                setting=self._settings.language or "auto",
-            )
+            works_from = self._settings.episodes.works_from
+            made = await distil(attempts, self._chat, works_from=works_from, setting=self._settings.language)
         async with self._database.transaction(workspace) as conn:
             _, since, _ = await store.lock_progress(conn, workspace)
             if since != last:
@@ -276,7 +272,7 @@ class Episodes:
 
         Raises:
             InputError: The dict does not have the helper's format.
-            ConflictError: The workspace has scores that the dict does not contain; nothing was changed.
+            ConflictError: The workspace has scores that the dict does not begin with; nothing was changed.
         """
         return await file_sync.continue_with(self._database, workspace, memory)
 
@@ -285,7 +281,7 @@ class Episodes:
 
         Raises:
             InputError: The file is broken (the message names the byte) or malformed; nothing was imported.
-            ConflictError: The workspace has scores that the file does not contain; nothing was imported.
+            ConflictError: The workspace has scores that the file does not begin with; nothing was imported.
         """
         return await self.continue_with(workspace, read_memory(path))
 

@@ -12,9 +12,10 @@ from pydantic import BaseModel, Field
 from reme_core.episodes.rules import WORKS_FROM, high_score_rules
 from reme_core.errors import ModelError
 from reme_core.models import ChatModel
-from reme_core.prompts import Language, prompt
+from reme_core.prompts import prompt
 from reme_core.prompts.fence import fence
-from reme_core.text.terms import language_of
+from reme_core.prompts.transcript import language
+from reme_core.types import Message
 
 log = logging.getLogger(__name__)
 
@@ -65,9 +66,8 @@ async def distil(
         return DistilledRules(by_rules, "rules")
     latest = attempts[-MAX_EPISODES:]
     listing = "\n".join(f"task={a.task_id} score={a.score:.2f}: {a.summary}" for a in latest)
-    request = prompt(
-        "consolidate_episodes", _language(setting, latest), episodes=fence(listing, "episodes"), most=MAX_RULES
-    )
+    speech = language(setting, [Message(content=a.summary) for a in latest])
+    request = prompt("consolidate_episodes", speech, episodes=fence(listing, "episodes"), most=MAX_RULES)
     try:
         answer = await chat.complete_as(request, _Rules, temperature=0.0, purpose="consolidate_episodes")
     except ModelError as error:
@@ -75,9 +75,3 @@ async def distil(
         return DistilledRules(by_rules, "rules", str(error))
     stated = list(dict.fromkeys(" ".join(rule.split()) for rule in answer.rules if rule.strip()))
     return DistilledRules([f"[CONSOLIDATED] {rule}" for rule in stated[:MAX_RULES]], chat.name)
-
-
-def _language(setting: str, attempts: Sequence[Attempt]) -> Language:
-    if setting in ("en", "zh"):
-        return "zh" if setting == "zh" else "en"
-    return "zh" if language_of(" ".join(a.summary for a in attempts)[:4_000]) == "zh" else "en"

@@ -135,7 +135,7 @@ def _log_entry(row: Sequence[Any]) -> dict[str, Any]:
 
 
 def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The values by which a log entry is found again."""
+    """The values by which a log entry is known again: it has no id."""
     # A score of 1 in the file comes back from Postgres as 1.0.
     return (str(entry.get("timestamp")), str(entry["task_id"]), str(entry["score"]).removesuffix(".0"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from reme_core.episodes.rules import MAX_CARD_TEXT, Card
@@ -28,7 +28,7 @@ class PastEpisodes:
     global_rules: Sequence[str] = ()
     mistakes: Sequence[str] = ()
     cards: Sequence[Card] = ()
-    recent: Sequence[tuple[float, Any, str]] = field(default=())
+    recent: Sequence[tuple[float, Any, str]] = ()
     """Episodes of the task: score, steps, summary."""
     mean: tuple[float, int] | None = None
     """Mean score at the task, and the number of its episodes."""

@@ -1,4 +1,4 @@
-"""Episodes and mistake cards, and the rules and the order of cards that follow from them.
+"""Episodes and mistake cards, the rules that follow from episodes, and the order of cards.
 
 The store and the dict of `reme_core.compat.agent_memory` both use these functions. Thresholds and limits are those of
 the training helper whose files this memory reads and writes.
@@ -158,7 +158,7 @@ def new_card(card: Mapping[str, Any], task_id: str, *, longest: int | None = Non
 
 
 def count_card(cards: list[Card], card: Card, episode: int, *, earlier: Card | None = None) -> Sequence[Card]:
-    """Add a card to the list of the cards seen most, or count it as seen once more if the list has it.
+    """Add a card to the list of the cards seen most; if the list has it, count it as seen once more.
 
     Args:
         cards: The list, which is changed.

@@ -112,15 +112,11 @@ async def lock_progress(conn: Connection, workspace: str) -> tuple[int, int | No
 async def record(
     database: Database, workspace: str, episodes: Sequence[Episode], settings: EpisodeSettings
 ) -> list[Episode]:
-    """Store episodes in the given order in one transaction; episodes with a known id are skipped.
+    """Store episodes that passed `check_storable`, in order and in one transaction; those with a known id are skipped.
 
     Returns:
         The new episodes, with their numbers.
-
-    Raises:
-        InputError: An episode contains text that Postgres cannot store; none was stored.
     """
-    check_storable(episodes)
     unique: dict[str, Episode] = {}
     for episode in episodes:
         unique.setdefault(episode.episode_id, episode)
