@@ -1,4 +1,4 @@
-"""Makes flows out of their texts. Names, parameters and fields are checked here, so no flow fails over them later."""
+"""Makes flows of their texts, and checks names, parameters and fields, so that no flow fails over them when it runs."""
 
 from __future__ import annotations
 

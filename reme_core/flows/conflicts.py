@@ -1,4 +1,4 @@
-"""Changing memories that somebody else may be changing at the same time."""
+"""Tries a change of memories again that met a conflict, because somebody else changed them at the same time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def retry_conflicts(change: Callable[[int], Awaitable[Result]], attempts: 
     """Await `change(0)`, then `change(1)` and so on, until one meets no conflict; each decides anew what to change.
 
     Raises:
-        ConflictError: All attempts met one.
+        ConflictError: All attempts met a conflict.
     """
     for attempt in range(attempts - 1):
         with suppress(ConflictError):

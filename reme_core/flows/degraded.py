@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def ask_model(work: Callable[[], Awaitable[T]], what: str, state: RetrievalState, deps: Deps) -> T | None:
-    """What a model answers; None if it failed, or took longer than the caller waits. Then the report says so.
+    """What a model answers; None if it failed or took longer than the caller waits, which the report then says.
 
     Args:
         work: Asks the model.

@@ -1,4 +1,4 @@
-"""What ops stand on: the store, the models and the settings, opened once and shared by every flow."""
+"""What ops work with: the store, the models and the settings, opened once and shared by every flow."""
 
 from __future__ import annotations
 

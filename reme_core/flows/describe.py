@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from rich.console import Console
@@ -68,7 +69,8 @@ def draw(flow: Flow) -> str:
 def mermaid(flow: Flow) -> str:
     """Write the flow as a Mermaid chart, which GitHub and most documentation tools draw."""
     lines = ["flowchart LR"]
-    _draw_arrows(flow.plan, ["start((query))" if "query" in flow.state.inputs() else "start((input))"], lines, [0])
+    start = "start((query))" if "query" in flow.state.inputs() else "start((input))"
+    _draw_arrows(flow.plan, [start], lines, count(1))
     return "\n".join(lines)
 
 
@@ -137,16 +139,15 @@ def _add_to_tree(tree: Tree, plan: Plan) -> None:
                 _add_to_tree(beside, branch)
 
 
-def _draw_arrows(plan: Plan, before: list[str], lines: list[str], count: list[int]) -> list[str]:
+def _draw_arrows(plan: Plan, before: list[str], lines: list[str], numbers: Iterator[int]) -> list[str]:
     """Add arrows to `lines`, from each node in `before` to the plan; returns the nodes at which the plan ends."""
-    # `count` holds one number, how many nodes there are: all calls share it.
     if isinstance(plan, Step):
-        count[0] += 1
+        node = f"n{next(numbers)}"
         label = _label(plan).replace('"', "#quot;")  # as Mermaid writes a quotation mark within a label
-        lines.extend(f'  {end} --> n{count[0]}["{label}"]' for end in before)
-        return [f"n{count[0]}"]
+        lines.extend(f'  {end} --> {node}["{label}"]' for end in before)
+        return [node]
     if isinstance(plan, Serial):
         for step in plan.steps:
-            before = _draw_arrows(step, before, lines, count)
+            before = _draw_arrows(step, before, lines, numbers)
         return before
-    return [end for branch in plan.branches for end in _draw_arrows(branch, before, lines, count)]
+    return [end for branch in plan.branches for end in _draw_arrows(branch, before, lines, numbers)]

@@ -71,13 +71,13 @@ class Overrides:
                         language = _LANGUAGE.check(value)
                     case ("op", name, "params", parameter):
                         own = ops.setdefault(name, OpSettings())
-                        own.params[parameter] = _parameter(_op(name, settings), parameter, value)
+                        own.params[parameter] = _check_parameter(_find_op(name, settings), parameter, value)
                     case ("op", name, "language"):
-                        _op(name, settings)
+                        _find_op(name, settings)
                         ops.setdefault(name, OpSettings()).language = _LANGUAGE.check(value)
                     case ("op", name, "llm"):
-                        _op(name, settings)
-                        ops.setdefault(name, OpSettings()).llm = _chat(value, settings)
+                        _find_op(name, settings)
+                        ops.setdefault(name, OpSettings()).llm = _check_model(value, settings)
                     case _:
                         raise FlowError(_refusal(path))
             except FlowError as error:
@@ -127,12 +127,12 @@ def _paths(config: Mapping[Any, Any], above: tuple[str, ...] = ()) -> Iterator[t
             yield path, int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _op(name: str, settings: Settings) -> Op:
+def _find_op(name: str, settings: Settings) -> Op:
     variant = settings.op.get(name)
     return registry.find(variant.backend if variant and variant.backend else name)
 
 
-def _parameter(op: Op, name: str, value: Any) -> Any:
+def _check_parameter(op: Op, name: str, value: Any) -> Any:
     (fit,) = check_arguments(op, {name: value}).values()
     # Free text could be a path or an address.
     if not _has_no_free_text(op.parameters[name].annotation):
@@ -142,7 +142,7 @@ def _parameter(op: Op, name: str, value: Any) -> Any:
     return fit
 
 
-def _chat(name: Any, settings: Settings) -> str:
+def _check_model(name: Any, settings: Settings) -> str:
     if not isinstance(name, str) or name not in settings.llm:
         raise FlowError("the service has no chat model of this name")
     return name

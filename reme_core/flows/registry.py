@@ -39,7 +39,6 @@ HOMES = (
     "reme_core.personal",
     "reme_core.task",
     "reme_core.tools",
-    "reme_core.episodes",
     "reme_core.working",
     "reme_core.compat.memoryscope_ops",
     "reme_core.compat.memoryscope_extraction",
@@ -135,10 +134,9 @@ def op(
     """
 
     def register(function: Function) -> Function:
-        title = name or function.__name__
-        names = (*aliases, *reme01.old_names(title))
-        made = _describe(function, title, names, reads=reads, uses=uses, writes=writes)
-        for title in (made.name, *made.aliases):
+        own = name or function.__name__
+        made = _make_op(function, own, (*aliases, *reme01.old_names(own)), reads=reads, uses=uses, writes=writes)
+        for title in (own, *made.aliases):
             holder = _ops.get(_aliases.get(title, title))
             # A module that is imported anew may register its own op again; another one may not.
             if holder is not None and _origin(holder.run) != _origin(function):
@@ -146,8 +144,8 @@ def op(
                     f"the op '{title}' of {_origin(function)} is already registered by {_origin(holder.run)}; "
                     "give it another name with @op(name=...)"
                 )
-        _ops[made.name] = made
-        _aliases.update(dict.fromkeys(made.aliases, made.name))
+        _ops[own] = made
+        _aliases.update(dict.fromkeys(made.aliases, own))
         return function
 
     return register
@@ -175,7 +173,7 @@ def all_ops() -> list[Op]:
     return [_ops[name] for name in sorted(_ops)]
 
 
-def _describe(
+def _make_op(
     function: Callable[..., Awaitable[None]],
     name: str,
     aliases: tuple[str, ...],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -34,12 +34,12 @@ _CANDIDATES = 5  # stored lessons that a new one is compared with
 _NUMBER = re.compile(r"\w*\d[\w.:/-]*")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Separation:
     """The new memories of a batch, and the evidence that the others add to stored memories, by the ids of these."""
 
-    fresh: list[Memory] = field(default_factory=list)
-    confirmed: dict[str, list[Source]] = field(default_factory=dict)
+    fresh: list[Memory]
+    confirmed: dict[str, list[Source]]
 
 
 @op(
@@ -80,9 +80,8 @@ async def separate_known(
         deps: Uses `database` and `workspace_models`.
         same_from: The cosine from which two lessons count as the same.
     """
-    found = Separation()
     if not memories:
-        return found
+        return Separation([], {})
     embedder = await deps.workspace_models.embedder(workspace)
     asked = np.stack([vectors[memory.memory_id] for memory in memories])
     kinds = [str(kind) for kind in TASK_KINDS]
@@ -99,18 +98,18 @@ async def separate_known(
         ]
     likeness = await _likeness(memories, pairs, embedder)
     fresh: dict[str, Memory] = {}
+    confirmed: dict[str, list[Source]] = {}
     for memory in memories:
         alike = [o.memory_id for o in pairs[memory.memory_id] if likeness[memory.memory_id, o.memory_id] >= same_from]
         same = [memory.memory_id, *alike]
         if known := next((memory_id for memory_id in same if memory_id in stored), None):
-            found.confirmed.setdefault(known, []).extend(memory.sources)
+            confirmed.setdefault(known, []).extend(memory.sources)
         elif twin := next((memory_id for memory_id in same if memory_id in fresh), None):
             both = list(dict.fromkeys([*fresh[twin].sources, *memory.sources]))
             fresh[twin] = fresh[twin].model_copy(update={"sources": both})
         else:
             fresh[memory.memory_id] = memory
-    found.fresh = list(fresh.values())
-    return found
+    return Separation(list(fresh.values()), confirmed)
 
 
 async def _likeness(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from pydantic import BaseModel, Field
@@ -14,6 +15,7 @@ from reme_core.flows.state import RetrievalState
 from reme_core.prompts import prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, speech_in, transcript
+from reme_core.types import Message
 
 _LAST_MESSAGES, _CHARACTERS = 3, 200  # as in ReMe 0.1: enough to show what a conversation is about at the moment
 
@@ -40,11 +42,11 @@ async def build_query(state: RetrievalState, deps: Deps, *, enable_llm_build: bo
         )
         work = partial(deps.chat.complete_as, request, _Query, purpose="build_query")
         answer = await ask_model(work, "build_query", state, deps)
-        state.search_query = (answer.query.strip() if answer else "") or _last_messages(state)
+        state.search_query = (answer.query.strip() if answer else "") or _join_last(messages)
     else:
-        state.search_query = _last_messages(state)
+        state.search_query = _join_last(messages)
 
 
-def _last_messages(state: RetrievalState) -> str:
-    told = [condense(message.content, _CHARACTERS) for message in speech_in(state.messages) if message.content.strip()]
-    return "\n".join(told[-_LAST_MESSAGES:])
+def _join_last(messages: Sequence[Message]) -> str:
+    said = [condense(message.content, _CHARACTERS) for message in messages if message.content.strip()]
+    return "\n".join(said[-_LAST_MESSAGES:])

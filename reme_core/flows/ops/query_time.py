@@ -41,7 +41,7 @@ async def extract_time(
     Args:
         state: Reads `search_query`, `now` and `timezone`.
         deps: Uses `recall` and `chat`.
-        enable_llm_time: Ask the model at all.
+        enable_llm_time: Ask the model where the rules find no time.
         language: In which language to ask it; default is that of the op's settings.
 
     Raises:
@@ -66,12 +66,7 @@ async def extract_time(
 
 
 def narrowest(ranges: list[TimeRange]) -> TimeRange | None:
-    """The shortest of several times; an open one is the longest.
-
-    >>> from datetime import UTC
-    >>> narrowest([]) is None
-    True
-    """
+    """The shortest of several times, of which an open one is the longest; None if there are none."""
     return min(ranges, key=lambda r: (r.end - r.start) if r.start and r.end else timedelta.max, default=None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from reme_core.flows.degraded import ask_model, report_degraded
@@ -9,13 +10,14 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.drafts import confidence_of
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
+from reme_core.models import Reranker
 from reme_core.models.rerank import ChatReranker
 from reme_core.prompts.fence import fence
 from reme_core.prompts.note_text import as_text
 from reme_core.prompts.transcript import language
 from reme_core.store.filters import Filters
 from reme_core.store.recall import number_ranks
-from reme_core.types import Kind, Message
+from reme_core.types import Hit, Kind, Message
 
 
 @op(
@@ -77,8 +79,8 @@ async def rerank(
     Args:
         state: Reads `search_query`, `hits` and `top_k`.
         deps: Uses `reranker`, or `chat`.
-        enable_llm_rerank: Let the chat model order them where no reranker is set; off, nobody waits for it.
-        enable_score_filter: Leave out what its makers thought little of.
+        enable_llm_rerank: Let the chat model order them where no reranker is set.
+        enable_score_filter: Leave out memories that their makers rated low.
         min_score_threshold: The least mean of a memory's confidence (0.5 where untold) and its score that passes.
         top_k: How many to keep; default is what the caller asked for.
     """
@@ -88,11 +90,7 @@ async def rerank(
     ranker = deps.reranker or (ChatReranker(deps.chat) if deps.chat is not None and enable_llm_rerank else None)
     if ranker is not None and len(hits) > 1:
         speech = language(deps.language, [Message(role="user", content=state.search_query)])
-        texts = [fence(as_text(hit.memory, speech), "memory") for hit in hits]
-        # A ranker may leave some out, and has no answer if it failed; those keep their order, behind the others.
-        ranked = await ask_model(partial(ranker.rank, state.search_query, texts), "rerank", state, deps) or []
-        order = [index for index, _ in ranked]
-        hits = [hits[index] for index in dict.fromkeys([*order, *range(len(hits))])]
+        hits = await _order(ranker, hits, [fence(as_text(hit.memory, speech), "memory") for hit in hits], state, deps)
     state.hits = number_ranks(hits[: top_k or state.top_k])
 
 
@@ -105,14 +103,20 @@ async def semantic_rank(
     Args:
         state: Reads `search_query`, `hits` and `top_k`.
         deps: Uses `reranker`.
-        enable_ranker: Ask the rank model at all.
+        enable_ranker: If false, recall's own order stands.
         least_candidates: With no more than this, recall's own order stands (MemoryScope's 20).
     """
     hits = [hit for hit in state.hits if hit.memory.kind != Kind.CONVERSATION]
     messages = [hit for hit in state.hits if hit.memory.kind == Kind.CONVERSATION]
     if deps.reranker is not None and enable_ranker and len(hits) > least_candidates:
-        work = partial(deps.reranker.rank, state.search_query, [hit.content for hit in hits])
-        order = [index for index, _ in await ask_model(work, "rerank", state, deps) or []]
-        hits = [hits[index] for index in dict.fromkeys([*order, *range(len(hits))])]
+        hits = await _order(deps.reranker, hits, [hit.content for hit in hits], state, deps)
     # Messages are not ranked: they stand behind, as recall ordered them.
     state.hits = number_ranks([*hits[: state.top_k], *messages])
+
+
+async def _order(
+    ranker: Reranker, hits: Sequence[Hit], texts: Sequence[str], state: RetrievalState, deps: Deps
+) -> list[Hit]:
+    # A ranker may leave some out, and has no answer if it failed; those keep their order, behind the others.
+    ranked = await ask_model(partial(ranker.rank, state.search_query, texts), "rerank", state, deps) or []
+    return [hits[index] for index in dict.fromkeys([*(index for index, _ in ranked), *range(len(hits))])]

@@ -1,4 +1,4 @@
-"""Stores what a flow has found, in one transaction."""
+"""Stores the memories that a flow has made, in one transaction."""
 
 from __future__ import annotations
 

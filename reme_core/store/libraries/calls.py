@@ -8,6 +8,7 @@ from typing import Any, Final
 from reme_core.errors import InputError
 from reme_core.postgres.database import Database
 from reme_core.prompts.transcript import condense
+from reme_core.store.libraries.dialects import excerpt
 from reme_core.store.libraries.format import WIRE_KEY, time_text
 from reme_core.store.tool_calls import LISTED_CALLS, Call, ToolCallResult, newest_calls, parse_call
 from reme_core.types import Kind, Memory
@@ -30,11 +31,11 @@ def take_calls(memory: Memory) -> list[Call]:
     values = kept[CALLS]
     rest = {name: value for name, value in kept.items() if name != CALLS}
     memory.metadata = {k: v for k, v in memory.metadata.items() if k != WIRE_KEY} | ({WIRE_KEY: rest} if rest else {})
-    return [_call_of(number, value) for number, value in enumerate(values)]
+    return [_read_call(number, value) for number, value in enumerate(values)]
 
 
 async def add_calls(database: Database, workspace: str, memories: Sequence[dict[str, Any]]) -> None:
-    """Add their newest calls to memories of tools in the form of the wire."""
+    """Add to each memory of a tool, in the form of the wire, the newest calls of that tool."""
     of_tools = [memory for memory in memories if memory["memory_type"] == "tool"]
     if of_tools:
         names = list({memory["when_to_use"] for memory in of_tools})
@@ -62,10 +63,10 @@ def call_to_wire(call: ToolCallResult) -> dict[str, Any]:
     }
 
 
-def _call_of(number: int, value: Any) -> Call:
+def _read_call(number: int, value: Any) -> Call:
     try:
         if not isinstance(value, Mapping):
-            raise InputError("a call is an object")
+            raise InputError(f"a call must be an object, not {excerpt(value)}")
         call = parse_call(value)
     except InputError as error:
         raise InputError(f"{CALLS}.{number}: {error}") from None

@@ -1,7 +1,7 @@
-"""A memory as a JSON object in any dialect: the names of its fields, and what each of them means to a `Memory`.
+"""Memories as JSON objects in several dialects: the names of their fields, and what each of these means to a `Memory`.
 
-The plain dialect is ReMe's BaseMemory. The others are the nodes in which its local store kept them, ExperienceMaker's
-(`experience_id`, `experience_type`), and MemoryScope's MemoryNode.
+The plain dialect is ReMe's BaseMemory. The others are those of the nodes in which ReMe's local store kept memories, of
+ExperienceMaker (`experience_id`, `experience_type`), and of MemoryScope's MemoryNode.
 """
 
 from __future__ import annotations

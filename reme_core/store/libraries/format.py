@@ -138,16 +138,16 @@ def read_lines(file: BinaryIO, path: Path | str) -> Iterator[tuple[int, Memory]]
             continue
         try:
             # A file from Windows may begin with a byte order mark.
-            row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"), parse_constant=_no_constant)
+            row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"), parse_constant=_refuse_constant)
             if not isinstance(row, dict):
                 raise InputError(f"a JSON object is needed, not {type(row).__name__}")
             yield number, from_wire(row)
         except UnicodeDecodeError as error:
-            raise bad_line(path, number, f"it is not UTF-8 (byte {error.start + 1})") from None
+            raise bad_line(path, number, f"it is not UTF-8 (byte {error.start + 1}); convert the file") from None
         except json.JSONDecodeError as error:
             raise bad_line(path, number, f"it is not JSON: {error.msg} (character {error.pos + 1})") from None
         except RecursionError:
-            raise bad_line(path, number, "its JSON is nested too deeply") from None
+            raise bad_line(path, number, "its JSON is nested too deeply; flatten it") from None
         except InputError as error:
             raise bad_line(path, number, str(error)) from None
 
@@ -199,5 +199,5 @@ def time_text(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime(_TIME_FORMAT)
 
 
-def _no_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise InputError(f"{name} is no JSON number; write null")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from string import Template
@@ -48,17 +49,15 @@ async def load_library(
 ) -> int:
     """Load a library; see `Workspaces.load`."""
     with _open(path) as file, tempfile.TemporaryFile(prefix="reme-vectors-") as spool:
-        before, total = _file_stamp(file), 0
-        redacted = database.settings.redact
-        earlier = set[str]()
-        async for batch in _batches(file, path, redacted):
-            total += len(batch)
-        width = await _embed(file, path, embedder, spool, total, redacted, on_progress)
+        before, earlier = _file_stamp(file), set[str]()
+        batches = partial(_batches, file, path, database.settings.redact)
+        total = sum([len(batch) async for batch in batches()])
+        width = await _embed(batches(), embedder, spool, total, on_progress)
         spool.seek(0)
         async with database.write_transaction(workspace, actor="load", reason=f"loaded from {path.name}") as conn:
             if replace:
                 await _drop_memories(conn, workspace)
-            async for batch in _batches(file, path, redacted):
+            async for batch in batches():
                 vectors = await anyio.to_thread.run_sync(_read_vectors, spool, len(batch), width)
                 await _insert(conn, workspace, path, batch, vectors, embedder.name, earlier, replace=replace)
             # Each step reads the file anew: after a change, vectors would stand with other memories.
@@ -68,17 +67,15 @@ async def load_library(
 
 
 async def _embed(
-    file: BinaryIO,
-    path: Path,
+    batches: AsyncIterator[Numbered],
     embedder: Embedder,
     spool: IO[bytes],
     total: int,
-    redacted: Sequence[str],
     on_progress: Callable[[int, int], None] | None,
 ) -> int:
     """Embed all memories, and write their vectors to the spool in this order; returns the width of the vectors."""
     done = width = 0
-    async for batch in _batches(file, path, redacted):
+    async for batch in batches:
         for start in range(0, len(batch), 100):  # in parts, so that progress can be shown
             part = batch[start : start + 100]
             vectors = await embedder.embed([change.searched_text(memory) for _, memory in part], "passage")
