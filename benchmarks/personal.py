@@ -247,7 +247,7 @@ async def main(arguments: argparse.Namespace) -> None:
         if url != "none":
             settings["llm"] = {"default": chat}
         if arguments.small:
-            settings["op"] = {"read_conversation": OpSettings.model_validate({"small": True})}
+            settings["op"] = {"read_conversation": OpSettings(params={"small": True})}
         async with fresh_reme(**settings) as reme:
             tallies = [await Run(reme, person).tally() for person in people]
     if arguments.wrong:

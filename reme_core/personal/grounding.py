@@ -17,6 +17,7 @@ from reme_core.text.terms import language_of, terms
 from reme_core.types import Message
 
 NO_EVIDENCE: Final = "it names no message of a person as evidence"
+ALL_MESSAGES: Final = "it names every message as evidence"
 ASSISTANTS: Final = "it rests on the assistant's words alone"
 VALUE: Final = "its value is not in the messages it names"
 STATEMENT: Final = "its statement says more than anybody told; the words that were said took its place"

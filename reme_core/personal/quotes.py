@@ -54,6 +54,12 @@ class Piece:
     asked: Message | None = None
     command: Command | None = None
 
+    @property
+    def kind(self) -> Kind:
+        """What it would be as a memory: a standing instruction, or what somebody said."""
+        instructs = self.command and self.command.action == "instruct" and in_own_name(self.command.text)
+        return Kind.INSTRUCTION if instructs else Kind.OBSERVATION
+
 
 @op(reads={"waiting"}, uses={"context", "user_name"}, writes={"memories", "closing", "update_result"})
 async def keep_quotes(
@@ -76,10 +82,8 @@ async def keep_quotes(
     waiting = [message.message_id for message in state.waiting]
     told, taken_back = statements(state.context, state.waiting)
     spoken = speech_in([*state.context, *state.waiting])
-    turns = Counter(message.session_id for message in spoken if message.role == "user")
-    pieces = [p for m in told for p in pieces_of(m, message_before(m, spoken))]
-    least = [short if turns[p.message.session_id] == 1 or is_short(p.text) else threshold for p in pieces]
-    kept = await _worthwhile(state, pieces, least, deps)
+    state.report["heard"] = len(told)
+    kept = await pieces_worth_keeping(state.workspace_id, told, spoken, deps, threshold=threshold, short=short)
 
     async def apply(attempt: int) -> tuple[Change, list[str]] | None:
         nonlocal waiting, kept
@@ -131,19 +135,28 @@ def _command_in(sentence: str, own: str) -> Command | None:
     return command if command is None or command.topic else command_of(said)
 
 
-async def _worthwhile(state: PersonalState, pieces: Sequence[Piece], least: Sequence[float], deps: Deps) -> list[Piece]:
-    """The pieces that are commands, or whose worth is at least what `least` has for each."""
-    state.report["heard"] = len(pieces)
+async def pieces_worth_keeping(
+    workspace: str,
+    told: Sequence[Message],
+    spoken: Sequence[Message],
+    deps: Deps,
+    *,
+    threshold: float = KEEP_FROM,
+    short: float = KEEP_SHORT_FROM,
+) -> list[Piece]:
+    """The pieces of what people told that are commands or worth keeping; `spoken` is the conversation around them."""
+    pieces = [p for m in told for p in pieces_of(m, message_before(m, spoken))]
     if not pieces:
         return []
     shown = [p.message.model_copy(update={"content": p.text}) for p in pieces]
     asked = [p.asked for p in pieces]
-    embedder = await deps.workspace_models.embedder(state.workspace_id)
+    embedder = await deps.workspace_models.embedder(workspace)
     vectors = np.zeros((len(shown), 0), dtype=np.float32)
     if embedder.name == WORTH_EMBEDDER:  # with any other the words alone decide
         vectors = await embedder.embed([text_to_embed(m, b) for m, b in zip(shown, asked, strict=True)], "passage")
-    probabilities = worth(shown, asked, vectors)
-    judged = zip(pieces, probabilities, least, strict=True)
+    turns = Counter(message.session_id for message in spoken if message.role == "user")
+    least = [short if turns[p.message.session_id] == 1 or is_short(p.text) else threshold for p in pieces]
+    judged = zip(pieces, worth(shown, asked, vectors), least, strict=True)
     return [p for p, probability, bar in judged if p.command or probability >= bar]
 
 
@@ -191,12 +204,10 @@ def _quote(piece: Piece, drafts: Iterable[Memory], user_name: str, deps: Deps) -
             content = f"{draft.content} {content}"
     named = times_of(piece.text, message.sent_at, zone)
     holds = validity(piece.text, message.sent_at, zone)
-    command = piece.command
-    instructs = command is not None and command.action == "instruct" and bool(in_own_name(command.text))
     subject = subject_of(message, user_name)
     return Memory(
         memory_id=stable_id("quoted", subject, content, message.message_id),
-        kind=Kind.INSTRUCTION if instructs else Kind.OBSERVATION,
+        kind=piece.kind,
         subject=subject,
         content=content,
         importance=_COMMANDED if piece.command else 0.5,

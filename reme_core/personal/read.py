@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final
+from typing import Final, Literal
 
 from reme_core.flows.conflicts import retry_conflicts
 from reme_core.flows.deps import Deps
@@ -17,19 +17,22 @@ from reme_core.flows.registry import op
 from reme_core.flows.state import UpdateResult
 from reme_core.models import ChatModel
 from reme_core.personal import grounding
+from reme_core.personal.filter import statements
 from reme_core.personal.forget import memories_naming
 from reme_core.personal.nearby import QUOTED, STATED, embed, nearest, subject_of
 from reme_core.personal.operations import CLOSING, Confirmation, Operation, Reading, ShortReading
+from reme_core.personal.quotes import pieces_worth_keeping
 from reme_core.personal.reconcile import Accepted, Outcome, reconcile
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import Language, phrase, prompt
 from reme_core.prompts.fence import fence
-from reme_core.prompts.transcript import condense, language, questions_of, quoted_answer
+from reme_core.prompts.transcript import condense, language, questions_of, quoted_answer, speech_in
 from reme_core.prompts.window import Window, windows
 from reme_core.store.filters import Filters
 from reme_core.store.messages import unsummarised_messages
 from reme_core.text.commands import command_of
 from reme_core.text.fiction import own_words, unreal
+from reme_core.text.terms import terms
 from reme_core.text.voice import in_own_name
 from reme_core.types import Kind, Memory, Message, scope_of
 
@@ -39,6 +42,10 @@ _HEEDED: Final = ("instruction", "profile")
 """The kinds that every conversation has before it, whatever is asked."""
 _OWN: Final = 1 / 3
 """The share of a statement's words that people may have said themselves where it is another's all the same."""
+_MOST_EVIDENCE: Final = 4
+"""Messages from which on evidence is none if it is all that people said: small models name them all for anything."""
+_TOLD: Final = 1 / 3
+"""The share of a message's words from which on a statement tells what the message does."""
 _NEAR: Final = 10
 """Memories near one message that are looked at."""
 _BRIEFLY: Final = 40
@@ -84,7 +91,8 @@ async def read_conversation(
     Args:
         state: Reads `waiting` and `context`; what was read waits no longer.
         deps: Uses `chat`, the embedding model and `memories`.
-        small: Ask for fewer fields, as models of few billion parameters need.
+        small: Ask for fewer fields, as models of few billion parameters need, and keep word for word what is worth it
+            and they pass over.
         shown: Memories that are shown in full.
         max_tokens: The longest answer.
 
@@ -172,7 +180,27 @@ class _Reader:
                     refused.append(_refusal(operation, grounding.STATEMENT))
                     statement = self._word_for_word(people)
                 accepted.append(Accepted(self._in_doubt_a_fact(operation, people), people, memory, statement))
+        if self._small:
+            accepted += await self._passed_over(accepted)
         return accepted, refused
+
+    async def _passed_over(self, accepted: Sequence[Accepted]) -> list[Accepted]:
+        """What is worth keeping without a model, and stands in no statement of this one: word for word."""
+        window, workspace = self._window, self._state.workspace_id
+        told, _ = statements(window.context, window.new)
+        pieces = await pieces_worth_keeping(workspace, told, speech_in([*window.context, *window.new]), self._deps)
+        kept: list[Accepted] = []
+        for piece in pieces:
+            message = piece.message
+            if piece.command and piece.command.topic:
+                subject = subject_of(message, self._state.user_name)
+                found = await memories_naming(workspace, piece.command.topic, subject, message.scope, self._deps)
+                kept += [Accepted(Operation(op="forget", evidence=[]), [message], memory, "") for memory in found]
+            elif not _is_told(piece.text, [item for item in accepted if message in item.evidence]):
+                kind: Literal["fact", "instruction"] = "instruction" if piece.kind == Kind.INSTRUCTION else "fact"
+                words = quoted_answer(piece.text, piece.asked, self._speech) if piece.asked else piece.text
+                kept.append(Accepted(Operation(op="add", evidence=[], kind=kind), [message], None, words))
+        return kept
 
     async def _recall_nearby(self) -> Remembered:
         """What a prompt shows: standing instructions, what a command to forget names, and what is nearest."""
@@ -223,16 +251,16 @@ class _Reader:
     def _refusal(self, operation: Operation, memory: Memory | None) -> str:
         """Why an operation is refused; empty where nothing speaks against it."""
         evidence = self._window.evidence(operation.evidence)
-        if not evidence:
-            return grounding.NO_EVIDENCE
-        if not any(message.role == "user" for message in evidence):
-            return grounding.ASSISTANTS
+        people = [message for message in evidence if message.role == "user"]
+        if not people:
+            return grounding.ASSISTANTS if evidence else grounding.NO_EVIDENCE
+        if len(people) == len(self._window.people) >= _MOST_EVIDENCE:
+            return grounding.ALL_MESSAGES
         if operation.op in ("end", "forget", "confirm"):
             return "" if memory or operation.thing else grounding.NO_MEMORY
         if not (operation.statement.strip() or operation.value.strip()):
             return grounding.NO_STATEMENT
         value = operation.value.strip() or operation.statement
-        people = [message for message in evidence if message.role == "user"]
         known = self._grounds(operation, memory)
         zone = self._deps.settings.timezone
         if grounding.invented_value(value, operation.statement, people, known, zone):
@@ -300,6 +328,13 @@ class _Reader:
 
 def _refusal(operation: Operation, reason: str) -> dict[str, str]:
     return {"operation": f"{operation.op} {operation.statement or operation.value}".strip(), "reason": reason}
+
+
+def _is_told(text: str, accepted: Sequence[Accepted]) -> bool:
+    """Whether statements that rest on a text have a good part of its words."""
+    said = set(terms(text))
+    repeated = set(terms(" ".join(item.statement for item in accepted)))
+    return len(said & repeated) >= _TOLD * len(said)
 
 
 def _is_settled(memory: Memory) -> bool:

@@ -338,6 +338,40 @@ async def test_a_small_model_is_asked_for_less(reme_small: Engine, loopback: Loo
     assert "statement" in schema and "since" not in schema
 
 
+async def test_what_a_small_model_passes_over_is_kept_word_for_word(reme_small: Engine, loopback: Loopback) -> None:
+    boss = {"op": "add", "evidence": [1], "memory": 0, "value": "Lisbon", "statement": "The user moved to Lisbon"}
+    loopback.chat(answering(boss))
+    await summarise(
+        reme_small,
+        turn("I moved to Lisbon"),
+        turn("My sister Ada is allergic to peanuts."),
+        turn("From now on answer in French."),
+        turn("lol"),
+    )
+    assert sorted(await contents(reme_small)) == [
+        "From now on answer in French.",
+        "My sister Ada is allergic to peanuts.",
+        "The user moved to Lisbon",
+    ]
+    kinds = {memory.content: memory.kind for memory in await everything(reme_small)}
+    assert kinds["From now on answer in French."] == Kind.INSTRUCTION
+    loopback.chat(answering())
+    await summarise(reme_small, turn("Forget what I told you about Ada.", "2024-03-07"))
+    assert "My sister Ada is allergic to peanuts." not in await contents(reme_small)
+    before = len(loopback.bodies("/chat/completions"))
+    await reme_small.background.catch_up()
+    await reme_small.background.drain()
+    assert len(loopback.bodies("/chat/completions")) == before, "what was read is not read again"
+
+
+async def test_all_messages_are_no_evidence(reme_with_chat: Engine, loopback: Loopback) -> None:
+    told = [turn(text) for text in ("I play the cello", "my cat is called Mo", "the bus was late", "I like tea")]
+    loopback.chat(answering(operation("add", "The user likes tea", (1, 2, 3, 4), value="tea")))
+    response = await summarise(reme_with_chat, *told)
+    assert [refused["reason"] for refused in response.metadata["refused"]] == ["it names every message as evidence"]
+    assert await contents(reme_with_chat) == []
+
+
 async def test_a_model_outage_delays_memories_and_loses_none(reme_with_chat: Engine, loopback: Loopback) -> None:
     loopback.fail(503, times=10)
     with pytest.raises(ModelUnavailableError):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import answers, retrieval, sets
+from benchmarks import answers, personal, retrieval, sets
 from reme_core.types import Memory
 from tests.loopback import Loopback
 
@@ -113,3 +113,24 @@ async def test_an_examination_goes_on_where_it_was_stopped_and_spends_no_more_th
         "nothing": [0, 0],
     }
     assert (await examine(10_000)).llm.calls == 0
+
+
+async def test_a_small_model_is_judged_by_what_people_said(
+    tmp_path: Path, loopback: Loopback, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = {"id": "m1", "role": "user", "name": "Ann", "at": "2024-01-09T20:41:00+00:00", "text": "I live in Hull."}
+    fact = {
+        "id": "f1", "about": "user", "thing": "home", "statement": "Ann lives in Hull", "evidence": ["m1"],
+        "says": [["Hull"]], "known_from": "m1",
+    }  # fmt: skip
+    person = {
+        "person": "ann", "language": "en", "sessions": [{"id": "s1", "messages": [said]}], "facts": [fact],
+        "never": [], "checks": [{"at": "2024-01-10T00:00:00+00:00", "fact": "f1", "state": "current"}], "questions": [],
+    }  # fmt: skip
+    (tmp_path / "ann.json").write_text(json.dumps(person))
+    loopback.chat({"operations": []})
+    await personal.main(personal.parser().parse_args(["--people", str(tmp_path), "--llm", loopback.url, "--small"]))
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
+    # The model found nothing, so what was said is kept word for word.
+    assert (figures["fact kept"]["share"], figures["right at a moment"]["share"]) == (1, 1)
+    assert figures["calls"]["median"] == 1
