@@ -24,7 +24,6 @@ from reme_core.errors import InputError, ReMeError, require_extra
 if TYPE_CHECKING:
     from reme_core.chat import Chat
     from reme_core.engine import Engine
-    from reme_core.store.filters import Filters
     from reme_core.types import Memory
 
 app = typer.Typer()
@@ -46,7 +45,7 @@ def chat(
 ) -> None:
     """Talk with the memory of a workspace. /help lists what can be done besides."""
     if session.options.as_json and question is None:
-        raise InputError('a conversation in the terminal is no JSON; give the question: reme chat --json "…"')
+        raise InputError('--json is for single answers; give the question: reme chat --json "…"')
     asyncio.run(_run(session, workspace, name, system_prompt, question))
 
 
@@ -143,7 +142,7 @@ class Terminal:
             raise InputError(f"refresh_time repeats commands that only show something, which /{name} does not")
         await command(self, arguments)
         if seconds:
-            await self._repeat(partial(command, self, arguments), every=_number("refresh_time", seconds))
+            await self._repeat(partial(command, self, arguments), every=_read_number("refresh_time", seconds))
 
     async def _repeat(self, show: Callable[[], Awaitable[None]], *, every: int) -> None:
         """Show something again and again, until Ctrl-C."""
@@ -170,14 +169,13 @@ class Terminal:
         """Lists what is remembered: /memory, /memory limit=50, or again every 5 seconds with refresh_time=5."""
         if other := " ".join(value for name, value in arguments.items() if name != "limit"):
             raise InputError(f"/list_memory takes limit and refresh_time, not '{other}'")
-        limit = _number("limit", arguments.get("limit", "20"))
-        found = await self.reme.memories.list(self.chat.workspace, limit=limit)
-        self._show(found)
+        limit = _read_number("limit", arguments.get("limit", "20"))
+        self._show(await self.reme.memories.list(self.chat.workspace, limit=limit))
 
     async def retrieve(self, arguments: Arguments) -> None:
         """Shows what a question recalls, and why: /retrieve "where do I live?"."""
         query = arguments.get("query") or arguments.get("content") or ""
-        limit = _number("limit", arguments.get("limit", "5"))
+        limit = _read_number("limit", arguments.get("limit", "5"))
         found = await self.reme.recall(self.chat.workspace, query, limit=limit)
         self.console.print(output.hits_table(found.hits, explain=True) if found else "Nothing.")
 
@@ -216,8 +214,12 @@ class Terminal:
             self.console.print(Text.assemble((message.author or message.role, "bold"), f": {message.content}"))
 
     async def profile(self, _: Arguments) -> None:
-        """Shows standing wishes and stable facts, which every answer is given."""
-        self._show(await self.reme.memories.list(self.chat.workspace, _profile_filters()))
+        """Shows standing wishes and stable facts, which the model is given for every answer."""
+        from reme_core.store.filters import Filters
+        from reme_core.types import Kind
+
+        standing = Filters(kinds=[Kind.INSTRUCTION, Kind.PROFILE])
+        self._show(await self.reme.memories.list(self.chat.workspace, standing))
 
     async def why(self, _: Arguments) -> None:
         """Shows which memories shaped the last answer."""
@@ -250,7 +252,7 @@ class Terminal:
 
     async def _remove(self, arguments: Arguments, *, erase: bool) -> int:
         wanted = arguments.get("memory_id") or arguments.get("content") or ""
-        found = await self.reme.memories.list(self.chat.workspace, limit=1000)
+        found = await self.reme.memories.list(self.chat.workspace, limit=_ALL)
         ids = [m.memory_id for m in found if wanted in (m.memory_id, m.content)]
         if not ids and len(wanted) >= _SHOWN_ID:
             ids = [m.memory_id for m in found if m.memory_id.startswith(wanted)]
@@ -290,17 +292,10 @@ def _parse_arguments(text: str) -> Arguments:
     return {"content": " ".join(free), **named} if free else named
 
 
-def _number(name: str, text: str) -> int:
+def _read_number(name: str, text: str) -> int:
     if not text.isdigit() or not int(text):
-        raise InputError(f"{name} has to be a positive number, not {text!r}")
+        raise InputError(f"{name} must be a positive whole number, not {text!r}")
     return int(text)
-
-
-def _profile_filters() -> Filters:
-    from reme_core.store.filters import Filters
-    from reme_core.types import Kind
-
-    return Filters(kinds=[Kind.INSTRUCTION, Kind.PROFILE])
 
 
 async def _leave(terminal: Terminal, _: Arguments) -> None:

@@ -9,14 +9,10 @@ import typer
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import AgentId, RunId, Session, UserId, read_input, scope_of_options, with_session
+from reme_core.cli.session import AgentId, RunId, Session, UserId, Workspace, read_input, scope_of_options, with_session
 from reme_core.errors import InputError
 
 app = typer.Typer()
-
-Workspace = Annotated[
-    str, typer.Option("--workspace", "-w", envvar="REME_WORKSPACE", show_envvar=True, help="Whose memory it is.")
-]
 
 
 @app.command()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from reme_core.cli.output import count_of, spinner, table
+from reme_core.cli.output import count_of, table
 from reme_core.cli.session import Session, with_session
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def status(
     session: Session,
     workspace: Annotated[str, typer.Option("--workspace", "-w", help="Say also on which server this one is.")] = "",
 ) -> None:
-    """Show which database is used, and its schema's version. Ends with 4 when that isn't this release's.
+    """Show which database is used, and its schema's version. Ends with 4 if that is not this release's.
 
     Where the tables are distributed, their servers are shown.
     """
@@ -137,7 +137,7 @@ def backup(
     """Write all workspaces to one file, from one snapshot, while others go on working."""
     from reme_core.postgres.backup import backup
 
-    with spinner("Writing …", quiet=session.options.as_json):
+    with session.spinner("Writing …"):
         report = backup(address_of(session.settings), file)
     session.show(asdict(report), _report_line(f"wrote {file}", report))
 
@@ -150,7 +150,7 @@ def restore(
     """Fill an empty database from a backup, and check that all of it is there; else nothing is restored."""
     from reme_core.postgres.backup import restore
 
-    with spinner("Restoring …", quiet=session.options.as_json):
+    with session.spinner("Restoring …"):
         report = restore(address_of(session.settings), file)
     session.show(asdict(report), _report_line("restored", report))
 

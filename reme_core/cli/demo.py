@@ -44,7 +44,7 @@ def demo(
     It runs offline, on the embedded Postgres and the embedding model that came with the installation, in the workspace
     'demo'; a database or a model that is configured is not touched.
     """
-    with _demo_settings(session, ephemeral) as settings, output.spinner("Remembering …", quiet=session.options.as_json):
+    with _demo_settings(session, ephemeral) as settings, session.spinner("Remembering …"):
         story, url = asyncio.run(_tell(settings))
     plain = session.settings.database_url is None and not session.options.assignments and not session.options.config
     where = '"$(reme db url)"' if plain else shlex.quote(url)
@@ -132,10 +132,10 @@ def _conversation(story: DemoResult) -> Table:
 
 
 def _memories(story: DemoResult) -> Table:
-    title = f"Memories: {len(story.observations)} about people, {len(story.experience)} of experience with tasks"
-    shown = output.table("kind", "remembered", title=title, wide="remembered")
     from reme_core.demo import SUPERSEDED
 
+    title = f"Memories: {len(story.observations)} about people, {len(story.experience)} of experience with tasks"
+    shown = output.table("kind", "remembered", title=title, wide="remembered")
     for memory in (*story.observations, *story.experience):
         text = _line(output.memory_text(memory).replace("\n", " → "))
         if memory.memory_id == SUPERSEDED:

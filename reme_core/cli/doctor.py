@@ -49,7 +49,7 @@ class Finding:
 @with_session
 def doctor(session: Session) -> None:
     """Check packages, database, models (one call each), disk and clock. Ends with 1 if anything is wrong."""
-    with output.spinner("Checking …", quiet=session.options.as_json):
+    with session.spinner("Checking …"):
         findings = list(_findings(session.settings))
     shown = output.table("check", "", "found", "what to do")
     for one in findings:
@@ -63,8 +63,8 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     yield _look("python", lambda: f"Python {platform.python_version()} on {platform.system()} {platform.machine()}")
     yield _look("package", _package)
     yield _look("disk", lambda: _disk(settings))
-    yield from _of_database(settings)
-    yield from asyncio.run(_of_models(settings))
+    yield from _check_database(settings)
+    yield from asyncio.run(_check_models(settings))
 
 
 def _look(check: str, find: Callable[[], str]) -> Finding:
@@ -106,8 +106,8 @@ def _disk(settings: Settings) -> str:
     return f"{free / 2**30:,.0f} GiB free in {folder}"
 
 
-def _of_database(settings: Settings) -> Iterator[Finding]:
-    checks = {"encoding": _code_of_texts, "pgvector": _pgvector, "schema": _schema, "rights": _rights, "clock": _clock}
+def _check_database(settings: Settings) -> Iterator[Finding]:
+    checks = {"encoding": _charset, "pgvector": _pgvector, "schema": _schema, "rights": _rights, "clock": _clock}
     with _database(settings) as (connection, url, reached):
         yield reached
         for name, check in checks.items():
@@ -143,7 +143,7 @@ def _database(settings: Settings) -> Iterator[tuple[Connection | None, str, Find
             connection.close()
 
 
-def _code_of_texts(connection: Connection, _url: str) -> str:
+def _charset(connection: Connection, _url: str) -> str:
     return str(connection.info.parameter_status("server_encoding"))
 
 
@@ -198,10 +198,10 @@ def _clock(connection: Connection, _url: str) -> str:
     return f"{apart * 1000:.0f} ms from the database's"
 
 
-async def _of_models(settings: Settings) -> list[Finding]:
+async def _check_models(settings: Settings) -> list[Finding]:
     from reme_core.models import registry
 
-    unused = [Finding("models", "wrong", *_halves(told)) for told in registry.unused_models(settings)]
+    unused = [Finding("models", "wrong", *told.split(". ", 1)) for told in registry.unused_models(settings)]
     asked: list[Finding] = []
     if not settings.llm:
         asked.append(Finding("llm.default", "fine", registry.offline_reason(settings)))
@@ -212,11 +212,6 @@ async def _of_models(settings: Settings) -> list[Finding]:
     for name in settings.rerank_model:
         asked += await _ask(f"rerank_model.{name}", partial(registry.reranker, settings, name), _rank)
     return [*unused, *asked]
-
-
-def _halves(told: str) -> tuple[str, str]:
-    problem, _, advice = told.partition(". ")
-    return problem, advice
 
 
 async def _ask(check: str, make: Callable[[], Any], call: Callable[[Any], Awaitable[str]]) -> list[Finding]:

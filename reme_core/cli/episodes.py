@@ -11,9 +11,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.memories import Workspace
 from reme_core.cli.plot import line_plot
-from reme_core.cli.session import Session, with_session
+from reme_core.cli.session import Session, Workspace, with_session
 from reme_core.errors import NotFoundError
 
 app = typer.Typer(help="Scored attempts: their notes, curves and rules.", no_args_is_help=True)

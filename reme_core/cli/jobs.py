@@ -115,7 +115,7 @@ def schedule(
         typer.Option(metavar="HOURS", min=0, help="0 is never; default: as worker.reflect_every_hours says."),
     ] = None,
 ) -> None:
-    """Say how often memories of a workspace are reflected upon: insights, contradictions and repetitions over time."""
+    """Set how often the memories of a workspace are reflected upon: for insights, contradictions and repetitions."""
     with session.open() as reme:
         reme.workspaces.schedule(workspace, reflect_every_hours=reflect_every)
         hours = reme.settings.worker.reflect_every_hours if reflect_every is None else reflect_every

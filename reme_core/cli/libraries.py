@@ -11,14 +11,10 @@ from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.output import count_of
-from reme_core.cli.session import AgentId, RunId, Session, UserId, confirm, scope_of_options, with_session
+from reme_core.cli.session import AgentId, RunId, Session, UserId, Workspace, confirm, scope_of_options, with_session
 from reme_core.errors import NotFoundError
 
 app = typer.Typer()
-
-Workspace = Annotated[
-    str, typer.Option("--workspace", "-w", envvar="REME_WORKSPACE", show_envvar=True, help="Which workspace.")
-]
 
 
 @app.command()
@@ -55,8 +51,8 @@ def load(
             confirm(f"Remove the memories of workspace '{workspace}', and put these in their place?")
         with session.progress("Embedding") as advance:
             loaded = reme.workspaces.load(workspace, path, replace=replace, on_progress=advance)
-    told = _success(f"loaded {count_of(loaded, 'memories')} into '{workspace}'")
-    session.show({"workspace": workspace, "loaded": loaded}, told)
+    done = f"loaded {count_of(loaded, 'memories')} into '{workspace}'"
+    session.show({"workspace": workspace, "loaded": loaded}, Text(done, "green"))
 
 
 @app.command()
@@ -67,10 +63,10 @@ def dump(
     workspace: Workspace,
 ) -> None:
     """Write the memories of a workspace to a library."""
-    with session.open() as reme, output.spinner("Writing …", quiet=session.options.as_json):
+    with session.open() as reme, session.spinner("Writing …"):
         written = reme.workspaces.dump(workspace, path)
-    told = _success(f"wrote {count_of(written, 'memories')} of '{workspace}'")
-    session.show({"workspace": workspace, "dumped": written}, told)
+    done = f"wrote {count_of(written, 'memories')} of '{workspace}'"
+    session.show({"workspace": workspace, "dumped": written}, Text(done, "green"))
 
 
 @app.command()
@@ -82,10 +78,10 @@ def copy(
     replace: Annotated[bool, typer.Option("--replace", help="Clear the target first, if it holds anything.")] = False,
 ) -> None:
     """Copy a workspace, with its messages, sources and history."""
-    with session.open() as reme, output.spinner("Copying …", quiet=session.options.as_json):
+    with session.open() as reme, session.spinner("Copying …"):
         copied = reme.workspaces.copy(source, target, replace=replace)
-    told = _success(f"copied {count_of(copied, 'memories')}")
-    session.show({"source": source, "target": target, "copied": copied}, told)
+    done = f"copied {count_of(copied, 'memories')}"
+    session.show({"source": source, "target": target, "copied": copied}, Text(done, "green"))
 
 
 @app.command()
@@ -107,8 +103,8 @@ def clear(
         if not yes:
             confirm(f"Remove {what} for good?" if scope else f"Remove all of workspace {what} for good?")
         removed = reme.workspaces.clear(workspace, **scope)
-    told = _success(f"removed {what}, {count_of(removed, 'memories')}")
-    session.show({"workspace": workspace, "removed": removed}, told)
+    done = f"removed {what}, {count_of(removed, 'memories')}"
+    session.show({"workspace": workspace, "removed": removed}, Text(done, "green"))
 
 
 @app.command()
@@ -129,8 +125,4 @@ def reembed(
             made = reme.workspaces.reembed(workspace, on_progress=advance)
         dropped = reme.workspaces.drop_old_vectors(workspace) if drop_old else 0
     data = {"workspace": workspace, "embedded": made, "dropped": dropped}
-    session.show(data, _success(f"made {made:,} vectors, removed {dropped:,} old ones"))
-
-
-def _success(what: str) -> Text:
-    return Text(what, "green")
+    session.show(data, Text(f"made {made:,} vectors, removed {dropped:,} old ones", "green"))

@@ -75,7 +75,7 @@ def version(session: Session) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line: `reme recall …`, or ReMe 0.1's `reme backend=http http.port=8002`."""
     try:
-        output.show_what_can_be_shown()
+        output.adapt_to_terminal()
         given = [_as_utf8(argument) for argument in (sys.argv[1:] if arguments is None else arguments)]
         if given and _is_assignment(given[0]):
             importlib.import_module(_REME_0_1).main(given)

@@ -13,17 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import AgentId, RunId, Session, UserId, read_input, scope_of_options, with_session
+from reme_core.cli.session import AgentId, RunId, Session, UserId, Workspace, read_input, scope_of_options, with_session
 from reme_core.errors import InputError, NotFoundError
 
 if TYPE_CHECKING:
     from reme_core.types import Evidence, HistoryEntry, Memory, TimeRange
 
 app = typer.Typer()
-
-Workspace = Annotated[
-    str, typer.Option("--workspace", "-w", envvar="REME_WORKSPACE", show_envvar=True, help="Where to look or write.")
-]
 
 
 def _parse_time(text: str) -> datetime:
@@ -129,7 +125,6 @@ def add(
 
 
 def _added_line(memory: Memory) -> Text:
-    """The line that says that a memory was added, or was there already."""
     times = f" (there already; seen {memory.seen_count} times)" if memory.seen_count > 1 else ""
     return Text.assemble(("remembered ", "green"), (memory.memory_id, "bold"), times)
 
@@ -341,14 +336,6 @@ def _history_table(history: list[HistoryEntry]) -> Table:
             for name in after
             if entry.operation == "update" and before.get(name) != after.get(name) and name != "updated_at"
         ]
-        what = Text("\n".join(changed))
-        row = (
-            str(entry.number),
-            output.moment(entry.changed_at),
-            entry.operation,
-            entry.changed_by,
-            entry.reason,
-            what,
-        )
-        shown.add_row(*row)
+        at, what = output.moment(entry.changed_at), Text("\n".join(changed))
+        shown.add_row(str(entry.number), at, entry.operation, entry.changed_by, entry.reason, what)
     return shown

@@ -32,7 +32,7 @@ STATUS_STYLES = {"active": "green", "superseded": "yellow", "expired": "yellow",
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
-def show_what_can_be_shown() -> None:
+def adapt_to_terminal() -> None:
     """Print `?` for characters that a terminal without UTF-8 cannot show, and find out the width of a dumb terminal."""
     if os.environ.get("TERM", "").lower() in ("dumb", "unknown") and sys.stdout.isatty():
         # Rich takes such a terminal for one of 80 columns unless both are named.
@@ -80,11 +80,6 @@ def print_error(message: str, *, code: str, as_json: bool) -> None:
         sys.stderr.write(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False) + "\n")
     else:
         stderr().print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
-
-
-def print_traceback() -> None:
-    """Print the traceback of the exception being handled to stderr."""
-    stderr().print_exception(width=None)
 
 
 def spinner(what: str, *, quiet: bool) -> AbstractContextManager[object]:
@@ -147,8 +142,8 @@ def memory_text(memory: Memory) -> str:
     return "\n".join(text for text in (memory.when_to_use, memory.content) if text)
 
 
-def hits_table(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table:
-    """A table of hits, best first, with the chance of each; with `explain`, also with each part of its score."""
+def hits_table(found: Sequence[Hit], *, explain: bool) -> Table:
+    """A table of hits, best first, with their scores and the chance of each; `explain` adds the parts of the scores."""
     talk = any(hit.memory.kind == "conversation" for hit in found)
     legs = {"meaning": "vector", "words": "lexical"}
     # A bonus explains nothing if it is 0 for all hits, and a factor if it is 1. For messages, time is a bonus.
@@ -159,7 +154,7 @@ def hits_table(found: Sequence[Hit], *, explain: bool, title: str = "") -> Table
         legs["role"] = "role"
     width = 0 if len(legs) > 2 or _is_narrow() else 5  # many parts leave no room for bars in 80 columns
     shown = legs if explain else {}
-    made = table("#", "remembered", "when", *shown, "score", "fits", title=title, right=("#",), wide="remembered")
+    made = table("#", "remembered", "when", *shown, "score", "fits", right=("#",), wide="remembered")
     top = max((hit.parts.final for hit in found), default=1.0)
     for hit in found:
         memory = hit.memory

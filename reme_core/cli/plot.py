@@ -7,10 +7,8 @@ from collections.abc import Sequence
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 
 
-def line_plot(
-    values: Sequence[float], *, width: int = 60, height: int = 10, low: float = 0.0, high: float = 1.0
-) -> str:
-    """Draw values from left to right, with an axis at the left; values outside `low` to `high` are clipped.
+def line_plot(values: Sequence[float], *, width: int, height: int = 10) -> str:
+    """Draw values from left to right, with an axis at the left; values below 0 or above 1 are clipped.
 
     >>> print(line_plot([0, 0.5, 1], width=6, height=3))
     1.00 ┤    ⣠⠞
@@ -22,16 +20,14 @@ def line_plot(
     before: int | None = None
     for column in range(columns if len(values) > 1 else min(len(values), 1)):
         value = _interpolate(values, column / max(columns - 1, 1))
-        share = (min(max(value, low), high) - low) / (high - low)
-        row = round((1 - share) * (rows - 1))
+        row = round((1 - min(max(value, 0), 1)) * (rows - 1))
         # Between two columns the line is drawn vertically, so that it has no gaps where it is steep.
         top, bottom = sorted((row, row if before is None else before))
         for dot in range(top, bottom + 1):
             _set_dot(cells, column, dot)
         before = row
-    axis = {0: f"{high:.2f} ┤", height - 1: f"{low:.2f} ┤"}
-    blank = " " * (max(map(len, axis.values())) - 1) + "│"
-    return "\n".join(axis.get(y, blank) + _braille(line) for y, line in enumerate(cells))
+    axis = {0: "1.00 ┤", height - 1: "0.00 ┤"}
+    return "\n".join(axis.get(y, "     │") + _braille(line) for y, line in enumerate(cells))
 
 
 def _interpolate(values: Sequence[float], share: float) -> float:

@@ -78,7 +78,7 @@ def create_key(
 ) -> None:
     """Make a key and show it once; it cannot be shown again. From then on the services ask for a key."""
     until = expires.replace(tzinfo=UTC) if expires is not None else None
-    key = _ask(session, lambda keys: keys.create(label, workspace or None, expires_at=until))
+    key = _use_keys(session, lambda keys: keys.create(label, workspace or None, expires_at=until))
     session.show({"key": key}, key)
 
 
@@ -86,7 +86,7 @@ def create_key(
 @with_session
 def list_keys(session: Session) -> None:
     """List all keys, without their secrets."""
-    found = _ask(session, lambda keys: keys.list())
+    found = _use_keys(session, lambda keys: keys.list())
     shown = output.table("id", "label", "workspaces", "created", "state")
     for key in found:
         state = "active" if key.is_active else "revoked" if key.revoked_at else "expired"
@@ -98,7 +98,7 @@ def list_keys(session: Session) -> None:
 @with_session
 def revoke_key(session: Session, key_id: Annotated[str, typer.Argument(help="The id that `list` shows.")]) -> None:
     """Make a key invalid. The services go on asking for keys."""
-    _ask(session, lambda keys: keys.revoke(key_id))
+    _use_keys(session, lambda keys: keys.revoke(key_id))
     session.show({"revoked": key_id}, f"Revoked {key_id}.")
 
 
@@ -108,16 +108,16 @@ def clear_keys(session: Session, yes: Annotated[bool, typer.Option("--yes", help
     """Delete all keys: the services ask for none afterwards."""
     if not yes:
         typer.confirm("Delete all keys, so that whoever reaches the services may use them?", abort=True, err=True)
-    count = _ask(session, lambda keys: keys.clear())
+    count = _use_keys(session, lambda keys: keys.clear())
     session.show({"deleted_count": count}, f"Deleted {count} keys; the services ask for none now.")
 
 
-def _ask(session: Session, question: Callable[[ApiKeys], Awaitable[Answer]]) -> Answer:
+def _use_keys(session: Session, use: Callable[[ApiKeys], Awaitable[Answer]]) -> Answer:
     from reme_core.postgres.database import Database
     from reme_core.server.auth import ApiKeys
 
-    async def ask() -> Answer:
+    async def run() -> Answer:
         async with await Database.open(session.settings) as database:
-            return await question(ApiKeys(database))
+            return await use(ApiKeys(database))
 
-    return asyncio.run(ask())
+    return asyncio.run(run())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields
 from functools import wraps
 from io import TextIOWrapper
@@ -72,6 +72,9 @@ class Options:
         )
 
 
+Workspace = Annotated[
+    str, typer.Option("--workspace", "-w", envvar="REME_WORKSPACE", show_envvar=True, help="Which workspace.")
+]
 UserId = Annotated[str | None, typer.Option("--user-id", help="The person within the workspace.")]
 AgentId = Annotated[str | None, typer.Option("--agent-id", help="The agent within the workspace.")]
 RunId = Annotated[str | None, typer.Option("--run-id", help="The run within the workspace.")]
@@ -121,13 +124,13 @@ class Session:
         """The settings of the environment, overridden by `--config`, overridden by `--set`."""
         return reme_core.Settings.load(*self.options.assignments, config=self.options.config)
 
-    def open(self, settings: Settings | None = None) -> ReMe:
+    def open(self) -> ReMe:
         """Open the memory; the caller closes it, by a `with` block."""
         with end_at_once():
             from reme_core.sync import ReMe
 
-        with output.spinner("Opening the database …", quiet=self.options.as_json):
-            return ReMe(settings or self.settings).open()
+        with self.spinner("Opening the database …"):
+            return ReMe(self.settings).open()
 
     def show(self, data: Any, *lines: RenderableType) -> None:
         """Print the answer: `data` with `--json`, else the lines. Strings among these are not wrapped."""
@@ -137,11 +140,13 @@ class Session:
         for line in lines:
             output.stdout().print(line, soft_wrap=isinstance(line, str))
 
-    @contextmanager
-    def progress(self, what: str) -> Iterator[Callable[[int, int | None], None]]:
+    def spinner(self, what: str) -> AbstractContextManager[object]:
+        """Show a spinner, as `output.spinner` does, but not with `--json`."""
+        return output.spinner(what, quiet=self.options.as_json)
+
+    def progress(self, what: str) -> AbstractContextManager[Callable[[int, int | None], None]]:
         """Show a progress bar, as `output.progress` does, but not with `--json`."""
-        with output.progress(what, quiet=self.options.as_json) as advance:
-            yield advance
+        return output.progress(what, quiet=self.options.as_json)
 
 
 def with_session(command: Callable[Concatenate[Session, P], None]) -> Callable[..., None]:
@@ -201,7 +206,7 @@ def confirm(question: str) -> None:
     """Ask whether to go on, and end the program unless the answer is yes.
 
     Raises:
-        InputError: The input is no terminal, so that nobody could answer.
+        InputError: The input is no terminal, so nobody can answer.
     """
     if not sys.stdin.isatty():
         raise InputError("there is nobody to ask; say --yes")
@@ -219,6 +224,6 @@ def exit_on_error(options: Options) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
     except ReMeError as error:
         if options.debug:
-            output.print_traceback()
+            output.stderr().print_exception(width=None)
         output.print_error(str(error), code=error.code, as_json=options.as_json)
         raise typer.Exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind))) from None

@@ -25,7 +25,7 @@ File = Annotated[
 @with_session
 def list_turns(session: Session, file: File = None) -> None:
     """List what waits, and what the database refuses and why. Refused turns are kept until they are erased."""
-    spool = _spool(session, file)
+    spool = _open_spool(session, file)
     waiting, refused = spool.entries(), spool.refusals()
     table = output.table("STATUS", "WORKSPACE", "WHAT", "WHY", wide="WHY")
     for entry in (*refused, *waiting):
@@ -40,11 +40,11 @@ def list_turns(session: Session, file: File = None) -> None:
 @with_session
 def retry(session: Session, file: File = None) -> None:
     """Let what was refused wait again: the next turn that is recorded on this machine delivers it."""
-    again = _spool(session, file).accept()
+    again = _open_spool(session, file).accept()
     session.show({"again": again}, f"{again} turns wait again." if again else "Nothing was refused.")
 
 
-def _spool(session: Session, file: Path | None) -> Spool:
+def _open_spool(session: Session, file: Path | None) -> Spool:
     from reme_core.spool.waiting import Spool, spool_path
 
     return Spool(spool_path(file or "file", session.settings))

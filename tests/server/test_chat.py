@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+import numpy as np
 import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
@@ -21,6 +22,7 @@ from reme_core.cli.chat import COMMANDS, Terminal
 from reme_core.engine import Engine
 from reme_core.errors import InputError, ModelError
 from reme_core.settings import ChatSettings
+from reme_core.store.change import Change
 from reme_core.types import Memory, Message
 from tests.loopback import Loopback
 
@@ -187,6 +189,16 @@ async def test_every_command_of_the_terminal_does_what_it_says(
     errors = capsys.readouterr().err
     assert "close it with '" in errors
     assert "there is no /nonsense" in errors
+
+
+async def test_the_oldest_of_many_memories_is_deleted_by_its_text(
+    offline: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await offline.memories.add("alice", "I like tea")
+    newer = Change(add=[Memory(content=f"note {number}") for number in range(1_000)])
+    await offline.memories.apply("alice", newer, embeddings=np.ones((1_000, 384)))
+    await Terminal(offline, Chat(offline, "alice"), "", "").say("/delete I like tea")
+    assert "1 deleted" in capsys.readouterr().out
 
 
 async def test_brackets_and_apostrophes_are_kept_as_they_were_typed(
