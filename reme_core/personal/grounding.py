@@ -40,7 +40,7 @@ def inventions(text: str, evidence: Sequence[Message], known: Sequence[str], tim
     folded = _letters(grounds)
     # What was said in Chinese may be named in Latin letters, which share none with it.
     missing = [] if language_of(said) == "zh" else [name for name in _names(text) if not _occurs(name, folded)]
-    numbers = _numbers(grounds)
+    numbers = _numbers(grounds) | {"0"}  # of "20:00", or of "none"
     for message in evidence:
         numbers |= dates_near(message, timezone)
     numbers |= {str(int(n) + 12) for n in numbers if n.isdigit() and int(n) < 12}  # four in the afternoon is 16:00
@@ -92,7 +92,11 @@ def _letters(text: str) -> str:
 def _numbers(text: str, *, in_words: bool = True) -> set[str]:
     found = {part.lstrip("0") or "0" for part in re.findall(r"\d+", text)}
     if in_words:
-        found |= {str(value) for word, value in _WORDS.items() if re.search(rf"\b{word}", text, re.IGNORECASE)}
+        spelt = {value for value, words in _WORDS.items() if words.search(text)}
+        # "Twenty-five" and "three hundred": what their parts can make is as good as said.
+        tens, powers = {n for n in spelt if 20 <= n < 100}, {n for n in spelt if n >= 100}
+        spelt |= {ten + one for ten in tens for one in spelt if one < 10}
+        found |= {str(n) for n in spelt | {one * power for one in spelt if one < 100 for power in powers}}
         found |= {str(_chinese_number(match)) for match in _CHINESE.findall(text)}
     return found
 
@@ -116,15 +120,14 @@ _CALENDAR: Final = frozenset(
     name.casefold() for name in [*calendar.month_name, *calendar.month_abbr, *calendar.day_name, *calendar.day_abbr]
 )
 _WORDS: Final = {
-    word: value
-    for value, words in {
-        1: "one first once", 2: "two twice second couple both half", 3: "three third", 4: "four", 5: "five fifth",
-        6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten", 11: "eleven", 12: "twelve dozen", 13: "thirteen",
+    value: re.compile(rf"\b(?:{begins})", re.IGNORECASE)
+    for value, begins in {
+        1: "one|first|once", 2: "two|twice|second|couple|both|half", 3: "three|third", 4: "four", 5: "five|fifth",
+        6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten", 11: "eleven", 12: "twelve|dozen", 13: "thirteen",
         14: "fourteen", 15: "fifteen", 16: "sixteen", 17: "seventeen", 18: "eighteen", 19: "nineteen", 20: "twent",
-        30: "thirt half", 40: "fort", 50: "fift", 60: "sixt", 70: "sevent", 80: "eight", 90: "ninet", 100: "hundred",
+        30: "thirt|half", 40: "fort", 50: "fift", 60: "sixt", 70: "sevent", 80: "eight", 90: "ninet", 100: "hundred",
         1000: "thousand",
     }.items()
-    for word in words.split()
 }  # fmt: skip
 _FIGURES: Final = "零一二三四五六七八九"
 _POWERS: Final = {"十": 10, "百": 100, "千": 1_000}
