@@ -139,7 +139,7 @@ class Terminal:
         arguments = _parse_arguments(rest)
         seconds = arguments.pop("refresh_time", "")
         if seconds and command not in _REPEATABLE:
-            raise InputError(f"refresh_time repeats commands that only show something, which /{name} does not")
+            raise InputError(f"refresh_time repeats commands that only show something; /{name} cannot be repeated")
         await command(self, arguments)
         if seconds:
             await self._repeat(partial(command, self, arguments), every=_read_number("refresh_time", seconds))

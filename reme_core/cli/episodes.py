@@ -36,7 +36,8 @@ def curve(
         points = reme.episodes.curve(workspace, task)
         rates = {n: reme.episodes.pass_at_k(workspace, n, solved_from=solved_from) for n in k}
     if not points:
-        raise NotFoundError(f"workspace '{workspace}' has no episodes{f' of task {task!r}' if task else ''}")
+        of_task = f" of task {task!r}" if task else ""
+        raise NotFoundError(f"workspace '{workspace}' has no episodes{of_task}; `reme workspaces` shows where some are")
     tasks = {name: list(found) for name, found in groupby(points, key=lambda point: point.task_id)}
     passed = {(n, rate.task_id): rate.rate for n, of_k in rates.items() for rate in of_k}
     names = [f"pass@{n}" for n in k]

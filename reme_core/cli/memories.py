@@ -258,7 +258,8 @@ def delete(
         )
     if count == 0:
         state = "" if erase else "active "
-        raise NotFoundError(f"workspace '{workspace}' has no {state}memory {' or '.join(memory_ids)}")
+        wanted = f"{state}memory {' or '.join(memory_ids)}"
+        raise NotFoundError(f"workspace '{workspace}' has no {wanted}; `reme list` shows the ids")
     done = "erased" if erase else "deleted"
     session.show({done: count}, Text(f"{done} {count} of {len(memory_ids)}", "green"))
 

@@ -270,8 +270,11 @@ class Episodes:
     async def continue_with(self, workspace: str, memory: AgentMemory) -> int:
         """Update a workspace to the state of the helper's dict; returns the number of episodes that were added.
 
+        The scores of the dict have to begin with those of the workspace. So any dict fits an empty workspace. A dict
+        that was made of a workspace fits this workspace until somebody else records there.
+
         Raises:
-            InputError: The dict does not have the helper's format.
+            InputError: The dict does not have the helper's format, or contains text that Postgres cannot store.
             ConflictError: The workspace has scores that the dict does not begin with; nothing was changed.
         """
         return await file_sync.continue_with(self._database, workspace, memory)

@@ -50,7 +50,8 @@ def read_memory(path: str | Path) -> AgentMemory:
         memory = json.loads(text)
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path} is no UTF-8 text: byte {error.start} ({raw[error.start]:#04x}) cannot be read"
+            f"{path} is no UTF-8 text: byte {error.start} ({raw[error.start]:#04x}) cannot be read; restore the file"
+            " from a copy, or convert it"
         ) from None
     except json.JSONDecodeError as error:
         # The decoder counts characters, but editors and tools that repair a file count bytes.

@@ -25,13 +25,7 @@ _ALL: Final = 2**31 - 1  # as a limit: no limit
 
 
 async def as_memory(database: Database, workspace: str, *, bounded: bool = False) -> AgentMemory:
-    """The memory of a workspace in the format of the helper's file.
-
-    Args:
-        database: The database.
-        workspace: The workspace.
-        bounded: Only as much as the helper keeps: 100 episodes, 10 rules of a task, 20 for all tasks, 30 cards.
-    """
+    """The memory of a workspace in the format of the helper's file; see `Episodes.as_memory`."""
     values = {"workspace": workspace, "limit": MAX_LOG if bounded else _ALL}
     progress = await database.fetch(workspace, _SQL["progress"], values)
     memory = empty_memory()
@@ -57,18 +51,7 @@ async def as_memory(database: Database, workspace: str, *, bounded: bool = False
 
 
 async def continue_with(database: Database, workspace: str, memory: AgentMemory) -> int:
-    """Update a workspace to the state of a memory.
-
-    The scores of the memory have to begin with those of the workspace. So any memory fits an empty workspace. A memory
-    that was loaded from a workspace fits this workspace until somebody else records there.
-
-    Returns:
-        The number of episodes that were added.
-
-    Raises:
-        InputError: The memory does not have the helper's format, or contains text that Postgres cannot store.
-        ConflictError: The workspace has scores that the memory does not begin with; nothing was changed.
-    """
+    """Update a workspace to the state of a memory; see `Episodes.continue_with`."""
     check_memory(memory, "the memory")
     for text in strings(memory):
         rows.check_text("the memory", text)
@@ -186,7 +169,6 @@ def _parse_timestamp(value: Any) -> str:
 def _score_rows(
     known: Mapping[str, Sequence[float]], history: Mapping[str, Sequence[float]], episodes: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Rows of the new scores, with their episodes."""
     # The history is longer than the log. So the last scores of a task belong to its episodes in the log.
     added = []
     for task, scores in history.items():

@@ -229,7 +229,8 @@ def _check_branches(left: _FieldUse, right: _FieldUse, text: str) -> None:
     # They run at the same time, so nothing says whether a field is read before it is written, or after.
     for name in sorted(left.writes.keys() & right.writes.keys()):
         step, other = right.writes[name], left.writes[name]
-        raise fault(text, step.position, f"'{other.title}' and '{step.title}' both write '{name}' side by side")
+        problem = f"'{other.title}' and '{step.title}' both write '{name}' side by side; put one after the other"
+        raise fault(text, step.position, problem)
     for writer, reader in ((left, right), (right, left)):
         for name in sorted(writer.writes.keys() & reader.reads.keys()):
             step, other = reader.reads[name], writer.writes[name]

@@ -112,7 +112,7 @@ class _Reader:
         except SyntaxError as error:
             raise self._translate(error) from None
         except (RecursionError, MemoryError):
-            raise FlowError("the flow is too long, or nested too deeply") from None
+            raise FlowError("the flow is too long, or nested too deeply; divide it into several flows") from None
 
     def _as_python(self, match: re.Match[str]) -> str:
         if stray := match["stray"]:
@@ -141,7 +141,7 @@ class _Reader:
             if not isinstance(part, ast.keyword) or part.arg is None:
                 raise self._refusal(part, f"a parameter of '{op}' as name=value")
             if part.arg in arguments:
-                raise fault(self._text, self._start(part), f"'{part.arg}' is given twice")
+                raise fault(self._text, self._start(part), f"'{part.arg}' is given twice; leave one out")
             arguments[part.arg] = self._value(part.value)
         return arguments
 

@@ -234,7 +234,8 @@ def load_ops() -> None:
         try:
             entry.load()
         except (ImportError, AttributeError) as error:
-            raise FlowError(f"the entry point '{entry.name}' ({entry.value}) cannot be loaded: {error}") from error
+            where = f"the entry point '{entry.name}' ({entry.value})"
+            raise FlowError(f"{where} cannot be loaded: {error}; repair its package, or remove it") from error
 
 
 def load_modules(names: Iterable[str]) -> None:

@@ -144,7 +144,8 @@ class Endpoint:
             except openai.APIStatusError as error:
                 raise self._status_error(model, error) from None
             except openai.APIError as error:
-                raise ModelError(f"{model} at {self.address} failed: {self._redact(error.message)}") from None
+                message = f"{model} at {self.address} failed: {self._redact(error.message)}; see the server's log"
+                raise ModelError(message) from None
             except json.JSONDecodeError as error:
                 # The SDK does not wrap this one.
                 message = f"{model} at {self.address} answered with broken JSON: {error}"

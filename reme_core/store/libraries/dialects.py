@@ -159,8 +159,8 @@ class WireRow:
         return _string(field, self._row.get(field))
 
     def _fingerprint(self) -> str:
-        """An id for a row without one, made of its content."""
-        # The same row gets the same id in every workspace, so loading it again changes nothing.
+        # The id of a row without one. The same row gets the same id in every workspace, so loading it again changes
+        # nothing.
         row = {name: value for name, value in self._row.items() if name != "workspace_id"}
         return hashlib.blake2b(compact_json(row).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 

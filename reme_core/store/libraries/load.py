@@ -112,7 +112,7 @@ async def _insert(
         twice = set(await change.insert(conn, workspace, memories, vectors, state, model))
     if twice:
         number, memory = next(item for item in reversed(batch) if item[1].memory_id in twice)
-        raise bad_line(path, number, f"memory_id '{memory.memory_id}' stands on an earlier line too")
+        raise bad_line(path, number, f"memory_id '{memory.memory_id}' stands on an earlier line too; change one")
 
 
 def _calls_in(path: Path, batch: Numbered) -> list[tool_calls.Call]:
