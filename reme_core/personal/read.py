@@ -168,26 +168,29 @@ class _Reader:
             holding = await self._confirm(doubtful, remembered)
             answered = [o for o in answered if o not in doubtful or o in holding]
         accepted, refused = [], []
+        # What a small model passes over may be worth keeping. Any model may spell out "uni", which nobody did.
+        unread = self._window.people if self._small else []
         for operation in answered:
             memory = remembered.of(operation)
             evidence = self._window.evidence(operation.evidence)
             people = [m for m in evidence if m.role == "user"]
             if reason := self._refusal(operation, memory):
                 refused.append(_refusal(operation, reason))
+                unread = [*unread, *(people if reason == grounding.VALUE else [])]
             else:
                 statement = operation.statement.strip() or operation.value.strip()
                 if operation.op in ("add", "change") and self._says_more(operation, memory, remembered):
                     refused.append(_refusal(operation, grounding.STATEMENT))
                     statement = self._word_for_word(people)
                 accepted.append(Accepted(self._in_doubt_a_fact(operation, people), people, memory, statement))
-        if self._small:
-            accepted += await self._passed_over(accepted)
+        if unread:
+            accepted += await self._quotes(unread, accepted)
         return accepted, refused
 
-    async def _passed_over(self, accepted: Sequence[Accepted]) -> list[Accepted]:
-        """What is worth keeping without a model, and stands in no statement of this one: word for word."""
+    async def _quotes(self, messages: Sequence[Message], accepted: Sequence[Accepted]) -> list[Accepted]:
+        """What of some messages is worth keeping without a model and stands in no statement: word for word."""
         window, workspace = self._window, self._state.workspace_id
-        told, _ = statements(window.context, window.new)
+        told = [message for message in statements(window.context, window.new)[0] if message in messages]
         pieces = await pieces_worth_keeping(workspace, told, speech_in([*window.context, *window.new]), self._deps)
         kept: list[Accepted] = []
         for piece in pieces:

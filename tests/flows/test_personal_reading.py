@@ -12,6 +12,7 @@ import pytest
 
 from reme_core.engine import Engine
 from reme_core.errors import ModelUnavailableError
+from reme_core.personal import grounding
 from reme_core.prompts import note_text, prompt
 from reme_core.settings import ChatSettings, OpSettings, Settings
 from reme_core.store.filters import Filters
@@ -362,6 +363,14 @@ async def test_what_a_small_model_passes_over_is_kept_word_for_word(reme_small: 
     await reme_small.background.catch_up()
     await reme_small.background.drain()
     assert len(loopback.bodies("/chat/completions")) == before, "what was read is not read again"
+
+
+async def test_what_a_model_spells_out_is_kept_as_it_was_said(reme_with_chat: Engine, loopback: Loopback) -> None:
+    spelt_out = operation("add", "The user goes to Leeds University", (1,), value="Leeds University")
+    loopback.chat(answering(spelt_out))
+    response = await summarise(reme_with_chat, turn("I go to leeds uni"), turn("lol"))
+    assert [refused["reason"] for refused in response.metadata["refused"]] == [grounding.VALUE]
+    assert await contents(reme_with_chat) == ["I go to leeds uni"]
 
 
 async def test_all_messages_are_no_evidence(reme_with_chat: Engine, loopback: Loopback) -> None:
