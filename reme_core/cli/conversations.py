@@ -1,4 +1,4 @@
-"""What was said: `reme record` takes it in, `reme summarise` makes memories of it."""
+"""What was said: `reme record` stores it, `reme summarise` makes memories of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def record(
     agent_id: AgentId = None,
     run_id: RunId = None,
 ) -> None:
-    """Take in what was said, durably. JSON is a list of {"role": …, "content": …}, as chat APIs take it."""
+    """Store what was said, durably. JSON is a list of {"role": …, "content": …}, as chat APIs take it."""
     said = _read_conversation() if text == ["-"] else [{"role": role, "content": content} for content in text]
     with session.open() as reme:
         scope = scope_of_options(user_id, agent_id, run_id)

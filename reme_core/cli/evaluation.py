@@ -26,10 +26,10 @@ def personal(
     session: Session,
     llm: Annotated[str, typer.Option(help="none, oracle, or the URL of an OpenAI-compatible endpoint.")] = "none",
     model: Annotated[str, typer.Option(help="The model's name there.")] = "default",
-    small: Annotated[bool, typer.Option(help="The smaller schema, for models of few billion parameters.")] = False,
+    small: Annotated[bool, typer.Option(help="Use the schema for models of a few billion parameters.")] = False,
     people: Annotated[Path | None, typer.Option(help="A folder of people's files; default is the project's.")] = None,
 ) -> None:
-    """Let people's conversations pass, and print what was kept, what changed, what is false, and what it cost."""
+    """Replay people's conversations, and print what was kept, what changed, what is false, and what it cost."""
     del session  # a database of its own
     try:
         benchmark = importlib.import_module("benchmarks.personal")

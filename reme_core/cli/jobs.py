@@ -26,7 +26,7 @@ Workspace = Annotated[str | None, typer.Option("--workspace", "-w", help="Only j
 @with_session
 def worker(
     session: Session,
-    concurrency: Annotated[int | None, typer.Option(help="Jobs at a time; one of a conversation at the most.")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="Jobs at a time; of one conversation only one.")] = None,
 ) -> None:
     """Work on background jobs until stopped. Any number of workers may run, on any machine."""
     settings = session.settings

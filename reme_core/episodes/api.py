@@ -70,7 +70,7 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class PassRate:
-    """The share of a task's groups of k attempts that have a solved one; `rate` is None if no group is full."""
+    """How many of a task's groups of k attempts have a solved attempt; `rate` is None if no group is full."""
 
     task_id: str
     attempts: int

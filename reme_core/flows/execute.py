@@ -59,9 +59,9 @@ class Flows:
 
         Args:
             name: The name of the flow.
-            request: `workspace_id`, `query`, `trajectories` …, whatever the flow takes; other fields are for ops from
-                elsewhere. `config` sets parameters of ops and the language for this request alone (see `Overrides`),
-                unless the `input_schema` of the flow has a field of that name.
+            request: `workspace_id`, `query`, `trajectories` …, whatever the flow takes; other fields reach ops of other
+                packages, in `extra`. `config` sets parameters of ops and the language for this request alone (see
+                `Overrides`), unless the `input_schema` of the flow has a field of that name.
             tell: Is called with each piece of the answer as a model writes it.
 
         Raises:

@@ -48,7 +48,7 @@ Trajectories = Annotated[list[Trajectory], AfterValidator(_identify_messages)]
 
 @dataclasses.dataclass
 class UpdateResult:
-    """How many memories a flow closed or removed, stored anew, and changed otherwise."""
+    """How many memories a flow closed or removed, added, and changed otherwise."""
 
     deleted_count: int = 0
     inserted_count: int = 0

@@ -68,7 +68,7 @@ __all__ = [
 
 
 class Settings(Section):
-    """Everything that can be set. `Settings(…)` holds what it is given; `Settings.load` looks into all sources."""
+    """Everything that can be set. `Settings(…)` holds what it is given; `Settings.load` reads all sources."""
 
     backend: Literal["http", "mcp", "cmd"] = "cmd"
     language: Literal["auto", "en", "zh", ""] = "auto"

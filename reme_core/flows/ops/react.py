@@ -10,7 +10,7 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.drafts import draft
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
-from reme_core.models import ChatModel, Tool
+from reme_core.models import Tool
 from reme_core.prompts import prompt
 from reme_core.prompts.fence import NOTE, NOTE_METADATA, fence
 from reme_core.prompts.note_text import numbered_list
@@ -35,6 +35,7 @@ _SAVE = Tool(
         "required": ["when_to_use", "content"],
     },
 )
+_TOOLS = {tool.name: tool for tool in (_SEARCH, _SAVE)}
 
 
 @op(reads={"query", "messages", "top_k"}, writes={"answer", "transcript"})
@@ -54,13 +55,13 @@ async def react(state: RetrievalState, deps: Deps, *, max_steps: int = 8) -> Non
     state.transcript = [Message(role="user", content=state.query)]
     conversation: list[Message | dict[str, Any]] = [instruction, *state.messages, request]
     for _ in range(max_steps):
-        completion = await deps.chat.complete(conversation, tools=[_SEARCH, _SAVE], purpose="react")
+        completion = await deps.chat.complete(conversation, tools=list(_TOOLS.values()), purpose="react")
         state.transcript.append(completion.as_message())
         if not completion.tool_calls:
             state.answer = completion.text
             return
         for call in completion.tool_calls:
-            result = await _run_tool(call, state, deps, deps.chat)
+            result = await _run_tool(call, state, deps, author=deps.chat.name)
             # Marked as a note, so that what was recalled is not learned again.
             state.transcript.append(
                 Message(role="tool", content=result, tool_call_id=call.id, metadata=dict(NOTE_METADATA))
@@ -70,12 +71,14 @@ async def react(state: RetrievalState, deps: Deps, *, max_steps: int = 8) -> Non
     raise ModelAnswerError(f"'{deps.chat.name}' gave no answer within {max_steps} steps; raise react(max_steps=...)")
 
 
-async def _run_tool(call: ToolCall, state: RetrievalState, deps: Deps, chat: ChatModel) -> str:
+async def _run_tool(call: ToolCall, state: RetrievalState, deps: Deps, *, author: str) -> str:
+    # Errors are results too, so that the model can correct its call.
+    if call.name not in _TOOLS:
+        return f"Error: there is no tool '{call.name}'; call {' or '.join(_TOOLS)}."
     try:
         arguments = json.loads(call.arguments or "{}")
-        values = {name: str(arguments[name]) for name in _required_fields(call.name)}
+        values = {name: str(arguments[name]) for name in _TOOLS[call.name].parameters["required"]}
     except (ValueError, KeyError, TypeError) as error:
-        # As text, so that the model can correct its call.
         return f"Error: {call.name}({call.arguments}) cannot be read: {error!r}. Give JSON with all required fields."
     if not all(value.strip() for value in values.values()):
         return "Error: a required field is empty."
@@ -84,9 +87,7 @@ async def _run_tool(call: ToolCall, state: RetrievalState, deps: Deps, chat: Cha
         found = await deps.recall(state.workspace_id, values["query"], filters, limit=state.top_k, flow=deps.flow)
         speech = language(deps.language, [Message(role="user", content=state.query)])
         return fence(numbered_list(found.memories, speech), NOTE) if found else "Nothing was found."
-    kept = draft(
-        values["when_to_use"], values["content"], trajectories=[], evidence=[], author=chat.name, confidence=0.5
-    )
+    kept = draft(values["when_to_use"], values["content"], trajectories=[], evidence=[], author=author, confidence=0.5)
     [kept] = within_scope([kept], state.scope)
     # A model may save the same lesson at several steps.
     known = await deps.memories.same_text(state.workspace_id, [kept.content], [str(kept.kind)], **kept.scope)
@@ -94,10 +95,3 @@ async def _run_tool(call: ToolCall, state: RetrievalState, deps: Deps, chat: Cha
         return "That is known already."
     await deps.memories.apply(state.workspace_id, Change(add=[kept]), actor=deps.flow, reason="saved by the model")
     return "Saved."
-
-
-def _required_fields(name: str) -> list[str]:
-    for tool in (_SEARCH, _SAVE):
-        if tool.name == name:
-            return list(tool.parameters["required"])
-    raise KeyError(f"there is no tool '{name}'")
