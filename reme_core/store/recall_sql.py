@@ -29,7 +29,7 @@ from reme_core.store.sql import load
 from reme_core.text.query_traits import asks_what_assistant_said
 from reme_core.text.terms import terms
 from reme_core.text.timex import AskedTime
-from reme_core.types import Hit, Kind, kinds_of
+from reme_core.types import SCOPES, Hit, Kind, kinds_of
 
 TIME_FACTOR = 2.0
 """Factor for a memory whose time meets the time asked about, as in MemoryScope."""
@@ -289,17 +289,17 @@ _HITS = TypeAdapter(list[Hit])
 
 
 def _message_values(workspace: str, row: Sequence[Any]) -> dict[str, Any]:
-    message = rows.to_message(row)
+    said = dict(zip(rows.MESSAGE_COLUMNS, row, strict=False))
     return {
         "workspace_id": workspace,
-        "memory_id": message.message_id,
+        "memory_id": said["message_id"],
         "kind": Kind.CONVERSATION,
-        "subject": message.session_id,
-        "content": message.content,
-        "author": message.author or message.role,
-        "observed_at": message.sent_at,
-        "created_at": message.sent_at,
-        "updated_at": message.sent_at,
-        "metadata": message.metadata,
-        **message.scope,
+        "subject": said["session_id"],
+        "content": said["content"],
+        "author": said["author"] or said["role"],
+        "observed_at": said["sent_at"],
+        "created_at": said["sent_at"],
+        "updated_at": said["sent_at"],
+        "metadata": said["metadata"],
+        **{scope: said[scope] for scope in SCOPES},
     }
