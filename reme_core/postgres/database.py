@@ -76,6 +76,9 @@ class Database:
         self._pooler = normalise_url(pooler.get_secret_value()) if pooler is not None else None
         self._session: Session
         self._each: dict[str, str] = {}  # settings that each transaction begins with
+        limits = settings.limits
+        read, write, lock = map(milliseconds, (limits.read_seconds, limits.write_seconds, limits.lock_seconds))
+        self._of_read, self._of_write = {"statement_timeout": read}, {"lock_timeout": lock, "statement_timeout": write}
         self._shares = Shares(settings.pool_size)
         self._pool: AsyncConnectionPool[Connection] | None = None
         self._away: str | None = None  # why the last caller who waited for a connection in vain got none
@@ -138,9 +141,7 @@ class Database:
             InputError: `workspace_id` is no valid name of a workspace.
             DatabaseUnavailableError: There is no connection, and none could be made.
         """
-        limit = milliseconds(self.settings.limits.read_seconds)
-        own = {"reme.workspace": check_workspace(workspace_id), "statement_timeout": limit, **(settings or {})}
-        settings = self._each | own
+        settings = self._each | self._of_read | {"reme.workspace": check_workspace(workspace_id), **(settings or {})}
         if self._session.has_nodes:
             settings.pop("plan_cache_mode", None)  # Citus has no generic plans: it plans by the workspace
         share = self._shares.of_read(workspace_id)
@@ -172,7 +173,7 @@ class Database:
             DatabaseUnavailableError: There is no connection, or it broke off. If it broke off after the statement was
                 sent, the statement may have been carried out.
         """
-        settings = self._of_write(workspace_id, actor, reason)
+        settings = self._write_settings(workspace_id, actor, reason)
         with translating_errors(self.url):
             async with self._connection(self._shares.of_write(workspace_id)) as connection:
                 return await run(connection, settings, sql, params)
@@ -193,7 +194,7 @@ class Database:
             DatabaseUnavailableError: There is no connection, or it broke off. Then nothing was written, unless it broke
                 off in the commit itself.
         """
-        settings = self._of_write(workspace_id, actor, reason)
+        settings = self._write_settings(workspace_id, actor, reason)
         async with self._transaction(settings, self._shares.of_write(workspace_id)) as connection:
             yield connection
 
@@ -209,7 +210,7 @@ class Database:
         Raises:
             ConflictError: Others held the lock for all of `limits.lock_seconds`.
         """
-        settings, share = self._of_write(workspace_id, actor, reason), self._shares.of_write(workspace_id)
+        settings, share = self._write_settings(workspace_id, actor, reason), self._shares.of_write(workspace_id)
         async with (
             self._turn_to_lock(workspace_id),
             self._transaction(settings, share, write_lock=True) as connection,
@@ -294,14 +295,9 @@ class Database:
         # What a pooler's connection is set to, its next user would find.
         await configure(connection, {} if self.has_pooler else self._session.settings(self.settings.limits))
 
-    def _of_write(self, workspace_id: str, actor: str, reason: str) -> dict[str, str]:
-        return self._each | {
-            "reme.workspace": check_workspace(workspace_id),
-            "reme.actor": actor,
-            "reme.reason": reason,
-            "lock_timeout": milliseconds(self.settings.limits.lock_seconds),
-            "statement_timeout": milliseconds(self.settings.limits.write_seconds),
-        }
+    def _write_settings(self, workspace_id: str, actor: str, reason: str) -> dict[str, str]:
+        about = {"reme.workspace": check_workspace(workspace_id), "reme.actor": actor, "reme.reason": reason}
+        return self._each | self._of_write | about
 
     @asynccontextmanager
     async def _connection(self, share: Collection[asyncio.Semaphore] = ()) -> AsyncIterator[Connection]:

@@ -167,7 +167,7 @@ async def begin(connection: Connection, settings: Mapping[str, str], *, write_lo
 async def run(connection: Connection, settings: Mapping[str, str], sql: str, params: Params) -> list[Row]:
     """Run a statement with these settings as one transaction, in one round trip."""
     # psycopg would look for the placeholders of a long statement each time, which takes longer than all else it does.
-    text, names = _numbered(sql) if params is not None else (sql.encode(), ())
+    text, names = _number_placeholders(sql) if params is not None else (sql.encode(), ())
     values = [params[name] for name in names] if isinstance(params, Mapping) else params
     cursor = AsyncRawCursor(connection)
     # The pipeline sends both together, and Postgres takes what one pipeline sends as one transaction.
@@ -180,8 +180,12 @@ async def run(connection: Connection, settings: Mapping[str, str], sql: str, par
 
 
 @lru_cache(maxsize=512)
-def _numbered(sql: str) -> tuple[bytes, Sequence[str]]:
-    """A statement with the placeholders of Postgres, `$1` and so on, and the names of their values in this order."""
+def _number_placeholders(sql: str) -> tuple[bytes, Sequence[str]]:
+    """A statement with the placeholders of Postgres, and the names of their values in order; without names, places.
+
+    >>> _number_placeholders("select %(a)s, %(b)s, %(a)s, 7 %% 3"), _number_placeholders("select %s, %s")
+    ((b'select $1, $2, $1, 7 % 3', ('a', 'b')), (b'select $1, $2', ('0', '1')))
+    """
     places: dict[str, int] = {}
 
     def number(placeholder: re.Match[str]) -> str:

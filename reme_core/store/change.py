@@ -106,11 +106,7 @@ def check(memories: Sequence[Memory]) -> None:
             raise InputError(f"memory '{memory.memory_id}' has no text; give it a content")
         if memory.kind == Kind.CONVERSATION:
             raise InputError("kind 'conversation' is for raw messages; record them with record(messages)")
-        texts = [getattr(memory, name) for name in _TEXTS]
-        # One quick check of all texts together; only where it fails, each text is checked for a clear message.
-        if not rows.is_storable("".join(texts)):
-            for name, text in zip(_TEXTS, texts, strict=True):
-                rows.check_text(f"{name} of memory {memory.memory_id!r}", text)
+        rows.check_texts(f"memory {memory.memory_id!r}", memory, _TEXTS)
         if memory.keywords or memory.metadata or memory.sources or not math.isfinite(memory.score):
             rest = [memory.score, memory.keywords, memory.metadata, [(s.id, s.quote) for s in memory.sources]]
             rows.check_json(f"score, keywords, metadata or a source of memory {memory.memory_id!r}", rest)

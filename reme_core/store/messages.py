@@ -76,6 +76,9 @@ def _day(moment: datetime, content: str) -> str:
     return f"{moment.day} {calendar.month_name[moment.month]} {moment.year}"
 
 
+_TEXTS = ("message_id", "session_id", "author", "content", "reasoning_content", "tool_call_id", *SCOPES)
+
+
 async def record(
     database: Database,
     workspace: str,
@@ -99,8 +102,7 @@ async def record(
     """
     messages = redact(messages, database.settings.redact)
     for message in messages:
-        for name in ("message_id", "session_id", "author", "content", "reasoning_content", "tool_call_id", *SCOPES):
-            rows.check_text(f"{name} of message {message.message_id!r}", getattr(message, name))
+        rows.check_texts(f"message {message.message_id!r}", message, _TEXTS)
     by_id: dict[str, Message] = {}  # the first of those with one id counts
     for message in messages:
         by_id.setdefault(message.message_id, message)

@@ -97,9 +97,18 @@ def within_scope(given: Sequence[AnyScoped], scope: Scope) -> list[AnyScoped]:
     return [one.model_copy(update={k: v for k, v in scope.items() if not getattr(one, k)}) for one in given]
 
 
-def is_storable(text: str) -> bool:
-    """A quick check of a text: if True, Postgres can store it; if False, `check_text` has to decide."""
-    return text.isprintable()  # neither a NUL nor half of a surrogate pair is printable
+def check_texts(whose: str, holder: Memory | Message, names: Sequence[str]) -> None:
+    """Check that Postgres can store these texts of a memory or a message.
+
+    Raises:
+        InputError: As by `check_text`; the message begins with the name of the text, and `whose` it is.
+    """
+    texts = [getattr(holder, name) for name in names]
+    # Neither a NUL nor half of a surrogate pair is printable. Only where this quick check of all texts together fails,
+    # each one is checked.
+    if not "".join(texts).isprintable():
+        for name, text in zip(names, texts, strict=True):
+            check_text(f"{name} of {whose}", text)
 
 
 def check_text(name: str, text: str) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from psycopg import AsyncConnection
 
-from reme_core.postgres.arrays import Numbers
+from reme_core.postgres.arrays import Booleans, Integers, Reals
 from reme_core.postgres.database import Database
 from reme_core.store.sql import load
 from reme_core.text.terms import terms
@@ -110,12 +110,12 @@ def postings(workspace: str, corpus: Corpus, documents: Iterable[Document], mean
         "corpus": corpus,
         # One text, which Postgres splits: psycopg would write an array of a hundred thousand texts slowly, one by one.
         "terms": " ".join([words[place] for place in order[starts]]),
-        "from_neighbour": Numbers(keys[starts] % 2 == 1),
-        "starts": Numbers(starts + 1),
-        "ends": Numbers(np.append(starts, len(keys))[1:]),
-        "best": Numbers(np.maximum.reduceat(weights, starts) if len(starts) else weights),
-        "impacts": Numbers(weights),
-        "documents": Numbers(held),
+        "from_neighbour": Booleans(keys[starts] % 2 == 1),
+        "starts": Integers(starts + 1),
+        "ends": Integers(np.append(starts, len(keys))[1:]),
+        "best": Reals(np.maximum.reduceat(weights, starts) if len(starts) else weights),
+        "impacts": Reals(weights),
+        "documents": Integers(held),
     }
 
 
@@ -181,7 +181,7 @@ async def remove(
         return
     values = {
         "workspace": workspace,
-        "documents": Numbers(np.array(sorted(document_ids), np.int64)),
+        "documents": Integers(np.array(sorted(document_ids), np.int64)),
         "oldest": min(document_ids),  # segments with older documents alone are not opened
     }
     if among is None:

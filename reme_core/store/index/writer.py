@@ -12,7 +12,7 @@ from pgvector import HalfVector
 from psycopg import AsyncConnection
 
 from reme_core.errors import EmbeddingModelError, InputError
-from reme_core.postgres.arrays import Numbers
+from reme_core.postgres.arrays import Integers
 from reme_core.store.index.postings import Corpus
 from reme_core.store.sql import ENSURE_WORKSPACE, NUMBERS, load
 
@@ -111,7 +111,7 @@ def vector_values(
         "model": model,
         "hnsw": hnsw,
         "kinds": list(kinds),
-        "numbers": Numbers(np.array(ids, np.int64)),
+        "numbers": Integers(np.array(ids, np.int64)),
         "active": list(active),
         "vectors": [HalfVector(vector) for vector in vectors],
     }
