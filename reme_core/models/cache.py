@@ -34,6 +34,7 @@ class CachedEmbedder:
 
     def __init__(self, inner: Embedder, max_entries: int = 2_048) -> None:
         self.inner = inner
+        self.name = inner.name
         self._max_entries = max_entries
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
         self._lock = threading.Lock()
@@ -41,11 +42,6 @@ class CachedEmbedder:
         self._ask_again_at: float | None = None  # on the same clock; None while the model answers
         # A task can be awaited on its own event loop only, so tasks are kept by loop. All loops share the vectors.
         self._pending: dict[_Key, asyncio.Task[dict[str, Vectors]]] = {}
-
-    @property
-    def name(self) -> str:
-        """The inner embedder's name."""
-        return self.inner.name
 
     @property
     def dimensions(self) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Unpack
 
 from psycopg.types.json import Jsonb
@@ -56,7 +57,7 @@ class FilterOptions(TypedDict, total=False):
     """Memories (messages) to leave out: their ids, or their whole texts, word for word."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Filters:
     """Which memories or messages to look at: only those of `kinds` and `ids`; for the rest see `FilterOptions`."""
 
@@ -108,12 +109,12 @@ class Filters:
         options["metadata"] = options.get("metadata") or {}
         return cls(kinds=kinds, ids=ids, **{**options, "status": held_status})  # type: ignore[arg-type]  # no None
 
-    @property
+    @cached_property
     def of_messages(self) -> bool:
         """Whether these filters look at raw messages."""
         return Kind.CONVERSATION in self.kinds
 
-    @property
+    @cached_property
     def apart(self) -> Sequence[Filters]:
         """These filters, or two in their place where they look at both memories and messages: one for each table."""
         if not self.of_messages or len(self.kinds) == 1:
@@ -121,7 +122,7 @@ class Filters:
         of_memories = [kind for kind in self.kinds if kind != Kind.CONVERSATION]
         return [replace(self, kinds=of_memories), replace(self, kinds=[Kind.CONVERSATION])]
 
-    @property
+    @cached_property
     def beyond_kind(self) -> bool:
         """Whether the row of the memory is needed, besides the row of its vector."""
         # The row of a vector has the kind of its memory, and whether the memory is active.

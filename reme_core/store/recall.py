@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import re
+import unicodedata
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,16 +16,15 @@ import numpy.typing as npt
 from reme_core.errors import InputError, ModelAnswerError, ModelRefusedError, ModelUnavailableError
 from reme_core.postgres.database import Database
 from reme_core.settings import RecallSettings
-from reme_core.store.alike import once
 from reme_core.store.filters import Filters
 from reme_core.store.index.embedders import WorkspaceModel, WorkspaceModels
 from reme_core.store.index.upkeep import Indexing
 from reme_core.store.logs import LogWriter, logging_for_workspace
-from reme_core.store.recall_sql import Plan, find, hits_of, replace_names
-from reme_core.store.relevance import Found, Question, judge
+from reme_core.store.recall_sql import Plan, find, hits_of
+from reme_core.store.relevance import Found, Match, Question, judge
 from reme_core.text.redact import redact
 from reme_core.text.timex import AskedTime
-from reme_core.types import Hit, Recollection, new_id
+from reme_core.types import SCOPES, Hit, Kind, Recollection, new_id
 
 MAX_HITS = 1_000
 """Most hits that one recall gives."""
@@ -35,6 +37,12 @@ _SPARE = 5  # more hits than asked for, in place of those that say the same as a
 _PLAIN = Plan()
 
 Vector = Sequence[float] | npt.NDArray[np.float32]
+
+_NO_WORD = re.compile(r"[\W_]+")
+# Memories that differ in one of these fields say different things.
+_ABOUT = ("kind", "subject", "author", "valid_from", "valid_until", *SCOPES)
+# The subject of a message is its session, that of a lesson its task: in two of these the same words say the same.
+_SUBJECT_IS_ORIGIN = (Kind.CONVERSATION, Kind.TASK)
 
 
 class Recall:
@@ -151,7 +159,7 @@ class Recall:
             vector = self._workspace_models.unit_vectors(
                 np.atleast_2d(np.asarray(embedding, np.float32)), 1, model.embedder
             )[0]
-        return Question(workspace, query, vector, model.embedder.name, limit, degraded, time)
+        return Question(workspace, query, vector, model.embedder.name, limit, degraded, time, model.hnsw)
 
     async def _judged_hits(
         self, questions: Sequence[Question], parts: Sequence[Filters], plan: Plan
@@ -184,7 +192,7 @@ class Recall:
     async def find(self, question: Question, filters: Filters, plan: Plan = _PLAIN) -> Found:
         """What fits the question best, before it is judged."""
         exact = replace(plan, fusion=plan.fusion or self._settings.fusion, shares=self._settings.vector_share)
-        if question.vector is not None and (await self._workspace_models.of(question.workspace)).hnsw:
+        if question.vector is not None and question.hnsw:
             exact = replace(exact, every_posting=False)
             found = await find(self._database, question, filters, replace(exact, hnsw_dimensions=len(question.vector)))
             if len(found.matches) == question.limit:
@@ -210,3 +218,49 @@ class Recall:
 def number_ranks(hits: Sequence[Hit]) -> list[Hit]:
     """The hits with the ranks of their places, from 1."""
     return [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(hits, 1)]
+
+
+def once(matches: Iterable[Match], *, at_its_time: bool) -> list[Match]:
+    """The matches, best first, without those that say the same as a better one; each counts those that it stands for.
+
+    With `at_its_time`, the same words said or observed at another time count as another statement.
+    """
+    best: dict[Hashable, Match] = {}
+    for match in matches:
+        said = _statement(match.memory), at_its_time and match.memory["observed_at"]
+        first = best.get(said)
+        best[said] = match if first is None else first._replace(alike=first.alike + 1)
+    return list(best.values())
+
+
+def _statement(memory: Mapping[str, Any]) -> Hashable:
+    """What a memory says, and about what: two that say the same have equal values."""
+    kind = memory["kind"]
+    about = tuple(memory.get(name) for name in _ABOUT if name != "subject" or kind not in _SUBJECT_IS_ORIGIN)
+    # A lesson that several tasks taught is one lesson, as in ReMe 0.1.
+    situation = "" if kind == Kind.TASK else _words(memory.get("when_to_use", ""))
+    # Words are compared, not vectors: a "not" or another day changes the meaning, and hardly the vector.
+    return *about, situation, _words(memory.get("content", ""))
+
+
+def _words(text: str) -> str:
+    """The words of a text without case, width, punctuation and spaces; a text without words stays as it is.
+
+    >>> _words("Yes — at Ｒex’s, 5.30!")
+    'yes at rex s 5 30'
+    """
+    return _NO_WORD.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip() or text
+
+
+def replace_names(query: str, authors: Sequence[str]) -> str:
+    """The query with the names of known speakers replaced by a pronoun, for embedding.
+
+    >>> replace_names("What does Caroline like?", ["Caroline"])
+    'What does they like?'
+    """
+    # A name pulls the vector towards all messages of that speaker. `SPEAKER_WEIGHT` scores the speaker instead. LoCoMo
+    # gains .01 by this.
+    for author in authors:
+        first = author.split()[0] if author.split() else author
+        query = re.sub(rf"\b{re.escape(first)}\b", "they", query) if first.isascii() else query.replace(author, "他")
+    return query

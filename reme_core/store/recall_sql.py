@@ -24,9 +24,8 @@ from reme_core.settings import VectorShares
 from reme_core.store import rows
 from reme_core.store.filters import Filters
 from reme_core.store.index.postings import Corpus
-from reme_core.store.relevance import NOTHING, Background, Found, Match, Question
+from reme_core.store.relevance import NOTHING, Background, Found, Match, Question, asks_what_assistant_said
 from reme_core.store.sql import load
-from reme_core.text.query_traits import asks_what_assistant_said
 from reme_core.text.terms import terms
 from reme_core.text.timex import AskedTime
 from reme_core.types import SCOPES, Hit, Kind, kinds_of
@@ -166,7 +165,7 @@ def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict
         most_terms=_COUNTED_TERMS,
         by_score=_SQL["by_score" if plan.every_posting else "by_completed_score"],
         shares=" ".join(
-            f"when kind = '{kind}' then {share}::float8" for family, share in plan.shares for kind in kinds_of(family)
+            f"when kind = '{kind}' then {share}::float8" for family, share in plan.shares for kind in _FAMILIES[family]
         ),
         type=_TYPE if plan.type_weights else "1",
         scored="matched" if plan.every_posting else "scored",
@@ -177,7 +176,7 @@ def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict
         on_vector=" and ".join(near),
         on_match=" and ".join(on_vector) if corpus == "memory" else "true",
         signs=", ".join(_SIGNS),
-        columns=rows.select(rows.MESSAGE_COLUMNS if corpus == "message" else rows.COLUMNS, "m"),
+        columns=_COLUMNS[corpus],
     )
     return statement, values
 
@@ -259,20 +258,7 @@ def _time_values(time: AskedTime | None) -> dict[str, Any]:
     }
 
 
-def replace_names(query: str, authors: Sequence[str]) -> str:
-    """The query with the names of known speakers replaced by a pronoun, for embedding.
-
-    >>> replace_names("What does Caroline like?", ["Caroline"])
-    'What does they like?'
-    """
-    # A name pulls the vector towards all messages of that speaker. `SPEAKER_WEIGHT` scores the speaker instead. LoCoMo
-    # gains .01 by this.
-    for author in authors:
-        first = author.split()[0] if author.split() else author
-        query = re.sub(rf"\b{re.escape(first)}\b", "they", query) if first.isascii() else query.replace(author, "他")
-    return query
-
-
+@lru_cache(maxsize=64)  # a turn asks for memories and for messages with the same words
 def query_terms(query: str) -> list[str]:
     """The distinct terms of a query that are looked up, in the order of the query."""
     return list(dict.fromkeys(terms(query)))[:_READ_TERMS]
@@ -285,6 +271,8 @@ _SIGNS = (
 )  # fmt: skip
 _PARTS = ("similarity", "vector", "lexical", "session", "speaker", "role", "time", "type", "final")
 _TYPE = "coalesce((%(type_weights)s::real[])[array_position(%(weighted_kinds)s::text[], kind)], 1)"
+_COLUMNS = {"message": rows.select(rows.MESSAGE_COLUMNS, "m"), "memory": rows.select(rows.COLUMNS, "m")}
+_FAMILIES = {family: kinds_of(family) for family in VectorShares.model_fields}
 _HITS = TypeAdapter(list[Hit])
 
 

@@ -1,16 +1,19 @@
-"""The time that a query asks about: "What did we discuss last Tuesday?", 三次聊天前说了什么."""
+"""The time that a query asks about: "What did we discuss last Tuesday?", 三次聊天前说了什么.
+
+It may also name conversations by their order: "our eighth session", "three chats ago", 上次聊天.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from reme_core.errors import InputError
+from reme_core.text.timex import chinese
 from reme_core.text.timex.find import find_times
-from reme_core.text.timex.sessions import Sessions, find_sessions
 from reme_core.types import TimeRange
 
 # Nobody says how long ago "recently" is.
@@ -22,6 +25,13 @@ _OF_TALK: Final = re.compile(
     r"|聊|说过|说了|讨论|谈|提到|提过|告诉",
     re.IGNORECASE,
 )
+
+
+class Sessions(NamedTuple):
+    """A run of conversations, by their order in time: from 1 for the first, from -1 back for the latest."""
+
+    first: int
+    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +106,108 @@ def asked_time(query: str, *, now: datetime, timezone: str = "UTC", current_sess
         if of_talk or (mention.range.end and mention.range.end <= now)
     ]
     return AskedTime(ranges, sessions, of_talk, current_session) if ranges or sessions else None
+
+
+def find_sessions(text: str) -> list[Sessions]:
+    """The conversations that a query names by their order, in English or Chinese, in the order of the text.
+
+    >>> find_sessions("What did we discuss over sessions 18 through 20, and what three sessions ago?")
+    [Sessions(first=18, last=20), Sessions(first=-3, last=-3)]
+    >>> find_sessions("上次聊天我们说了什么？")
+    [Sessions(first=-1, last=-1)]
+    >>> find_sessions("My last session at the gym")
+    []
+    """
+    found: list[tuple[int, int, Sessions]] = []
+    for pattern, read in _RULES:
+        for match in pattern.finditer(text):
+            # Words that an earlier rule took are read once.
+            if all(match.end() <= start or match.start() >= end for start, end, _ in found):
+                found.append((match.start(), match.end(), read(match)))
+    return [sessions for *_, sessions in sorted(found)]
+
+
+_ONES: Final = (
+    "one two three four five six seven eight nine ten eleven twelve"
+    " thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+)
+_ORDINAL_ONES: Final = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
+    " thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth"
+)
+_TENS: Final = "twenty thirty forty fifty sixty seventy eighty ninety"
+
+
+def _names() -> Iterator[tuple[str, int]]:
+    ones, ordinals = _ONES.split(), _ORDINAL_ONES.split()
+    yield from zip(ones, range(1, 20), strict=True)
+    yield from zip(ordinals, range(1, 20), strict=True)
+    for ten, value in zip(_TENS.split(), range(20, 100, 10), strict=True):
+        yield from ((ten, value), (f"{ten[:-1]}ieth", value))
+        for words in (ones, ordinals):
+            yield from ((f"{ten}-{one}", value + count) for count, one in enumerate(words[:9], 1))
+
+
+_NUMBERS: Final = dict(_names())
+_N: Final = rf"(?:\d{{1,4}}(?:st|nd|rd|th)?|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))})"
+_TALKS: Final = r"(?:sessions?|conversations?|chats?|talks?|discussions?)"
+# "My last session at the gym" is none of ours.
+_OURS: Final = rf"{_TALKS}\b(?!\s+(?:at|in|on|about|of|for|to|with (?!you\b|me\b|us\b))\b)"
+_WE_TALKED: Final = r"\s+(?:that\s+)?we\s+(?:last\s+)?(?:talked|spoke|chatted)"
+# Neither is "her last session".
+_NOT_THEIRS: Final = r"(?<!\bmy )(?<!\bhis )(?<!\bher )(?<!\btheir )(?<!'s )"
+_CN: Final = r"(?:\d{1,4}|[一二三四五六七八九]?十[一二三四五六七八九]?|[一两二三四五六七八九])"
+_CTALK: Final = r"(?:聊天|对话|会话|谈话|交谈|交流|聊)"
+
+
+def _number(words: str) -> int:
+    if digits := re.match(r"\d+", words):
+        return int(digits[0])
+    return _NUMBERS.get(words.lower()) or int(chinese.number(words))
+
+
+def _run(first: int, last: int) -> Sessions:
+    return Sessions(min(first, last), max(first, last))
+
+
+def _count_forward(match: re.Match[str]) -> Sessions:
+    return _run(_number(match["n"]), _number(match["n"]))
+
+
+def _count_back(match: re.Match[str]) -> Sessions:
+    return _run(-_number(match["n"]), -_number(match["n"]))
+
+
+def _between(match: re.Match[str]) -> Sessions:
+    return _run(_number(match["a"]), _number(match["b"]))
+
+
+def _latest(match: re.Match[str]) -> Sessions:
+    return Sessions(-max(_number(match["n"]), 1), -1)
+
+
+def _last(match: re.Match[str]) -> Sessions:
+    return Sessions(-1, -1)
+
+
+def _english(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"\b{pattern}", re.IGNORECASE)
+
+
+_Read = Callable[[re.Match[str]], Sessions]
+# Tried in this order: a later rule finds nothing in words that an earlier one took.
+_RULES: Final[list[tuple[re.Pattern[str], _Read]]] = [
+    (_english(rf"{_TALKS}\s+(?P<a>{_N})\s*(?:-|–|to|through|until|and)\s*(?P<b>{_N})\b"), _between),
+    (_english(rf"(?P<n>{_N})\s+{_TALKS}\s+(?:ago|back|earlier)\b"), _count_back),
+    (_english(rf"(?:last|past|latest|previous)\s+(?P<n>{_N})\s+{_OURS}"), _latest),
+    (_english(rf"first\s+(?P<n>{_N})\s+{_OURS}"), lambda match: Sessions(1, max(_number(match["n"]), 1))),
+    (_english(rf"session\s+(?:number\s+|#\s*)?(?P<n>{_N})\b"), _count_forward),
+    (_english(rf"(?:our|the)\s+(?P<n>{_N})(?:\s+{_OURS}|\s+time{_WE_TALKED})"), _count_forward),
+    (_english(rf"{_NOT_THEIRS}(?:(?:last|latest|previous|most recent)\s+{_OURS}|last\s+time{_WE_TALKED})"), _last),
+    (re.compile(rf"第(?P<a>{_CN})次?(?:到|至|-|~|—)第?(?P<b>{_CN})次{_CTALK}"), _between),
+    (re.compile(rf"第(?P<n>{_CN})次{_CTALK}"), _count_forward),
+    (re.compile(rf"首次{_CTALK}"), lambda match: Sessions(1, 1)),
+    (re.compile(rf"(?P<n>{_CN})次{_CTALK}(?:之前|以前|前)"), _count_back),
+    (re.compile(rf"(?:最近|过去|前面?|之前)的?(?P<n>{_CN})次{_CTALK}"), _latest),
+    (re.compile(rf"上一?次(?:的|我们的?|咱们的?)?{_CTALK}"), _last),
+]

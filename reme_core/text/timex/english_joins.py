@@ -19,7 +19,7 @@ from reme_core.text.timex.joins import drop_overlaps, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these words, or such digits; most texts have none.
-_WORDS: Final = frozenset(
+SCREEN_WORDS: Final = frozenset(
     """january february march april may june july august september october november december jan feb mar apr jun jul aug
     sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays
     fridays saturdays sundays spring summer autumn fall winter christmas xmas easter thanksgiving halloween valentine
@@ -28,8 +28,7 @@ _WORDS: Final = frozenset(
     month months quarter quarters year years decade decades fortnight fortnights morning mornings afternoon evening
     annually weekly monthly""".split()  # noqa: SIM905 - a list of words reads better as text
 )
-_LETTERS: Final = re.compile("[a-z]+")
-_DIGITS: Final = re.compile(r"(?:19|20)\d\d|\d0'?s|\d[./]\d")
+SCREEN_DIGITS: Final = re.compile(r"(?:19|20)\d\d|\d0'?s|\d[./]\d")
 
 # The words before a weak expression that show that it is a time, by what the expression is.
 _MONTH_CUE: Final = re.compile(
@@ -80,11 +79,6 @@ _ANCHORED: Final = re.compile(
     r"(?=\s*(?:[.,!?;:)\"”]|$|\n)|\s+(?:and|but|or|when|where|who|that|which|because|so|while|if|I|we|you|he|she|they|it"
     r"|is|was|were|did|do|does|had|has|have|in|on|at|with|to|for|from|last|this|next|by|as)\b)"
 )
-
-
-def may_contain_time(text: str) -> bool:
-    """Whether a text has any word that an English time expression is made of; never wrongly false."""
-    return not _WORDS.isdisjoint(_LETTERS.findall(text.lower())) or bool(_DIGITS.search(text))
 
 
 def find(text: str, now: datetime) -> list[Expression]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, tzinfo
+from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from reme_core.errors import InputError
@@ -12,10 +14,23 @@ from reme_core.text.timex.joins import drop_overlaps
 from reme_core.text.timex.mention import Expression, TimeMention
 from reme_core.types import TimeRange
 
+_ENGLISH: Final = re.compile("[a-z]+")
+_ANY_WORD: Final = re.compile(r"\w+")
+
 
 def has_time(text: str) -> bool:
     """Whether a text may contain a time expression. Fast; a wrong answer is always true, never false."""
-    return english_joins.may_contain_time(text) or chinese_joins.may_contain_time(text) or others.may_contain_time(text)
+    return (
+        _may_be_english(text)
+        or bool(chinese_joins.SCREEN.search(text))
+        or not others.SCREEN_WORDS.isdisjoint(_ANY_WORD.findall(text.lower()))
+        or bool(others.SCREEN_DIGITS.search(text))
+    )
+
+
+def _may_be_english(text: str) -> bool:
+    words, digits = english_joins.SCREEN_WORDS, english_joins.SCREEN_DIGITS
+    return not words.isdisjoint(_ENGLISH.findall(text.lower())) or bool(digits.search(text))
 
 
 def find_times(text: str, *, now: datetime, timezone: str = "UTC", language: str | None = None) -> list[TimeMention]:
@@ -75,10 +90,10 @@ def find_times(text: str, *, now: datetime, timezone: str = "UTC", language: str
 def _find_expressions(text: str, now: datetime, language: str | None) -> list[Expression]:
     # Libraries for English and Chinese give a single moment; recall needs a calendar range and its precision. So these
     # two have rules of their own, and Chinese ones are tried in every text, since people mix it with other languages.
-    found = chinese_joins.find(text, now) if chinese_joins.may_contain_time(text) else []
+    found = chinese_joins.find(text, now) if chinese_joins.SCREEN.search(text) else []
     code = (language or language_of(text)).lower()[:2]
     if code in others.LANGUAGES:
         found += others.find(text, now, code)
-    elif english_joins.may_contain_time(text):
+    elif _may_be_english(text):
         found += english_joins.find(text, now)
     return drop_overlaps(found)

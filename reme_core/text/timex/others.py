@@ -110,18 +110,14 @@ def _pattern(words: _Words) -> str:
 
 _DIGITS: Final = r"(?<![\d./-])(?:\d{4}-\d\d?-\d\d?|\d\d?([./])\d\d?\1\d{4})(?![\d/-])"
 _PATTERNS: Final = {code: re.compile(rf"{_pattern(words)}|{_DIGITS}", re.I) for code, words in _WORDS.items()}
-_SCREEN_WORDS: Final = frozenset(
+# What `find` looks for has one of these words or such digits.
+SCREEN_WORDS: Final = frozenset(
     name
     for words in _WORDS.values()
     for names in (words.near, words.months, words.units)
     for name in re.findall(r"\w+", names)
 )
-_SCREEN_DIGITS: Final = re.compile(r"\d{4}-\d|\d[./]\d\d?[./]\d")
-
-
-def may_contain_time(text: str) -> bool:
-    """Whether a text has any word or date that `find` looks for, in any of `LANGUAGES`."""
-    return not _SCREEN_WORDS.isdisjoint(re.findall(r"\w+", text.lower())) or bool(_SCREEN_DIGITS.search(text))
+SCREEN_DIGITS: Final = re.compile(r"\d{4}-\d|\d[./]\d\d?[./]\d")
 
 
 def find(text: str, now: datetime, language: str) -> list[Expression]:

@@ -8,7 +8,7 @@ import pytest
 
 from reme_core.errors import InputError
 from reme_core.text.timex import asked_time
-from reme_core.text.timex.sessions import find_sessions
+from reme_core.text.timex.asked import find_sessions
 
 NOW = datetime(2024, 9, 15, 12, tzinfo=UTC)
 

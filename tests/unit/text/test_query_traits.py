@@ -2,7 +2,7 @@
 
 import pytest
 
-from reme_core.text.query_traits import query_traits
+from reme_core.store.relevance import query_traits
 
 
 @pytest.mark.parametrize(
