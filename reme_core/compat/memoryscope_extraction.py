@@ -13,7 +13,7 @@ from typing import Final, Literal
 import numpy as np
 from pydantic import BaseModel, Field
 
-from reme_core.compat.memoryscope_forgetting import MOST, add_to_result, is_about, scope_to_reflect, time_said
+from reme_core.compat.memoryscope_forgetting import MOST, add_to_result, memories_about, time_said
 from reme_core.errors import InputError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
@@ -30,7 +30,6 @@ from reme_core.prompts import phrase, prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language
 from reme_core.store.change import Change, Close
-from reme_core.store.filters import Filters
 from reme_core.text.timex import has_time, validity, with_dates
 from reme_core.types import Kind, Memory, Message, Source, scope_of
 
@@ -204,8 +203,7 @@ async def long_contra_repeat(
     if deps.chat is None or not enable_long_contra_repeat:
         return
     version = await deps.memories.version(state.workspace_id)
-    stored = await deps.memories.list(state.workspace_id, Filters(kinds=STATED, **scope_to_reflect(state)), limit=most)
-    ordered = sorted((m for m in stored if is_about(m, state)), key=time_said)
+    ordered = sorted(await memories_about(state, deps, STATED, limit=most), key=time_said)
     if len(ordered) < 2:
         return
     embedder = await deps.workspace_models.embedder(state.workspace_id)

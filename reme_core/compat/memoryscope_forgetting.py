@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from reme_core.flows.deps import Deps
@@ -33,9 +34,8 @@ async def forget(state: PersonalState, deps: Deps, *, half_life_days: float = 0.
         return
     version = await deps.memories.version(state.workspace_id)
     half_life, now = timedelta(days=half_life_days), deps.now()
-    observations = Filters(kinds=[str(Kind.OBSERVATION)], **scope_to_reflect(state))
-    stored = await deps.memories.list(state.workspace_id, observations, limit=10 * MOST)
-    faded = [m for m in stored if is_about(m, state) and strength(m, now, half_life) < below]
+    observations = await memories_about(state, deps, [Kind.OBSERVATION], limit=10 * MOST)
+    faded = [m for m in observations if strength(m, now, half_life) < below]
     change = Change(close=[Close(m.memory_id, "expired") for m in faded], expected_version=version)
     if faded:
         await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="forgotten")
@@ -59,10 +59,12 @@ def strength(memory: Memory, now: datetime, half_life: timedelta) -> float:
     return float(memory.importance * 0.5**lives)
 
 
-def is_about(memory: Memory, state: PersonalState) -> bool:
-    """Whether a memory is about the person that is reflected upon."""
+async def memories_about(state: PersonalState, deps: Deps, kinds: Sequence[str], *, limit: int = MOST) -> list[Memory]:
+    """The newest memories of these kinds about the person, in the scope, that is reflected upon; at most `limit`."""
+    filters = Filters(kinds=[str(kind) for kind in kinds], **scope_to_reflect(state))
+    found = await deps.memories.list(state.workspace_id, filters, limit=limit)
     # A memory that was added by hand names nobody.
-    return memory.subject in (state.user_name, "")
+    return [memory for memory in found if memory.subject in (state.user_name, "")]
 
 
 def scope_to_reflect(state: PersonalState) -> Scope:

@@ -7,7 +7,7 @@ from functools import partial
 
 from pydantic import BaseModel, Field
 
-from reme_core.compat.memoryscope_forgetting import MOST, add_to_result, is_about, scope_to_reflect, time_said
+from reme_core.compat.memoryscope_forgetting import MOST, add_to_result, memories_about, scope_to_reflect, time_said
 from reme_core.flows.deps import Deps
 from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
@@ -23,6 +23,7 @@ from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
 from reme_core.types import Kind, Memory, Message, Source, scope_of
 
+_OBSERVED = (Kind.OBSERVATION, Kind.CUSTOM)
 _REFLECTED = "reflected"
 _ANSWER_TOKENS = 400
 
@@ -48,10 +49,11 @@ async def get_reflection_subject(
         least_unreflected: How many observations there have to be since the last reflection (MemoryScope's 6).
         new_subjects: How many new sides one reflection takes up.
     """
-    fresh = [m for m in await _observations(state, deps) if not m.metadata.get(_REFLECTED)]
+    fresh = [m for m in await memories_about(state, deps, _OBSERVED) if not m.metadata.get(_REFLECTED)]
     if deps.chat is None or len(fresh) < least_unreflected:
         return  # joining statements without understanding them is no insight
-    known = [insight.metadata.get("attribute", "") for insight in await _insights(state, deps)]
+    insights = await memories_about(state, deps, [Kind.INSIGHT])
+    known = [insight.metadata.get("attribute", "") for insight in insights]
     speech = _language(fresh, deps)
     request = prompt(
         "personal/get_reflection_subject",
@@ -85,10 +87,11 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, 
     if deps.chat is None:
         return
     chat, version = deps.chat, await deps.memories.version(state.workspace_id)
-    observed = {m.memory_id: m for m in await _observations(state, deps)}
+    observed = {m.memory_id: m for m in await memories_about(state, deps, _OBSERVED)}
+    insights = await memories_about(state, deps, [Kind.INSIGHT])
     fresh = {memory_id for memory_id, m in observed.items() if not m.metadata.get(_REFLECTED)}
     topics: list[tuple[str, Memory | None]] = [(subject, None) for subject in state.subjects]
-    topics += [(str(i.metadata.get("attribute", "")), i) for i in (await _insights(state, deps))[:most]]
+    topics += [(str(insight.metadata.get("attribute", "")), insight) for insight in insights[:most]]
     change = Change(expected_version=version)
 
     async def renew(attribute: str, old: Memory | None) -> tuple[Memory | None, Memory | None]:
@@ -112,25 +115,13 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, 
     add_to_result(state, change)
 
 
-async def _observations(state: PersonalState, deps: Deps) -> list[Memory]:
-    kinds = [str(Kind.OBSERVATION), str(Kind.CUSTOM)]
-    found = await deps.memories.list(state.workspace_id, Filters(kinds=kinds, **scope_to_reflect(state)), limit=MOST)
-    return [memory for memory in found if is_about(memory, state)]
-
-
-async def _insights(state: PersonalState, deps: Deps) -> list[Memory]:
-    filters = Filters(kinds=[str(Kind.INSIGHT)], **scope_to_reflect(state))
-    found = await deps.memories.list(state.workspace_id, filters, limit=MOST)
-    return [memory for memory in found if is_about(memory, state)]
-
-
 async def _near(
     attribute: str, old: Memory | None, observed: dict[str, Memory], nearest: int, state: PersonalState, deps: Deps
 ) -> list[Memory]:
     query = f"{attribute} {old.content if old else ''}".strip()
     if not query:
         return []
-    filters = Filters.of(kind=[Kind.OBSERVATION, Kind.CUSTOM], **scope_to_reflect(state))
+    filters = Filters.of(kind=_OBSERVED, **scope_to_reflect(state))
     # More than are needed: memories about other people are among the hits.
     hits = (await deps.recall(state.workspace_id, query, filters, limit=4 * nearest, flow=deps.flow)).memories
     return sorted([observed[m.memory_id] for m in hits if m.memory_id in observed][:nearest], key=time_said)
