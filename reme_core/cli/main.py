@@ -34,7 +34,7 @@ from reme_core.cli import (
 )
 from reme_core.cli.session import Session, keep_options, with_session
 
-_REME_0_1 = "reme_core.compat.command_line"
+_REME_0_1 = "reme_core.compat.command_line"  # imported by name: `cli` and `compat` stand side by side in the map
 _ASSIGNMENT = re.compile(r"(--?(?!(set|config)=))?[A-Za-z_][\w.]*=")  # --set=… and --config=… are options of ours
 
 app = typer.Typer(

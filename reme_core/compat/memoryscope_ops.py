@@ -1,6 +1,6 @@
-"""MemoryScope's operations on the memory of a person, as flows: looking, adding, deleting.
+"""MemoryScope's operations on the memory of a person, as ops: listing, adding and deleting.
 
-`consolidate` and `reflect` are the flows of those names; retrieval is `retrieve_personal_memory`.
+Its other operations are flows: `consolidate`, `reflect`, and for retrieval `retrieve_personal_memory`.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Catalog:
     def check(self) -> None:
         """Build every flow, so that a mistake in one of them shows now and not at its first call.
 
-        The log warns of settings of an op that is in no flow.
+        Settings of an op that no flow uses are warned of in the log.
 
         Raises:
             FlowError: One cannot be built.

@@ -149,7 +149,7 @@ def _check_model(name: Any, settings: Settings) -> str:
 
 
 def _has_no_free_text(annotation: Any) -> bool:
-    """Whether values of this type hold no free text, except as keys of mappings."""
+    """Whether values of this type can hold no free text, keys of mappings aside."""
     origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Literal or annotation in _NUMBERS:
         return True

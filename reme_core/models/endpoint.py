@@ -62,12 +62,16 @@ async def _limit_body(response: Any) -> None:
 
 @dataclass(slots=True)
 class _PooledClient:
+    """A client, and how many endpoints use it."""
+
     client: openai.AsyncOpenAI
     holders: int = 0
 
 
 @dataclass(slots=True)
 class _Lease:
+    """What one endpoint has in one event loop: a shared client, and slots for its own requests."""
+
     client: openai.AsyncOpenAI
     slots: asyncio.Semaphore
 

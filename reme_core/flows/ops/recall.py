@@ -1,4 +1,4 @@
-"""Finding memories, and putting what was found in order."""
+"""Finds memories, and puts what was found in order."""
 
 from __future__ import annotations
 

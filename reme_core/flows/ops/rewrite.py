@@ -32,7 +32,7 @@ async def merge(state: RetrievalState, deps: Deps) -> None:
 async def rewrite(state: RetrievalState, deps: Deps, *, enable_llm_rewrite: bool = True) -> None:
     """Let the model write one briefing for the task from the recalled memories; without a model, list them.
 
-    They are listed as well where the model fails; the report says so (`degraded`).
+    If the model fails, they are listed too, and the report says why (`degraded`).
     """
     if deps.chat is None or not enable_llm_rewrite or not state.hits:
         await merge(state, deps)

@@ -1,4 +1,4 @@
-"""Writing a network in the format of ONNX, which is protobuf, as far as the offline model needs it.
+"""Writes a network in the format of ONNX, which is protobuf, as far as the offline model needs it.
 
 The numbers of fields are those in `onnx.proto` (version 8 of the format).
 """

