@@ -307,17 +307,25 @@ class Memory(Scoped):
 
 
 class Parts(BaseModel):
-    """The parts of the score of a hit. Each leg is scaled to 0…1 over the candidates of the query."""
+    """The parts of the score of a hit, before their weights; `final` is what hits are ordered by."""
 
     vector: float = 0.0
+    """How near the meaning is, 0…1: scaled over the candidates of the query."""
     lexical: float = 0.0
+    """How well the words fit (BM25), scaled likewise."""
     session: float = 0.0
+    """Of a message: the best score in its session, divided by the best of all."""
     speaker: float = 0.0
     """1 where the query names who said it."""
     role: float = 0.0
     """1 for the user's own words; or for the assistant's, where the query asks what it said."""
     time: float = 0.0
+    """Of a message: what it gains, 0…2, by being near the time that the query names.
+
+    Of a memory: a factor, 2 if it meets that time, else 1.
+    """
     type: float = 1.0
+    """The factor of its kind, where the caller gives one."""
     final: float = 0.0
     similarity: float | None = None
     """The cosine similarity, -1…1, if the vector leg looked at it."""

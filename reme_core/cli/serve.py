@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from reme_core.cli import output
-from reme_core.cli.session import Session, with_session
+from reme_core.cli.session import Session, confirm, with_session
 
 if TYPE_CHECKING:
     from reme_core.server.auth import ApiKeys
@@ -107,7 +107,7 @@ def revoke_key(session: Session, key_id: Annotated[str, typer.Argument(help="The
 def clear_keys(session: Session, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
     """Delete all keys: the services ask for none afterwards."""
     if not yes:
-        typer.confirm("Delete all keys, so that whoever reaches the services may use them?", abort=True, err=True)
+        confirm("Delete all keys, so that whoever reaches the services may use them?")
     count = _use_keys(session, lambda keys: keys.clear())
     session.show({"deleted_count": count}, f"Deleted {count} keys; the services ask for none now.")
 

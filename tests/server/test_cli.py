@@ -184,6 +184,13 @@ def test_the_version_is_printed_without_a_command(reme: Reme) -> None:
 
 
 @pytest.mark.usefixtures("configured")
+def test_all_keys_are_deleted_only_on_an_answer(reme: Reme) -> None:
+    reme("keys", "create", "phone")
+    assert reme("keys", "clear", code=2) == "" and "say --yes" in reme.err
+    assert reme.json("keys", "clear", "--yes") == {"deleted_count": 1}
+
+
+@pytest.mark.usefixtures("configured")
 def test_a_workspace_is_loaded_dumped_copied_moved_and_cleared(reme: Reme, tmp_path: Path) -> None:
     library = tmp_path / "tips.jsonl"
     line = {"memory_id": "m1", "memory_type": "task", "when_to_use": "A search finds nothing", "content": "Broaden it."}
