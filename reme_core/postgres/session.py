@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, NamedTuple, Self
 
 from pgvector.psycopg import register_vector
-from psycopg import AsyncClientCursor, AsyncConnection, AsyncRawCursor, OperationalError
+from psycopg import AsyncClientCursor, AsyncConnection, OperationalError
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import ExecStatus
 from psycopg.types.json import set_json_loads
@@ -166,37 +165,14 @@ async def begin(connection: Connection, settings: Mapping[str, str], *, write_lo
 
 async def run(connection: Connection, settings: Mapping[str, str], sql: str, params: Params) -> list[Row]:
     """Run a statement with these settings as one transaction, in one round trip."""
-    # psycopg would look for the placeholders of a long statement each time, which takes longer than all else it does.
-    text, names = _number_placeholders(sql) if params is not None else (sql.encode(), ())
-    values = [params[name] for name in names] if isinstance(params, Mapping) else params
-    cursor = AsyncRawCursor(connection)
     # The pipeline sends both together, and Postgres takes what one pipeline sends as one transaction.
+    cursor = connection.cursor(binary=True)
     async with connection.pipeline():
         await connection.execute(_set_local(len(settings), connection.has_nodes), _flat(settings))
-        await cursor.execute(text, values, binary=True)
+        await cursor.execute(sql, params)
     # `cursor.description` would say the same, but builds an object for each column.
     has_rows = cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
     return await cursor.fetchall() if has_rows else []
-
-
-@lru_cache(maxsize=512)
-def _number_placeholders(sql: str) -> tuple[bytes, Sequence[str]]:
-    """A statement with the placeholders of Postgres, and the names of their values in order; without names, places.
-
-    >>> _number_placeholders("select %(a)s, %(b)s, %(a)s, 7 %% 3"), _number_placeholders("select %s, %s")
-    ((b'select $1, $2, $1, 7 % 3', ('a', 'b')), (b'select $1, $2', ('0', '1')))
-    """
-    places: dict[str, int] = {}
-
-    def number(placeholder: re.Match[str]) -> str:
-        if placeholder[0] == "%%":
-            return "%"
-        return f"${places.setdefault(placeholder[1] or str(len(places)), len(places) + 1)}"
-
-    return _PLACEHOLDER.sub(number, sql).encode(), tuple(places)
-
-
-_PLACEHOLDER = re.compile(r"%%|%s|%\((\w+)\)[sb]")  # a vector goes in binary also where the text does not ask for it
 
 
 def milliseconds(seconds: float) -> str:
