@@ -39,7 +39,7 @@ Moment = Annotated[datetime, AfterValidator(_make_aware)]
 _DEEPEST = 100  # levels, far more than anybody nests; pydantic fails at 255
 
 
-def _check_depth(value: dict[str, Any]) -> dict[str, Any]:
+def _check_depth(value: Any) -> Any:
     level: list[Any] = [value]  # level by level: recursion would fail on what is nested too deeply
     for _ in range(_DEEPEST):
         inner = [list(one.values()) if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
@@ -51,6 +51,9 @@ def _check_depth(value: dict[str, Any]) -> dict[str, Any]:
 
 JsonObject = Annotated[dict[str, Any], AfterValidator(_check_depth)]
 """A JSON object, nested no deeper than 100 levels."""
+
+AnyJson = Annotated[Any, AfterValidator(_check_depth)]
+"""Any JSON value, nested no deeper than 100 levels."""
 
 Count = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 """A number that fits an integer of Postgres; in imported libraries it may be negative."""

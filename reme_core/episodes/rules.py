@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import AliasChoices, ConfigDict, Field, field_validator
 
 from reme_core.given import Given
-from reme_core.types import Message, Moment, new_id, now
+from reme_core.types import JsonObject, Message, Moment, new_id, now
 
 WORKS_FROM: Final = 0.85
 """With this score or more, the successes of an episode become rules."""
@@ -79,7 +79,7 @@ class Episode(Given):
     worker_id: str = ""
     """The worker that made the attempt, if there are several."""
     finished_at: Moment = Field(default_factory=now)
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: JsonObject = Field(default_factory=dict)
     number: int | None = None
     """The number among all episodes of the workspace, from 1; set when the episode is recorded."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -96,7 +97,7 @@ def prepare(url: str, embedded: bool) -> Session:
         search_path = migrate.search_path(connection)
         connection.execute("select set_config('search_path', %s, false)", [search_path])
         register_vector(connection)
-        set_json_loads(from_json, connection)  # several times as fast as `json.loads`
+        set_json_loads(_read_json, connection)
         # Other connections copy the adapters of this one, and need not look up the types of pgvector.
         arguments["context"] = connection
         row = connection.execute(_ROLES, {"role": ROLE}).fetchone()
@@ -109,6 +110,13 @@ def prepare(url: str, embedded: bool) -> Session:
             " `reme db upgrade`, which makes that role where a dump was restored without it"
         )
     return Session(arguments, search_path, role, has_nodes)
+
+
+def _read_json(text: str | bytes) -> Any:
+    try:
+        return from_json(text)  # several times as fast as `json.loads`
+    except ValueError:
+        return json.loads(text)  # reads what is nested deeper than 200 levels
 
 
 # The service's role, if the login role may act as it, and whether the login role bypasses the policies: superusers and

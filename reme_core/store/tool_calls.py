@@ -18,7 +18,7 @@ from reme_core.postgres.database import Database
 from reme_core.store import rows
 from reme_core.store.sql import ENSURE_WORKSPACE, NUMBERS, load
 from reme_core.text.redact import redact
-from reme_core.types import Moment, now
+from reme_core.types import AnyJson, JsonObject, Moment, now
 
 _SQL = load("tool.sql")
 
@@ -42,7 +42,7 @@ class ToolCallResult(Given):
     model_config = ConfigDict(populate_by_name=True, extra="forbid")
 
     tool_name: str = Field(min_length=1)
-    input: Any = Field(default_factory=dict)
+    input: AnyJson = Field(default_factory=dict)
     """The arguments: an object, or text that is no JSON object."""
     output: str = ""
     success: bool | None = None
@@ -57,7 +57,7 @@ class ToolCallResult(Given):
     called_at: Moment = Field(default_factory=now)
     is_summarized: bool = False
     call_hash: str = ""
-    metadata: dict[str, Any] = Field(default_factory=dict)
+    metadata: JsonObject = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod

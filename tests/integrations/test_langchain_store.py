@@ -250,6 +250,15 @@ async def test_a_batch_is_written_whole_or_not_at_all(store: ReMeStore) -> None:
     assert await store.aget(("a",), "good") is None
 
 
+async def test_a_value_may_be_nested_deeply(store: ReMeStore) -> None:
+    value: dict[str, Any] = {"end": 1}
+    for _ in range(400):
+        value = {"inner": value}
+    await store.aput(("a",), "deep", value)
+    found = await store.aget(("a",), "deep")
+    assert found is not None and found.value == value
+
+
 async def test_tenants_see_their_own_items_only(settings: Settings, store: ReMeStore) -> None:
     async with ReMeStore(settings, "rival") as other:
         await store.aput(("users", "u"), "name", {"text": "Ada"})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import hypothesis
 import pytest
@@ -11,7 +12,10 @@ from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from reme_core.engine import Engine
+from reme_core.episodes.rules import Episode
+from reme_core.errors import InputError
 from reme_core.settings import Settings
+from reme_core.store.tool_calls import ToolCallResult
 from reme_core.sync import ReMe
 from reme_core.types import Memory, TimeRange, new_id
 
@@ -63,3 +67,25 @@ async def test_a_range_of_time_may_be_open_on_either_side(settings: Settings) ->
 def test_a_count_beyond_what_is_kept_is_refused_before_it_gets_there(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         Memory(content="Rex is a dog.", **{name: 2**31})
+
+
+def _nest(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"inner": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda value: ToolCallResult(tool_name="t", input=value),
+        lambda value: ToolCallResult(tool_name="t", metadata=value),
+        lambda value: Episode(metadata=value),
+        lambda value: Memory(content="x", metadata=value),
+    ],
+)
+def test_what_is_nested_too_deeply_is_refused_in_words(make: Callable[[dict[str, Any]], object]) -> None:
+    make(_nest(99))
+    with pytest.raises(InputError, match="nested deeper than 100 levels; flatten it"):
+        make(_nest(400))
