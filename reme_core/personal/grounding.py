@@ -43,7 +43,7 @@ def inventions(text: str, evidence: Sequence[Message], known: Sequence[str], tim
     numbers = _numbers(grounds) | {"0"}  # of "20:00", or of "none"
     for message in evidence:
         numbers |= dates_near(message, timezone)
-    numbers |= {str(int(n) + 12) for n in numbers if n.isdigit() and int(n) < 12}  # four in the afternoon is 16:00
+    numbers |= {str(int(n) + 12) for n in numbers if len(n) < 3 and int(n) < 12}  # four in the afternoon is 16:00
     return missing + sorted(_numbers(text, in_words=False) - numbers)
 
 

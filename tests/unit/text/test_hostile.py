@@ -12,9 +12,11 @@ import pytest
 
 from reme_core.errors import ModelAnswerError
 from reme_core.flows.tool_output import error_in, is_output
+from reme_core.personal.grounding import is_borrowed
 from reme_core.personal.worth import traits_of
 from reme_core.prompts.fence import fence
 from reme_core.prompts.note_text import note, without_notes
+from reme_core.store.relevance import asks_what_assistant_said, query_traits
 from reme_core.text.answers import parse_json, strip_thinking
 from reme_core.text.commands import command_of
 from reme_core.text.fiction import asks, own_words, sentences, unreal
@@ -54,6 +56,9 @@ READERS: Final[dict[str, Callable[[str], Any]]] = {
     "validity": lambda text: validity(text, NOW, "UTC"),
     "with_dates": lambda text: with_dates(text, NOW, "UTC"),
     "redact": lambda text: redact(text, ["all"]),
+    "query_traits": query_traits,
+    "asks_what_assistant_said": asks_what_assistant_said,
+    "is_borrowed": lambda text: is_borrowed(text, text, text, 0.3),
     "worth": lambda text: traits_of([Message(content=text)], [None]),
 }
 FAR_TOO_LONG: Final = 8.0
