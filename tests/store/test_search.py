@@ -13,6 +13,7 @@ from reme_core.types import Message
 
 
 async def test_what_is_to_be_passed_over_is_not_found(settings: Settings) -> None:
+    settings.worker.embedded = False  # six messages are due to be summarised, and would be memories too
     async with Engine(settings) as reme:
         memories = await reme.memories.add("w", [f"Rex the dog, fact {n}" for n in range(6)])
         messages = await reme.record("w", [Message(content=f"Rex the dog, remark {n}") for n in range(6)], wait=True)
