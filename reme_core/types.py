@@ -323,10 +323,7 @@ class Parts(BaseModel):
     role: float = 0.0
     """1 for the user's own words; or for the assistant's, where the query asks what it said."""
     time: float = 0.0
-    """Of a message: what it gains, 0…2, by being near the time that the query names.
-
-    Of a memory: a factor, 2 if it meets that time, else 1.
-    """
+    """Of a message: 0…2, higher near the time that the query names; of a memory: 2 if it meets that time, else 1."""
     type: float = 1.0
     """The factor of its kind, where the caller gives one."""
     final: float = 0.0

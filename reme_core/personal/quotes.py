@@ -198,7 +198,7 @@ async def _decide(
 def _quote(piece: Piece, drafts: Iterable[Memory], user_name: str, deps: Deps) -> Memory:
     """The piece as a memory; further sentences of a message that a draft quotes already are added to it."""
     message, zone = piece.message, deps.settings.timezone
-    content = _content(piece, deps)
+    content = words_of(piece, deps)
     for draft in drafts:
         if draft.sources[0].id == message.message_id:
             content = f"{draft.content} {content}"
@@ -224,7 +224,7 @@ def _quote(piece: Piece, drafts: Iterable[Memory], user_name: str, deps: Deps) -
     )
 
 
-def _content(piece: Piece, deps: Deps) -> str:
+def words_of(piece: Piece, deps: Deps) -> str:
     """The words, behind the question they answer, since "yep, Wednesdays at 7" says little without it."""
     if piece.asked is None or len(piece.text) > _ANSWER:
         return condense(piece.text, 1_000)

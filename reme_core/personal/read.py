@@ -21,7 +21,7 @@ from reme_core.personal.filter import statements
 from reme_core.personal.forget import memories_naming
 from reme_core.personal.nearby import QUOTED, STATED, embed, nearest, subject_of
 from reme_core.personal.operations import CLOSING, Confirmation, Operation, Reading, ShortReading
-from reme_core.personal.quotes import pieces_worth_keeping
+from reme_core.personal.quotes import pieces_worth_keeping, words_of
 from reme_core.personal.reconcile import Accepted, Outcome, reconcile
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import Language, phrase, prompt
@@ -201,8 +201,8 @@ class _Reader:
                 kept += [Accepted(Operation(op="forget", evidence=[]), [message], memory, "") for memory in found]
             elif not _is_told(piece.text, [item for item in accepted if message in item.evidence]):
                 kind: Literal["fact", "instruction"] = "instruction" if piece.kind == Kind.INSTRUCTION else "fact"
-                words = quoted_answer(piece.text, piece.asked, self._speech) if piece.asked else piece.text
-                kept.append(Accepted(Operation(op="add", evidence=[], kind=kind), [message], None, words))
+                said = Operation(op="add", evidence=[], kind=kind)
+                kept.append(Accepted(said, [message], None, words_of(piece, self._deps)))
         return kept
 
     async def _recall_nearby(self) -> Remembered:

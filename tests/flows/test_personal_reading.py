@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,9 +11,8 @@ import pytest
 
 from reme_core.engine import Engine
 from reme_core.errors import ModelUnavailableError
-from reme_core.personal import grounding
 from reme_core.prompts import note_text, prompt
-from reme_core.settings import ChatSettings, OpSettings, Settings
+from reme_core.settings import ChatSettings, Settings
 from reme_core.store.filters import Filters
 from reme_core.types import Kind, Memory, Status
 from tests.loopback import Loopback
@@ -319,66 +317,6 @@ async def test_quotes_from_before_there_was_a_model_give_way_to_what_it_reads(
         await reme.background.catch_up()
         await reme.background.drain()
         assert len(loopback.bodies("/chat/completions")) == before, "what was read is not read again"
-
-
-@pytest.fixture
-async def reme_small(settings: Settings, loopback: Loopback) -> AsyncIterator[Engine]:
-    """Memory with a model that is asked for the smaller schema."""
-    chat = ChatSettings(model_name="loop-chat", base_url=loopback.url, max_retries=0)
-    small = OpSettings.model_validate({"params": {"small": True}})
-    changed = {"llm": {"default": chat}, "op": {"read_conversation": small}}
-    async with Engine(settings.model_copy(update=changed)) as opened:
-        yield opened
-
-
-async def test_a_small_model_is_asked_for_less(reme_small: Engine, loopback: Loopback) -> None:
-    loopback.chat(answering({"op": "add", "evidence": [1], "memory": 0, "value": "tea", "statement": "Ines likes tea"}))
-    await summarise(reme_small, turn("I like tea"))
-    assert await contents(reme_small) == ["Ines likes tea"]
-    schema = json.dumps(loopback.bodies("/chat/completions")[0]["response_format"])
-    assert "statement" in schema and "since" not in schema
-
-
-async def test_what_a_small_model_passes_over_is_kept_word_for_word(reme_small: Engine, loopback: Loopback) -> None:
-    boss = {"op": "add", "evidence": [1], "memory": 0, "value": "Lisbon", "statement": "The user moved to Lisbon"}
-    loopback.chat(answering(boss))
-    await summarise(
-        reme_small,
-        turn("I moved to Lisbon"),
-        turn("My sister Ada is allergic to peanuts."),
-        turn("From now on answer in French."),
-        turn("lol"),
-    )
-    assert sorted(await contents(reme_small)) == [
-        "From now on answer in French.",
-        "My sister Ada is allergic to peanuts.",
-        "The user moved to Lisbon",
-    ]
-    kinds = {memory.content: memory.kind for memory in await everything(reme_small)}
-    assert kinds["From now on answer in French."] == Kind.INSTRUCTION
-    loopback.chat(answering())
-    await summarise(reme_small, turn("Forget what I told you about Ada.", "2024-03-07"))
-    assert "My sister Ada is allergic to peanuts." not in await contents(reme_small)
-    before = len(loopback.bodies("/chat/completions"))
-    await reme_small.background.catch_up()
-    await reme_small.background.drain()
-    assert len(loopback.bodies("/chat/completions")) == before, "what was read is not read again"
-
-
-async def test_what_a_model_spells_out_is_kept_as_it_was_said(reme_with_chat: Engine, loopback: Loopback) -> None:
-    spelt_out = operation("add", "The user goes to Leeds University", (1,), value="Leeds University")
-    loopback.chat(answering(spelt_out))
-    response = await summarise(reme_with_chat, turn("I go to leeds uni"), turn("lol"))
-    assert [refused["reason"] for refused in response.metadata["refused"]] == [grounding.VALUE]
-    assert await contents(reme_with_chat) == ["I go to leeds uni"]
-
-
-async def test_all_messages_are_no_evidence(reme_with_chat: Engine, loopback: Loopback) -> None:
-    told = [turn(text) for text in ("I play the cello", "my cat is called Mo", "the bus was late", "I like tea")]
-    loopback.chat(answering(operation("add", "The user likes tea", (1, 2, 3, 4), value="tea")))
-    response = await summarise(reme_with_chat, *told)
-    assert [refused["reason"] for refused in response.metadata["refused"]] == ["it names every message as evidence"]
-    assert await contents(reme_with_chat) == []
 
 
 async def test_a_model_outage_delays_memories_and_loses_none(reme_with_chat: Engine, loopback: Loopback) -> None:
