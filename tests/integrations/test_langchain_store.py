@@ -28,7 +28,7 @@ from reme_core import AsyncReMe, Settings
 from reme_core.errors import InputError
 
 OPERATIONS = int(os.environ.get("REME_TEST_OPERATIONS", "2000"))
-"""How many operations eight threads run; `REME_TEST_OPERATIONS=20000` asks for many."""
+"""How many operations the store is tried with, at the least; `REME_TEST_OPERATIONS=20000` asks for many."""
 WORDS = ["pear", "plum", "fig", "lime", "kiwi", "date"]
 
 
@@ -181,9 +181,7 @@ async def store(settings: Settings) -> AsyncIterator[ReMeStore]:
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-def test_answers_as_the_in_memory_store_over_ten_thousand_operations(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_as_the_in_memory_store_whatever_the_order(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     def rounded(query: Any, vectors: Any, exact: Any = memory._cosine_similarity) -> list[float]:
         return [round(score, 9) for score in exact(query, vectors)]  # equal vectors are not always equal after a matmul
 
@@ -192,11 +190,11 @@ def test_answers_as_the_in_memory_store_over_ten_thousand_operations(
         run_state_machine_as_test(
             Differential,
             settings=bounds(
-                max_examples=130, stateful_step_count=40, deadline=None, database=None,
+                max_examples=OPERATIONS // 50, stateful_step_count=40, deadline=None, database=None,
                 suppress_health_check=list(HealthCheck),
             ),
         )  # fmt: skip
-    assert Differential.ran >= 10_000
+    assert Differential.ran >= OPERATIONS
 
 
 async def test_numbers_compare_as_numbers_and_dates_as_texts(store: ReMeStore) -> None:
