@@ -8,6 +8,7 @@ from reme_core.postgres.connect import Connection, connect
 from reme_core.postgres.database import Database, check_workspace
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection as SqlConnection
     from sqlalchemy import Engine
 
 
@@ -17,7 +18,7 @@ def sql_engine(database: Database, workspace: str, *, write: bool) -> Engine:
     Raises:
         InputError: `workspace` is no valid name of a workspace.
     """
-    from sqlalchemy import NullPool, create_engine  # noqa: PLC0415 - few ask for it, and it takes a third of a second
+    from sqlalchemy import NullPool, create_engine, event  # noqa: PLC0415 - few ask for it, and it takes a third of a second
 
     settings = database.sql_session | {
         "reme.workspace": check_workspace(workspace),
@@ -26,9 +27,16 @@ def sql_engine(database: Database, workspace: str, *, write: bool) -> Engine:
 
     def open_connection() -> Connection:
         connection = connect(database.url, application_name="reme-core sql")
-        for name, value in settings.items():
-            connection.execute("select set_config(%s, %s, false)", [name, value])
+        calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
+        connection.execute(f"select {calls}".encode(), [part for item in settings.items() for part in item])
         connection.commit()
         return connection
 
-    return create_engine("postgresql+psycopg://", creator=open_connection, poolclass=NullPool)
+    engine = create_engine("postgresql+psycopg://", creator=open_connection, poolclass=NullPool)
+
+    def name_workspace(connection: SqlConnection) -> None:
+        # Other servers, which may hold the rows, get to know what is set for a transaction, and nothing else.
+        connection.exec_driver_sql("call reme.set_local('reme.workspace', %s)", (workspace,))
+
+    event.listen(engine, "begin", name_workspace)
+    return engine

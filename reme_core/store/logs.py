@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import asdict
 from typing import Any
 
+import psycopg
 from psycopg.types.json import Jsonb
 
 from reme_core.errors import ConflictError, DatabaseError
@@ -138,6 +139,9 @@ class LogWriter:
             except (DatabaseError, ConflictError) as error:
                 log.warning("log entries wait for the database: %s", error)
                 return  # the next entry starts another attempt
+            except psycopg.Error:  # a statement that this database cannot carry out: nobody else would hear of it
+                log.exception("%d log entries cannot be written, and wait", len(self._waiting))
+                return
 
     async def flush(self) -> None:
         """Write the entries that wait, except for workspaces whose log somebody else has locked.
@@ -157,7 +161,8 @@ class LogWriter:
                     cursor = await conn.execute(_SQL["lock_log"], {"workspaces": workspaces})
                     locked.update(workspace for (workspace,) in await cursor.fetchall())
                     batch = [entry for entry in batch if entry[0] not in locked]
-                    await conn.execute(_SQL[statement], {"rows": Jsonb([row() for _, _, row in batch])})
+                    values = {"workspaces": workspaces, "rows": Jsonb([row() for _, _, row in batch])}
+                    await conn.execute(_SQL[statement], values)
                 written = set(map(id, batch))  # new entries may have come while these were written
                 self._waiting = [entry for entry in self._waiting if id(entry) not in written]
 
@@ -171,8 +176,8 @@ class LogWriter:
             try:
                 async with asyncio.timeout(patience):
                     await self.flush()
-            except (DatabaseError, TimeoutError) as error:
-                why = error if isinstance(error, DatabaseError) else "the database did not answer"
+            except (DatabaseError, psycopg.Error, TimeoutError) as error:
+                why = "the database did not answer" if isinstance(error, TimeoutError) else error
                 log.warning("%d log entries were lost at the end: %s", len(self._waiting), why)
 
 

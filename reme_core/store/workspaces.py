@@ -15,6 +15,7 @@ from typing import IO, Any, Final, Unpack
 
 import anyio.to_thread
 from psycopg import AsyncConnection, sql
+from psycopg.types.json import Jsonb
 
 from reme_core.errors import ConflictError, InputError, NotFoundError
 from reme_core.models import Embedder
@@ -340,29 +341,35 @@ async def _clear(conn: AsyncConnection[Any], workspace: str) -> int:
 
 
 async def _copy(conn: AsyncConnection[Any], source: str, target: str) -> int:
-    values = {"workspace": source, "target": target}
+    values: dict[str, Any] = {"workspace": source, "target": target}
     await conn.execute(WITHOUT_HISTORY)  # it is copied as it was
+    found = await (await conn.execute(_SQL["original"], values)).fetchone()
+    assert found is not None  # its write lock is held, and it was there
+    model, settings, erased_at = found
+    values |= {"model": model, "settings": Jsonb(settings), "erased_at": erased_at}
     await conn.execute(_SQL["copy_workspace"], values)
     copied = 0
-    for table, _, names, numbered_by in await (await conn.execute(_SQL["tables"])).fetchall():
+    for table, _, names in await (await conn.execute(_SQL["tables"])).fetchall():
         if table in _NOT_COPIED:
             continue
-        columns = sql.SQL(", ").join(map(sql.Identifier, names))
         # The copy joins an HNSW index later, and does not get old vectors of an earlier model.
         values_of_columns = sql.SQL(", ").join(
-            sql.SQL("false") if (table, name) == ("embedding", "hnsw") else sql.Identifier(name) for name in names
+            sql.SQL("false") if (table, name) == ("embedding", "hnsw") else sql.Identifier("original", name)
+            for name in names
         )
-        of_its_model = "and model = (select embedding_model from reme.workspace where workspace_id = %(workspace)s)"
+        # The original is read whole, then the copy is written beside the row of its workspace: the two may be on
+        # different servers.
         statement = sql.SQL(
-            "insert into reme.{table} (workspace_id, {columns})"
-            " select %(target)s, {values} from reme.{table} where workspace_id = %(workspace)s {of_its_model} {ordered}"
+            "with original as materialized (select * from reme.{table} where workspace_id = %(workspace)s {of_model}),"
+            " copied as (insert into reme.{table} (workspace_id, {columns}) overriding system value"
+            " select w.workspace_id, {values} from reme.workspace w cross join original"
+            " where w.workspace_id = %(target)s returning 1) select count(*) from copied"
         ).format(
             table=sql.Identifier(table),
-            columns=columns,
+            columns=sql.SQL(", ").join(map(sql.Identifier, names)),
             values=values_of_columns,
-            of_its_model=sql.SQL(of_its_model if table == "embedding" else ""),
-            ordered=sql.SQL("order by {}").format(sql.Identifier(numbered_by)) if numbered_by else sql.SQL(""),
+            of_model=sql.SQL("and model = %(model)s" if table == "embedding" else ""),
         )
-        done = await conn.execute(statement, values)
-        copied += done.rowcount if table == "memory" else 0
+        row = await (await conn.execute(statement, values)).fetchone()
+        copied += row[0] if row and table == "memory" else 0
     return copied

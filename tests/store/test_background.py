@@ -337,7 +337,7 @@ async def test_what_is_kept_for_a_limited_time_is_forgotten_after_it(reme: Engin
             ("procrastinate_events", "at"), ("job_error", "failed_at"), ("retrieval", "asked_at"),
             ("model_call", "called_at"), ("memory_history", "changed_at"),
         ):  # fmt: skip
-            age = f"update reme.{table} set {column} = {column} - interval '{days_ago} days'"
+            age = f"update reme.{table} set {column} = now() - interval '{days_ago} days'"
             await reme.database.execute_anywhere(f"{age} where {column} > now() - interval '1 hour'")
 
     await leave_something(100)

@@ -242,7 +242,9 @@ async def test_a_vector_that_comes_late_is_not_stored(words: Engine, loopback) -
     await asyncio.sleep(0.1)
     await words.erase_messages("w", ["m1"])
     await words._indexing.wait_for_vectors("w")
-    vectors = await words.database.fetch("w", "select message_id from embedding join message using (document_id)")
+    vectors = await words.database.fetch(
+        "w", "select message_id from embedding join message using (workspace_id, document_id)"
+    )
     assert vectors == [("m2",)]
 
 

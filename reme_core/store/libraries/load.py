@@ -19,6 +19,7 @@ import anyio.to_thread
 import numpy as np
 import numpy.typing as npt
 from psycopg import AsyncConnection
+from psycopg.types.json import Jsonb
 
 from reme_core.errors import InputError, LibraryError
 from reme_core.models import Embedder
@@ -27,11 +28,12 @@ from reme_core.store import change, rows, tool_calls
 from reme_core.store.index import postings, writer
 from reme_core.store.libraries.calls import take_calls
 from reme_core.store.libraries.format import bad_line, read_lines
-from reme_core.store.sql import WITHOUT_HISTORY, load
+from reme_core.store.sql import load
 from reme_core.text.redact import redact
 from reme_core.types import Memory
 
 _SQL = load("workspace.sql")
+_VERSION = load("memory.sql")["version"]
 _SAME_IDS = Template(_SQL["same_ids"]).substitute(columns=rows.select(rows.COLUMNS, "m"))
 _BATCH = 1_000  # memories in memory at a time
 
@@ -128,20 +130,22 @@ def _calls_in(path: Path, batch: Numbered) -> list[tool_calls.Call]:
 
 async def _drop_memories(conn: AsyncConnection[Any], workspace: str) -> None:
     values = {"workspace": workspace}
-    async with conn.pipeline():
-        # Inserts outside of the HNSW index are many times faster. `Workspaces.load` puts the workspace into it again.
-        await conn.execute(_SQL["scan_exactly"], values)
-        await _drop(conn, workspace, None)
-        for part in ("memory_vectors", "memory_postings", "memory_statistic"):
-            await conn.execute(_SQL[f"drop_{part}"], values)
+    # Inserts outside of the HNSW index are many times faster. `Workspaces.load` puts the workspace into it again.
+    await conn.execute(_SQL["scan_exactly"], values)
+    await _drop(conn, workspace, None)
+    for part in ("memory_vectors", "memory_postings", "memory_statistic"):
+        await conn.execute(_SQL[f"drop_{part}"], values)
 
 
 async def _drop(conn: AsyncConnection[Any], workspace: str, ids: Sequence[str] | None) -> None:
     """Remove the memories of `ids`, or all; the history keeps them with their evidence, so a load can be undone."""
-    # The statement writes the history itself: the trigger does not know the evidence.
-    await conn.execute(WITHOUT_HISTORY)
-    await conn.execute(_SQL["drop_memories"], {"workspace": workspace, "ids": ids})
-    await conn.execute(_SQL["with_history"])
+    values: dict[str, Any] = {"workspace": workspace, "ids": ids}
+    evidence = await (await conn.execute(_SQL["evidence"], values)).fetchall()
+    (values["version"],) = await (await conn.execute(_VERSION, values)).fetchone() or (0,)
+    await conn.execute(_SQL["drop_memories"], values)
+    for start in range(0, len(evidence), _BATCH):
+        part = Jsonb(dict(evidence[start : start + _BATCH]))
+        await conn.execute(_SQL["keep_evidence"], values | {"evidence": part})
 
 
 async def _drop_same(conn: AsyncConnection[Any], workspace: str, ids: Sequence[str]) -> None:

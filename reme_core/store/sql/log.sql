@@ -20,16 +20,16 @@ hit as materialized (
 known as materialized (
     select m.workspace_id, m.memory_id
     from reme.memory m join hit h on h.workspace_id = m.workspace_id and h.memory_id = m.memory_id
+    where m.workspace_id = any(%(workspaces)s)
 ),
 erasure as materialized (
-    select w.workspace_id, w.erased_at from reme.workspace w join entry e on e.workspace_id = w.workspace_id
+    select w.workspace_id, w.erased_at from reme.workspace w where w.workspace_id = any(%(workspaces)s)
 ),
 kept as materialized (
     select e.*
     from entry e
-    where exists (select from erasure w
-                  where w.workspace_id = e.workspace_id and e.asked_at > coalesce(w.erased_at, '-infinity'))
-      and not exists (select from hit h
+    join erasure w on w.workspace_id = e.workspace_id and e.asked_at > coalesce(w.erased_at, '-infinity')
+    where not exists (select from hit h
                       where h.workspace_id = e.workspace_id and h.retrieval_id = e.retrieval_id and h.kind <> 'conversation'
                         and not exists (select from known k
                                         where k.workspace_id = h.workspace_id and k.memory_id = h.memory_id))
@@ -40,6 +40,7 @@ logged as (
     select w.workspace_id, e.retrieval_id, e.asked_at, e.query, e.kinds, e.flow, e.session_id, e.milliseconds,
            case when e.flow <> 'standing' then e.relevance end, e.min_relevance, e.degraded
     from reme.workspace w join kept e on e.workspace_id = w.workspace_id
+    where w.workspace_id = any(%(workspaces)s)
     on conflict do nothing
 ),
 logged_hits as (
@@ -52,6 +53,7 @@ logged_hits as (
     from reme.workspace w
     join kept e on e.workspace_id = w.workspace_id
     join hit h on h.workspace_id = w.workspace_id and h.retrieval_id = e.retrieval_id
+    where w.workspace_id = any(%(workspaces)s)
     on conflict do nothing
 )
 select
@@ -68,13 +70,13 @@ with outcome as materialized (
 noted as (
     update reme.retrieval r set note_id = o.note_id
     from outcome o
-    where r.workspace_id = o.workspace_id and r.retrieval_id = o.retrieval_id
+    where r.workspace_id = any(%(workspaces)s) and r.workspace_id = o.workspace_id and r.retrieval_id = o.retrieval_id
 ),
 marked as (
     update reme.retrieval_hit h set left_out = o.reason
     from outcome o
-    where h.workspace_id = o.workspace_id and h.retrieval_id = o.retrieval_id and h.memory_id = o.memory_id
-      and h.left_out is null
+    where h.workspace_id = any(%(workspaces)s) and h.workspace_id = o.workspace_id and h.retrieval_id = o.retrieval_id
+      and h.memory_id = o.memory_id and h.left_out is null
 )
 select
 

@@ -148,7 +148,10 @@ matched as materialized (
     select document_id, sum(impact * idf) as score, sum(idf) as covered
     from (
         select unnest(p.documents) as document_id, unnest(p.impacts) as impact, s.idf
-        from segment s join reme.posting p on p.ctid = s.segment
+        from segment s
+        cross join lateral (
+            select p.* from reme.posting p where p.workspace_id = %(workspace)s and p.ctid = s.segment limit 1
+        ) p
         where s.read
     ) posting
     group by document_id
@@ -172,7 +175,11 @@ completed as materialized (
         from (
             select s.idf, p.documents, p.impacts,
                    unnest(ids[width_bucket(p.documents[1] - 1, ids) + 1 : width_bucket(p.newest_document, ids)]) as document_id
-            from segment s join reme.posting p on p.ctid = s.segment cross join hopeful
+            from segment s
+            cross join lateral (
+                select p.* from reme.posting p where p.workspace_id = %(workspace)s and p.ctid = s.segment limit 1
+            ) p
+            cross join hopeful
         ) in_range
     ) placed
     where documents[place] = document_id

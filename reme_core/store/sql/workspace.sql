@@ -40,23 +40,23 @@ from reme.memory m
 where m.workspace_id = %(workspace)s and m.status <> 'deleted'
 order by m.document_id
 
+-- name: evidence
+select memory_id,
+       jsonb_build_object('sources', jsonb_agg(jsonb_build_object('kind', source_kind, 'id', source_id, 'quote', quote)
+                                               order by source_kind, source_id))
+from reme.memory_source s
+where s.workspace_id = %(workspace)s and s.memory_id = any(coalesce(%(ids)s, array[s.memory_id]))
+group by memory_id
+
 -- name: drop_memories
--- The history keeps their evidence as well: the cascade removes it before a trigger could look at it.
-with evidence as (
-    select memory_id,
-           jsonb_agg(jsonb_build_object('kind', source_kind, 'id', source_id, 'quote', quote)
-                     order by source_kind, source_id) as sources
-    from reme.memory_source where workspace_id = %(workspace)s
-    group by memory_id
-),
-kept as (
-    insert into reme.memory_history (workspace_id, memory_id, operation, before)
-    select m.workspace_id, m.memory_id, 'delete', to_jsonb(m) || jsonb_build_object('sources', coalesce(e.sources, '[]'))
-    from reme.memory m left join evidence e using (memory_id)
-    where m.workspace_id = %(workspace)s and m.memory_id = any(coalesce(%(ids)s, array[m.memory_id]))
-)
 delete from reme.memory m
 where m.workspace_id = %(workspace)s and m.memory_id = any(coalesce(%(ids)s, array[m.memory_id]))
+
+-- name: keep_evidence
+-- For the entries that the trigger wrote: the cascade removes the evidence before a trigger could look at it.
+update reme.memory_history h set before = h.before || e.evidence
+from jsonb_each(%(evidence)s) as e (memory_id, evidence)
+where h.workspace_id = %(workspace)s and h.history_id > %(version)s and h.memory_id = e.memory_id
 
 -- name: drop_memory_vectors
 delete from reme.embedding where workspace_id = %(workspace)s and kind <> 'conversation'
@@ -86,14 +86,12 @@ dropped as (delete from reme.workspace where workspace_id = %(workspace)s)
 select memories from counted
 
 -- name: tables
--- The tables that hold rows of a workspace, those that refer to others last, with the columns that can be copied and
--- the one that numbers their rows.
+-- The tables that hold rows of a workspace, those that refer to others last, with the columns that can be copied.
 select c.relname, r.refers,
        array(select a.attname from pg_attribute a
              where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-               and a.attname <> 'workspace_id' and a.attidentity = '' and a.attgenerated = ''
-             order by a.attnum),
-       (select a.attname from pg_attribute a where a.attrelid = c.oid and a.attidentity <> '' and not a.attisdropped)
+               and a.attname <> 'workspace_id' and a.attgenerated = ''
+             order by a.attnum)
 from pg_class c
 cross join lateral (
     select exists (select from pg_constraint k
@@ -103,14 +101,14 @@ where c.relnamespace = 'reme'::regnamespace and c.relkind in ('r', 'p') and not 
   and exists (select from pg_attribute w where w.attrelid = c.oid and w.attname = 'workspace_id' and not w.attisdropped)
 order by r.refers, c.relname
 
+-- name: original
+select embedding_model, settings, erased_at from reme.workspace where workspace_id = %(workspace)s
+
 -- name: copy_workspace
 insert into reme.workspace (workspace_id, embedding_model, settings, erased_at)
-select %(target)s, embedding_model, settings, erased_at from reme.workspace where workspace_id = %(workspace)s
+values (%(target)s, %(model)s, %(settings)s, %(erased_at)s)
 on conflict (workspace_id) do update
 set embedding_model = excluded.embedding_model, settings = excluded.settings, hnsw = false
-
--- name: with_history
-call reme.set_local('reme.erasing', 'off')
 
 -- name: model_usage
 select model, purpose, count(*), count(*) filter (where not ok), sum(prompt_tokens), sum(completion_tokens),
