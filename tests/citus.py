@@ -48,7 +48,7 @@ def cluster_database(cluster_url: str) -> Iterator[str]:
 
 
 def empty(url: str) -> None:
-    """Remove all rows, and the HNSW indexes that were built for them; the schema is at its version again."""
+    """Remove all rows, and the HNSW indexes that were built for them; versions are again what they were."""
     with psycopg.connect(url, autocommit=True) as connection:
         tables = connection.execute(
             "select string_agg(format('reme.%I', relname), ', ') from pg_class where relkind = 'r'"
@@ -57,6 +57,10 @@ def empty(url: str) -> None:
         assert tables is not None
         connection.execute(f"truncate {tables[0]} restart identity")
         connection.execute("update reme.alembic_version set version_num = %s", [migrate.versions()[-1]])
+        connection.execute(
+            "update pg_extension e set extversion = a.default_version from pg_available_extensions a"
+            " where a.name = e.extname and a.name = 'vector'"
+        )
         for (index,) in connection.execute(
             "select indexname from pg_indexes where schemaname = 'reme' and indexdef like '%USING hnsw%'"
         ):

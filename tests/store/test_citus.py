@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -81,10 +83,14 @@ async def test_a_database_is_distributed_with_all_that_is_in_it(cluster_url: str
 
 
 @on_a_cluster
-async def test_what_is_of_one_workspace_is_done_by_one_server(database_url: str, settings: Settings) -> None:
-    """Recall, record, add, reconcile and erase: a statement that had more than one task would be an error."""
+async def test_what_is_of_one_workspace_is_done_by_one_server(
+    database_url: str, settings: Settings, tmp_path: Path
+) -> None:
+    """Recall, record, add, load, reconcile and erase: a statement that had more than one task would be an error."""
     database = rows(database_url, "select current_database()")[0][0]
-    unlogged = settings.model_copy(update={"recall": settings.recall.model_copy(update={"log": False})})
+    unlogged = settings.model_copy(
+        update={"recall": settings.recall.model_copy(update={"log": False, "exact_below": 50})}
+    )
     async with Engine(settings) as engine:  # the model is registered on all servers, once
         await engine.memories.add("bob", [Memory(content="Bob drinks coffee")])
     run(database_url, f"alter database {database} set citus.multi_task_query_log_level = 'error'")
@@ -100,10 +106,58 @@ async def test_what_is_of_one_workspace_is_done_by_one_server(database_url: str,
             assert "Alice drinks green tea" in [hit.content for hit in found.hits]
             assert (await engine.recall("alice", "Where to?", kind="conversation")).hits
             await engine.memories.update("alice", "m1", content="Alice drinks black tea")
+            now = await engine.recall("alice", "What does she drink?", as_of=datetime.now(UTC))
+            assert "Alice drinks black tea" in [hit.content for hit in now.hits]
+            await engine.workspaces.dump("alice", tmp_path / "alice.jsonl")
+            assert await engine.workspaces.load("alice", tmp_path / "alice.jsonl", replace=True)
+            assert await engine.workspaces.load("alice", tmp_path / "alice.jsonl")
+            await engine.memories.add("alice", [Memory(content=f"She has seen film {n}") for n in range(60)])
+            await engine.workspaces.load("alice", tmp_path / "alice.jsonl")  # brings the workspace into the index
+            is_indexed = "select hnsw from reme.workspace where workspace_id = 'alice'"
+            assert await engine.database.fetch("alice", is_indexed) == [(True,)]
+            found = await engine.recall("alice", "What does she drink?")
+            assert "Alice drinks black tea" in [hit.content for hit in found.hits]
             assert await engine.memories.delete("alice", "m1", erase=True)
             assert await engine.erase_messages("alice", "s1") == 1
     finally:
         run(database_url, f"alter database {database} reset citus.multi_task_query_log_level")
+
+
+@on_a_cluster
+async def test_the_log_of_many_workspaces_is_written_wherever_they_are(database_url: str, settings: Settings) -> None:
+    names = [f"w{n}" for n in range(8)]
+    async with Engine(settings) as engine:
+        recalls = []
+        for name in names:
+            await engine.memories.add(name, [Memory(content=f"{name} likes green tea")])
+            recalls.append(await engine.recall(name, "Who likes tea?"))
+            engine.log_writer.log_note(name, recalls[-1:], lambda hit: "space")
+        assert len({distribute.nodes(database_url, name)[1] for name in names}) > 1
+        await engine.log_writer.flush()
+        for name, recalled in zip(names, recalls, strict=True):
+            logged = await engine.database.fetch(
+                name,
+                "select r.retrieval_id, r.note_id <> '', h.memory_id, h.left_out"
+                " from reme.retrieval r join reme.retrieval_hit h using (workspace_id, retrieval_id)"
+                " where r.workspace_id = %s", [name],
+            )  # fmt: skip
+            assert logged == [(recalled.retrieval_id, True, recalled.hits[0].memory.memory_id, "space")]
+
+
+@on_a_cluster
+async def test_a_copy_may_be_on_another_server(database_url: str, settings: Settings) -> None:
+    async with Engine(settings) as engine:
+        await engine.memories.add("alice", [Memory(memory_id="m1", content="Alice drinks tea")])
+        await engine.memories.update("alice", "m1", content="Alice drinks green tea")
+        history = await engine.memories.history("alice", "m1")
+        copies = [f"copy {n}" for n in range(8)]
+        for name in copies:
+            assert await engine.workspaces.copy("alice", name) == 1
+            assert await engine.memories.history(name, "m1") == history
+            await engine.memories.update(name, "m1", content=f"Alice drinks black tea in {name}")
+            *earlier, last = await engine.memories.history(name, "m1")
+            assert earlier == history and last.number > history[-1].number
+        assert len({distribute.nodes(database_url, name)[1] for name in copies}) > 1
 
 
 @on_a_cluster

@@ -26,7 +26,7 @@ select exists (select from reme.memory where workspace_id = %(workspace)s)
 -- What a user deleted is not given out; it waits for erasure or for somebody who looks into the history.
 select ${columns},
        array(select array[s.source_kind, s.source_id, s.quote] from reme.memory_source s
-             where s.workspace_id = m.workspace_id and s.memory_id = m.memory_id
+             where s.workspace_id = %(workspace)s and s.memory_id = m.memory_id
              order by s.source_kind, s.source_id),
        -- Calls of a tool go with the guidance in force, or, where there is none, not at all.
        case when m.kind = 'tool' and m.status = 'active' then (
@@ -35,7 +35,7 @@ select ${columns},
                'success', c.success, 'time_cost', c.time_cost, 'token_cost', c.token_cost, 'summary', c.summary,
                'evaluation', c.evaluation, 'score', c.score, 'called_at', c.called_at,
                'is_summarized', c.summarised_at is not null, 'metadata', c.metadata) order by c.called_at, c.number)
-           from reme.tool_call_result c where c.workspace_id = m.workspace_id and c.tool_name = m.subject) end
+           from reme.tool_call_result c where c.workspace_id = %(workspace)s and c.tool_name = m.subject) end
 from reme.memory m
 where m.workspace_id = %(workspace)s and m.status <> 'deleted'
 order by m.document_id
