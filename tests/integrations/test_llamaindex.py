@@ -24,10 +24,10 @@ from pydantic import SecretStr
 from reme_llamaindex import ConversationStore, ReMeMemory, ReMeMemoryBlock
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from reme_core import AsyncReMe, Settings
+from reme_core import AsyncReMe, ReMe, Settings
 from reme_core.errors import DatabaseUnavailableError, InputError
 from reme_core.testing import Gate, ScriptedModel, clock
-from reme_core.turn import Position
+from reme_core.turn import Position, TurnMemory
 from tests.integrations.inside import fetch
 from tests.integrations.llamaindex_driver import LlamaIndexConversation, ScriptedLLM
 
@@ -169,6 +169,30 @@ async def test_another_conversation_begins_with_a_reset(settings: Settings) -> N
     assert [content for _, content in rows] == [TOLD, "ok"] * 2
     assert rows[0][0] == rows[1][0] == "s1"
     assert rows[2][0] == rows[3][0] not in ("", "s1")
+
+
+@pytest.mark.parametrize("kind", [ReMeMemory, ReMeMemoryBlock])
+def test_closing_without_awaiting_closes_once(settings: Settings, monkeypatch: pytest.MonkeyPatch, kind: Any) -> None:
+    closed: list[TurnMemory] = []
+    aclose = TurnMemory.aclose
+
+    async def note_and_close(turn: TurnMemory) -> None:
+        closed.append(turn)
+        await aclose(turn)
+
+    monkeypatch.setattr(TurnMemory, "aclose", note_and_close)
+    with kind(settings, "alice") as memory:
+        turn = memory.turn
+    assert closed == [turn]
+
+
+def test_a_turn_that_waits_in_a_memory_made_again_is_recorded_when_it_is_closed(settings: Settings) -> None:
+    memory = ReMeMemory(settings, "alice", write="awaited")
+    memory.put(ChatMessage(role="user", content=TOLD))
+    again = pickle.loads(pickle.dumps(memory))  # noqa: S301 - made above
+    again.close()
+    with ReMe(settings) as reme:
+        assert reme.recall("alice", ASKED, kind="conversation").hits[0].content == TOLD
 
 
 async def test_what_a_react_agent_thinks_is_no_answer(settings: Settings) -> None:

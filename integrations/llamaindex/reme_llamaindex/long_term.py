@@ -97,6 +97,13 @@ class LongTermMemory(BaseModel, Closing):
         finally:
             self._turn = turn
 
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        """Make the memory again, with the messages that are to be recorded."""
+        super().__setstate__(state)  # LlamaIndex makes it of its fields alone
+        kept = state["__pydantic_private__"] or {}
+        for name in kept.keys() - {"_turn"}:
+            setattr(self, name, kept[name])
+
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         """A copy without the connection."""
         turn, self._turn = self._turn, None
@@ -109,12 +116,6 @@ class LongTermMemory(BaseModel, Closing):
         """Deliver what waits, and disconnect; the next use connects again."""
         if self._turn is not None:
             await self._turn.aclose()
-
-    def close(self) -> None:
-        """`aclose` for code that does not await."""
-        if self._turn is not None:
-            self._turn.call(self.aclose)
-            self._turn.close()
 
 
 def _own_names(kind: type[BaseModel]) -> list[str]:
