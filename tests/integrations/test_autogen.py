@@ -267,6 +267,11 @@ async def test_a_query_for_no_number_of_memories_is_refused(reme: AsyncReMe) -> 
             await ReMeMemory(reme, "alice").query("Rex", top_k=limit)
 
 
+async def test_a_query_for_two_numbers_of_memories_is_refused(reme: AsyncReMe) -> None:
+    with pytest.raises(InputError, match="give one"):
+        await ReMeMemory(reme, "alice").query("Rex", top_k=3, limit=5)
+
+
 async def test_the_context_that_was_given_is_the_agents_own(reme: AsyncReMe, model: ScriptedModel) -> None:
     await ReMeMemory(reme, "alice").add(MemoryContent(content="Rex is a dachshund.", mime_type="text/plain"))
     given = BufferedChatCompletionContext(buffer_size=9)

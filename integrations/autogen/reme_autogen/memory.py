@@ -126,7 +126,8 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
         Args:
             query: What to look for.
             cancellation_token: Stops the search.
-            kwargs: `top_k` (or `limit`, or `k`, as other memories call it) is how many memories to give at most.
+            kwargs: `top_k` (or `limit`, or `k`, as other memories call it) is how many memories to give at most; give
+                one of the three.
                 `min_relevance` is the chance that anything fits, 0 to 1, below which nothing is given.
 
         Raises:
@@ -134,6 +135,8 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
             ReMeError: Memory cannot be reached.
         """
         limits = [kwargs.pop(name) for name in ("top_k", "limit", "k") if name in kwargs]
+        if len(limits) > 1:
+            raise InputError("top_k, limit and k are the same; give one")
         min_relevance = kwargs.pop("min_relevance", 0.0)
         refuse_unknown(kwargs, known=("top_k", "limit", "k", "min_relevance"))
         text = _text(query) if isinstance(query, MemoryContent) else query
