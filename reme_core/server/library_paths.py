@@ -7,6 +7,7 @@ from typing import Final
 
 from reme_core.errors import InputError
 from reme_core.settings import Settings
+from reme_core.store.libraries.format import library_path
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
@@ -16,23 +17,21 @@ def library_folder(path: str, workspace: str, settings: Settings, *, is_local: b
 
     Args:
         path: The folder as the caller gave it, relative to the working directory.
-        workspace: The workspace whose library, `<path>/<workspace>.jsonl`, will be read or written.
+        workspace: The workspace whose library, the file `library_path`, will be read or written.
         settings: Libraries may lie below its `library_dirs` and its `data_dir`.
         is_local: Whether only programs on this machine reach the service, all with the same rights. If so, libraries
             may also lie below the working directory.
 
     Raises:
-        InputError: The folder, or the file in it, lies elsewhere, or the file cannot have that name.
+        InputError: The folder, or the file in it, lies elsewhere.
     """
     folders = (*settings.library_dirs, settings.data_dir, *([Path()] if is_local else []))
     allowed = [folder.expanduser().resolve() for folder in folders]
     if "\0" in path:
         raise InputError("path: it may not contain a NUL")
-    if "/" in workspace or "\\" in workspace:
-        raise InputError(f"path: a service does not load or dump the workspace {workspace!r}: its name has a slash")
     # Both are resolved before the comparison, since `..` or a symbolic link in either could lead out of the folder.
     folder = Path(path or ".").resolve()
-    file = (folder / f"{workspace}.jsonl").resolve()
+    file = library_path(folder, workspace).resolve()
     for root in allowed:
         if folder.is_relative_to(root) and file.is_relative_to(root):
             return folder

@@ -117,15 +117,24 @@ async def test_a_flow_that_does_not_declare_its_path_is_confined_as_well(setting
 async def test_the_name_of_a_workspace_is_no_path(client: Client, library: Path, workspace: str) -> None:
     (library.parent / "w.jsonl").write_text('{"content": "private"}\n', encoding="utf-8")
     response = await acted(client, "load", workspace, path="docs/library")
-    assert response.status_code == 422, response.text
-    assert f"load or dump the workspace {workspace!r}" in response.json()["message"]
+    assert response.status_code == 422 and "No such file" in response.json()["message"], response.text
 
 
-async def test_a_link_in_the_library_does_not_lead_out_of_it(client: Client, library: Path, tmp_path: Path) -> None:
+async def test_a_library_has_the_name_that_the_core_gives_it(client: Client, reme: Engine, library: Path) -> None:
+    await reme.memories.add("team/alice", "Mine.")
+    assert result(await acted(client, "dump", "team/alice", path="docs/library")) == {"size": 1}
+    assert [file.name for file in library.iterdir()] == ["team%2Falice.jsonl"]
+    assert result(await acted(client, "load", "team/alice", path="docs/library")) == {"size": 1}
+
+
+@pytest.mark.parametrize(("workspace", "name"), [("w", "w"), ("a:b", "a%3Ab")])
+async def test_a_link_in_the_library_does_not_lead_out_of_it(
+    client: Client, library: Path, tmp_path: Path, workspace: str, name: str
+) -> None:
     (tmp_path / "private.jsonl").write_text('{"content": "private"}\n', encoding="utf-8")
-    (library / "w.jsonl").symlink_to(tmp_path / "private.jsonl")
+    (library / f"{name}.jsonl").symlink_to(tmp_path / "private.jsonl")
     for action in ("load", "dump"):
-        response = await acted(client, action, path="docs/library")
+        response = await acted(client, action, workspace, path="docs/library")
         assert response.status_code == 422, response.text
     assert (tmp_path / "private.jsonl").read_text(encoding="utf-8") == '{"content": "private"}\n'
 
