@@ -199,6 +199,19 @@ async def test_a_change_needs_a_reason_which_stays_in_the_history(client: httpx.
     assert (changed.content, str(changed.valid_from)[:10]) == ("She likes green tea.", "2024-05-01")
 
 
+async def test_what_replaced_a_memory_stands_until_that_is_restored(client: httpx.AsyncClient, reme: Engine) -> None:
+    memory = await remember(reme, "a", "She likes tea.")
+    form = {"id": memory.memory_id, "reason": "she said so", "content": "She likes rum."}
+    await client.post("/inspector/memory/supersede?w=a", data=form, headers=OURS)
+    (successor,) = await reme.memories.list("a")
+    form = {"id": memory.memory_id, "successor": successor.memory_id}
+    refused = await client.post("/inspector/memory/restore?w=a", data={**form, "number": "999"}, headers=OURS)
+    assert refused.status_code == 404
+    assert [m.content for m in await reme.memories.list("a")] == ["She likes rum."]
+    await client.post("/inspector/memory/restore?w=a", data=form, headers=OURS)
+    assert [m.content for m in await reme.memories.list("a")] == ["She likes tea."]
+
+
 async def test_only_jobs_of_the_own_workspace_are_tried_again(client: httpx.AsyncClient, reme: Engine) -> None:
     await reme.record("theirs", [Message(content="I like rum.", session_id="s")])
     await remember(reme, "mine", "I like tea.")

@@ -126,11 +126,12 @@ async def restore(page: ThePageOf) -> Response:
     memory_id, number = form.get("id", ""), form.get("number", "")
     if number and not number.isdecimal():
         raise InputError(f"{number!r:.40} is not the number of a change; choose one in the history")
-    if form.get("successor"):  # the memory that replaced it is no longer needed
-        await page.reme.memories.delete(page.workspace, form["successor"], actor=page.actor, reason="undone by hand")
     await page.reme.memories.restore(
         page.workspace, memory_id, number=int(number) if number else None, actor=page.actor, reason="restored by hand"
     )
+    # The memory that replaced it is no longer needed. It goes last: if restoring fails, it still stands.
+    if form.get("successor"):
+        await page.reme.memories.delete(page.workspace, form["successor"], actor=page.actor, reason="undone by hand")
     return _to("/memory", w=page.workspace, id=memory_id, done="restore")
 
 
