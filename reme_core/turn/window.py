@@ -54,7 +54,11 @@ async def fit_window(
 
 
 class WindowTools:
-    """Two tools by which an agent searches and reads what left the window of its conversation."""
+    """Two tools by which an agent searches what left the window of its conversation, and reads it.
+
+    By a handle, an agent can search and read whatever left a window in its workspace: agents hand each other texts with
+    handles. A handle cannot be guessed, and no search without one leaves the conversation.
+    """
 
     def __init__(self, turn: TurnMemory, session: Callable[[], str]) -> None:
         """Make the tools for a memory; `session` gives the id of the conversation that calls a tool."""

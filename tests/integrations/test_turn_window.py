@@ -43,6 +43,9 @@ async def test_the_tools_find_and_read_what_left_the_window_of_their_conversatio
     assert "Nothing that left the window matches" in await WindowTools(turn, lambda: "t").grep_working_memory(
         "step 2345"
     )
+    elsewhere = TurnMemory(reme, "bob", window=16_000)
+    assert "step 2345" in await WindowTools(turn, lambda: "t").read_working_memory(handle, offset)
+    assert isinstance(await WindowTools(elsewhere, lambda: "s").read_working_memory(handle), ToolFailure)
     assert {tool_schema(tool).name for tool in (grep, read)} <= OWN_TOOLS
     assert "handle" in tool_schema(read).parameters["required"]
 
