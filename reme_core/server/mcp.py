@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Literal
 from urllib.parse import quote, unquote, urlsplit
 
 from mcp import types
-from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.lowlevel import Server
 from mcp.server.lowlevel.helper_types import ReadResourceContents
-from mcp.server.models import InitializationOptions
 from mcp.server.sse import SseServerTransport
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -87,7 +86,7 @@ async def run_stdio(reme: Engine) -> None:
     """Serve over stdin and stdout, until stdin ends. Nothing else may write to stdout."""
     server = create_server(reme, host="localhost")  # only the program that started it speaks with it
     async with stdio_server() as (read, write):
-        await server.run(read, write, _initialization(server))
+        await server.run(read, write, server.create_initialization_options())
 
 
 def create_mcp_app(reme: Engine, transport: Literal["sse", "http"]) -> Starlette:
@@ -245,27 +244,18 @@ class _KeyCheck:
 def _sse_app(server: Server[Any, Any], transport: SseServerTransport) -> Starlette:
     async def connect(request: Request) -> HttpResponse:
         async with transport.connect_sse(request.scope, request.receive, request._send) as (read, write):
-            await server.run(read, write, _initialization(server))
+            await server.run(read, write, server.create_initialization_options())
         return HttpResponse()
 
     return Starlette(routes=[Route("/sse", connect), Mount("/messages/", transport.handle_post_message)])
 
 
 def _streamable_app(manager: StreamableHTTPSessionManager) -> Starlette:
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        async with manager.run():
-            yield
-
-    class Endpoint:
+    class Endpoint:  # an object, since Starlette would call a function with a request
         async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
             await manager.handle_request(scope, receive, send)
 
-    return Starlette(routes=[Route("/mcp", Endpoint())], lifespan=lifespan)
-
-
-def _initialization(server: Server[Any, Any]) -> InitializationOptions:
-    return server.create_initialization_options(NotificationOptions())
+    return Starlette(routes=[Route("/mcp", Endpoint())], lifespan=lambda _: manager.run())
 
 
 def _memories_uri(workspace: str) -> AnyUrl:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.responses import Response
@@ -26,39 +27,24 @@ class Metrics:
     def __init__(self) -> None:
         # Not the registry of the process: two apps in it would count into the same numbers.
         self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "reme_requests", "Requests answered.", ["endpoint", "method", "status"], registry=self._registry
+        count = partial(Counter, registry=self._registry)
+        gauge = partial(Gauge, registry=self._registry)
+        spread = partial(Histogram, registry=self._registry)
+        self._requests = count("reme_requests", "Requests answered.", ["endpoint", "method", "status"])
+        self._seconds = spread("reme_request_seconds", "How long requests took.", ["endpoint"], buckets=_BUCKETS)
+        self.in_progress = gauge("reme_requests_under_way", "Requests being answered.")
+        self._calls = count("reme_model_calls", "Calls of models.", ["purpose", "ok"])
+        self._tokens = count("reme_model_tokens", "Tokens of model calls.", ["purpose", "direction"])
+        self._call_seconds = spread(
+            "reme_model_call_seconds", "How long calls of models took.", ["purpose"], buckets=_BUCKETS
         )
-        self._seconds = Histogram(
-            "reme_request_seconds", "How long requests took.", ["endpoint"], buckets=_BUCKETS, registry=self._registry
-        )
-        self.in_progress = Gauge("reme_requests_under_way", "Requests being answered.", registry=self._registry)
-        self._calls = Counter("reme_model_calls", "Calls of models.", ["purpose", "ok"], registry=self._registry)
-        self._tokens = Counter(
-            "reme_model_tokens", "Tokens of model calls.", ["purpose", "direction"], registry=self._registry
-        )
-        self._call_seconds = Histogram(
-            "reme_model_call_seconds",
-            "How long calls of models took.",
-            ["purpose"],
-            buckets=_BUCKETS,
-            registry=self._registry,
-        )
-        self._jobs_due = Gauge("reme_jobs_due", "Jobs that could run now.", registry=self._registry)
-        self._oldest_job = Gauge(
-            "reme_oldest_job_seconds", "How long the oldest due job has waited.", registry=self._registry
-        )
-        self._jobs_failed = Gauge("reme_jobs_failed", "Jobs that were given up.", registry=self._registry)
-        self._pool_waiting = Gauge(
-            "reme_pool_waiting", "Callers that wait for a connection to the database.", registry=self._registry
-        )
-        self._pool_size = Gauge("reme_pool_connections", "Connections to the database.", registry=self._registry)
-        self._spool_waiting = Gauge(
-            "reme_spool_waiting", "Turns that wait on this machine for the database.", registry=self._registry
-        )
-        self._spool_refused = Gauge(
-            "reme_spool_refused", "Turns on this machine that the database refuses.", registry=self._registry
-        )
+        self._jobs_due = gauge("reme_jobs_due", "Jobs that could run now.")
+        self._oldest_job = gauge("reme_oldest_job_seconds", "How long the oldest due job has waited.")
+        self._jobs_failed = gauge("reme_jobs_failed", "Jobs that were given up.")
+        self._pool_waiting = gauge("reme_pool_waiting", "Callers that wait for a connection to the database.")
+        self._pool_size = gauge("reme_pool_connections", "Connections to the database.")
+        self._spool_waiting = gauge("reme_spool_waiting", "Turns that wait on this machine for the database.")
+        self._spool_refused = gauge("reme_spool_refused", "Turns on this machine that the database refuses.")
 
     def count(self, endpoint: str, method: str, status: int, seconds: float) -> None:
         """Count one request that was answered.

@@ -15,7 +15,7 @@ from reme_core.text.chat_format import MessageLike
 from reme_core.text.plain import decode_json, encode_json, plain_json
 from reme_core.turn.accounts import Counts, Usage
 from reme_core.turn.closing import Closing
-from reme_core.turn.connections import ReMeLike, TurnConnection
+from reme_core.turn.connections import Client, ReMeLike, TurnConnection
 from reme_core.turn.memory import NOTE_METADATA, Note, TurnMemory
 from reme_core.turn.memory_tools import (
     TOOLS_HINT,
@@ -26,7 +26,6 @@ from reme_core.turn.memory_tools import (
     tool_schema,
 )
 from reme_core.turn.options import (
-    Client,
     OnError,
     Position,
     SpoolPlace,

@@ -40,10 +40,10 @@ from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.text.redact import redact
 from reme_core.turn.accounts import Counts, Usage, UsageByWorkspace
 from reme_core.turn.closing import Closing
-from reme_core.turn.connections import TurnConnection
+from reme_core.turn.connections import Client, ReMeLike, TurnConnection
 from reme_core.turn.failures import explain_timeout, report_failure
 from reme_core.turn.notes import NotesByTurn
-from reme_core.turn.options import Client, ReMeLike, TurnOptions, check_chance, complete_options, name_workspace
+from reme_core.turn.options import TurnOptions, check_chance, complete_options, name_workspace
 from reme_core.turn.outbox import Deduplicator, Outbox
 from reme_core.turn.recall import TurnRecall, spell_out
 from reme_core.types import Hit, Kind, Message, Scope, names_in

@@ -27,25 +27,6 @@ from typing_extensions import TypedDict  # Pydantic wants this one before Python
 
 from reme_core.errors import ConfigurationError, InputError
 from reme_core.settings import Settings
-from reme_core.turn.connections import Client, ReMeLike
-
-__all__ = [
-    "Client",
-    "OnError",
-    "Position",
-    "ReMeLike",
-    "SpoolPlace",
-    "TurnOptions",
-    "Write",
-    "check_chance",
-    "check_count",
-    "check_count_tokens",
-    "check_flag",
-    "check_model",
-    "check_session",
-    "name_workspace",
-    "refuse_unknown",
-]
 
 log = logging.getLogger(__name__)
 
@@ -148,13 +129,7 @@ def refuse_unknown(given: Iterable[str], *more: str, known: Iterable[str] = ALL_
         raise InputError(f"there is no option {name!r}; {hint}")
 
 
-_CHOICES: Final[dict[str, tuple[object, ...]]] = {
-    "on_error": get_args(OnError),
-    "write": get_args(Write),
-    "position": get_args(Position),
-}
-
-
+_CHOICES: Final = {"on_error": get_args(OnError), "write": get_args(Write), "position": get_args(Position)}
 _COUNTS: Final = ("top_k", "token_budget", "window")
 
 

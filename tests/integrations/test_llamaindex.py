@@ -189,7 +189,7 @@ def test_closing_without_awaiting_closes_once(settings: Settings, monkeypatch: p
 def test_a_turn_that_waits_in_a_memory_made_again_is_recorded_when_it_is_closed(settings: Settings) -> None:
     memory = ReMeMemory(settings, "alice", write="awaited")
     memory.put(ChatMessage(role="user", content=TOLD))
-    again = pickle.loads(pickle.dumps(memory))  # noqa: S301 - made above
+    again = pickle.loads(pickle.dumps(memory))
     again.close()
     with ReMe(settings) as reme:
         assert reme.recall("alice", ASKED, kind="conversation").hits[0].content == TOLD

@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from reme_core.engine import Engine
 from reme_core.errors import InputError, NotFoundError, ReMeError
 from reme_core.postgres.database import check_workspace
 from reme_core.server.auth import Access, key_in_headers
@@ -43,10 +44,9 @@ Row = dict[str, Any]
 class Page:
     """One request for a page: by whom, and about which workspace."""
 
-    def __init__(self, request: Request, service: Service, access: Access, workspace: str) -> None:
+    def __init__(self, request: Request, reme: Engine, access: Access, workspace: str) -> None:
         self.request = request
-        self.service = service
-        self.reme = service.reme
+        self.reme = reme
         self.access = access
         self.workspace = workspace
 
@@ -101,7 +101,7 @@ async def _page_of(
 ) -> Page:
     service: Service = request.app.state.service
     access = await service.keys.access_by(key_in_headers(request) or request.cookies.get(KEY_COOKIE, ""))
-    return Page(request, service, access, w)
+    return Page(request, service.reme, access, w)
 
 
 async def _page_of_workspace(page: Annotated[Page, Depends(_page_of)]) -> Page:
