@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from procrastinate import App, JobContext
@@ -122,16 +123,11 @@ class Background:
         self._left_alone = False
         self._forgot_at: float | None = None
         self._worker = Worker(database, self._app, settings, queues=self._queues, now_and_then=self._keep_up)
-        again = self._tries = Tries(settings.max_attempts)
-        self._summarising = self._app.task(name="reme.summarise", queue=QUEUE, retry=again, pass_context=True)(
-            self._run_summary
-        )
-        self._reflecting = self._app.task(name="reme.reflect", queue=QUEUE, retry=again, pass_context=True)(
-            self._run_reflection
-        )
-        self._catching_up = self._app.task(name="reme.catch_up", queue=QUEUE, retry=again, pass_context=True)(
-            self._run_catch_up
-        )
+        self._tries = Tries(settings.max_attempts)
+        task = partial(self._app.task, queue=QUEUE, retry=self._tries, pass_context=True)
+        self._summarising = task(name="reme.summarise")(self._run_summary)
+        self._reflecting = task(name="reme.reflect")(self._run_reflection)
+        self._catching_up = task(name="reme.catch_up")(self._run_catch_up)
 
     async def queue(self, conn: AsyncConnection[Any], workspace: str, messages: Collection[Message]) -> None:
         """Queue the summary of the conversations that `messages` belong to, inside the caller's transaction.
@@ -288,7 +284,8 @@ class Background:
         await self._say_what_is_left()
         await self._embed()
         await self.catch_up()
-        for workspace in await self._due_reflections():
+        due = {"every_hours": self._settings.reflect_every_hours}
+        for (workspace,) in await self._database.execute_anywhere(_SQL["due_reflections"], due):
             await self._defer(self._reflecting, f"reflect {workspace}", 0, None, workspace=workspace)
 
     async def _forget_old(self) -> None:
@@ -323,12 +320,6 @@ class Background:
                 found[0][0],
             )
 
-    async def _due_reflections(self) -> list[str]:
-        found = await self._database.execute_anywhere(
-            _SQL["due_reflections"], {"every_hours": self._settings.reflect_every_hours}
-        )
-        return [row[0] for row in found]
-
     async def jobs(
         self,
         workspace: str | None = None,
@@ -339,7 +330,7 @@ class Background:
     ) -> list[Job]:
         """Jobs, newest first, only of these statuses or ids; `statuses=["failed"]` gives those that were given up."""
         values = {"workspace": workspace, "statuses": statuses and list(statuses), "ids": ids, "limit": limit}
-        return [Job(*_job_fields(row)) for row in await self._database.execute_anywhere(_SQL["jobs"], values)]
+        return [_job(row) for row in await self._database.execute_anywhere(_SQL["jobs"], values)]
 
     async def load(self) -> QueueLoad:
         """How many jobs wait, and since when."""
@@ -352,12 +343,11 @@ class Background:
         Raises:
             NotFoundError: There is no such job.
         """
-        values = {"workspace": None, "statuses": None, "ids": [job_id], "limit": 1}
-        found = await self._database.execute_anywhere(_SQL["jobs"], values)
+        found = await self.jobs(ids=[job_id])
         if not found:
             raise NotFoundError(f"there is no job {job_id}; `reme jobs list` shows those there are")
         events = await self._database.execute_anywhere(_SQL["job_events"], {"id": job_id})
-        return Job(*_job_fields(found[0])), [(row[0], row[1]) for row in events]
+        return found[0], [(row[0], row[1]) for row in events]
 
     async def retry(self, job_id: int) -> None:
         """Put a job that was given up back into the queue.
@@ -373,7 +363,9 @@ class Background:
             await self._app.job_manager.retry_job_by_id_async(job_id, retry_at=datetime.now(UTC))
 
 
-def _job_fields(row: Sequence[Any]) -> tuple[Any, ...]:
-    number, task, status, workspace, session_id, *rest, queue = row
-    needs = "chat model" if queue == CHAT_QUEUE else ""
-    return number, task.removeprefix("reme."), status, workspace or "", session_id or "", *rest, needs
+def _job(row: Sequence[Any]) -> Job:
+    number, task, status, workspace, session_id, attempts, scheduled_at, changed_at, error, queue = row
+    return Job(
+        number, task.removeprefix("reme."), status, workspace or "", session_id or "", attempts, scheduled_at, changed_at,
+        error, needs="chat model" if queue == CHAT_QUEUE else "",
+    )  # fmt: skip

@@ -136,7 +136,7 @@ class Spool:
         with self._file:
             if self._disk is not None:
                 try:
-                    self._take_in(self._disk.read(), self._disk)
+                    self._take_in(self._disk)
                 except SpoolError as error:  # entries in memory can still be delivered
                     log.warning("%s", error)
             with self._memory:
@@ -182,7 +182,7 @@ class Spool:
     def _erase(self, workspace: str, change: Callable[[Entry], Entry], marks: Collection[str]) -> set[str]:
         with self._file:
             if self._disk is not None:
-                self._take_in(self._disk.read(), self._disk)
+                self._take_in(self._disk)
                 self._disk.erase(workspace, change, marks)
             gone = set()
             with self._memory:
@@ -206,7 +206,8 @@ class Spool:
         with self._memory:
             return [entry for entry_id, entry in self._entries.items() if entry_id not in self._on_disk]
 
-    def _take_in(self, left: dict[str, Entry], disk: SpoolFile) -> None:
+    def _take_in(self, disk: SpoolFile) -> None:
+        left = disk.read()
         self._look_whether_replaced(disk)
         self._looked = True
         with self._memory:

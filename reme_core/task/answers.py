@@ -1,4 +1,4 @@
-"""The schemas of chat models' answers to the ops of task memory, and their conversion to drafts of memories."""
+"""What the ops of task memory ask chat models for: lessons, and their conversion to drafts of memories."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from reme_core.flows.drafts import draft
+from reme_core.models import ChatModel
+from reme_core.prompts import Language, prompt
 from reme_core.types import Memory, Message, Trajectory
 
 
@@ -38,13 +40,31 @@ class Lessons(BaseModel):
     lessons: list[Lesson] = Field(description="One to three lessons; none if there is nothing to learn")
 
 
-def drafts_of(
-    answer: Lessons, messages: Sequence[Message], trajectories: Sequence[Trajectory], *, author: str, most: int
+async def ask_for_lessons(
+    chat: ChatModel,
+    name: str,
+    speech: Language,
+    messages: Sequence[Message],
+    trajectories: Sequence[Trajectory],
+    *,
+    most: int,
+    **values: object,
 ) -> list[Memory]:
-    """Convert at most `most` lessons to drafts; lessons with an empty field are left out.
+    """At most `most` lessons of attempts as drafts, by one request to the model.
 
-    A lesson whose `evidence` names no message of the attempt gets all messages but the user's as its sources.
+    Lessons with an empty field are left out. A lesson whose `evidence` names none of the messages (by their numbers in
+    the prompt) gets all messages but the user's as its sources.
+
+    Args:
+        chat: The model.
+        name: The prompt, which is also the purpose of the request.
+        speech: The language of the prompt.
+        messages: The messages of the attempts.
+        trajectories: The attempts.
+        most: How many lessons.
+        values: The other values of the prompt.
     """
+    answer = await chat.complete_as(prompt(name, speech, most=most, **values), Lessons, purpose=name)
     drafts = []
     for lesson in answer.lessons[:most]:
         if not (lesson.when_to_use.strip() and lesson.experience.strip()):
@@ -56,7 +76,7 @@ def drafts_of(
                 lesson.experience.strip(),
                 trajectories=trajectories,
                 evidence=evidence or [m for m in messages if m.role != "user"] or messages,
-                author=author,
+                author=chat.name,
                 confidence=lesson.confidence,
                 step_type=lesson.step_type,
                 tags=lesson.tags,

@@ -11,11 +11,10 @@ from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
 from reme_core.models import ChatModel
 from reme_core.models.likeness import ALIKE, likeness
-from reme_core.prompts import prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import MAX_TRANSCRIPT, language, speech_in, transcript
 from reme_core.task.actions import actions_of
-from reme_core.task.answers import Lessons, drafts_of
+from reme_core.task.answers import ask_for_lessons
 from reme_core.task.contrast import contrast
 from reme_core.task.lessons import format_path
 from reme_core.task.segments import is_scored, segments_of, task_of
@@ -122,13 +121,12 @@ async def _similar_pairs(
         key=lambda found: (-found[0], found[1], found[2]),  # the same order each time where pairs are equally alike
     )
     pairs: list[Pair] = []
-    taken_good: set[int] = set()
-    taken_bad: set[int] = set()
+    free_good, free_bad = set(range(len(good))), set(range(len(bad)))
     for _, g, b in ranked:
-        if g not in taken_good and b not in taken_bad:
+        if g in free_good and b in free_bad:
             pairs.append((good[g], bad[b]))
-            taken_good.add(g)
-            taken_bad.add(b)
+            free_good.remove(g)
+            free_bad.remove(b)
     return pairs
 
 
@@ -139,15 +137,15 @@ def _embedding_text(segment: Segment) -> str:
 async def _compare_by_model(name: str, pair: Pair, setting: str, chat: ChatModel, most: int) -> list[Memory]:
     better, worse = pair
     half = MAX_TRANSCRIPT // 2  # both attempts stand in one prompt
-    request = prompt(
+    return await ask_for_lessons(
+        chat,
         name,
         language(setting, better.messages),
+        [*better.messages, *worse.messages],
+        [better.trajectory, worse.trajectory],
+        most=most,
         better=fence(transcript(better.messages, budget=half), "attempt"),
         worse=fence(transcript(worse.messages, budget=half, first=len(better.messages) + 1), "attempt"),
         better_score=f"{better.trajectory.score:g}",
         worse_score=f"{worse.trajectory.score:g}",
-        most=most,
     )
-    answer = await chat.complete_as(request, Lessons, purpose=name)
-    trajectories = [better.trajectory, worse.trajectory]
-    return drafts_of(answer, [*better.messages, *worse.messages], trajectories, author=chat.name, most=most)

@@ -9,10 +9,10 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
 from reme_core.models import ChatModel
-from reme_core.prompts import phrase, prompt
+from reme_core.prompts import phrase
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import language, transcript
-from reme_core.task.answers import Lessons, drafts_of
+from reme_core.task.answers import ask_for_lessons
 from reme_core.task.lessons import DrawLesson, failure_lesson, lessons_of, success_lesson
 from reme_core.task.segments import is_scored, segments_of
 from reme_core.task.state import Segment, TaskState
@@ -43,14 +43,10 @@ async def _draw_lessons(name: str, found: Sequence[Segment], rule: DrawLesson, d
 async def _draw_by_model(name: str, found: Sequence[Segment], setting: str, chat: ChatModel, most: int) -> list[Memory]:
     async def ask(segment: Segment) -> list[Memory]:
         speech = language(setting, segment.messages)
-        request = prompt(
-            name,
-            speech,
-            score=f"{segment.trajectory.score:g}" if is_scored(segment.trajectory) else phrase("no_score", speech),
-            attempt=fence(transcript(segment.messages), "attempt"),
-            most=most,
+        score = f"{segment.trajectory.score:g}" if is_scored(segment.trajectory) else phrase("no_score", speech)
+        attempt = fence(transcript(segment.messages), "attempt")
+        return await ask_for_lessons(
+            chat, name, speech, segment.messages, [segment.trajectory], most=most, score=score, attempt=attempt
         )
-        answer = await chat.complete_as(request, Lessons, purpose=name)
-        return drafts_of(answer, segment.messages, [segment.trajectory], author=chat.name, most=most)
 
     return [memory for drafts in await parallel([partial(ask, segment) for segment in found]) for memory in drafts]

@@ -9,10 +9,10 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
 from reme_core.models import ChatModel
-from reme_core.prompts import Language, phrase, prompt
+from reme_core.prompts import Language, phrase
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import MAX_TRANSCRIPT, language, transcript
-from reme_core.task.answers import Lessons, drafts_of
+from reme_core.task.answers import ask_for_lessons
 from reme_core.task.comparison import best_and_worst_of, group_by_task
 from reme_core.task.contrast import contrast
 from reme_core.task.lessons import failure_lesson, lessons_of, success_lesson
@@ -26,14 +26,9 @@ async def simple_summary(state: TaskState, deps: Deps, *, success_threshold: flo
     """Draw lessons from each attempt by one request; those with a score at the threshold or above are successes."""
     found = segments_of(state.trajectories, [])
     if deps.chat is None:
+        rules = [success_lesson if s.trajectory.score >= success_threshold else failure_lesson for s in found]
         lessons = [
-            lessons_of(
-                segment,
-                success_lesson if segment.trajectory.score >= success_threshold else failure_lesson,
-                deps.language,
-                max_lessons,
-            )
-            for segment in found
+            lessons_of(segment, rule, deps.language, max_lessons) for segment, rule in zip(found, rules, strict=True)
         ]
     else:
         requests = [
@@ -65,15 +60,11 @@ async def _draw_by_model(
 ) -> list[Memory]:
     speech = language(setting, segment.messages)
     trajectory = segment.trajectory
-    request = prompt(
-        "simple_summary",
-        speech,
-        outcome=_outcome(trajectory, success_threshold, speech),
-        attempt=fence(transcript(segment.messages), "attempt"),
-        most=most,
+    outcome = _outcome(trajectory, success_threshold, speech)
+    attempt = fence(transcript(segment.messages), "attempt")
+    return await ask_for_lessons(
+        chat, "simple_summary", speech, segment.messages, [trajectory], most=most, outcome=outcome, attempt=attempt
     )
-    answer = await chat.complete_as(request, Lessons, purpose="simple_summary")
-    return drafts_of(answer, segment.messages, [trajectory], author=chat.name, most=most)
 
 
 def _outcome(trajectory: Trajectory, success_threshold: float, speech: Language) -> str:
@@ -94,6 +85,8 @@ async def _compare_by_model(attempts: Sequence[Trajectory], setting: str, chat: 
         text = transcript(segment.messages, budget=MAX_TRANSCRIPT // len(found), first=number)
         shown.append(f"{head}\n{fence(text, 'attempt')}")
         number += len(segment.messages)
-    request = prompt("simple_comparative", speech, count=len(found), attempts="\n\n".join(shown), most=most)
-    answer = await chat.complete_as(request, Lessons, purpose="simple_comparative")
-    return drafts_of(answer, messages, [segment.trajectory for segment in found], author=chat.name, most=most)
+    trajectories = [segment.trajectory for segment in found]
+    return await ask_for_lessons(
+        chat, "simple_comparative", speech, messages, trajectories,
+        most=most, count=len(found), attempts="\n\n".join(shown),
+    )  # fmt: skip

@@ -222,8 +222,7 @@ class TurnMemory(Closing):
             ReMeError: `on_error` is `raise`, `write` is `awaited`, and the database did not take the messages. They are
                 kept and delivered later.
         """
-        said = [] if self.write == "off" else read_messages(messages)
-        return await self._hand_over(self._deduplicator.new_messages(said, turn_id, session_id), turn_id)
+        return await self._hand_over(self._new_messages(messages, turn_id, session_id), turn_id)
 
     async def keep(self, messages: Sequence[Message]) -> int:
         """`record` for a chat history: all messages are handed over, unchanged."""
@@ -254,8 +253,7 @@ class TurnMemory(Closing):
 
         The messages are delivered in the background. A crash can lose them until the spool's file has them.
         """
-        said = [] if self.write == "off" else read_messages(messages)
-        new = self._deduplicator.new_messages(said, turn_id, session_id)
+        new = self._new_messages(messages, turn_id, session_id)
         return len(new) if new and self._deliver_soon(self._entry(new)) else 0
 
     def record_calls(self, calls: Sequence[ToolCallResult]) -> int:
@@ -333,11 +331,13 @@ class TurnMemory(Closing):
             raise note.error
         return note
 
+    def _new_messages(self, messages: Sequence[MessageLike], turn_id: str, session_id: str) -> list[Message]:
+        said = [] if self.write == "off" else read_messages(messages)
+        return self._deduplicator.new_messages(said, turn_id, session_id)
+
     def _entry(self, messages: Sequence[Message]) -> Entry:
-        return Entry(
-            self.workspace_id,
-            redact([sanitise(m) for m in within_scope(messages, self.scope)], self.settings.redact),
-        )
+        said = [sanitise(message) for message in within_scope(messages, self.scope)]
+        return Entry(self.workspace_id, redact(said, self.settings.redact))
 
     def _put(self, entry: Entry) -> bool:
         try:
