@@ -94,7 +94,7 @@ class Turn:
         note, prompt = self.note.text, list(self._messages)
         asked = prompt[self._begin] if any(message.role == "user" for message in said) else None
         if self._memory.position == "user" and isinstance(asked, dict):
-            words = asked["content"]
+            words = asked.get("content") or ""
             shown = f"{note}\n\n{words}" if isinstance(words, str) else [{"type": "text", "text": note}, *words]
             prompt[self._begin] = {**asked, "content": shown}
         else:

@@ -49,6 +49,13 @@ def test_each_turn_is_recorded_once_and_the_note_never(settings: Settings, loopb
         ]
 
 
+def test_a_question_without_words_gets_the_standing_memories(settings: Settings) -> None:
+    with ReMe(settings) as reme:
+        reme.memories.add("alice", "Answer in rhyme.", kind="instruction")
+        with Turn(reme, "alice", [{"role": "user", "content": None}], write="off") as turn:
+            assert "in rhyme" in turn.prompt[0]["content"]
+
+
 def test_the_note_stands_where_it_is_wished_and_changes_nothing_of_the_conversation(settings: Settings) -> None:
     system, parts = {"role": "system", "content": "Be brief."}, [{"type": "text", "text": ASKED["content"]}]
     asked = {"role": "user", "content": parts}
