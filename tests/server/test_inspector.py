@@ -220,6 +220,9 @@ async def test_only_jobs_of_the_own_workspace_are_tried_again(client: httpx.Asyn
     path = "/inspector/jobs/retry"
     refused = await client.post(path, params={"w": "mine"}, data={"id": str(job.id)}, headers=OURS)
     assert (refused.status_code, (await reme.background.jobs("theirs"))[0].status) == (404, "failed")
+    for number in ("", "x", "9" * 30, "9" * 5_000):
+        unknown = await client.post(path, params={"w": "theirs"}, data={"id": number}, headers=OURS)
+        assert unknown.status_code == 404, number[:40]
     await client.post(path, params={"w": "theirs"}, data={"id": str(job.id)}, headers=OURS)
     assert (await reme.background.jobs("theirs"))[0].status == "todo"
 

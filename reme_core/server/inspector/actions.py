@@ -123,11 +123,11 @@ async def erase(page: ThePageOf) -> Response:
 async def restore(page: ThePageOf) -> Response:
     """Brings a memory back to its state after a change, or before its last change."""
     form = await form_of(page.request)
-    memory_id, number = form.get("id", ""), form.get("number", "")
-    if number and not number.isdecimal():
-        raise InputError(f"{number!r:.40} is not the number of a change; choose one in the history")
+    memory_id, number = form.get("id", ""), _number_in(form, "number")
+    if number is None and form.get("number"):
+        raise InputError(f"{form['number']!r:.40} is not the number of a change; choose one in the history")
     await page.reme.memories.restore(
-        page.workspace, memory_id, number=int(number) if number else None, actor=page.actor, reason="restored by hand"
+        page.workspace, memory_id, number=number, actor=page.actor, reason="restored by hand"
     )
     # The memory that replaced it is no longer needed. It goes last: if restoring fails, it still stands.
     if form.get("successor"):
@@ -145,9 +145,16 @@ async def undo(page: ThePageOf) -> Response:
 @router.post("/jobs/retry")
 async def retry(page: ThePageOf) -> Response:
     """Puts a job that was given up back into the queue."""
-    number = (await form_of(page.request)).get("id", "")
-    jobs = await page.reme.background.jobs(page.workspace, ids=[int(number)]) if number.isdecimal() else []
+    form = await form_of(page.request)
+    number = _number_in(form, "id")
+    jobs = await page.reme.background.jobs(page.workspace, ids=[number]) if number is not None else []
     if not jobs:  # or the job is one of another workspace, which the key may not be for
-        raise NotFoundError(f"workspace '{page.workspace}' has no job {number[:40]!r}")
+        raise NotFoundError(f"workspace '{page.workspace}' has no job {form.get('id', '')[:40]!r}")
     await page.reme.background.retry(jobs[0].id)
     return _to("/jobs", w=page.workspace)
+
+
+def _number_in(form: Mapping[str, str], name: str) -> int | None:
+    """The number in a field; None if it holds none, or one that is longer than any in the database."""
+    text = form.get(name, "")
+    return int(text) if text.isdecimal() and len(text) <= 18 else None
