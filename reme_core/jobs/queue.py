@@ -365,7 +365,6 @@ class Background:
 
 def _job(row: Sequence[Any]) -> Job:
     number, task, status, workspace, session_id, attempts, scheduled_at, changed_at, error, queue = row
-    return Job(
-        number, task.removeprefix("reme."), status, workspace or "", session_id or "", attempts, scheduled_at, changed_at,
-        error, needs="chat model" if queue == CHAT_QUEUE else "",
-    )  # fmt: skip
+    name, needs = task.removeprefix("reme."), "chat model" if queue == CHAT_QUEUE else ""
+    times = (scheduled_at, changed_at)
+    return Job(number, name, status, workspace or "", session_id or "", attempts, *times, error, needs)

@@ -21,7 +21,7 @@ class Tries(BaseRetryStrategy):
         self._failures: dict[int | None, int] = {}
 
     def count(self, job_id: int | None, failures: int) -> None:
-        """Say that a job has failed now, for the so manieth time."""
+        """Say that a job has failed, and how often it has by now."""
         self._failures[job_id] = failures
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:

@@ -26,7 +26,7 @@ from reme_core.settings import WorkerSettings
 log = logging.getLogger(__name__)
 
 
-class _InWords(logging.Filter):
+class _ErrorsByMessage(logging.Filter):
     """Logs an error of ours by its message alone."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -38,7 +38,7 @@ class _InWords(logging.Filter):
         return True
 
 
-logging.getLogger("procrastinate.worker").addFilter(_InWords())
+logging.getLogger("procrastinate.worker").addFilter(_ErrorsByMessage())
 
 QUEUE, CHAT_QUEUE = "reme", "reme.chat"  # jobs for every process, and those that need a chat model
 _RETRY_SECONDS = 0.2  # before a task that lost its cancellation is cancelled again
@@ -83,7 +83,7 @@ class Worker:
         """Begin to work, unless it works already."""
         if not self._stopping.is_set() and (self._task is None or self._task.done()):
             self._task = asyncio.get_running_loop().create_task(self._keep_working())
-            self._task.add_done_callback(_tell)
+            self._task.add_done_callback(_report_end)
 
     @property
     def task(self) -> asyncio.Task[None]:
@@ -205,7 +205,7 @@ async def _cancel_until_done(tasks: Collection[asyncio.Task[Any]]) -> None:
         await asyncio.wait(tasks, timeout=_RETRY_SECONDS)
 
 
-def _tell(ended: asyncio.Task[None]) -> None:
+def _report_end(ended: asyncio.Task[None]) -> None:
     if not ended.cancelled() and (error := ended.exception()) is not None:
         log.error("background work has ended by an error; it begins again with the next message recorded: %s", error)
 

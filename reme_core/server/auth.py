@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -105,23 +105,21 @@ class ApiKeys:
         named = None if workspaces is None else sorted({check_workspace(name) for name in workspaces})
         key_id, secret, salt = secrets.token_hex(6), secrets.token_urlsafe(32), secrets.token_bytes(16)
         digest = await anyio.to_thread.run_sync(_digest, secret, salt)
-        async with self._database.maintenance() as connection:
-            await connection.execute(
-                "insert into reme.api_key (key_id, label, salt, digest, workspaces, expires_at)"
-                " values (%s, %s, %s, %s, %s, %s)",
-                [key_id, label, salt, digest, named, expires_at],
-            )
+        await self._database.execute_anywhere(
+            "insert into reme.api_key (key_id, label, salt, digest, workspaces, expires_at)"
+            " values (%s, %s, %s, %s, %s, %s)",
+            [key_id, label, salt, digest, named, expires_at],
+        )
         self._forget_cached()
         return f"{_PREFIX}_{key_id}_{secret}"
 
     async def list(self) -> list[ApiKey]:
         """All keys, revoked and expired ones included, the newest first."""
-        async with self._database.maintenance() as connection:
-            cursor = await connection.execute(
-                "select key_id, label, workspaces, created_at, expires_at, revoked_at from reme.api_key"
-                " order by created_at desc, key_id"
-            )
-            return [ApiKey(*row) for row in await cursor.fetchall()]
+        rows = await self._database.execute_anywhere(
+            "select key_id, label, workspaces, created_at, expires_at, revoked_at from reme.api_key"
+            " order by created_at desc, key_id"
+        )
+        return [ApiKey(*row) for row in rows]
 
     async def revoke(self, key_id: str) -> None:
         """Make a key invalid; other processes notice within five seconds.
@@ -129,21 +127,16 @@ class ApiKeys:
         Raises:
             NotFoundError: No key has this id.
         """
-        async with self._database.maintenance() as connection:
-            cursor = await connection.execute(
-                "update reme.api_key set revoked_at = coalesce(revoked_at, now()) where key_id = %s", [key_id]
-            )
-            if cursor.rowcount == 0:
-                raise NotFoundError(f"there is no API key '{key_id}'; `reme keys list` lists all keys")
+        revoke = "update reme.api_key set revoked_at = coalesce(revoked_at, now()) where key_id = %s returning key_id"
+        if not await self._database.execute_anywhere(revoke, [key_id]):
+            raise NotFoundError(f"there is no API key '{key_id}'; `reme keys list` lists all keys")
         self._forget_cached()
 
     async def clear(self) -> int:
         """Delete all keys, and return how many there were. Afterwards requests need no key."""
-        async with self._database.maintenance() as connection:
-            cursor = await connection.execute("delete from reme.api_key")
-            count = cursor.rowcount
+        gone = await self._database.execute_anywhere("delete from reme.api_key returning key_id")
         self._forget_cached()
-        return count
+        return len(gone)
 
     async def access(self, connection: HTTPConnection) -> Access:
         """What the sender of this request may do, by the API key in its headers.
@@ -176,10 +169,8 @@ class ApiKeys:
         """Whether there are keys. If so, every request needs one."""
         until, exists = self._has_any
         if time.monotonic() > until:
-            async with self._database.maintenance() as connection:
-                # Revoked and expired keys count: a service must not open to everybody when its last key expires.
-                cursor = await connection.execute("select exists (select from reme.api_key)")
-                exists = bool((await cursor.fetchall())[0][0])
+            # Revoked and expired keys count: a service must not open to everybody when its last key expires.
+            ((exists,),) = await self._database.execute_anywhere("select exists (select from reme.api_key)")
             self._has_any = (time.monotonic() + _CACHE_SECONDS, exists)
         return exists
 
@@ -193,18 +184,18 @@ class ApiKeys:
         key_id, _, secret = rest.partition("_")
         if prefix != _PREFIX or not secret or "\0" in key or not key.isascii():
             raise refusal
-        async with self._database.maintenance() as connection:
-            cursor = await connection.execute(
-                "select salt, digest, workspaces from reme.api_key where key_id = %s"
-                " and revoked_at is null and coalesce(expires_at, 'infinity') > now()",
-                [key_id],
-            )
-            row = await cursor.fetchone()
+        found = await self._database.execute_anywhere(
+            "select salt, digest, workspaces from reme.api_key where key_id = %s"
+            " and revoked_at is null and coalesce(expires_at, 'infinity') > now()",
+            [key_id],
+        )
         # An unknown id is refused without a hash, so that a flood of them costs little. Callers can measure which ids
         # exist, but an id without its secret is of no use.
-        if row is None or not hmac.compare_digest(await anyio.to_thread.run_sync(_digest, secret, row[0]), row[1]):
+        if not found:
             raise refusal
-        workspaces: Sequence[str] | None = row[2]
+        ((salt, digest, workspaces),) = found
+        if not hmac.compare_digest(await anyio.to_thread.run_sync(_digest, secret, salt), digest):
+            raise refusal
         return Access(key_id, None if workspaces is None else frozenset(workspaces))
 
 

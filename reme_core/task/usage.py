@@ -12,10 +12,7 @@ from reme_core.task.state import TaskState
 from reme_core.types import TASK_KINDS
 
 
-@op(
-    reads={"memory_dicts", "update_utility", "metadata"},
-    writes={"memories", "update_result"},
-)
+@op(reads={"memory_dicts", "update_utility", "metadata"}, writes={"memories", "update_result"})
 async def record_use(state: TaskState, deps: Deps) -> None:
     """Count that memories were given to an agent (freq), and that it then succeeded (utility, with `update_utility`).
 
@@ -51,10 +48,7 @@ async def record_use(state: TaskState, deps: Deps) -> None:
         state.report["unknown_ids"] = unknown
 
 
-@op(
-    reads={"freq_threshold", "utility_threshold"},
-    writes={"update_result"},
-)
+@op(reads={"freq_threshold", "utility_threshold"}, writes={"update_result"})
 async def delete_unhelpful(state: TaskState, deps: Deps) -> None:
     """Delete lessons that were used `freq_threshold` times or more and helped in too small a share (utility / freq)."""
     ids = await feedback.seldom_useful(

@@ -43,10 +43,7 @@ class _Verdicts(BaseModel):
     verdicts: list[_Verdict]
 
 
-@op(
-    uses={"success_drafts", "failure_drafts", "comparative_drafts"},
-    writes={"memories"},
-)
+@op(uses={"success_drafts", "failure_drafts", "comparative_drafts"}, writes={"memories"})
 async def validation(state: TaskState, deps: Deps, *, validation_threshold: float = 0.5) -> None:
     """Score drafts by actionability, accuracy, relevance, clarity and uniqueness; keep those at the threshold or above.
 

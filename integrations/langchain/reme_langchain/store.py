@@ -190,8 +190,14 @@ class ReMeStore(BaseStore, Closing):
         searches = {n: op for n, op in enumerate(ops) if isinstance(op, SearchOp)}
         vectors = await self._embed_queries([op.query for op in searches.values() if op.query])
         found_by = await asyncio.gather(
-            *(self._search(items, op, vectors.get(op.query or "")) for op in searches.values())
-        )
+            *(
+                items.search(
+                    self.workspace_id, op.namespace_prefix, filters=op.filter, vector=vectors.get(op.query or ""),
+                    limit=op.limit, offset=op.offset,
+                )
+                for op in searches.values()
+            )
+        )  # fmt: skip
         for (n, search), hits in zip(searches.items(), found_by, strict=True):
             results[n] = [SearchItem(**_fields(one), score=one.score) for one in hits]
             read += hits if search.refresh_ttl else []
@@ -201,11 +207,6 @@ class ReMeStore(BaseStore, Closing):
         if any(item.expires for item in read):
             await items.refresh(self.workspace_id, read)
         return results
-
-    async def _search(self, items: Items, op: SearchOp, vector: Embedding | None) -> list[RememberedItem]:
-        return await items.search(
-            self.workspace_id, op.namespace_prefix, filters=op.filter, vector=vector, limit=op.limit, offset=op.offset
-        )
 
     async def _namespaces(self, items: Items, op: ListNamespacesOp) -> list[Namespace]:
         patterns = []
@@ -223,7 +224,9 @@ class ReMeStore(BaseStore, Closing):
             minutes = (self.ttl_config or {}).get("sweep_interval_minutes", _SWEEP_MINUTES)
             self._next_sweep = time.monotonic() + minutes * 60
             await items.sweep(self.workspace_id)
-        writes = {name: ItemWrite(*name, _value(op), op.ttl) for name, op in puts.items()}
+        writes = {
+            name: ItemWrite(*name, None if op.value is None else dict(op.value), op.ttl) for name, op in puts.items()
+        }
         for name, vectors in (await self._embed_values(puts)).items():
             writes[name].vectors.update(vectors)
         looked_into = [op.namespace for op in ops if isinstance(op, GetOp)]
@@ -271,15 +274,5 @@ def _texts(value: dict[str, Any], fields: Sequence[str]) -> Iterable[tuple[str, 
             yield from ((f"{field}.{place}", text) for place, text in enumerate(texts))
 
 
-def _value(op: PutOp) -> dict[str, Any] | None:
-    return dict(op.value) if op.value is not None else None
-
-
 def _fields(found: RememberedItem) -> dict[str, Any]:
-    return {
-        "namespace": found.namespace,
-        "key": found.key,
-        "value": found.value,
-        "created_at": found.created_at,
-        "updated_at": found.updated_at,
-    }
+    return {name: getattr(found, name) for name in ("namespace", "key", "value", "created_at", "updated_at")}
