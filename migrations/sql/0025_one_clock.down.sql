@@ -1,4 +1,19 @@
-alter table reme.memory_history alter changed_at set default now();
+create or replace function reme.add_to_history(workspace text, done text, ids text[], before jsonb[], after jsonb[])
+returns void language plpgsql as $$
+declare
+    server bigint;
+    lifted bigint;
+begin
+    select seqmin >> 48 into server from pg_sequence
+    where seqrelid = 'reme.memory_history_history_id_seq'::regclass;
+    select greatest(ceil(((max(history_id) >> 48) - server) / 256.0), 0)::bigint << 56 into lifted
+    from reme.memory_history where workspace_id = workspace;
+    insert into reme.memory_history (workspace_id, history_id, memory_id, operation, before, after)
+    overriding system value
+    select w.workspace_id, lifted + nextval('reme.memory_history_history_id_seq'), id, done, old, new
+    from reme.workspace w cross join unnest(ids, add_to_history.before, add_to_history.after) as entry (id, old, new)
+    where w.workspace_id = workspace;
+end $$;
 create or replace procedure reme.set_local(variadic named text[]) language plpgsql as $$
 begin
     for place in 1 .. cardinality(named) by 2 loop

@@ -104,14 +104,15 @@ async def test_a_killed_move_serves_on_and_is_taken_up_again(
     assert not await asyncio.to_thread(killed, settings, loopback, "reembed", at=128, after=0)
     loopback.latency = 0.0
     await settled(words)
-    asked = "select (select embedding_model from workspace), count(*) from embedding where model = 'others'"
-    ((model, done),) = await words.database.fetch("w", asked)
+    asked, counted = "select embedding_model from workspace", "select count(*) from embedding where model = 'others'"
+    ((model,),), ((done,),) = [await words.database.fetch("w", read) for read in (asked, counted)]
     assert model == "words" and 128 <= done < 600
     assert len((await words.recall("w", "Tom bought 7 lamps", limit=5)).hits) == 5
 
     # The new model is where the old one was, so this process reaches it too.
     moved = await asyncio.to_thread(killed, settings, loopback, "reembed", at=600, after=5)
     assert moved
-    assert await words.database.fetch("w", asked) == [("others", 600)]
+    assert await words.database.fetch("w", asked) == [("others",)]
+    assert await words.database.fetch("w", counted) == [(600,)]
     assert len((await words.recall("w", "Tom bought 7 lamps", limit=5)).hits) == 5
     assert await consistent(words.database, "w")

@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from reme_core.engine import Engine
 from reme_core.errors import SchemaError
-from reme_core.postgres import distribute
+from reme_core.postgres import distribute, migrate
 from reme_core.settings import Settings
 from reme_core.types import Memory, Message
 from tests.citus import cluster_database
@@ -80,6 +80,18 @@ async def test_a_database_is_distributed_with_all_that_is_in_it(cluster_url: str
                 f"{name} likes green tea"
             ]
             assert len(await engine.memories.history(name, given[name][0].memory_id)) == 1
+
+
+@on_a_cluster
+async def test_a_migration_reaches_all_servers(cluster_url: str) -> None:
+    distribute.distribute(cluster_url, 4)
+    migrate.downgrade(cluster_url, migrate.versions()[-2])
+    migrate.upgrade(cluster_url)
+    assert distribute.distribute(cluster_url, 4) == []
+    async with Engine(Settings(database_url=SecretStr(cluster_url))) as engine:
+        (tea,) = await engine.memories.add("alice", [Memory(content="Alice likes green tea")])
+        (added,) = await engine.memories.history("alice", tea.memory_id)
+        assert added.changed_at == (await engine.memories.get("alice", tea.memory_id)).recorded_at
 
 
 @on_a_cluster
