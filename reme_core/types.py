@@ -1,7 +1,7 @@
 """The types of this project: messages and trajectories go in, memories and recollections come out.
 
-All times are `datetime`s with a time zone; one without is taken as UTC. An id is any string that the caller chooses, or
-a new hexadecimal UUID.
+All times are `datetime`s with a time zone (UTC if none is given), in the years 2 to 9998. An id is any string that the
+caller chooses, or a new hexadecimal UUID.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def _make_aware(moment: datetime) -> datetime:
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+def moment_of(time: datetime) -> datetime:
+    """The same with a time zone (UTC if it has none), in the years 2 to 9998: others say "unset" or "for ever"."""
+    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return min(max(aware, datetime(2, 1, 1, tzinfo=UTC)), datetime(9998, 12, 31, tzinfo=UTC))
 
 
-Moment = Annotated[datetime, AfterValidator(_make_aware)]
-"""A point in time; one without a time zone is taken as UTC."""
+Moment = Annotated[datetime, AfterValidator(moment_of)]
+"""A point in time, as `moment_of` makes it: every time zone and Postgres can show it."""
 
 _DEEPEST = 100  # levels, far more than anybody nests; pydantic fails at 255
 
@@ -393,8 +395,6 @@ class HistoryEntry(BaseModel):
 def kinds_of(kind: str | Sequence[str] | None) -> list[str]:
     """The kinds that are meant by a kind, a family of kinds (`personal`, `task`, `tool`), or several of these."""
     families = {"personal": PERSONAL_KINDS, "task": TASK_KINDS, "tool": TOOL_KINDS}
-    if kind is None:
-        return []
-    names = [kind] if isinstance(kind, str) else list(kind)
+    names = [kind] if isinstance(kind, str) else kind or ()
     # "task" is a family and a kind; here it means the family.
     return [str(member) for name in names for member in families.get(str(name)) or (Kind(name),)]

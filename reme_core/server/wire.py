@@ -33,7 +33,7 @@ from reme_core.flows.overrides import MAY_SET, json_schema
 from reme_core.flows.state import RetrievalState
 from reme_core.postgres.database import check_workspace
 from reme_core.store.tool_calls import unknown_key
-from reme_core.types import JsonObject
+from reme_core.types import JsonObject, moment_of
 
 DEFAULT_WORKSPACE: Final = "default"
 _MIN_INTEGER: Final = -(2**31)
@@ -54,8 +54,7 @@ def _parse_time(value: Any) -> Any:
         moment = datetime.fromisoformat(value)
     except ValueError:
         raise ValueError("give a time as YYYY-MM-DD HH:MM:SS or in ISO 8601") from None
-    # In UTC, since Postgres takes no offsets of 16 hours or more.
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    return moment_of(moment).astimezone(UTC)  # since Postgres takes no offsets of 16 hours or more
 
 
 # JSON has only one type of number, so 3.0 may stand for an integer.

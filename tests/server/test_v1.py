@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+import pytest
 
 Client = httpx.AsyncClient
 ROOT = "/v1/workspaces/alice/"
@@ -102,6 +103,14 @@ async def test_what_is_recorded_is_found_as_it_was_said_and_queued_once(client: 
     assert job["session_id"] == "s"
     other = await client.get("/v1/workspaces/bob/jobs")
     assert other.json() == {"jobs": []}
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
+async def test_a_time_that_others_use_for_none_is_taken(client: Client, time: str) -> None:
+    said = [{"content": "I moved to Lisbon.", "sent_at": time}]
+    await ok(client, "POST", "records", json={"messages": said, "wait": True})
+    found = await ok(client, "POST", "recall", json={"query": "Lisbon", "kind": "conversation"})
+    assert [hit["memory"]["observed_at"][:4] for hit in found["hits"]] == ["0002" if time < "1" else "9998"]
 
 
 async def test_a_batch_is_stored_whole_or_not_at_all(client: Client) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import hypothesis
@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from reme_core.engine import Engine
 from reme_core.episodes.rules import Episode
 from reme_core.errors import InputError
+from reme_core.prompts.note import render
 from reme_core.settings import Settings
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.sync import ReMe
-from reme_core.types import Memory, TimeRange, new_id
+from reme_core.types import Memory, Message, TimeRange, new_id
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 COUNT = st.integers(-(2**31), 2**31 - 1)
@@ -61,6 +62,28 @@ async def test_a_range_of_time_may_be_open_on_either_side(settings: Settings) ->
         await reme.memories.add("w", "Rex is a dog.")
         for known, count in ((TimeRange(start=past), 1), (TimeRange(end=future), 1), (TimeRange(end=past), 0)):
             assert len(await reme.recall("w", "Rex", known=known)) == count
+
+
+EAST, WEST = timezone(timedelta(hours=14)), timezone(-timedelta(hours=12))
+EDGES = [datetime.min, datetime.min.replace(tzinfo=EAST), datetime.max, datetime.max.replace(tzinfo=WEST)]
+"""Sentinels for "unknown" and "for ever"; some of them lie outside the calendar in UTC."""
+
+
+@pytest.mark.parametrize("moment", EDGES)
+async def test_what_was_said_at_the_edge_of_the_calendar_is_stored_and_shown_everywhere(
+    settings: Settings, moment: datetime
+) -> None:
+    settings.timezone = "Pacific/Kiritimati"
+    said = Message(role="user", content="I moved to Oslo last week with my dog Rex.", sent_at=moment, session_id="s")
+    async with Engine(settings) as reme:
+        await reme.record("w", [said])
+        await reme.memories.add("w", Memory(content="Rex is a dog.", valid_until=moment))
+        await reme.summarise("w")
+        assert [message.content for message in await reme.messages("w", "s")] == [said.content]
+        assert await reme.memories.list("w")
+        hits = (await reme.recall("w", "Rex", kind=["personal", "conversation"])).hits
+        for zone in ("Pacific/Kiritimati", "Pacific/Honolulu"):
+            assert "Rex" in render(hits, 500, timezone=zone).text
 
 
 @pytest.mark.parametrize("name", ["freq", "utility", "seen_count"])

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from reme_core.errors import InputError
-from reme_core.types import PERSONAL_KINDS, TASK_KINDS, Kind, Status
+from reme_core.types import PERSONAL_KINDS, TASK_KINDS, Kind, Status, moment_of
 
 ALIASES: Final = {
     "memory_id": ("memory_id", "experience_id", "id"),
@@ -205,4 +205,4 @@ def _moment(field: str, value: Any) -> datetime | None:
         moment = datetime.fromisoformat(value)
     except (TypeError, ValueError, OverflowError, OSError):
         raise InputError(f"{field} must be a time like 2025-07-24 21:15:17, not {excerpt(value)}") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment_of(moment)
