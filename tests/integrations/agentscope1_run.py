@@ -107,6 +107,10 @@ async def tools_are_offered_and_work(url: str) -> None:
     await second.say("What do you know?")
     assert "Rex is a dachshund." in model.last_prompt
     assert "Rex lives in Lisbon." in model.last_prompt
+    model.call("record_to_memory", thinking="it lasts", content="Rex barks.")  # no list, as some models give it
+    await second.say("Remember that he barks.")
+    known = [memory.content for memory in await second.memory.turn.reme.memories.list(workspace)]
+    assert "Rex barks." in known and "R" not in known
     await second.aclose()
 
 

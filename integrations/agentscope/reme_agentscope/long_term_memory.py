@@ -125,7 +125,7 @@ class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # 
                 The facts, each as one full sentence that makes sense on its own.
         """
         tools = MemoryTools(self.turn)
-        return _response([await tools.add_memory(fact) for fact in content])
+        return _response([await tools.add_memory(fact) for fact in _as_list(content)])
 
     async def retrieve_from_memory(  # noqa: D417
         self, keywords: list[str], limit: int = 5, **kwargs: Any
@@ -139,7 +139,7 @@ class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # 
                 How many memories to give for each, 1 to 20.
         """
         tools = MemoryTools(self.turn)
-        found = await asyncio.gather(*(tools.search_memory(keyword, limit) for keyword in keywords))
+        found = await asyncio.gather(*(tools.search_memory(word, limit) for word in _as_list(keywords)))
         return _response(list(dict.fromkeys(found)))
 
 
@@ -208,5 +208,6 @@ def _response(texts: Sequence[str]) -> ToolResponse:
     return ToolResponse(content=[TextBlock(type="text", text=text) for text in texts])
 
 
-def _as_list(msg: Msg | list[Msg] | None) -> list[Msg]:
-    return [] if msg is None else msg if isinstance(msg, list) else [msg]
+def _as_list(given: Any) -> list[Any]:
+    # Models also give a text where a list of texts is asked for; its characters are no facts.
+    return [] if given is None else given if isinstance(given, list) else [given]
