@@ -12,6 +12,7 @@ from reme_core.types import Message, Trajectory
 MAX_TASK = 240
 """Characters of a task's text that stand in a memory."""
 MAX_ANSWER = 160
+"""Characters of an answer that stand in a memory."""
 
 
 def segments_of(trajectories: Sequence[Trajectory], segments: Sequence[Segment]) -> list[Segment]:

@@ -110,7 +110,8 @@ def _imports(folder: Path) -> set[str]:
 async def _recall_belongs_to_the_callers_trace(stage: Stage) -> None:
     reme = await stage.open_watched_memory()
     conversation = await stage.talk(ScriptedModel(), client=reme)
-    caller = _span()
+    flags = trace.TraceFlags(trace.TraceFlags.SAMPLED)
+    caller = trace.NonRecordingSpan(trace.SpanContext(0xABCDEF, 0xABC, is_remote=False, trace_flags=flags))
     with trace.use_span(caller):
         await conversation.say(QUESTION)
     expect(reme.traces == [caller.get_span_context().trace_id], "the recall ran outside of the caller's trace")
@@ -150,11 +151,6 @@ def _contexts_attached_by(*packages: str) -> Iterator[list[context.Context]]:
 def _is_between(module: str) -> bool:
     # These modules stand on the call stack between the code that opens a span and `context.attach`.
     return module == __name__ or module.partition(".")[0] in ("opentelemetry", "contextlib")
-
-
-def _span() -> trace.Span:
-    flags = trace.TraceFlags(trace.TraceFlags.SAMPLED)
-    return trace.NonRecordingSpan(trace.SpanContext(0xABCDEF, 0xABC, is_remote=False, trace_flags=flags))
 
 
 @check(Rule.TOKENS, Capability.USAGE)

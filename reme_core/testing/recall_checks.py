@@ -194,10 +194,7 @@ async def _notes_do_not_pile_up(stage: Stage) -> None:
     for turn in range(TURNS):
         await conversation.say(f"Where does the dog Rex number {turn} live?")
         text = "\n".join(message.text for _, message in model.notes())
-        spent = sum(count_tokens(f"<{NOTE}{part}") for part in _between(text))
+        notes = [part.partition(f"</{NOTE}>")[0] for part in text.split(f"<{NOTE}")[1:]]
+        spent = sum(count_tokens(f"<{NOTE}{part}</{NOTE}>") for part in notes)
         expect(spent, f"turn {turn + 1} has no note")
         expect(spent <= BUDGET, f"in turn {turn + 1} notes take {spent} tokens of the prompt, {BUDGET} are allowed")
-
-
-def _between(text: str) -> list[str]:
-    return [part.partition(f"</{NOTE}>")[0] + f"</{NOTE}>" for part in text.split(f"<{NOTE}")[1:]]

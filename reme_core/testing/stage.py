@@ -24,6 +24,7 @@ from reme_core.text.chat_format import MessageLike
 from reme_core.types import Message, Recollection, new_id
 
 BUDGET = 300
+"""How many tokens a note may have in the checks."""
 SUMMARY_TOKENS = (70, 30)
 """The prompt and completion tokens that a watched memory reports for the pretended summaries."""
 

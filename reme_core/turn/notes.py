@@ -1,4 +1,4 @@
-"""The notes of turns. A note is made once, even if several callers ask for it, one after the other or at once."""
+"""The notes of turns: each is made once, even if several callers ask for it, one after the other or at once."""
 
 from __future__ import annotations
 
