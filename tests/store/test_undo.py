@@ -9,6 +9,7 @@ import pytest
 from reme_core.engine import Engine
 from reme_core.errors import ConflictError, InputError, NotFoundError
 from reme_core.store.filters import Filters
+from reme_core.store.libraries import load
 from reme_core.types import Memory, Message, Source
 from tests.store.recount import consistent
 
@@ -48,7 +49,11 @@ async def test_what_cannot_be_restored_is_told(words: Engine) -> None:
         await words.memories.restore("w", memory.memory_id)
 
 
-async def test_a_replacing_load_is_undone_and_redone(words: Engine, tmp_path: Path) -> None:
+@pytest.mark.parametrize("batch", [1, 1000])
+async def test_a_replacing_load_is_undone_and_redone(
+    words: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(load, "_BATCH", batch)
     await words.record("w", [Message(message_id="m1", content="I drink tea")], wait=True)
     source = Source(kind="message", id="m1", quote="tea")
     await words.memories.add("w", [Memory(memory_id="tea", content="She drinks tea.", sources=[source]), "It rains."])

@@ -129,23 +129,26 @@ def _calls_in(path: Path, batch: Numbered) -> list[tool_calls.Call]:
 
 
 async def _drop_memories(conn: AsyncConnection[Any], workspace: str) -> None:
-    values = {"workspace": workspace}
+    values: dict[str, Any] = {"workspace": workspace}
     # Inserts outside of the HNSW index are many times faster. `Workspaces.load` puts the workspace into it again.
     await conn.execute(_SQL["scan_exactly"], values)
-    await _drop(conn, workspace, None)
+    after = 0
+    # The history gets what a statement removes as one array, and Postgres has none beyond 1 GB.
+    while found := await (await conn.execute(_SQL["next_ids"], values | {"after": after, "count": _BATCH})).fetchall():
+        await _drop(conn, workspace, [memory_id for memory_id, _ in found])
+        after = found[-1][1]
     for part in ("memory_vectors", "memory_postings", "memory_statistic"):
         await conn.execute(_SQL[f"drop_{part}"], values)
 
 
-async def _drop(conn: AsyncConnection[Any], workspace: str, ids: Sequence[str] | None) -> None:
-    """Remove the memories of `ids`, or all; the history keeps them with their evidence, so a load can be undone."""
-    values: dict[str, Any] = {"workspace": workspace, "ids": ids}
+async def _drop(conn: AsyncConnection[Any], workspace: str, ids: Sequence[str]) -> None:
+    """Remove these memories; the history keeps them with their evidence, so a load can be undone."""
+    values: dict[str, Any] = {"workspace": workspace, "ids": list(ids)}
     evidence = await (await conn.execute(_SQL["evidence"], values)).fetchall()
     (values["version"],) = await (await conn.execute(_VERSION, values)).fetchone() or (0,)
     await conn.execute(_SQL["drop_memories"], values)
-    for start in range(0, len(evidence), _BATCH):
-        part = Jsonb(dict(evidence[start : start + _BATCH]))
-        await conn.execute(_SQL["keep_evidence"], values | {"evidence": part})
+    if evidence:
+        await conn.execute(_SQL["keep_evidence"], values | {"evidence": Jsonb(dict(evidence))})
 
 
 async def _drop_same(conn: AsyncConnection[Any], workspace: str, ids: Sequence[str]) -> None:
@@ -157,7 +160,7 @@ async def _drop_same(conn: AsyncConnection[Any], workspace: str, ids: Sequence[s
         await writer.remove_vectors(conn, workspace, numbers)
         await postings.remove(conn, workspace, numbers, among=("memory", set(chain.from_iterable(gone))))
         await postings.write(conn, workspace, "memory", (), 1.0, removed=gone)
-        await _drop(conn, workspace, list(ids))
+        await _drop(conn, workspace, ids)
 
 
 def _open(path: Path) -> BinaryIO:

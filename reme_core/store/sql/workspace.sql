@@ -45,12 +45,17 @@ select memory_id,
        jsonb_build_object('sources', jsonb_agg(jsonb_build_object('kind', source_kind, 'id', source_id, 'quote', quote)
                                                order by source_kind, source_id))
 from reme.memory_source s
-where s.workspace_id = %(workspace)s and s.memory_id = any(coalesce(%(ids)s, array[s.memory_id]))
+where s.workspace_id = %(workspace)s and s.memory_id = any(%(ids)s)
 group by memory_id
+
+-- name: next_ids
+select memory_id, document_id from reme.memory
+where workspace_id = %(workspace)s and document_id > %(after)s
+order by document_id limit %(count)s
 
 -- name: drop_memories
 delete from reme.memory m
-where m.workspace_id = %(workspace)s and m.memory_id = any(coalesce(%(ids)s, array[m.memory_id]))
+where m.workspace_id = %(workspace)s and m.memory_id = any(%(ids)s)
 
 -- name: keep_evidence
 -- For the entries that the trigger wrote: the cascade removes the evidence before a trigger could look at it.
