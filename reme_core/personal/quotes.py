@@ -20,7 +20,7 @@ from reme_core.flows.registry import op
 from reme_core.flows.state import UpdateResult
 from reme_core.ids import stable_id
 from reme_core.personal.filter import statements
-from reme_core.personal.forget import forgotten_note, memories_naming, messages_naming
+from reme_core.personal.forget import forgotten_note, keep_from_recall, memories_naming, messages_naming
 from reme_core.personal.nearby import QUOTED, embed, nearest, subject_of
 from reme_core.personal.state import PersonalState
 from reme_core.personal.worth import KEEP_FROM, KEEP_SHORT_FROM, is_short, text_to_embed, worth
@@ -170,28 +170,32 @@ async def _decide(
     closing = {m.memory_id: m for m in await deps.memories.from_source(state.workspace_id, "message", taken_back)}
     forgotten: dict[str, dict[str, Any]] = {}
     erased: list[str] = []
+    passed_over: list[tuple[Message, list[str]]] = []
     for piece in kept:
-        if piece.command and piece.command.topic:
-            subject = subject_of(piece.message, state.user_name)
-            drafts = {
-                key: draft for key, draft in drafts.items() if not names_topic(piece.command.topic, draft.content)
-            }
-            scope = piece.message.scope
-            found = await memories_naming(state.workspace_id, piece.command.topic, subject, scope, deps)
-            if piece.command.action == "erase":
-                erased += [m.memory_id for m in found]
-                continue
-            others = await messages_naming(state.workspace_id, piece.command.topic, scope, deps) if found else []
-            closing |= {m.memory_id: m for m in found}
-            forgotten |= {m.memory_id: forgotten_note(m, piece.message, others) for m in found}
-        else:
+        if piece.command is None or not piece.command.topic:
             draft = _quote(piece, drafts.values(), state.user_name, deps)
             drafts[draft.sources[0].id] = draft
+            continue
+        topic, message = piece.command.topic, piece.message
+        subject = subject_of(message, state.user_name)
+        drafts = {k: d for k, d in drafts.items() if d.subject != subject or not names_topic(topic, d.content)}
+        found = await memories_naming(state.workspace_id, topic, subject, message.scope, deps)
+        naming = await messages_naming(state.workspace_id, topic, message, deps)
+        if piece.command.action == "erase":
+            erased += [m.memory_id for m in found]
+            going = {source.id for memory in found for source in memory.sources}
+            naming = [message_id for message_id in naming if message_id not in going]
+        else:
+            closing |= {m.memory_id: m for m in found}
+            forgotten |= {m.memory_id: forgotten_note(m, message) for m in found}
+        passed_over.append((message, naming))
     new = list(drafts.values())
     change.confirm, change.support, repeated = await _repetitions(state.workspace_id, new, deps)
     change.add = [draft for draft in new if draft.memory_id not in repeated]
     change.close = [Close(memory_id, "expired") for memory_id in closing if memory_id not in erased]
     change.annotate = {key: note for key, note in forgotten.items() if key not in erased}
+    for message, naming in passed_over:
+        keep_from_recall(change, message, naming, state.user_name)
     return change, erased
 
 

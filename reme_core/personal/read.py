@@ -18,10 +18,10 @@ from reme_core.flows.state import UpdateResult
 from reme_core.models import ChatModel
 from reme_core.personal import grounding
 from reme_core.personal.filter import statements
-from reme_core.personal.forget import memories_naming
+from reme_core.personal.forget import keep_from_recall, memories_naming, messages_naming
 from reme_core.personal.nearby import QUOTED, STATED, embed, nearest, subject_of
 from reme_core.personal.operations import CLOSING, Confirmation, Operation, Reading, ShortReading
-from reme_core.personal.quotes import pieces_worth_keeping, words_of
+from reme_core.personal.quotes import pieces_of, pieces_worth_keeping, words_of
 from reme_core.personal.reconcile import Accepted, Outcome, reconcile
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import Language, phrase, prompt
@@ -30,7 +30,6 @@ from reme_core.prompts.transcript import condense, language, questions_of, quote
 from reme_core.prompts.window import Window, windows
 from reme_core.store.filters import Filters
 from reme_core.store.messages import unsummarised_messages
-from reme_core.text.commands import command_of
 from reme_core.text.fiction import own_words, unreal
 from reme_core.text.terms import terms
 from reme_core.text.voice import in_own_name
@@ -155,6 +154,9 @@ class _Reader:
             user_name=self._state.user_name,
             timezone=self._deps.settings.timezone,
         )
+        for message, topic in self._topics_to_forget():
+            passed_over = await messages_naming(workspace, topic, message, self._deps)
+            keep_from_recall(outcome.change, message, passed_over, self._state.user_name)
         outcome.change.expected_version = version
         await memories.apply(workspace, outcome.change, actor=self._deps.flow, reason="read in a conversation")
         return outcome, refused
@@ -210,11 +212,9 @@ class _Reader:
         workspace, memories = self._state.workspace_id, self._deps.memories
         texts = [message.content for message in self._window.people]
         named: list[Memory] = []
-        for message in self._window.people:
-            command = command_of(message.content)
-            if command and command.topic:
-                subject = subject_of(message, self._state.user_name)
-                named += await memories_naming(workspace, command.topic, subject, message.scope, self._deps)
+        for message, topic in self._topics_to_forget():
+            subject = subject_of(message, self._state.user_name)
+            named += await memories_naming(workspace, topic, subject, message.scope, self._deps)
         vectors = await embed(workspace, texts, self._deps)
         scopes = [message.scope for message in self._window.people]
         found_near = await nearest(workspace, texts, vectors, self._deps, limit=_NEAR, scopes=scopes)
@@ -225,6 +225,11 @@ class _Reader:
         newest = await memories.list(workspace, Filters(kinds=STATED, **scope), limit=self._shown)
         found = {m.memory_id: m for m in [*standing, *named, *near, *newest] if _is_settled(m)}
         return Remembered(list(found.values())[: self._shown + _BRIEFLY], self._shown)
+
+    def _topics_to_forget(self) -> list[tuple[Message, str]]:
+        """What people ask to forget or to erase in so many words, with the messages in which they do."""
+        pieces = [piece for message in self._window.people for piece in pieces_of(message, None)]
+        return [(p.message, p.command.topic) for p in pieces if p.command and p.command.topic]
 
     async def _ask(self, remembered: Remembered) -> Reading:
         request = prompt(

@@ -11,7 +11,6 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.ops.query_time import narrowest
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
-from reme_core.personal.forget import forgotten_messages
 from reme_core.personal.nearby import QUOTED
 from reme_core.personal.profile import get_profile
 from reme_core.prompts.note import render
@@ -137,9 +136,8 @@ async def _held_then(state: RetrievalState, deps: Deps, past: TimeRange, limit: 
 
 
 async def _quotes(state: RetrievalState, deps: Deps, hits: Sequence[Hit], limit: int) -> list[Hit]:
-    """The best messages that no recalled memory quotes, without those that somebody asked to forget."""
-    without = await forgotten_messages(state.workspace_id, deps)
-    filters = Filters.of(kind=Kind.CONVERSATION, as_of=state.as_of, without=without, **state.scope)
+    """The best messages that no recalled memory quotes."""
+    filters = Filters.of(kind=Kind.CONVERSATION, as_of=state.as_of, **state.scope)
     found = await deps.recall(
         state.workspace_id,
         state.search_query,

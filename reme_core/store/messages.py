@@ -356,6 +356,12 @@ async def conversation(database: Database, workspace: str, session_id: str) -> l
     return [rows.to_message(row) for row in found]
 
 
+async def said_by_others(database: Database, workspace: str, ids: Sequence[str], author: str) -> set[str]:
+    """Those of some messages that other people said; the assistant is nobody else."""
+    values = {"workspace": workspace, "ids": list(ids), "author": author}
+    return {row[0] for row in await database.fetch(workspace, _SQL["said_by_others"], values)}
+
+
 async def messages_before(database: Database, workspace: str, ids: Sequence[str], *, window: int) -> list[Message]:
     """The last `window` messages before the first of the messages `ids`, for each of their sessions."""
     values = {"workspace": workspace, "ids": list(ids), "window": window}

@@ -56,7 +56,8 @@ def earlier_state(entries: Sequence[HistoryEntry], number: int | None) -> State:
         changed = [e for e in entries if e.before and _without_counts(e.before) != _without_counts(e.after or {})]
         if not changed:
             raise InputError("it was never changed, so there is no earlier state to restore")
-        return changed[-1].before
+        # What one transaction did, such as to close a memory and to say why, is one change.
+        return next(e.before for e in changed if e.changed_at == changed[-1].changed_at)
     for entry in entries:
         if entry.number == number:
             if entry.after is None:

@@ -88,16 +88,18 @@ _BESIDES: Final = re.compile(
 )
 # Texts that only look like a topic: "forget it", "forget to …", "delete the second paragraph".
 _NO_TOPIC: Final = re.compile(
-    r"(?:it|that|this|me|him|her|them|us|to .*|how .*|[这那它他她我个]|这个|那个|带.*|(?:跟|和|告诉)你.*"
+    r"(?:it|that|this|me|him|her|them|us|anything|something|to .*|how .*|(?:my|our) (?:last|previous|earlier|first) .*|[这那它他她我个]|这个|那个|带.*|(?:跟|和|告诉)你.*"
     # A text that is worked on, or a question.
     r"|.*(?:[句段行项字词图页稿]|循环|代码|文件|怎么|什么|吗|\b(?:lines?|paragraphs?|sentences?|words?|sections?|slides?|rows?|columns?)\b).*)",
     re.IGNORECASE,
 )
 _ERASES: Final = re.compile(r"\b(?:delete|erase|wipe|remove|scrub)\b|[删刪抹]", re.IGNORECASE)
 
-_ASK: Final = (
-    POLITE
-    + r"(?:can you |could you |would you |you can |i want you to |i'd like you to |i need you to )?(?:please |pls |just )?"
+_REQUEST: Final = r"(?:can you |could you |would you |you can |you should |i want you to |i'd like you to |i need you to )?(?:please |pls |just )?"
+_ASK: Final = POLITE + _REQUEST
+# Where a sentence begins, since its middle may tell of the author: "I'm in a hurry and forget my keys".
+_PLAINLY: Final = (
+    r"(?:^|[.!?;]\s*)(?:(?:ok(?:ay)?|oh|hey|hi|actually|also|and|so|no|yeah|well|sorry|please|pls|plz)[,\s]+)*"
 )
 _DROP: Final = r"(?:forget|delete|erase|wipe|scrap|remove|scrub|drop|strike|scratch)"
 _NOT_KEEP: Final = r"(?:do not|don't|dont|stop) (?:keep|store|save|remember|record|hold on to|note|keeping|storing|saving|remembering|recording|holding on to)"
@@ -110,28 +112,34 @@ _TOPIC_ZH: Final = r"(?=[^，。！？,]{0,29}[\u4e00-\u9fff])(?P<topic>[^，。
 _MATTER_ZH: Final = r"(?:的|那个|这个|那件|这件|那些|这些|那点|数字)*(?:事情|事儿|事|内容|信息)?"
 _DROP_ZH: Final = r"(?:忘掉|忘了吧|忘记吧|删一?下|delete ?掉?|forget ?掉?|删[掉了除]|抹[掉去]|别再?[记留存]着?|不[要用]再?[记留存]|不用记)"
 
+_MENTIONED: Final = r"(?:i|we)(?: ever| even)? (?:told|said|mentioned|brought up|talked|asked)\b"
+
 _WISHES: Final = tuple(
-    re.compile(_ASK + pattern, re.IGNORECASE)
+    re.compile(pattern, re.IGNORECASE)
     for pattern in (
         # forget everything I told you about X
-        rf"{_DROP} {_THING}{_TOLD}{_NAMED}(?P<topic>[^.!?;]+)",
+        rf"{_ASK}{_DROP} {_THING}{_TOLD}{_NAMED}(?P<topic>[^.!?;]+)",
         # what I told you about X, forget that bit
-        rf"{_THING}{_TOLD}{_NAMED}(?P<topic>[^.!?;,]+)[,.;]? (?:can you |could you |please |pls |just |i'd rather you )*"
+        rf"{_ASK}{_THING}{_TOLD}{_NAMED}(?P<topic>[^.!?;,]+)[,.;]? (?:can you |could you |please |pls |just |i'd rather you )*"
         rf"(?:{_DROP}|forgot|{_NOT_KEEP}|didn't (?:keep|store|remember)) (?:it|that|this|them|all)\b",
         # take X out of your notes, delete X from your memory
-        rf"(?:{_DROP}|take|get) (?P<topic>[^.!?;]{{2,60}}?) (?:from|out of|off) (?:your|ur) {_PLACE}",
+        rf"{_ASK}(?:{_DROP}|take|get) (?P<topic>[^.!?;]{{2,60}}?) (?:from|out of|off) (?:your|ur) {_PLACE}",
         # don't keep anything about X
-        rf"{_NOT_KEEP} (?:{_THING}{_TOLD}{_NAMED}|about )(?P<topic>[^.!?;]+)",
-        r"(?:do not|don't|dont|stop) remember(?:ing)? (?:anything |that )?(?:about )?(?P<topic>[^.!?;,]+)",
+        rf"{_ASK}{_NOT_KEEP} (?:{_THING}{_TOLD}{_NAMED}|about )(?P<topic>[^.!?;]+)",
+        rf"{_ASK}(?:do not|don't|dont|stop) remember(?:ing)? (?:anything |that )?(?:about )?(?P<topic>[^.!?;,]+)",
         # pretend I never told you about X
-        r"(?:pretend|act (?:like|as if)) i (?:never|haven't|didn't) (?:tell|told|say|said|mention|mentioned|bring up|brought up)"
+        rf"{_ASK}(?:pretend|act (?:like|as if)) i (?:never|haven't|didn't) (?:tell|told|say|said|mention|mentioned|bring up|brought up)"
         r"(?: (?:you|u|anything|it))*(?: about| that)? (?P<topic>[^.!?;]+)",
+        # forget that I ever told you about X
+        rf"{_ASK}{_DROP} (?:that )?{_MENTIONED}(?: (?:you|u|anything|to you))*(?: about| that)? (?P<topic>[^.!?;,]+)",
+        # forget my X, forget that I do X
+        rf"{_PLAINLY}{_REQUEST}forget (?:(?:about )?(?=(?:my|our)\b)|that (?=(?:i|we|my|our)\b)(?!{_MENTIONED}))(?P<topic>[^.!?;,]+)",
         # 老孙借钱的事你忘了吧
-        rf"(?:再有|还有|对了|另外)?[,，]?\s*(?:把|将)?{_TOLD_ZH}{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*"
+        rf"{_ASK}(?:再有|还有|对了|另外)?[,，]?\s*(?:把|将)?{_TOLD_ZH}{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*"
         rf"(?:你|您|请|都|全|统统|帮我|给我|就|pls|please)*\s*(?<![没别])(?<!(?<!给)我){_DROP_ZH}",
-        rf"{_TOLD_ZH}{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*(?:你|您|请)?(?:就|权)?当我?没(?:有)?(?:说|讲|提)过?",
+        rf"{_ASK}{_TOLD_ZH}{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*(?:你|您|请)?(?:就|权)?当我?没(?:有)?(?:说|讲|提)过?",
         # 忘掉我说的关于小李的事
-        rf"(?:忘掉|忘了|忘记|删掉|删除|别再记|不要再记|别记|不要记|不用记){_TOLD_ZH}(?:所有|全部)?(?:关于|有关)?"
+        rf"{_ASK}(?:忘掉|忘了|忘记|删掉|删除|别再记|不要再记|别记|不要记|不用记){_TOLD_ZH}(?:所有|全部)?(?:关于|有关)?"
         r"(?P<topic>[^，,。！？了吧]{2,30}?)(?:的事情|的事|的内容|的信息|这件事|的话)?(?=[，,。！？了吧]|$)",
     )
 )

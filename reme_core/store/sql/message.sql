@@ -95,6 +95,10 @@ from reme.message
 where workspace_id = %(workspace)s and session_id = %(session)s and erased_at is null
 order by position
 
+-- name: said_by_others
+select message_id from reme.message
+where workspace_id = %(workspace)s and message_id = any(%(ids)s) and role = 'user' and author not in ('', %(author)s)
+
 -- name: before_these
 -- What was said last in the sessions of some messages, before them.
 select m.message_id, m.role, m.author, m.content, m.session_id, m.sent_at, m.reasoning_content, m.tool_calls,

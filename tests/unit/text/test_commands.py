@@ -21,6 +21,10 @@ from reme_core.text.commands import command_of
         ("What I told you about the divorce, don't keep that please", "forget", "the divorce"),
         ("please take my salary out of your notes", "forget", "my salary"),
         ("pretend I never told you about Oslo", "forget", "Oslo"),
+        ("Please forget my salary.", "forget", "my salary"),
+        ("ok, can you forget my phone number?", "forget", "my phone number"),
+        ("I'd like you to forget that I smoke", "forget", "I smoke"),
+        ("Forget that I ever told you about my ex, please", "forget", "my ex"),
         ("don't store anything about my daughter's school", "forget", "my daughter's school"),
         ("瘦了两斤 还有我之前说的失眠那个 你忘掉吧", "forget", "还有我之前说的失眠"),
         ("rent 那个 number 你 delete 掉", "erase", "rent 那个 number"),
@@ -52,6 +56,8 @@ def test_a_command_is_known_in_its_usual_wordings(said: str, action: str, topic:
 @pytest.mark.parametrize(
     "said",
     [
+        "forget that I said anything", "Forget I asked", "forget my last question", "never forget my name",
+        "I rush and forget my keys", "did you forget my name?", "how could you forget that I was ill?",
         "forget it", "forget about it", "never mind, forget that", "don't forget to buy milk", "I forgot my keys",
         "remember when we went to Rome?", "she always laughs when I ask about it",
         "I never know if I ask too much", "do you remember my name?", "i'll always remember that day",

@@ -1,0 +1,1 @@
+drop index reme.memory_forgotten;

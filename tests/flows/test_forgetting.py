@@ -1,0 +1,101 @@
+"""What somebody asks to forget is found no more, by whatever way: as a memory, as a message, in a turn's note."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reme_core import AsyncReMe, Message
+from reme_core.engine import Engine
+from reme_core.store.filters import Filters
+from reme_core.turn import TurnMemory
+from reme_core.types import Memory, Status
+from tests.loopback import Loopback
+
+SALARY = "My salary is 52,000 euros a year."
+FORGET = "Please forget my salary."
+
+
+async def say(reme: Engine, *messages: str | Message, session: str = "s") -> None:
+    """Record messages, the ones of the user as plain words, and let memories be made of them."""
+    said = [m if isinstance(m, Message) else Message(content=m) for m in messages]
+    await reme.record("w", [m.model_copy(update={"session_id": session}) for m in said])
+    await reme.execute("summary_personal_memory", workspace_id="w")
+
+
+async def told(reme: Engine, query: str = "What is the salary?") -> list[str]:
+    """What recall finds: memories and messages."""
+    memories = (await reme.recall("w", query)).hits
+    return [hit.content for hit in [*memories, *(await reme.recall("w", query, kind="conversation")).hits]]
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_neither_memory_nor_message_is_recalled(reme: Engine, together: bool) -> None:
+    answer = Message(role="assistant", content="Noted: your salary is 52,000.")
+    if together:
+        await say(reme, SALARY, answer, "I have a dog, Rex.", FORGET)
+    else:
+        await say(reme, SALARY, answer, "I have a dog, Rex.")
+        assert SALARY in await told(reme)
+        await say(reme, FORGET, session="t")
+    assert not [text for text in await told(reme) if "alary" in text]
+    assert "I have a dog, Rex." in await told(reme, "dog")
+
+
+async def test_the_note_of_a_turn_leaves_it_out(reme: Engine, settings: Any) -> None:
+    await say(reme, SALARY, "I have a dog, Rex.")
+    async with AsyncReMe(settings) as client, TurnMemory(client=client, workspace_id="w") as turn:
+        before = (await turn.begin("What do you know of my salary and my dog Rex?")).text
+        await say(reme, FORGET, session="t")
+        after = (await turn.begin("What do you know of my salary and my dog Rex?")).text
+    assert "52,000" in before
+    assert "52,000" not in after and "Rex" in after
+
+
+async def test_a_message_of_which_no_memory_was_made_is_forgotten_too(reme: Engine) -> None:
+    said = Message(role="assistant", content="Somebody wrote: Hamburg office, desk 14.")
+    await say(reme, said)
+    assert await reme.memories.list("w") == []
+    await say(reme, "forget everything about the Hamburg office", session="t")
+    assert await told(reme, "Hamburg office") == []
+    [record] = await reme.memories.list("w", Filters(status=None))
+    assert (record.status, record.content) == (Status.EXPIRED, "forget everything about the Hamburg office")
+
+
+async def test_what_is_restored_is_found_again_with_its_message(reme: Engine) -> None:
+    await say(reme, SALARY)
+    await say(reme, FORGET, session="t")
+    [closed] = await reme.memories.list("w", Filters(status=Status.EXPIRED))
+    await reme.memories.restore("w", closed.memory_id)
+    assert (await told(reme)).count(SALARY) == 2
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_other_people_keep_what_they_said(reme: Engine, together: bool) -> None:
+    salaries = {"Ann": 100, "Bob": 200}
+    said = [Message(content=f"My salary is {amount} euros.", author=name) for name, amount in salaries.items()]
+    command = Message(content=FORGET, author="Ann")
+    if together:
+        await say(reme, *said, command)
+    else:
+        await say(reme, *said)
+        await say(reme, command, session="t")
+    assert set(await told(reme)) == {"My salary is 200 euros."}
+
+
+async def test_the_oldest_of_many_memories_is_forgotten(reme: Engine) -> None:
+    await reme.memories.add("w", Memory(content=SALARY, kind="observation"))
+    await reme.memories.add("w", [Memory(content=f"number {n}", kind="observation") for n in range(1_000)])
+    await say(reme, FORGET)
+    assert SALARY not in await told(reme)
+
+
+async def test_with_a_model_messages_are_passed_over_whatever_it_answers(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    loopback.chat({"operations": []})
+    await say(reme_with_chat, SALARY)
+    assert await told(reme_with_chat) == [SALARY]
+    await say(reme_with_chat, FORGET, session="t")
+    assert await told(reme_with_chat) == []
