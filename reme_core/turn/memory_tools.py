@@ -19,6 +19,7 @@ from reme_core.models.base import Tool
 from reme_core.prompts import Language
 from reme_core.prompts.note_text import as_text, note
 from reme_core.prompts.transcript import shown_name
+from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
 from reme_core.text.terms import language_of
 from reme_core.turn.memory import TurnMemory
@@ -121,19 +122,22 @@ class MemoryTools:
         return f"Remembered as [{memory.memory_id}]."
 
     async def _update(self, memory_id: str, content: str) -> str:
-        name = await self._own_id(memory_id)
+        name = (await self._own(memory_id)).memory_id
         await self._turn.reme.memories.update(
             self._turn.workspace_id, name, content=content, actor=ACTOR, reason="update_memory"
         )
         return f"Updated [{name}]."
 
     async def _forget(self, memory_id: str) -> str:
-        name = await self._own_id(memory_id)
-        await self._turn.reme.memories.delete(self._turn.workspace_id, name, actor=ACTOR, reason="forget_memory")
-        return f"Forgot [{name}]."
+        memory = await self._own(memory_id)
+        # Recall passes over the messages that a forgotten memory names.
+        said = [source.id for source in memory.sources if source.kind == "message"]
+        change = Change(close=[Close(memory.memory_id, "expired")], annotate={memory.memory_id: {"forgotten": said}})
+        await self._turn.reme.memories.apply(self._turn.workspace_id, change, actor=ACTOR, reason="forget_memory")
+        return f"Forgot [{memory.memory_id}]."
 
-    async def _own_id(self, memory_id: str) -> str:
-        """The id without brackets.
+    async def _own(self, memory_id: str) -> Memory:
+        """The memory of an id, which may be in brackets.
 
         Raises:
             NotFoundError: No active memory of the scope that is recalled has this id.
@@ -141,9 +145,9 @@ class MemoryTools:
         name = memory_id.strip(" []")
         # The model may have an id from anywhere, and an id names a memory of any scope in the workspace.
         filters = Filters.of(ids=[name], **self._turn.recalled_scope)
-        if not await self._turn.reme.memories.list(self._turn.workspace_id, filters, limit=1):
-            raise NotFoundError(f"there is no memory [{name}]; search_memory gives the ids")
-        return name
+        for memory in await self._turn.reme.memories.list(self._turn.workspace_id, filters, limit=1):
+            return memory
+        raise NotFoundError(f"there is no memory [{name}]; search_memory gives the ids")
 
 
 async def answer_model(turn: TurnMemory, work: Awaitable[str]) -> str:

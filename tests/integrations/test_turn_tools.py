@@ -73,6 +73,16 @@ async def test_a_forgotten_memory_cannot_be_updated(turn: TurnMemory, reme: Asyn
     assert isinstance(await tools.update_memory(memory.memory_id, "Rex is a poodle."), ToolFailure)
 
 
+async def test_what_the_tool_forgets_is_not_found_as_a_message_either(turn: TurnMemory, reme: AsyncReMe) -> None:
+    await reme.record("alice", [Message(content="My salary is 52,000 euros a year.", session_id="s")])
+    await reme.summarise("alice")
+    [memory] = await reme.memories.list("alice")
+    tools = MemoryTools(turn)
+    assert "said" in await tools.search_memory("What is my salary?")
+    assert "Forgot" in await tools.forget_memory(memory.memory_id)
+    assert await tools.search_memory("What is my salary?") == "Nothing is remembered about this."
+
+
 async def test_the_messages_of_a_conversation_are_those_of_the_scope(reme: AsyncReMe) -> None:
     for user in ("ann", "bob"):
         async with TurnMemory(reme, "w", user_id=user, write="awaited") as turn:
