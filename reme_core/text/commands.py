@@ -57,9 +57,11 @@ _REMEMBER: Final = re.compile(
     r"(?:,| that|:| for (?:later|next time|the future)|(?= (?:I|my|I'm|im|we|our|when|to me)\b))"
     # "Remember the time when we …" tells a story.
     r"(?! (?:time|day|when we|how))"
+    r"|(?:remember|note) (?:this|the following):"
+    r"|(?:add|save|store|put|commit) (?:this |that |it |the following )?(?:to|in|into) (?:your |the )?(?:long-term )?(?:memory|notes)\b"
     r"|for (?:the record|your memory|future reference)\b"
     # 没记住 tells that something was not remembered.
-    r"|(?<![没不])(?:记住|记一下|记下来|帮我记|你记着|记好了|别忘了我|记得我))",
+    r"|(?<![没不])(?:记住|记一下|记下来|帮我记|你记着|你要记得|记好了|别忘了我|记得我))",
     re.IGNORECASE,
 )
 # Something to remember that is about answering ("remember: never call me Bob") is an instruction.
@@ -73,6 +75,11 @@ _INSTRUCT: Final = re.compile(
     # "from now on, answer briefly"
     r"\b(?:from now on|from here on|going forward|in (?:the )?future|for all (?:your )?(?:answers|replies))\b(?=.*\b(?:answer|reply|"
     r"respond|write|speak|talk|use|call|give|keep|be|don't|dont|never|always|stop|just|only|send|add|include|ask|no)\b)"
+    # "keep your answers short from now on"
+    + r"|"
+    + POLITE
+    + r"(?:please |pls |plz )?(?:answer|reply|respond|write|speak|talk|use|call me|address me|give|keep|don't|dont|do not|avoid|include|add|ask) [^.!?]*"
+    r"\b(?:from now on|from here on|going forward|in (?:all )?(?:of )?your (?:answers|replies|responses))\b"
     # "always answer in French"; "always answers late" is about somebody
     + r"|"
     + POLITE
@@ -82,12 +89,18 @@ _INSTRUCT: Final = re.compile(
     r"|"
     + POLITE
     + r"(?:always|never) \w+\b[^.!?]* (?:when(?:ever)?|if|every time|any time) I (?:ask|tell you|want you)\b"
+    # "when I paste a table, sum it up"; "when I ask him, he laughs" is about somebody
+    r"|"
+    + POLITE
+    + r"(?:when(?:ever)?|every time|each time|any time) I (?:ask|say|tell|send|give|paste|share|mention)\b[^.!?,]*, (?:please |pls |always |then |just )*"
+    r"(?:answer|reply|respond|write|speak|use|call me|give|keep|be|don't|dont|do not|never|avoid|include|add|make|show|explain|start|put|sum)\b"
     # "call me Sam"; "call me back" asks for a call
     + r"|"
     + POLITE
-    + r"(?:please |pls |just )?(?:you can )?call me (?!back|later|when|if|maybe|at\b|on\b|in\b|tomorrow|a (?:cab|taxi|car)|an\b|crazy|old)"
+    + r"(?:please |pls |just )?(?:you can )?(?:(?:address|refer to) me as\b|call me )(?!back|later|when|if|maybe|at\b|on\b|in\b|tomorrow|a (?:cab|taxi|car)|an\b|crazy|old)"
     # The same in Chinese: 以后…, 每次我问…, 叫我…
-    r"|(?:从现在起|从今以后|以后|今后)[^。！？]{0,12}(?:回答|回复|叫我|称呼|用|别|不要|不用|请|说话|写|给我|推荐|提醒|直接)"
+    r"|(?:从现在起|从今以后|以后|今后)[^。！？]{0,12}(?:回答|回复|叫我|称呼|用|别|不要|不用|请|说话|写|给我|推荐|提醒|直接|先给)"
+    r"|(?:别|不要)再(?:叫|喊|称呼)我"
     r"|(?:每次|每当|只要|凡是)我(?:问|让你|请你)[^。！？]{0,20}?(?:都要?|请|总要?|就要?|的时候[，,]?)"
     r"|(?:^|[，。！？；\s]|请)(?:叫我|喊我|称呼我)(?!起|去|来|吃|做|写)",
     re.IGNORECASE,
