@@ -13,7 +13,7 @@ from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
 from reme_core.personal.nearby import QUOTED
 from reme_core.personal.profile import get_profile
-from reme_core.prompts.note import render
+from reme_core.prompts.note import is_quoted, render
 from reme_core.prompts.transcript import language
 from reme_core.store.filters import Filters
 from reme_core.store.recall import MAX_HITS, number_ranks
@@ -150,8 +150,8 @@ async def _quotes(state: RetrievalState, deps: Deps, hits: Sequence[Hit], limit:
         flow=deps.flow,
     )
     state.recalls.append(found)
-    quoted = [hit.content for hit in hits]
-    return [hit for hit in found.hits if not any(hit.content.strip() in text for text in quoted)][:limit]
+    memories = [hit.memory for hit in hits]
+    return [hit for hit in found.hits if not is_quoted(hit.memory, memories)][:limit]
 
 
 def _is_shown(memory: Memory) -> bool:

@@ -7,7 +7,7 @@ conversations, word for word. Vague times stay as they were said.
 from __future__ import annotations
 
 import calendar
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Final, TypeVar
@@ -77,10 +77,18 @@ class Rendered:
             return ""
         if name in {memory.memory_id for memory in self.standing}:
             return "standing"
+        if hit.memory.kind == Kind.CONVERSATION and is_quoted(hit.memory, self.standing):
+            return "repeated"
         if name in {one.memory.memory_id for one in offered}:
             return "budget"
         alike = {one.content.strip() for one in offered if one.memory.kind == hit.memory.kind}
         return "repeated" if hit.content.strip() in alike else "places"
+
+
+def is_quoted(message: Memory, memories: Iterable[Memory]) -> bool:
+    """Whether one of some memories has all the words of a message."""
+    said = message.content.strip()
+    return any(said in memory.content for memory in memories)
 
 
 def render(
@@ -97,7 +105,8 @@ def render(
         hits: What was recalled, best first; messages (kind `conversation`) are quoted below the memories.
         budget: Tokens. Memories that do not fit any more are left out whole, the worst first.
         language: The language of the few words around the memories.
-        standing: Memories that are always given (instructions, profile); one that was also recalled is not repeated.
+        standing: Memories that are always given (instructions, profile). One that was also recalled is not repeated,
+            nor is a message that one of them quotes.
         timezone: The time zone in which days begin.
 
     Returns:
@@ -126,6 +135,7 @@ def render(
     recalled = [hit for hit in hits if hit.memory.memory_id not in known]
     memories = [hit for hit in recalled if hit.memory.kind != Kind.CONVERSATION]
     messages = [hit for hit in recalled if hit.memory.kind == Kind.CONVERSATION]
+    messages = [hit for hit in messages if not is_quoted(hit.memory, (*always, *known_facts))]
     kept, spent = _fit_lines(memories, left, titles[1], lambda hit: line(hit.memory))
     quoted, _ = _fit_lines(messages, left - spent, titles[2], lambda hit: quote(hit.memory))
     # The newest first: of two statements about one thing the current one stands before the one that it replaced.

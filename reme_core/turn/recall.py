@@ -14,7 +14,7 @@ from reme_core.engine import Engine
 from reme_core.errors import InputError
 from reme_core.personal.nearby import person_of
 from reme_core.prompts import Language
-from reme_core.prompts.note import Note, render
+from reme_core.prompts.note import Note, is_quoted, render
 from reme_core.store.filters import FilterOptions, Filters
 from reme_core.text.terms import language_of
 from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Recollection, Scope, kinds_of, names_in
@@ -73,23 +73,31 @@ class TurnRecall:
     ) -> Note:
         """Recall for a question, and write the note; `present` are the messages that the model sees anyway."""
         query, session = (question.content.strip(), question.session_id) if question else ("", "")
+        # In a long conversation, the model sees many messages that fit the question, and memories quote others.
+        most = min(2 * self._top_k + len(present), _MOST_AT_ONCE)
         standing, memories, messages = await asyncio.gather(
             engine.memories.list(workspace, Filters.of(kind=STANDING_KINDS, **self._filters), limit=MOST_STANDING),
             self._recall(engine, workspace, query, self._memory_kinds, self._top_k, self._min_relevance, session),
-            self._recall_messages(engine, workspace, query, present, session),
+            self._recall(engine, workspace, query, self._message_kinds, most, self._min_relevance, session),
         )
         asker = person_of(question.author) if question else ""
         # If several people share a workspace, wishes and profile of the others do not apply to whoever asks.
         standing = [m for m in standing if not asker or person_of(m.subject) in ("", asker)]
-        recalls = [*memories, *messages]
         offered = [hit for found in memories for hit in found.hits]
-        offered += self._new_messages(messages[-1].hits, present) if messages else []
+        why_unfit = self._why_unfit(present, [*standing, *(hit.memory for hit in offered)])
+        if messages and len(messages[0].hits) == most and len(self._fit(messages[0].hits, why_unfit)) < self._top_k:
+            # Too few of them are new. A second recall, which takes longer, leaves out what the model sees.
+            seen = dict.fromkeys([*(m.message_id for m in present), *(m.content.strip() for m in present)])
+            messages += await self._recall(
+                engine, workspace, query, self._message_kinds, most, self._min_relevance, session, list(seen)
+            )
+        recalls = [*memories, *messages]
+        offered += self._fit(messages[-1].hits, why_unfit) if messages else []
         language: Language = "zh" if language_of(query) == "zh" else "en"
         zone = engine.settings.timezone
         note = render(offered, self._token_budget, language, standing=standing, timezone=zone)
         if note.standing:
             recalls.append(engine.log_writer.log_standing(workspace, query, note.standing, session_id=session))
-        why_unfit = self._why_unfit(present)
         engine.log_writer.log_note(workspace, recalls, lambda hit: why_unfit(hit) or note.why_missing(hit, offered))
         return Note(note.text, note.hits, note.standing, note.tokens, turn_id)
 
@@ -107,33 +115,13 @@ class TurnRecall:
         )
         return [hit for found in (*memories, *quotes) for hit in found.hits]
 
-    async def _recall_messages(
-        self, engine: Engine, workspace: str, query: str, present: Sequence[Message], session: str
-    ) -> list[Recollection]:
-        """One or two recalls of messages; the last one has `top_k` new ones (not in `present`) if there are so many."""
-        seen = [*(m.message_id for m in present), *(m.content.strip() for m in present)]
-        # In a long conversation, the model sees many messages that fit the question. So the first recall asks for more
-        # than needed. If too few of them are new, a second recall, which takes longer, leaves out what the model sees.
-        limit = max(2 * self._top_k, min(self._top_k + len(present), _MOST_AT_ONCE))
-        recalls: list[Recollection] = []
-        for without in ([], list(dict.fromkeys(seen))):
-            recalls += await self._recall(
-                engine, workspace, query, self._message_kinds, limit, self._min_relevance, session, without
-            )
-            if not recalls or len(self._new_messages(recalls[-1].hits, present)) >= self._top_k:
-                break
-            if len(recalls[-1].hits) < limit:
-                break
-        return recalls
+    def _fit(self, hits: Sequence[Hit], why_unfit: Callable[[Hit], str]) -> list[Hit]:
+        """The best messages that may stand in the note; of several with equal words only the best."""
+        fit = {hit.content.strip(): hit for hit in reversed(hits) if not why_unfit(hit)}
+        return list(fit.values())[::-1][: self._top_k]
 
-    def _new_messages(self, hits: Sequence[Hit], present: Sequence[Message]) -> list[Hit]:
-        """The best messages that are not among `present`; of several with equal words only the best."""
-        why_unfit = self._why_unfit(present)
-        fresh = {hit.content.strip(): hit for hit in reversed(hits) if not why_unfit(hit)}
-        return list(fresh.values())[::-1][: self._top_k]
-
-    def _why_unfit(self, present: Sequence[Message]) -> Callable[[Hit], str]:
-        """A function that gives the reason why a hit must not stand in the note; an empty text if it may."""
+    def _why_unfit(self, present: Sequence[Message], memories: Sequence[Memory]) -> Callable[[Hit], str]:
+        """A function that gives the reason why a message must not stand in a note with these memories, or nothing."""
         ids, texts = {m.message_id for m in present}, {m.content.strip() for m in present}
 
         def reason(hit: Hit) -> str:
@@ -141,7 +129,9 @@ class TurnRecall:
                 return ""
             if hit.memory.memory_id in ids or hit.content.strip() in texts:
                 return "seen"
-            return "" if self._may_quote(hit.memory) else "speaker"
+            if not self._may_quote(hit.memory):
+                return "speaker"
+            return "repeated" if is_quoted(hit.memory, memories) else ""
 
         return reason
 

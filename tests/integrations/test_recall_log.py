@@ -48,6 +48,29 @@ async def test_of_each_hit_the_log_says_why_it_is_not_in_the_note(settings: Sett
     assert "places" in of.values()
 
 
+async def test_what_a_memory_quotes_stands_in_the_note_once(settings: Settings, database_url: str) -> None:
+    wish, fact = "From now on keep answers short.", "My dog Rex lives in Lisbon with my sister."
+    async with AsyncReMe(settings) as reme:
+        await reme.record("alice", [Message(content=text) for text in (wish, fact, "Rex!")])
+        await reme.summarise("alice")
+        async with TurnMemory(reme, "alice") as turn:
+            text = (await turn.begin(ASKED, session_id="now")).text
+        found = (await reme.execute("retrieve_personal_memory", workspace_id="alice", query=ASKED)).answer
+        of = await outcomes_of_messages(reme, database_url)
+    assert [text.count(said) for said in (wish, fact, "user, ")] == [1, 1, 1]
+    assert [found.count(said) for said in (wish, fact)] == [1, 1]
+    assert of == {wish: "repeated", fact: "repeated", "Rex!": ""}
+
+
+async def outcomes_of_messages(reme: AsyncReMe, database_url: str) -> dict[str, str | None]:
+    await reme.aclose()
+    async with await psycopg.AsyncConnection.connect(database_url, options="-c reme.workspace=alice") as connection:
+        cursor = await connection.execute(
+            "select content, left_out from reme.recall_log where kind = 'conversation' and flow = 'turn'"
+        )
+        return dict(await cursor.fetchall())
+
+
 async def test_what_was_not_likely_enough_is_in_the_log_all_the_same(settings: Settings, database_url: str) -> None:
     async with AsyncReMe(settings) as reme:
         async with TurnMemory(reme, "alice", write="awaited", min_relevance=0.3) as turn:
