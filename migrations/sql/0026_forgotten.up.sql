@@ -1,2 +1,2 @@
--- The messages that recall leaves out, since somebody asked to forget what they say.
-create index memory_forgotten on reme.memory (workspace_id) where status = 'expired' and metadata ? 'forgotten';
+-- Memories that name messages which recall leaves out.
+create index memory_forgotten on reme.memory (workspace_id) where status <> 'active' and metadata ? 'forgotten';

@@ -1,4 +1,4 @@
-"""An index of memories that somebody asked to forget."""
+"""An index of memories that somebody asked to forget, or deleted."""
 
 from reme_core.postgres.migrate import run_sql
 

@@ -305,6 +305,9 @@ class Memories:
     ) -> int:
         """Close one memory or several as deleted, or with `erase` remove them from the database.
 
+        Recall finds them no more. If a memory is a message word for word, recall does not find that message either,
+        until the memory is restored.
+
         Erasing leaves no trace of their texts. It also erases the memories that were concluded from them, and the words
         of the messages that are their evidence; see `reme_core.store.erasure`.
 
@@ -319,7 +322,9 @@ class Memories:
             return await erase_memories(self._database, workspace, ids, self._on_erase)
         async with self._database.write_transaction(workspace, actor=actor, reason=reason) as conn:
             closing = [Close(memory_id, "deleted") for memory_id in dict.fromkeys(ids)]
-            return len(await changes.close(conn, workspace, closing))
+            closed = await changes.close(conn, workspace, closing)
+            await conn.execute(_SQL["forget_quoted"], {"workspace": workspace, "ids": list(closed)})
+            return len(closed)
 
     async def history(self, workspace: str, memory_id: str) -> builtins.list[HistoryEntry]:
         """Every change of one memory, oldest first.

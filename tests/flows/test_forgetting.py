@@ -63,12 +63,24 @@ async def test_a_message_of_which_no_memory_was_made_is_forgotten_too(reme: Engi
     assert (record.status, record.content) == (Status.EXPIRED, "forget everything about the Hamburg office")
 
 
-async def test_what_is_restored_is_found_again_with_its_message(reme: Engine) -> None:
+@pytest.mark.parametrize("way", ["asked", "deleted"])
+async def test_what_is_restored_is_found_again_with_its_message(reme: Engine, way: str) -> None:
     await say(reme, SALARY)
-    await say(reme, FORGET, session="t")
-    [closed] = await reme.memories.list("w", Filters(status=Status.EXPIRED))
-    await reme.memories.restore("w", closed.memory_id)
+    [memory] = await reme.memories.list("w")
+    if way == "asked":
+        await say(reme, FORGET, session="t")
+    else:
+        await reme.memories.delete("w", memory.memory_id)
+    assert SALARY not in await told(reme)
+    await reme.memories.restore("w", memory.memory_id)
     assert (await told(reme)).count(SALARY) == 2
+
+
+async def test_the_undo_of_a_summary_leaves_messages_as_they_are(reme: Engine) -> None:
+    await say(reme, SALARY, "I have a dog, Rex.")
+    await reme.memories.undo("w")
+    assert await reme.memories.list("w") == []
+    assert SALARY in await told(reme)
 
 
 @pytest.mark.parametrize("together", [True, False])

@@ -96,6 +96,16 @@ from (select id, count(*)::int as times from unnest(%(ids)s::text[]) as given (i
 where m.workspace_id = %(workspace)s and m.memory_id = c.id
 returning m.memory_id
 
+-- name: forget_quoted
+-- Of memories that are messages word for word: recall leaves out these messages, too.
+update reme.memory m
+set metadata = m.metadata || jsonb_build_object('forgotten', (
+    select coalesce(jsonb_agg(s.source_id), '[]')
+    from reme.memory_source s
+    where s.workspace_id = m.workspace_id and s.memory_id = m.memory_id and s.source_kind = 'message'
+))
+where m.workspace_id = %(workspace)s and m.memory_id = any(%(ids)s) and m.metadata ->> 'mode' = 'quoted'
+
 -- name: annotate_memories
 update reme.memory m set metadata = m.metadata || n.metadata
 from jsonb_to_recordset(%(rows)s) as n (memory_id text, metadata jsonb)

@@ -338,11 +338,11 @@ said as materialized (
         where m.workspace_id = %(workspace)s and m.document_id = s.document_id
         limit 1
     ) m
-    -- What somebody asked to forget: a closed memory names it.
+    -- What somebody asked to forget or deleted: a closed memory names it.
     where m.message_id not in (
         select jsonb_array_elements_text(f.metadata -> 'forgotten')
         from reme.memory f
-        where f.workspace_id = %(workspace)s and f.status = 'expired' and f.metadata ? 'forgotten'
+        where f.workspace_id = %(workspace)s and f.status <> 'active' and f.metadata ? 'forgotten'
     )
 ),
 
