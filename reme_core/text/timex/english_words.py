@@ -44,7 +44,8 @@ HOLIDAY: Final = rf"(?P<holiday>{'|'.join(re.escape(name) for name in HOLIDAYS)}
 
 # What turns a bare "Monday" or "May" into the next one. "Will" with a capital is a person.
 FUTURE: Final = re.compile(
-    r"\b(?:(?-i:will)|'ll|won't|going to|gonna|plan(?:s|ned|ning)? (?:to|for|on)|upcoming|coming|about to|next|tomorrow"
+    r"\b(?:(?-i:will)|'ll|won't|going to|gonna|plan(?:s|ned|ning)? (?:to|for|on)|upcoming|coming|about to|next"
+    r"|tomorrow|tmrw|tmr|tmw|tomoz"
     r"|schedul\w+|looking forward)\b[^.!?;\n]*$",
     re.IGNORECASE,
 )

@@ -42,7 +42,7 @@ def times_of(text: str, sent_at: datetime, timezone: str) -> list[When]:
             continue
         # "10 May" was read already as the end of "from 3 to 10 May".
         if (mention.range.start or mention.range.end) and not any(mention.text in when.text for when in found):
-            named = _in_direction(mention, plain, sent_at)
+            named = _in_direction(mention, plain, sent_at, timezone)
             # 到五月 alone is "until May"; 从三月到五月 is a range.
             until = plain[: mention.start].endswith(("到", "至")) and "从" not in plain[: mention.start]
             found.append(When(mention.text, TimeRange(end=named.end) if until else named))
@@ -67,7 +67,7 @@ def with_dates(statement: str, sent_at: datetime, timezone: str) -> str:
     for mention in find_times(statement, now=sent_at, timezone=timezone):
         if not mention.relative or mention.recurring or mention.anchor or _VAGUE.search(mention.text):
             continue
-        named = _in_direction(mention, statement, sent_at)
+        named = _in_direction(mention, statement, sent_at, timezone)
         written = _absolute_date(named, mention.precision)
         if written and written not in statement:
             statement = statement.replace(mention.text, f"{mention.text} ({written})", 1)
@@ -98,7 +98,7 @@ def calendar_range(written: str, timezone: str) -> TimeRange | None:
         return None  # no day of the calendar
 
 
-def _in_direction(mention: TimeMention, text: str, sent_at: datetime) -> TimeRange:
+def _in_direction(mention: TimeMention, text: str, sent_at: datetime, timezone: str) -> TimeRange:
     """The range of a mention; a week or a year later if neither the mention nor the text says that it is past."""
     start, end = mention.range.start, mention.range.end
     # Kept as it is: what has no end ("since May") has begun, and what ends after `sent_at` lies ahead already.
@@ -106,6 +106,10 @@ def _in_direction(mention: TimeMention, text: str, sent_at: datetime) -> TimeRan
         return mention.range
     if _WEEKDAY.search(mention.text):
         return TimeRange(start=start and start + timedelta(days=7), end=end + timedelta(days=7))
+    # Easter is on another day every year.
+    for later in find_times(text, now=_next_year(sent_at), timezone=timezone):
+        if later.text == mention.text and later.range.end and later.range.end > sent_at:
+            return later.range
     return TimeRange(start=start and _next_year(start), end=_next_year(end))
 
 
@@ -129,7 +133,10 @@ def _spans(text: str, sent_at: datetime, timezone: str) -> list[When]:
         ends = find_times(f"{match['last']} {month}", now=sent_at, timezone=timezone)
         begins = find_times(f"{match['first']} {month}", now=sent_at, timezone=timezone)
         if begins and ends:
-            start, end = _in_direction(begins[0], text, sent_at).start, _in_direction(ends[0], text, sent_at).end
+            start, end = (
+                _in_direction(begins[0], text, sent_at, timezone).start,
+                _in_direction(ends[0], text, sent_at, timezone).end,
+            )
             if start and end and start < end:
                 found.append(When(match[0], TimeRange(start=start, end=end)))
     return found
@@ -167,7 +174,7 @@ _VAGUE: Final = re.compile(
 )
 # Words that say themselves whether a time lies behind or ahead.
 _DIRECTED: Final = re.compile(
-    r"\b(?:last|past|previous|ago|yesterday|next|coming|tomorrow|this|today|tonight|now|since|early|late)\b"
+    r"\b(?:last|past|previous|ago|yesterday|next|coming|tomorrow|tmrw|tmr|tmw|tomoz|this|today|tonight|now|since|early|late)\b"
     r"|[上下昨明前后今本这那去]|以来|起|从",
     re.IGNORECASE,
 )
@@ -179,7 +186,8 @@ _PAST: Final = re.compile(
     re.IGNORECASE,
 )
 _AHEAD: Final = re.compile(
-    r"\b(?:will|gonna|going to|'ll|shall|booked|scheduled|planned|planning|supposed to|due|by|until|starts?|upcoming)\b"
-    r"|将|会在|要在|打算|计划|准备|预约|订了|定在|开始|之前",
+    r"\b(?:will|gonna|going to|'ll|shall|booked|scheduled|planned|planning|supposed to|due|by|until|starts?|upcoming|"
+    r"postponed|rescheduled|put off|pushed back)\b"
+    r"|将|会在|要在|要[到等]|才[能会]|打算|计划|准备|预约|订了|定在|开始|之前|推迟|延期|延后|改[到期]",
     re.IGNORECASE,
 )

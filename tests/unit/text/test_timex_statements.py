@@ -27,6 +27,11 @@ SAID = datetime(2024, 3, 6, 19, tzinfo=UTC)
         ("we have the van till the end of august", None, "2024-09-01"),
         ("签证到8月底", None, "2024-09-01"),
         ("moved last week", "2024-02-26", "2024-03-04"),
+        ("my mum visits over easter", "2024-03-31", "2024-04-01"),
+        ("my mum came over easter", "2023-04-09", "2023-04-10"),
+        ("dentist tmrw at 9", "2024-03-07", "2024-03-08"),
+        ("搬家推迟了，要到七月才去杭州", None, "2024-08-01"),
+        ("the wedding got pushed back, it's in july", "2024-07-01", "2024-08-01"),
         ("our wedding was in May 2019", "2019-05-01", "2019-06-01"),
     ],
 )
