@@ -126,6 +126,7 @@ def render(
     titles = [phrase(name, language) for name in ("note_standing", "note_remembered", "note_said")]
     # Instructions hold whatever is asked, so they are the first to get a place.
     instructions = [memory for memory in standing if memory.kind == Kind.INSTRUCTION]
+    instructions.sort(key=_time_of, reverse=True)
     facts = [memory for memory in standing if memory.kind != Kind.INSTRUCTION]
     share = min(left, int(budget * STANDING_SHARE))
     always, spent = _fit_lines(instructions, share, titles[0], line)

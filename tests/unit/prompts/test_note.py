@@ -31,6 +31,18 @@ def test_standing_memories_come_first_and_messages_last() -> None:
     assert note.hits == (known, said)
 
 
+def test_of_standing_wishes_the_newest_comes_first() -> None:
+    french, english = (
+        Memory(
+            content=f"Answer in {language}.", kind=Kind.INSTRUCTION, observed_at=datetime(2026, month, 1, tzinfo=UTC)
+        )
+        for month, language in ((1, "French"), (2, "English"))
+    )
+    for standing in ([french, english], [english, french]):
+        text = render([], 500, standing=standing).text
+        assert text.index("English") < text.index("French")
+
+
 def test_a_standing_memory_that_was_also_recalled_is_told_once() -> None:
     wish = Memory(kind=Kind.INSTRUCTION, content="Answer in rhyme.")
     note = render([Hit(rank=1, memory=wish, parts=Parts())], 500, standing=[wish])
