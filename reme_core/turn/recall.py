@@ -16,6 +16,7 @@ from reme_core.personal.nearby import person_of
 from reme_core.prompts import Language
 from reme_core.prompts.note import Note, is_quoted, render
 from reme_core.store.filters import FilterOptions, Filters
+from reme_core.store.recall import MAX_HITS
 from reme_core.text.terms import language_of
 from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Recollection, Scope, kinds_of, names_in
 
@@ -107,13 +108,16 @@ class TurnRecall:
         return {name: self._filters.get(name) for name in SCOPES}  # type: ignore[return-value]
 
     async def hits(self, engine: Engine, workspace: str, query: str, *, limit: int, min_relevance: float) -> list[Hit]:
-        """Memories of the kinds in use, memories added by hand and standing memories; after them, messages."""
+        """Memories of the kinds in use, those added by hand and standing ones; then messages that they do not quote."""
         kinds = list({*self._memory_kinds, Kind.CUSTOM, *STANDING_KINDS})
-        memories, quotes = await asyncio.gather(
+        memories, messages = await asyncio.gather(
             self._recall(engine, workspace, query, kinds, limit, min_relevance),
-            self._recall(engine, workspace, query, self._message_kinds, limit, min_relevance),
+            self._recall(engine, workspace, query, self._message_kinds, min(2 * limit, MAX_HITS), min_relevance),
         )
-        return [hit for found in (*memories, *quotes) for hit in found.hits]
+        hits = [hit for found in memories for hit in found.hits]
+        told = [hit.memory for hit in hits]
+        said = [hit for found in messages for hit in found.hits if not is_quoted(hit.memory, told)]
+        return [*hits, *said[:limit]]
 
     def _fit(self, hits: Sequence[Hit], why_unfit: Callable[[Hit], str]) -> list[Hit]:
         """The best messages that may stand in the note; of several with equal words only the best."""
