@@ -230,14 +230,20 @@ def _season(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, cal.occurrence(now, lambda year: cal.season(year, which), "last"))
 
 
+# 春节吃了什么: whoever does something at a holiday names it as a time.
+_WHAT_WAS_DONE: Final = re.compile(r"[我你他她咱去在吃做干玩回跟]|和谁|怎么过|过得")
+_COUNTS: Final = re.compile(r"[零一二三四五六七八九十百第\d]$")
+
+
 @_rule(
-    rf"(?:(?P<last>上个|上次)|(?P<this>这个|今年)|(?P<next>下个)|(?:在|自从|自|从))?{_HOLIDAY}(?:的时候|(?P<sure>期间|假期|长假|那天|当天|前夕))?"
+    rf"(?:(?P<last>上个|上次)|(?P<this>这个|今年)|(?P<next>下个)|(?:在|自从|自|从))?{_HOLIDAY}(?P<sure>的时候|期间|假期|长假|那天|当天|前夕)?"
 )
 def _holiday(match: re.Match[str], now: datetime) -> Expression | None:
     side_word = match["last"] or match["this"] or match["next"]
     has_prefix = match.start("holiday") > match.start()
-    # A holiday's name alone is often part of a phrase (中秋月饼, moon cakes), so it is weak.
-    if not (side_word or has_prefix or match["sure"]):
+    # A holiday's name alone is often part of a phrase (中秋月饼, moon cakes), so it is weak; 十一 may be a number.
+    told = _WHAT_WAS_DONE.match(match.string, match.end()) and not _COUNTS.search(match.string[: match.start()])
+    if not (side_word or has_prefix or match["sure"] or told):
         return replace(expression(match, cal.occurrence(now, HOLIDAYS[match["holiday"]], _side_of(match))), weak=True)
     side: Side = "last" if match["last"] else "this" if match["this"] else "next" if match["next"] else _side_of(match)
     start = match.start() if side_word else match.start("holiday")
