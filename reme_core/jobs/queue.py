@@ -356,7 +356,7 @@ class Background:
             NotFoundError: There is no such job, or it has not failed.
         """
         job, _ = await self.job(job_id)
-        if job.status not in ("failed", "doing", "aborted"):
+        if job.status not in ("failed", "aborted"):
             raise NotFoundError(f"job {job_id} is '{job.status}'; only a job that failed can be tried again")
         await self._open()
         with translating_queue_errors(self._database.url):

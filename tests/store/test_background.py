@@ -114,6 +114,15 @@ async def test_a_model_that_is_down_delays_a_summary_and_loses_nothing(reme: Eng
     assert [job.status for job in await reme.background.jobs("w")] == ["succeeded"]
 
 
+async def test_a_job_that_is_under_way_is_not_begun_again(reme: Engine, summaries: Summaries) -> None:
+    await reme.record("w", turns("hello"))
+    (job,) = await reme.background.jobs("w")
+    begin = "update procrastinate_jobs set status = 'doing' where id = %(id)s"
+    await reme.database.execute_anywhere(begin, {"id": job.id})
+    with pytest.raises(NotFoundError, match="is 'doing'; only a job that failed"):
+        await reme.background.retry(job.id)
+
+
 async def test_a_job_that_failed_too_often_is_listed_and_can_be_tried_again(reme: Engine, summaries: Summaries) -> None:
     summaries.failure = ModelUnavailableError("the model is down")
     await reme.record("w", turns("hello"))

@@ -86,6 +86,15 @@ async def test_what_was_said_at_the_edge_of_the_calendar_is_stored_and_shown_eve
             assert "Rex" in render(hits, 500, timezone=zone).text
 
 
+@pytest.mark.parametrize("now", [datetime.min, datetime.max])
+async def test_a_question_may_be_asked_at_the_edge_of_the_calendar(settings: Settings, now: datetime) -> None:
+    async with Engine(settings) as reme:
+        await reme.record("w", [Message(content="I live in Lisbon.")])
+        for query in ("Where did I live ten years ago?", "What did I say tomorrow?", "三年前我住哪"):
+            for kind in ("conversation", "personal"):
+                await reme.recall("w", query, kind=kind, now=now, timezone="Asia/Tokyo")
+
+
 @pytest.mark.parametrize("name", ["freq", "utility", "seen_count"])
 def test_a_count_beyond_what_is_kept_is_refused_before_it_gets_there(name: str) -> None:
     with pytest.raises(ValueError, match=name):
