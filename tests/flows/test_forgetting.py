@@ -96,6 +96,15 @@ async def test_other_people_keep_what_they_said(reme: Engine, together: bool) ->
     assert set(await told(reme)) == {"My salary is 200 euros."}
 
 
+@pytest.mark.parametrize("value", [True, "yes", {"a": 1}, [None], [["x"]], None])
+async def test_whatever_callers_keep_under_that_name_hides_nothing(reme: Engine, value: object) -> None:
+    await say(reme, SALARY)
+    note = Memory(content="A note of their own", kind="observation", metadata={"forgotten": value})
+    await reme.memories.add("w", note)
+    await reme.memories.delete("w", note.memory_id)
+    assert (await told(reme)).count(SALARY) == 2
+
+
 async def test_the_oldest_of_many_memories_is_forgotten(reme: Engine) -> None:
     await reme.memories.add("w", Memory(content=SALARY, kind="observation"))
     await reme.memories.add("w", [Memory(content=f"number {n}", kind="observation") for n in range(1_000)])

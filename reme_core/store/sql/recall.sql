@@ -338,11 +338,16 @@ said as materialized (
         where m.workspace_id = %(workspace)s and m.document_id = s.document_id
         limit 1
     ) m
-    -- What somebody asked to forget or deleted: a closed memory names it.
+    -- What somebody asked to forget or deleted: a closed memory names it. Metadata may be anything: `not in` lets nothing
+    -- through if one of the values is null.
     where m.message_id not in (
-        select jsonb_array_elements_text(f.metadata -> 'forgotten')
+        select named.message_id
         from reme.memory f
+        cross join lateral jsonb_array_elements_text(
+            case jsonb_typeof(f.metadata -> 'forgotten') when 'array' then f.metadata -> 'forgotten' end
+        ) as named (message_id)
         where f.workspace_id = %(workspace)s and f.status <> 'active' and f.metadata ? 'forgotten'
+          and named.message_id is not null
     )
 ),
 
