@@ -98,13 +98,15 @@ returning m.memory_id
 
 -- name: forget_quoted
 -- Of memories that are messages word for word: recall leaves out these messages, too.
-update reme.memory m
-set metadata = m.metadata || jsonb_build_object('forgotten', (
-    select coalesce(jsonb_agg(s.source_id), '[]')
+with note as materialized (
+    select s.memory_id, jsonb_build_object('forgotten', jsonb_agg(s.source_id)) as metadata
     from reme.memory_source s
-    where s.workspace_id = m.workspace_id and s.memory_id = m.memory_id and s.source_kind = 'message'
-))
-where m.workspace_id = %(workspace)s and m.memory_id = any(%(ids)s) and m.metadata ->> 'mode' = 'quoted'
+    where s.workspace_id = %(workspace)s and s.memory_id = any(%(ids)s) and s.source_kind = 'message'
+    group by s.memory_id
+)
+update reme.memory m set metadata = m.metadata || note.metadata
+from note
+where m.workspace_id = %(workspace)s and m.memory_id = note.memory_id and m.metadata ->> 'mode' = 'quoted'
 
 -- name: annotate_memories
 update reme.memory m set metadata = m.metadata || n.metadata
