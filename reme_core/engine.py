@@ -43,7 +43,7 @@ from reme_core.text.framework_messages import from_frameworks
 from reme_core.text.secrets import rules_of
 from reme_core.text.timex import AskedTime
 from reme_core.tools.api import Tools
-from reme_core.types import Message, Recollection, Scope, TimeRange, moment_of
+from reme_core.types import Message, Recollection, Scope, TimeRange
 from reme_core.working.api import Working
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ class Engine:
             EmbeddingModelError: The model that made the workspace's vectors cannot be reached from here.
         """
         zone = timezone or self.settings.timezone
-        asked = AskedTime.of(time, query, now=now and moment_of(now), timezone=zone, current_session=current_session)
+        asked = AskedTime.of(time, query, now=now, timezone=zone, current_session=current_session)
         return await self._recall(
             workspace, query,
             Filters.of(kind=kind, **filters),

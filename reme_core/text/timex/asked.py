@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 from reme_core.errors import InputError
 from reme_core.text.timex import chinese
 from reme_core.text.timex.find import find_times
-from reme_core.types import TimeRange
+from reme_core.types import TimeRange, moment_of
 
 # Nobody says how long ago "recently" is.
 _VAGUE: Final = re.compile(
@@ -96,7 +96,7 @@ def asked_time(query: str, *, now: datetime, timezone: str = "UTC", current_sess
     >>> asked_time("What shall I paint?", now=datetime(2026, 11, 18, tzinfo=UTC)) is None
     True
     """
-    sessions = find_sessions(query)
+    now, sessions = moment_of(now), find_sessions(query)
     of_talk = bool(sessions or _OF_TALK.search(query))
     ranges = [
         mention.range

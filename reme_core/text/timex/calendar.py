@@ -181,22 +181,23 @@ def occurrence(now: datetime, of_year: Callable[[int], Span], side: Side) -> Spa
     Raises:
         ValueError: There is none in the years around now.
     """
-    spans = []
-    # 29 February may be seven years away, around 1900.
-    for year_number in range(max(now.year - 8, MINYEAR), min(now.year + 9, MAXYEAR)):
-        with suppress(ValueError):
-            spans.append(of_year(year_number))
-    bounded = [(span.start, span.end, span) for span in spans if span.start and span.end]
-    if side == "this":
-        running = [span for start, end, span in bounded if start <= now < end]
-        return running[0] if running else of_year(now.year)
-    if side == "next":
-        found = [span for start, _, span in bounded if start > now][:1]
-    else:
-        found = [span for start, end, span in bounded if (start if side == "past" else end) <= now][-1:]
-    if not found:
-        raise ValueError("no such day near by")
-    return found[0]
+    # 29 February may be seven years away, around 1900; all else is near.
+    for reach in (1, 8):
+        spans = []
+        for year_number in range(max(now.year - reach, MINYEAR), min(now.year + reach + 1, MAXYEAR)):
+            with suppress(ValueError):
+                spans.append(of_year(year_number))
+        bounded = [(span.start, span.end, span) for span in spans if span.start and span.end]
+        if side == "this":
+            running = [span for start, end, span in bounded if start <= now < end]
+            return running[0] if running else of_year(now.year)
+        if side == "next":
+            found = [span for start, _, span in bounded if start > now][:1]
+        else:
+            found = [span for start, end, span in bounded if (start if side == "past" else end) <= now][-1:]
+        if found:
+            return found[0]
+    raise ValueError("no such day near by")
 
 
 def third(span: Span, which: int) -> Span:

@@ -242,7 +242,7 @@ def _holiday(match: re.Match[str], now: datetime) -> Expression | None:
     side_word = match["last"] or match["this"] or match["next"]
     has_prefix = match.start("holiday") > match.start()
     # A holiday's name alone is often part of a phrase (中秋月饼, moon cakes), so it is weak; 十一 may be a number.
-    told = _WHAT_WAS_DONE.match(match.string, match.end()) and not _COUNTS.search(match.string[: match.start()])
+    told = _WHAT_WAS_DONE.match(match.string, match.end()) and not search_before(_COUNTS, match.string, match.start())
     if not (side_word or has_prefix or match["sure"] or told):
         return replace(expression(match, cal.occurrence(now, HOLIDAYS[match["holiday"]], _side_of(match))), weak=True)
     side: Side = "last" if match["last"] else "this" if match["this"] else "next" if match["next"] else _side_of(match)

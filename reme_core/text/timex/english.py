@@ -29,6 +29,7 @@ from reme_core.text.timex.english_words import (
     SEASONS,
     SIDE,
     THIRDS,
+    TOMORROW,
     UNIT,
     WEEKDAY,
     WEEKDAYS,
@@ -168,21 +169,12 @@ def _weekday_of_week(match: re.Match[str], now: datetime) -> Expression:
 
 @_rule(
     r"(?:(?:early|late|later|earlier)\s+)?"
-    r"(?P<day>yesterday|today|tomorrow|tmrw|tmr|tmw|tomoz|the day before yesterday|the day after tomorrow)"
+    rf"(?P<day>yesterday|today|{'|'.join(TOMORROW)}|the day before yesterday|the day after tomorrow)"
     rf"(?:\s+{PART})?"
 )
 def _near_day(match: re.Match[str], now: datetime) -> Expression:
-    days = {
-        "yesterday": -1,
-        "today": 0,
-        "tomorrow": 1,
-        "tmrw": 1,
-        "tmr": 1,
-        "tmw": 1,
-        "tomoz": 1,
-        "the day before yesterday": -2,
-        "the day after tomorrow": 2,
-    }
+    days = {"yesterday": -1, "today": 0, "the day before yesterday": -2, "the day after tomorrow": 2}
+    days |= dict.fromkeys(TOMORROW, 1)
     return expression(match, _narrow_to_part(cal.day(now + timedelta(days=days[match["day"].lower()])), match["part"]))
 
 

@@ -14,20 +14,20 @@ from typing import Final
 
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.english import single_expressions
-from reme_core.text.timex.english_words import DAY_PARTS, NUMBER, UNIT, WEEKDAYS, number, unit_of
+from reme_core.text.timex.english_words import DAY_PARTS, NUMBER, TOMORROW, UNIT, WEEKDAYS, number, unit_of
 from reme_core.text.timex.joins import drop_overlaps, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these words, or such digits; most texts have none.
 SCREEN_WORDS: Final = frozenset(
-    """january february march april may june july august september october november december jan feb mar apr jun
-    jul aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mondays tuesdays
-    wednesdays thursdays fridays saturdays sundays spring summer autumn fall winter christmas xmas easter
-    thanksgiving halloween valentine independence labor festival yesterday today tomorrow tmrw tmr tmw tomoz
-    tonight night ago recently lately twenties thirties forties fifties sixties seventies eighties nineties minute
-    minutes hour hours day days week weeks weekend weekends weekdays month months quarter quarters year years
-    decade decades fortnight fortnights morning mornings afternoon evening annually weekly monthly""".split()  # noqa: SIM905 - a list of words reads better as text
-)
+    """january february march april may june july august september october november december jan feb mar apr jun jul aug
+    sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays
+    fridays saturdays sundays spring summer autumn fall winter christmas xmas easter thanksgiving halloween valentine
+    independence labor festival yesterday today tonight night ago recently lately twenties thirties forties
+    fifties sixties seventies eighties nineties minute minutes hour hours day days week weeks weekend weekends weekdays
+    month months quarter quarters year years decade decades fortnight fortnights morning mornings afternoon evening
+    annually weekly monthly""".split()  # noqa: SIM905 - a list of words reads better as text
+).union(TOMORROW)
 SCREEN_DIGITS: Final = re.compile(r"(?:19|20)\d\d|\d0'?s|\d[./]\d")
 
 # The words before a weak expression that show that it is a time, by what the expression is.

@@ -42,11 +42,11 @@ PART: Final = r"(?P<part>morning|afternoon|evening|night)"
 SIDE: Final = r"(?P<side>last|this past|this coming|this|next|past|previous|coming|upcoming|following)"
 HOLIDAY: Final = rf"(?P<holiday>{'|'.join(re.escape(name) for name in HOLIDAYS)})"
 
+TOMORROW: Final = ("tomorrow", "tmrw", "tmr", "tmw", "tomoz")
 # What turns a bare "Monday" or "May" into the next one. "Will" with a capital is a person.
 FUTURE: Final = re.compile(
     r"\b(?:(?-i:will)|'ll|won't|going to|gonna|plan(?:s|ned|ning)? (?:to|for|on)|upcoming|coming|about to|next"
-    r"|tomorrow|tmrw|tmr|tmw|tomoz"
-    r"|schedul\w+|looking forward)\b[^.!?;\n]*$",
+    rf"|{'|'.join(TOMORROW)}|schedul\w+|looking forward)\b[^.!?;\n]*$",
     re.IGNORECASE,
 )
 # "On Monday I'll …": at most two words stand between the time and the verb.

@@ -12,7 +12,7 @@ from reme_core.text.terms import language_of
 from reme_core.text.timex import chinese_joins, english_joins, others
 from reme_core.text.timex.joins import drop_overlaps
 from reme_core.text.timex.mention import Expression, TimeMention
-from reme_core.types import TimeRange
+from reme_core.types import TimeRange, moment_of
 
 _ENGLISH: Final = re.compile("[a-z]+")
 _ANY_WORD: Final = re.compile(r"\w+")
@@ -64,7 +64,7 @@ def find_times(text: str, *, now: datetime, timezone: str = "UTC", language: str
         zone: tzinfo = UTC if timezone == "UTC" else ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise InputError(f"unknown time zone {timezone!r}; give an IANA name such as 'Europe/Berlin'") from error
-    local = (now if now.tzinfo else now.replace(tzinfo=UTC)).astimezone(zone).replace(tzinfo=None)
+    local = moment_of(now).astimezone(zone).replace(tzinfo=None)
     mentions = []
     for found in _find_expressions(text, local, language):
         start, end = found.span.start, found.span.end

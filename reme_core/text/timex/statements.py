@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from reme_core.text.timex.english_words import TOMORROW
 from reme_core.text.timex.find import find_times
 from reme_core.text.timex.mention import Precision, TimeMention
 from reme_core.types import TimeRange
@@ -106,11 +107,16 @@ def _in_direction(mention: TimeMention, text: str, sent_at: datetime, timezone: 
         return mention.range
     if _WEEKDAY.search(mention.text):
         return TimeRange(start=start and start + timedelta(days=7), end=end + timedelta(days=7))
-    # Easter is on another day every year.
-    for later in find_times(text, now=_next_year(sent_at), timezone=timezone):
-        if later.text == mention.text and later.range.end and later.range.end > sent_at:
-            return later.range
+    later = _times_a_year_later(text, sent_at, timezone).get(mention.text)
+    if later and later.end and later.end > sent_at:
+        return later
     return TimeRange(start=start and _next_year(start), end=_next_year(end))
+
+
+@lru_cache(maxsize=1)  # a text is asked about once for each time in it
+def _times_a_year_later(text: str, sent_at: datetime, timezone: str) -> dict[str, TimeRange]:
+    """What the times of a text would mean a year later, by their words: Easter is on another day then."""
+    return {m.text: m.range for m in find_times(text, now=_next_year(sent_at), timezone=timezone)}
 
 
 @lru_cache(maxsize=1)  # a text is asked about once for each time in it
@@ -133,10 +139,8 @@ def _spans(text: str, sent_at: datetime, timezone: str) -> list[When]:
         ends = find_times(f"{match['last']} {month}", now=sent_at, timezone=timezone)
         begins = find_times(f"{match['first']} {month}", now=sent_at, timezone=timezone)
         if begins and ends:
-            start, end = (
-                _in_direction(begins[0], text, sent_at, timezone).start,
-                _in_direction(ends[0], text, sent_at, timezone).end,
-            )
+            first, last = (_in_direction(end, text, sent_at, timezone) for end in (begins[0], ends[0]))
+            start, end = first.start, last.end
             if start and end and start < end:
                 found.append(When(match[0], TimeRange(start=start, end=end)))
     return found
@@ -174,7 +178,7 @@ _VAGUE: Final = re.compile(
 )
 # Words that say themselves whether a time lies behind or ahead.
 _DIRECTED: Final = re.compile(
-    r"\b(?:last|past|previous|ago|yesterday|next|coming|tomorrow|tmrw|tmr|tmw|tomoz|this|today|tonight|now|since|early|late)\b"
+    rf"\b(?:last|past|previous|ago|yesterday|next|coming|{'|'.join(TOMORROW)}|this|today|tonight|now|since|early|late)\b"
     r"|[上下昨明前后今本这那去]|以来|起|从",
     re.IGNORECASE,
 )

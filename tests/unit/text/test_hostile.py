@@ -35,7 +35,8 @@ PATTERNS: Final = (
     "forget what ", "what I told you ",
     "“", "「a", "---", "--- a-", "<<<", "&lt;", "<\u200b", "＜memory_note", "user: a\n",
     "4242 ", "DE89 3704 ", "-----BEGIN PRIVATE KEY-----", "eyJaaaaaaaa.", "http://a:", "password is ", "abc def ",
-    "on monday at 5 ",    "from May to ", "3 days ago ", "上个月", "\nError: ", "Traceback (most recent call last)\n",
+    "on monday at 5 ",    "from May to ", "3 days ago ", "上个月", "春节我",
+    "in October, ", "forget my x. ", "\nError: ", "Traceback (most recent call last)\n",
 )  # fmt: skip
 TEXTS: Final = [(pattern * LENGTH)[:LENGTH] for pattern in PATTERNS] + ["<" + " " * LENGTH, " " * LENGTH + "x"]
 READERS: Final[dict[str, Callable[[str], Any]]] = {
