@@ -16,7 +16,6 @@ from reme_core.personal.nearby import person_of
 from reme_core.prompts import Language
 from reme_core.prompts.note import Note, is_quoted, render
 from reme_core.store.filters import FilterOptions, Filters
-from reme_core.store.recall import MAX_HITS
 from reme_core.text.terms import language_of
 from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Recollection, Scope, kinds_of, names_in
 
@@ -75,7 +74,7 @@ class TurnRecall:
         """Recall for a question, and write the note; `present` are the messages that the model sees anyway."""
         query, session = (question.content.strip(), question.session_id) if question else ("", "")
         # In a long conversation, the model sees many messages that fit the question, and memories quote others.
-        most = min(2 * self._top_k + len(present), _MOST_AT_ONCE)
+        most = max(2 * self._top_k, min(2 * self._top_k + len(present), _MOST_AT_ONCE))
         standing, memories, messages = await asyncio.gather(
             engine.memories.list(workspace, Filters.of(kind=STANDING_KINDS, **self._filters), limit=MOST_STANDING),
             self._recall(engine, workspace, query, self._memory_kinds, self._top_k, self._min_relevance, session),
@@ -112,12 +111,11 @@ class TurnRecall:
         kinds = list({*self._memory_kinds, Kind.CUSTOM, *STANDING_KINDS})
         memories, messages = await asyncio.gather(
             self._recall(engine, workspace, query, kinds, limit, min_relevance),
-            self._recall(engine, workspace, query, self._message_kinds, min(2 * limit, MAX_HITS), min_relevance),
+            self._recall(engine, workspace, query, self._message_kinds, limit, min_relevance),
         )
         hits = [hit for found in memories for hit in found.hits]
         told = [hit.memory for hit in hits]
-        said = [hit for found in messages for hit in found.hits if not is_quoted(hit.memory, told)]
-        return [*hits, *said[:limit]]
+        return hits + [hit for found in messages for hit in found.hits if not is_quoted(hit.memory, told)]
 
     def _fit(self, hits: Sequence[Hit], why_unfit: Callable[[Hit], str]) -> list[Hit]:
         """The best messages that may stand in the note; of several with equal words only the best."""

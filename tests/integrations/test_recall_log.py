@@ -62,6 +62,16 @@ async def test_what_a_memory_quotes_stands_in_the_note_once(settings: Settings, 
     assert of == {wish: "repeated", fact: "repeated", "Rex!": ""}
 
 
+async def test_messages_that_memories_do_not_quote_take_all_places(settings: Settings) -> None:
+    said = [f"Cat number {n} is called Miso {n}." for n in range(150)]
+    async with AsyncReMe(settings) as reme:
+        await reme.record("alice", [Message(content=text) for text in said])
+        await reme.memories.add("alice", said, kind="observation")
+        async with TurnMemory(reme, "alice", top_k=60, token_budget=20_000) as turn:
+            note = await turn.begin("What are the cats called?")
+    assert len({hit.content for hit in note.hits}) == 120
+
+
 async def outcomes_of_messages(reme: AsyncReMe, database_url: str) -> dict[str, str | None]:
     await reme.aclose()
     async with await psycopg.AsyncConnection.connect(database_url, options="-c reme.workspace=alice") as connection:
