@@ -15,7 +15,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from psycopg import AsyncConnection
 
 from reme_core import Message, Settings
 from reme_core.engine import Engine
@@ -27,7 +26,7 @@ from reme_core.errors import (
     NotFoundError,
     ReMeError,
 )
-from reme_core.store.messages import record, unsummarised_messages
+from reme_core.store.messages import unsummarised_messages
 
 
 class Summaries:
@@ -394,15 +393,3 @@ async def test_a_job_that_failed_is_told_in_one_line(
     await reme.background.drain()
     assert [r.getMessage() for r in caplog.records if r.getMessage().endswith("the model is down")]
     assert [r.getMessage() for r in caplog.records if r.exc_info] == []
-
-
-async def test_many_messages_at_once_have_time_to_be_prepared(reme: Engine) -> None:
-    allowed: list[str] = []
-
-    async def note_the_limit(conn: AsyncConnection[Any], _: list[Message]) -> None:
-        found = await (await conn.execute("show idle_in_transaction_session_timeout")).fetchone()
-        allowed.append(found[0] if found else "")
-
-    for count in (1, 3_000):
-        await record(reme.database, "w", turns(*["x"] * count), within=note_the_limit)
-    assert allowed == ["10s", "30s"]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import nullcontext
+from typing import Any
 
 import anyio
 import psycopg
 import pytest
+from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
 
@@ -17,6 +19,8 @@ from reme_core.errors import ConfigurationError, DatabaseError, DatabaseUnavaila
 from reme_core.postgres.database import Database
 from reme_core.postgres.session import ROLE
 from reme_core.settings import ChatSettings, Settings
+from reme_core.store.messages import record
+from reme_core.types import Message
 
 
 def settings_for(url: str, **more: int) -> Settings:
@@ -270,3 +274,15 @@ async def test_urls_of_other_drivers_are_understood(database_url: str) -> None:
 async def test_an_external_database_is_not_migrated_behind_its_owners_back(empty_database_url: str) -> None:
     with pytest.raises(SchemaError, match="reme db upgrade"):
         await Database.open(settings_for(empty_database_url))
+
+
+async def test_many_messages_at_once_have_time_to_be_prepared(words: Engine) -> None:
+    allowed: list[str] = []
+
+    async def note_the_limit(conn: AsyncConnection[Any], _: list[Message]) -> None:
+        found = await (await conn.execute("show idle_in_transaction_session_timeout")).fetchone()
+        allowed.append(found[0] if found else "")
+
+    for count in (1, 3_000):
+        await record(words.database, "w", [Message(content="x") for _ in range(count)], within=note_the_limit)
+    assert allowed == ["10s", "30s"]
