@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from itertools import count
-from typing import Any, Final
+from typing import Final
 
 from reme_core.flows.deps import Deps
 from reme_core.personal.nearby import QUOTED, STATED, subject_of
 from reme_core.prompts.transcript import condense
-from reme_core.store.change import Change
+from reme_core.store.change import Change, forgotten_note
 from reme_core.store.filters import Filters
 from reme_core.store.messages import said_by_others
 from reme_core.text.forgetting import names_topic
@@ -47,12 +47,6 @@ async def messages_naming(workspace: str, topic: str, command: Message, deps: De
     return [message_id for message_id in ids if message_id not in others]
 
 
-def forgotten_note(memory: Memory, command: Message) -> dict[str, Any]:
-    """The metadata of a memory that a command closes: the ids of its messages and of the command."""
-    own = [source.id for source in memory.sources if source.kind == "message"]
-    return {"forgotten": sorted({*own, command.message_id})}
-
-
 def keep_from_recall(change: Change, command: Message, message_ids: Sequence[str], user_name: str) -> None:
     """Add to a change that recall finds some messages no more.
 
@@ -74,7 +68,8 @@ def keep_from_recall(change: Change, command: Message, message_ids: Sequence[str
         observed_at=command.sent_at,
         author=subject,
         sources=[Source(kind="message", id=command.message_id, quote=said)],
-        metadata={"mode": QUOTED, "forgotten": sorted({*message_ids, command.message_id})},
+        metadata={"mode": QUOTED},
         **command.scope,
     )
+    record.metadata |= forgotten_note(record, *message_ids)
     change.add = [*change.add, record]

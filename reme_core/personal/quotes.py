@@ -20,12 +20,12 @@ from reme_core.flows.registry import op
 from reme_core.flows.state import UpdateResult
 from reme_core.ids import stable_id
 from reme_core.personal.filter import statements
-from reme_core.personal.forget import forgotten_note, keep_from_recall, memories_naming, messages_naming
+from reme_core.personal.forget import keep_from_recall, memories_naming, messages_naming
 from reme_core.personal.nearby import QUOTED, embed, nearest, subject_of
 from reme_core.personal.state import PersonalState
 from reme_core.personal.worth import KEEP_FROM, KEEP_SHORT_FROM, is_short, text_to_embed, worth
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
-from reme_core.store.change import Change, Close
+from reme_core.store.change import Change, Close, forgotten_note
 from reme_core.store.messages import unsummarised_messages
 from reme_core.text.commands import Command, command_of
 from reme_core.text.fiction import asks, own_words, sentences
@@ -187,7 +187,7 @@ async def _decide(
             naming = [message_id for message_id in naming if message_id not in going]
         else:
             closing |= {m.memory_id: m for m in found}
-            forgotten |= {m.memory_id: forgotten_note(m, message) for m in found}
+            forgotten |= {m.memory_id: forgotten_note(m, message.message_id) for m in found}
         passed_over.append((message, naming))
     new = list(drafts.values())
     change.confirm, change.support, repeated = await _repetitions(state.workspace_id, new, deps)

@@ -8,13 +8,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from reme_core.ids import stable_id
-from reme_core.personal.forget import forgotten_note
 from reme_core.personal.nearby import READ, subject_of
 from reme_core.personal.operations import CLOSING, Operation
 from reme_core.personal.times import resolve_bound
 from reme_core.prompts.transcript import condense
 from reme_core.prompts.window import Window
-from reme_core.store.change import Change, Close
+from reme_core.store.change import Change, Close, forgotten_note
 from reme_core.text.forgetting import erases
 from reme_core.text.timex import validity, with_dates
 from reme_core.types import Kind, Memory, Message, Source, Status, TimeRange, scope_of
@@ -140,7 +139,7 @@ class _Made:
             if erases(command.content):
                 self.erased.append(old.memory_id)
                 return
-            self.annotations[old.memory_id] = forgotten_note(old, command)
+            self.annotations[old.memory_id] = forgotten_note(old, command.message_id)
         named = [resolve_bound(words, item.evidence, self.timezone)
                  for words in (item.operation.until, item.operation.since) if words]  # fmt: skip
         at = next((r.start or r.end for r in named if r), None) or _time_said(item.evidence)

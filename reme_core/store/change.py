@@ -71,6 +71,11 @@ class Change:
     """The `Memories.version` on which the change was decided; if memories changed since then, the change is refused."""
 
 
+def forgotten_note(memory: Memory, *others: str) -> dict[str, list[str]]:
+    """Metadata for a memory that is closed: recall leaves out its messages and these others, until it is restored."""
+    return {"forgotten": sorted({*others, *(source.id for source in memory.sources if source.kind == "message")})}
+
+
 def searched_text(memory: Memory) -> str:
     """The text that is embedded for a memory: for experience the situation and the lesson, else the statement."""
     # A query names the situation in other words, or names what went wrong in it. docs/retrieval.md has the figures.

@@ -19,7 +19,7 @@ from reme_core.models.base import Tool
 from reme_core.prompts import Language
 from reme_core.prompts.note_text import as_text, note
 from reme_core.prompts.transcript import shown_name
-from reme_core.store.change import Change, Close
+from reme_core.store.change import Change, Close, forgotten_note
 from reme_core.store.filters import Filters
 from reme_core.text.terms import language_of
 from reme_core.turn.memory import TurnMemory
@@ -130,9 +130,7 @@ class MemoryTools:
 
     async def _forget(self, memory_id: str) -> str:
         memory = await self._own(memory_id)
-        # Recall passes over the messages that a forgotten memory names.
-        said = [source.id for source in memory.sources if source.kind == "message"]
-        change = Change(close=[Close(memory.memory_id, "expired")], annotate={memory.memory_id: {"forgotten": said}})
+        change = Change(close=[Close(memory.memory_id, "expired")], annotate={memory.memory_id: forgotten_note(memory)})
         await self._turn.reme.memories.apply(self._turn.workspace_id, change, actor=ACTOR, reason="forget_memory")
         return f"Forgot [{memory.memory_id}]."
 
@@ -145,9 +143,10 @@ class MemoryTools:
         name = memory_id.strip(" []")
         # The model may have an id from anywhere, and an id names a memory of any scope in the workspace.
         filters = Filters.of(ids=[name], **self._turn.recalled_scope)
-        for memory in await self._turn.reme.memories.list(self._turn.workspace_id, filters, limit=1):
-            return memory
-        raise NotFoundError(f"there is no memory [{name}]; search_memory gives the ids")
+        found = await self._turn.reme.memories.list(self._turn.workspace_id, filters, limit=1)
+        if not found:
+            raise NotFoundError(f"there is no memory [{name}]; search_memory gives the ids")
+        return found[0]
 
 
 async def answer_model(turn: TurnMemory, work: Awaitable[str]) -> str:
