@@ -260,11 +260,14 @@ def _units_ago(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, cal.unit_from(now, -amount, unit_of(match)))
 
 
+# What is over, in the rest of the clause; only its beginning, since a long text may be one clause full of times.
+_IS_OVER: Final = re.compile(r"[^，。！？；,.!?;\n]{0,200}?[了过]")
+
+
 @_rule(rf"(?:再过|过)?{NUMBER}{UNIT}(?:之后|以后|后)(?![来悔面])")
 def _units_ahead(match: re.Match[str], now: datetime) -> Expression | None:
-    clause = re.match(r"[^，。！？；,.!?;\n]*", match.string[match.end() :])
     # 三天后他走了 ("three days later he left") tells a story; only what has not happened yet is counted from now.
-    if match["n"] in "几数" or (clause and re.search("[了过]", clause[0])):
+    if match["n"] in "几数" or _IS_OVER.match(match.string, match.end()):
         return None
     return expression(match, cal.unit_from(now, number(match["n"]), unit_of(match)))
 
