@@ -57,13 +57,19 @@ $(BIN)/python:
 	@python="$(PYTHON)"; [ -n "$$python" ] || python=$$(.ci/find-python) || exit 1; \
 	echo "Making $(VENV) with $$("$$python" --version)"; "$$python" -m venv $(VENV)
 
+# uv takes seconds where pip takes minutes; but an index may be named to pip alone, which then says what is wrong, too.
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+UV := $(BIN)/python -m uv pip install --quiet --python $(BIN)/python
+ALL := '.[dev,all]' # named, because its comma would end an argument
+install = { $(PIP) uv && $(UV) --editable $(1); } 2>/dev/null || $(PIP) --editable $(1)
+
 # What was installed for which pyproject.toml; the environment of the tests serves the demo as well.
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	@echo "Installing reme-core and what it needs into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --editable .
+	@$(call install,.)
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "Installing reme-core, the frameworks it adapts to and the tools into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --editable '.[dev,all]'
+	@$(call install,$(ALL))
 	@touch $@ $(VENV)/.demo

@@ -32,6 +32,10 @@ ODD_ANSWERS: list[Any] = [
 ]
 
 
+PROMPTLY = 15.0
+"""Seconds on a machine that has other things to do; a model that hangs answers after 30."""
+
+
 def hang(loopback: Loopback) -> None:
     loopback.latency = 30.0
 
@@ -104,7 +108,7 @@ async def test_every_retrieval_outlives_its_models(
     response, seconds = await retrieve(reme, flow, query="Which tea did Ann drink a while ago?")
     assert len(response.metadata["memory_list"]) >= 3
     assert "tea number" in response.answer
-    assert seconds < 4
+    assert seconds < PROMPTLY
     assert bool(response.metadata.get("degraded")) == (flow not in ASK_NO_MODEL)
 
 
@@ -116,7 +120,7 @@ async def test_every_retrieval_outlives_an_endpoint_that_refuses(settings: Setti
             await fill(engine)
             response, seconds = await retrieve(engine, flow, query="Which tea did Ann drink a while ago?")
     assert "tea number" in response.answer
-    assert seconds < 4
+    assert seconds < PROMPTLY
     assert bool(response.metadata.get("degraded")) == (flow not in ASK_NO_MODEL)
 
 
