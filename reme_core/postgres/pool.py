@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 
 from psycopg_pool import AsyncConnectionPool
@@ -17,6 +18,29 @@ POOL_SECONDS = RESTART_SECONDS
 _MAX_IDLE_SECONDS = 300.0
 _MAX_LIFETIME_SECONDS = 3600.0
 _PAUSE_SECONDS = 0.5  # between two tries to connect
+_SILENT_SECONDS = 30.0  # after a try that failed was logged
+_NAME = "reme"
+
+
+class _OnceInAWhile(logging.Filter):
+    """Keeps an outage from filling the log: each connection is tried twice a second, and each try logs a warning."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said_at = float("-inf")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let through the first failed try of our pools, and one from time to time; and all else."""
+        if _NAME not in (record.args or ()) or not record.msg.startswith(("error connecting", "reconnection attempt")):
+            return True
+        if record.created - self._said_at < _SILENT_SECONDS:
+            return False
+        self._said_at = record.created
+        return True
+
+
+ONCE_IN_A_WHILE = _OnceInAWhile()
+logging.getLogger("psycopg.pool").addFilter(ONCE_IN_A_WHILE)
 
 
 class _Pool(AsyncConnectionPool[Connection]):
@@ -52,7 +76,7 @@ def make_pool(
         min_size=1,
         max_size=settings.pool_size,
         check=check_if_idle,
-        name="reme",
+        name=_NAME,
         timeout=POOL_SECONDS,
         reconnect_timeout=POOL_SECONDS,  # after that, it tries again when a caller asks for a connection
         max_idle=_MAX_IDLE_SECONDS,

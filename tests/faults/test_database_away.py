@@ -40,6 +40,7 @@ async def test_a_pool_asks_often_whether_the_database_is_back(
     settings: Settings, database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(pool, "_PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr(pool, "_SILENT_SECONDS", 0.0)
     with Gate(database_url) as gate:
         settings.database_url = SecretStr(gate.url)
         async with await Database.open(settings) as database:
@@ -50,3 +51,20 @@ async def test_a_pool_asks_often_whether_the_database_is_back(
                     await asyncio.sleep(0.05)
             gate.open()
             assert await asking == [(1,)]
+
+
+async def test_an_outage_does_not_fill_the_log(
+    settings: Settings, database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "POOL_SECONDS", 3.0)
+    monkeypatch.setattr(pool, "_SILENT_SECONDS", 600.0)
+    monkeypatch.setattr(pool.ONCE_IN_A_WHILE, "_said_at", float("-inf"))
+    with Gate(database_url) as gate:
+        settings.database_url = SecretStr(gate.url)
+        async with await Database.open(settings) as database:
+            await asyncio.gather(*(database.fetch("w", "select pg_sleep(0.2)") for _ in range(4)))
+            gate.close()
+            asked = [database.fetch("w", "select 1") for _ in range(8)]
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+            assert {type(answer) for answer in answers} == {DatabaseUnavailableError}
+    assert caplog.text.count("error connecting") == 1
