@@ -66,7 +66,7 @@ def has_refused(error: psycopg.OperationalError) -> bool:
 
 async def wait_for_start(url: str) -> None:
     """Return when the server no longer refuses connections because it starts, or after `RESTART_SECONDS`."""
-    # A pool that fails to connect tries again after 1, 2, 4 … seconds, while a server may recover in tenths of one.
+    # A pool would try again half a second later, while a server may recover in tenths of one.
     deadline = time.monotonic() + RESTART_SECONDS
     while time.monotonic() < deadline and await asyncio.to_thread(_ping, url) == Ping.REJECT:  # noqa: ASYNC110
         await asyncio.sleep(_RETRY_SECONDS)

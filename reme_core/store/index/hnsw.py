@@ -12,6 +12,7 @@ import logging
 from typing import Any
 
 from psycopg import AsyncConnection, sql
+from psycopg.errors import DiskFull
 
 from reme_core.postgres.database import Database
 from reme_core.store.sql import load
@@ -22,6 +23,8 @@ WIDEST = 4_000
 """Dimensions that pgvector indexes as halfvec; wider vectors are always scanned exactly."""
 
 _BATCH = 5_000  # rows that one transaction puts into the index: writers wait for it, about a tenth of a second
+# Kilobytes of memory for building an index. pgvector builds several times faster while the graph fits into it.
+_LEAST_MEMORY, _MOST_MEMORY = 65_536, 2_000_000
 _RETRY_SECONDS = 0.2  # between two attempts to get the lock for building an index
 
 _SQL = load("hnsw.sql")
@@ -64,16 +67,29 @@ async def prepare(database: Database, workspace: str, model: str, dimensions: in
         # the builder would wait for them: it builds concurrently, and so waits until all running statements have ended.
         while not (await (await conn.execute(_SQL["try_to_build"])).fetchone() or (False,))[0]:  # noqa: ASYNC110 - it sends no event
             await asyncio.sleep(_RETRY_SECONDS)
-        # pgvector builds much faster while the graph fits into this memory.
-        await conn.execute("set maintenance_work_mem = '512MB'")
-        await conn.execute(
-            sql.SQL(
-                "create index concurrently if not exists {name} on reme.embedding"
-                " using hnsw ((embedding::halfvec({dimensions})) halfvec_ip_ops) where model = {model} and hnsw"
-            ).format(
-                name=sql.Identifier(index_name(model)), dimensions=sql.Literal(dimensions), model=sql.Literal(model)
-            )
-        )
+        await _build(conn, model, dimensions)
+
+
+async def _build(conn: AsyncConnection[Any], model: str, dimensions: int) -> None:
+    create = sql.SQL(
+        "create index concurrently if not exists {name} on reme.embedding"
+        " using hnsw ((embedding::halfvec({dimensions})) halfvec_ip_ops) where model = {model} and hnsw"
+    ).format(name=sql.Identifier(index_name(model)), dimensions=sql.Literal(dimensions), model=sql.Literal(model))
+    await conn.execute(_SQL["give_memory"], {"least": _LEAST_MEMORY, "most": _MOST_MEMORY})
+    await _drop_unfinished(conn, model)
+    try:
+        await conn.execute(create)
+    except DiskFull:
+        # Workers that build in parallel share this memory in /dev/shm, which has 64 MB in a container.
+        await conn.execute("set max_parallel_maintenance_workers = 0")
+        await _drop_unfinished(conn, model)
+        await conn.execute(create)
+
+
+async def _drop_unfinished(conn: AsyncConnection[Any], model: str) -> None:
+    """Drop what a build has left that was broken off: every insert would go into it, and no recall could use it."""
+    if await (await conn.execute(_SQL["unfinished"], {"name": index_name(model)})).fetchone():
+        await conn.execute(sql.SQL("drop index concurrently reme.{}").format(sql.Identifier(index_name(model))))
 
 
 async def switch_to_index(conn: AsyncConnection[Any], workspace: str, model: str) -> None:

@@ -29,3 +29,11 @@ update reme.workspace set hnsw = true where workspace_id = %(workspace)s and emb
 
 -- name: try_to_build
 select pg_try_advisory_lock(hashtextextended('reme.hnsw', 0))
+
+-- name: unfinished
+select 1 from pg_index where indexrelid = to_regclass('reme.' || quote_ident(%(name)s)) and not indisvalid
+
+-- name: give_memory
+-- A vector takes about 1.6 times as much in the graph as in the table: itself, and the 32 places of its neighbours.
+select set_config('maintenance_work_mem',
+                  least(greatest(%(least)s, pg_table_size('reme.embedding') * 1.6 / 1024), %(most)s)::bigint::text, false)

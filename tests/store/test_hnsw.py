@@ -1,0 +1,77 @@
+"""The HNSW index is built whole, or anew: after a build that was broken off, and where little memory is shared."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import psycopg
+import pytest
+
+from reme_core.engine import Engine
+from reme_core.errors import DatabaseError
+from reme_core.settings import Settings
+from reme_core.store.index import hnsw
+from tests.conftest import CITUS_URL
+
+IS_VALID = "select indisvalid from pg_index where indexrelid::regclass::text like '%embedding_hnsw%'"
+WITH_LITTLE_SHARED_MEMORY = """
+import asyncio, sys
+from pathlib import Path
+import numpy as np
+from reme_core.engine import Engine
+from reme_core.postgres.embedded import files
+from reme_core.settings import Settings
+from reme_core.store.index import hnsw
+
+files._SMALL_SHM = 0  # as a server of the user's own, which takes /dev/shm as it is
+
+async def main(folder):
+    async with Engine(Settings(data_dir=Path(folder))) as reme:
+        async with reme.database.owner_connection() as connection:
+            await connection.execute("alter system set min_parallel_table_scan_size = 0")
+            await connection.execute("select pg_reload_conf()")
+        vectors = np.random.default_rng(0).normal(size=(300, 384))
+        await reme.memories.add("w", [f"sentence {n}" for n in range(300)], embeddings=vectors)
+        assert await hnsw.ensure(reme.database, "w", exact_below=100)
+        async with reme.database.owner_connection() as connection:
+            print(await (await connection.execute(sys.argv[2])).fetchall())
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+async def fill(reme: Engine, count: int = 200) -> None:
+    vectors = np.random.default_rng(0).normal(size=(count, 384))
+    await reme.memories.add("w", [f"sentence {n}" for n in range(count)], embeddings=vectors)
+
+
+@pytest.mark.skipif(bool(CITUS_URL), reason="the build that is cancelled runs on other servers")
+async def test_a_build_that_was_broken_off_is_done_again(settings: Settings) -> None:
+    async with Engine(settings) as reme:
+        await fill(reme)
+        with psycopg.connect(reme.database.url) as other, psycopg.connect(reme.database.url, autocommit=True) as watch:
+            other.execute("lock table reme.embedding in row exclusive mode")  # which a concurrent build waits for
+            building = asyncio.create_task(hnsw.ensure(reme.database, "w", exact_below=100))
+            async with asyncio.timeout(30):
+                while not watch.execute(IS_VALID).fetchall():
+                    await asyncio.sleep(0.02)
+            watch.execute("select pg_cancel_backend(pid) from pg_stat_progress_create_index")
+            with pytest.raises(DatabaseError):
+                await building
+            assert watch.execute(IS_VALID).fetchall() == [(False,)]
+            other.rollback()
+            assert await hnsw.ensure(reme.database, "w", exact_below=100)
+            assert watch.execute(IS_VALID).fetchall() == [(True,)]
+
+
+def test_a_server_whose_processes_share_little_memory_builds_alone(migrated_data_dir: Path) -> None:
+    mount = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=8m,mode=1777 tmpfs /dev/shm && exec "$@"', "sh"]
+    if sys.platform != "linux" or subprocess.run([*mount, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("a /dev/shm of one's own takes Linux, and root")
+    script = [sys.executable, "-c", WITH_LITTLE_SHARED_MEMORY, str(migrated_data_dir), IS_VALID]
+    done = subprocess.run([*mount, *script], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.strip() == "[(True,)]", done.stderr
