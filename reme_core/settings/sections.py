@@ -153,6 +153,8 @@ class RecallSettings(Section):
     vector_share: VectorShares = Field(default_factory=VectorShares)
     exact_below: int = 5_000
     """A workspace with fewer vectors has no HNSW index: a scan finds the nearest ones exactly."""
+    index_megabytes: int = Field(2_000, ge=64)
+    """Most memory that the server may take to build an HNSW index; a graph that does not fit takes far longer."""
     patience: float = Field(20.0, gt=0)
     """Seconds that one retrieval waits for chat and rerank models; then it answers with what recall found."""
     log: bool = True

@@ -23,8 +23,6 @@ WIDEST = 4_000
 """Dimensions that pgvector indexes as halfvec; wider vectors are always scanned exactly."""
 
 _BATCH = 5_000  # rows that one transaction puts into the index: writers wait for it, about a tenth of a second
-# Kilobytes of memory for building an index. pgvector builds several times faster while the graph fits into it.
-_LEAST_MEMORY, _MOST_MEMORY = 65_536, 2_000_000
 _RETRY_SECONDS = 0.2  # between two attempts to get the lock for building an index
 
 _SQL = load("hnsw.sql")
@@ -67,15 +65,15 @@ async def prepare(database: Database, workspace: str, model: str, dimensions: in
         # the builder would wait for them: it builds concurrently, and so waits until all running statements have ended.
         while not (await (await conn.execute(_SQL["try_to_build"])).fetchone() or (False,))[0]:  # noqa: ASYNC110 - it sends no event
             await asyncio.sleep(_RETRY_SECONDS)
-        await _build(conn, model, dimensions)
+        await _build(conn, model, dimensions, database.settings.recall.index_megabytes)
 
 
-async def _build(conn: AsyncConnection[Any], model: str, dimensions: int) -> None:
+async def _build(conn: AsyncConnection[Any], model: str, dimensions: int, most_megabytes: int) -> None:
     create = sql.SQL(
         "create index concurrently if not exists {name} on reme.embedding"
         " using hnsw ((embedding::halfvec({dimensions})) halfvec_ip_ops) where model = {model} and hnsw"
     ).format(name=sql.Identifier(index_name(model)), dimensions=sql.Literal(dimensions), model=sql.Literal(model))
-    await conn.execute(_SQL["give_memory"], {"least": _LEAST_MEMORY, "most": _MOST_MEMORY})
+    await conn.execute(_SQL["give_memory"], {"most_megabytes": most_megabytes})
     await _drop_unfinished(conn, model)
     try:
         await conn.execute(create)

@@ -34,6 +34,7 @@ select pg_try_advisory_lock(hashtextextended('reme.hnsw', 0))
 select 1 from pg_index where indexrelid = to_regclass('reme.' || quote_ident(%(name)s)) and not indisvalid
 
 -- name: give_memory
--- With 384 dimensions, a vector takes 1,480 bytes in the graph, and 910 in the table (measured).
+-- As much as the graph takes, and 64 MB at least. With 384 dimensions, a vector takes 1,480 bytes in the graph, and 910
+-- in the table (measured).
 select set_config('maintenance_work_mem',
-                  least(greatest(%(least)s, pg_table_size('reme.embedding') * 1.7 / 1024), %(most)s)::bigint::text, false)
+                  least(greatest(64, pg_table_size('reme.embedding') * 1.7 / 2 ^ 20), %(most_megabytes)s)::bigint || 'MB', false)
