@@ -1,7 +1,7 @@
 """Migrations of the schema: plain SQL files, forward and back, which Alembic applies under a lock.
 
 Each version is a file in `migrations/versions` that names two files in `migrations/sql`. Versions are numbered in steps
-of one, without branches, from `0010`. Development versions had lower numbers; their databases cannot be upgraded.
+of one, without branches, from `0027`. Development versions had lower numbers; their databases cannot be upgraded.
 """
 
 from __future__ import annotations

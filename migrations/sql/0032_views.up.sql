@@ -5,7 +5,7 @@
 
 create view reme.memory_current with (security_invoker) as
 select workspace_id, memory_id, kind, subject, when_to_use, content, keywords, importance, score, seen_count,
-       observed_at, valid_during, recorded_at, updated_at, author, metadata
+       observed_at, valid_during, recorded_at, updated_at, author, metadata, user_id, agent_id, run_id
 from reme.memory
 where status = 'active' and (upper(valid_during) is null or upper(valid_during) > now());
 comment on view reme.memory_current is 'The active memories that hold now.';
@@ -53,7 +53,8 @@ comment on column reme.task_scoreboard.last_attempt is 'When the last attempt en
 
 create view reme.recall_log with (security_invoker) as
 select r.workspace_id, r.asked_at, r.query, h.rank, h.kind, coalesce(m.content, said.content) as content,
-       h.vector, h.lexical, h.time, h.type, h.final, h.helped, r.milliseconds, r.flow, r.retrieval_id, h.memory_id
+       h.vector, h.lexical, h.time, h.type, h.final, h.helped, r.milliseconds, r.flow, r.retrieval_id, h.memory_id,
+       h.relevance, h.left_out, r.note_id, r.session_id
 from reme.retrieval r
 left join reme.retrieval_hit h using (workspace_id, retrieval_id)
 left join reme.memory m on h.kind <> 'conversation' and m.workspace_id = h.workspace_id and m.memory_id = h.memory_id
@@ -139,18 +140,22 @@ end $$;
 
 
 -- Functions -----------------------------------------------------------------------------------------------------------
+-- In PL/pgSQL: functions in SQL cannot hand their parameters to a table that Citus distributes.
 
 -- A superseded memory held until then, and we still know that it did: asked what held in May, memory_as_of answers with the
 -- home that was given up in June. It leaves a superseded memory out where its successor holds at that time as well, since
 -- that one says the same, or more. A deleted or expired one is taken as never having held.
 create function reme.memory_as_of(workspace text, moment timestamptz, held_at timestamptz default null)
-returns setof reme.memory language sql stable as $$
+returns setof reme.memory language plpgsql stable as $$
+#variable_conflict use_column
+begin
+    return query
     with known as materialized (
         select k.*
         from (
             select distinct on (memory_id) after
             from reme.memory_history
-            where workspace_id = workspace and changed_at <= moment
+            where memory_history.workspace_id = memory_as_of.workspace and changed_at <= moment
             order by memory_id, history_id desc
         ) as last_change,
         jsonb_populate_record(null::reme.memory, last_change.after) as k
@@ -163,13 +168,16 @@ returns setof reme.memory language sql stable as $$
                     and (status = 'active'
                          or not exists (select from known successor
                                         where successor.memory_id = known.superseded_by
-                                          and successor.valid_during @> held_at)) end
-$$;
+                                          and successor.valid_during @> held_at)) end;
+end $$;
 comment on function reme.memory_as_of is 'The memories that were active at a moment, in the words of that time; with held_at, those that held at that time, superseded since or not.';
 
 create function reme.pass_at_k(workspace text, k integer, solved_from double precision default 1.0)
 returns table (task_id text, attempts bigint, groups bigint, passed bigint, pass_at_k double precision)
-language sql stable as $$
+language plpgsql stable as $$
+#variable_conflict use_column
+begin
+    return query
     -- The attempts at a task in groups of k, in order; a last group that is not full is left out.
     with grouped as (
         select s.task_id, (s.attempt - 1) / pass_at_k.k as batch, count(*) as size, max(s.score) >= solved_from as solved
@@ -183,6 +191,6 @@ language sql stable as $$
                / nullif(count(*) filter (where g.size = pass_at_k.k), 0)
     from grouped g
     group by g.task_id
-    order by g.task_id
-$$;
+    order by g.task_id;
+end $$;
 comment on function reme.pass_at_k is 'For each task the share of its groups of k attempts whose best reached solved_from; empty where there is no full group.';

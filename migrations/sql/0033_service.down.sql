@@ -1,3 +1,4 @@
+drop function reme.reschedule;
 -- Without api_key the services ask for no key.
 drop table reme.api_key, reme.job_error, reme.queue_migration;
 drop table if exists reme.procrastinate_periodic_defers, reme.procrastinate_events, reme.procrastinate_jobs,

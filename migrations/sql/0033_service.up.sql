@@ -39,11 +39,13 @@ comment on column reme.queue_migration.applied_at is 'When it was applied.';
 alter table reme.queue_migration enable row level security, force row level security;
 create policy everyone on reme.queue_migration using (true);
 
+-- Without a key to the workspace: on Citus the queue stays in one place, and its errors with it.
 create table reme.job_error (
-    workspace_id text not null references reme.workspace on delete cascade,
+    workspace_id text not null,
     job_id       bigint not null,
     failed_at    timestamptz not null default now(),
     error        text not null,
+    is_try       boolean not null default true,
     primary key (workspace_id, job_id, failed_at)
 );
 comment on table reme.job_error is 'Why a background job failed, each time it did.';
@@ -51,11 +53,9 @@ comment on column reme.job_error.workspace_id is 'The workspace it worked for.';
 comment on column reme.job_error.job_id is 'Number of the job.';
 comment on column reme.job_error.failed_at is 'When it happened.';
 comment on column reme.job_error.error is 'What went wrong.';
-alter table reme.job_error enable row level security, force row level security;
-create policy tenant on reme.job_error using (
-    workspace_id = (select current_setting('reme.workspace', true))
-    or (select current_setting('reme.workspace', true)) = '*'
-);
+comment on column reme.job_error.is_try is
+    'Whether it counts as a failed try: a database that went away, or other writers, do not, nor does what a reading refused.';
+call reme.keep_tenants_apart('reme.job_error');
 
 -- Looked up by whoever queues a job, and by the queue itself for each job that it gives out.
 create index procrastinate_jobs_waiting_lock on procrastinate_jobs (lock) where status = 'todo';
@@ -86,3 +86,58 @@ comment on column reme.procrastinate_periodic_defers.periodic_id is 'Which of th
 comment on table reme.procrastinate_workers is 'The workers that run. Jobs of one that gives no sign of life are run by another.';
 comment on column reme.procrastinate_workers.id is 'Number of the worker.';
 comment on column reme.procrastinate_workers.last_heartbeat is 'When it last gave a sign of life.';
+
+-- The queue shows a transaction the jobs of its workspace alone, as all other tables do. Workers take jobs of all
+-- workspaces and name '*'.
+alter table reme.procrastinate_jobs enable row level security, force row level security;
+create policy tenant on reme.procrastinate_jobs using (
+    args ->> 'workspace' = (select current_setting('reme.workspace', true))
+    or (select current_setting('reme.workspace', true)) = '*'
+);
+alter table reme.procrastinate_events enable row level security, force row level security;
+create policy tenant on reme.procrastinate_events using (
+    (select current_setting('reme.workspace', true)) = '*'
+    or exists (select from reme.procrastinate_jobs j where j.id = job_id)
+);
+alter table reme.procrastinate_periodic_defers enable row level security, force row level security;
+create policy upkeep on reme.procrastinate_periodic_defers
+    using ((select current_setting('reme.workspace', true)) = '*');
+alter table reme.procrastinate_workers enable row level security, force row level security;
+create policy upkeep on reme.procrastinate_workers using ((select current_setting('reme.workspace', true)) = '*');
+
+-- Conversations may be on another server than the queue, and one statement cannot join them with rows that it changes.
+create function reme.reschedule(workspace text, sessions text[], after_turns integer, after_seconds float8)
+returns table (session_id text, lock text, seconds float8) language plpgsql as $$
+#variable_conflict use_column
+declare
+    waiting jsonb;
+begin
+    select jsonb_agg(to_jsonb(w)) into waiting
+    from (
+        select m.session_id, 'summarise ' || workspace || ' ' || m.session_id as lock,
+               case when count(*) >= after_turns then 0 else after_seconds end as seconds
+        from reme.message m
+        where m.workspace_id = workspace and m.session_id = any(sessions) and m.summarised_at is null
+        group by m.session_id
+    ) w;
+    return query
+    with asked as (
+        select * from jsonb_to_recordset(waiting) as a (session_id text, lock text, seconds float8)
+    ),
+    pending as (
+        select j.id, j.scheduled_at, j.lock, a.seconds
+        from asked a
+        join reme.procrastinate_jobs j on j.lock = a.lock and j.status = 'todo'
+    ),
+    moved as (
+        update reme.procrastinate_jobs j
+        set scheduled_at = now() + make_interval(secs => p.seconds)
+        from pending p
+        where j.id = p.id
+          and abs(extract(epoch from coalesce(p.scheduled_at, now()) - now()) - p.seconds) > 1 + p.seconds / 4
+    )
+    select a.session_id, a.lock, a.seconds
+    from asked a
+    where not exists (select from pending p where p.lock = a.lock);
+end $$;
+comment on function reme.reschedule is 'Puts off the jobs of conversations that go on, and names the conversations that have no job waiting.';

@@ -2,13 +2,13 @@
 
 from reme_core.postgres.migrate import run_sql
 
-revision = "0011"
-down_revision = "0010"
+revision = "0028"
+down_revision = "0027"
 
 
 def upgrade() -> None:
-    run_sql("0011_messages.up.sql")
+    run_sql("0028_messages.up.sql")
 
 
 def downgrade() -> None:
-    run_sql("0011_messages.down.sql")
+    run_sql("0028_messages.down.sql")

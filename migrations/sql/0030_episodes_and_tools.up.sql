@@ -35,11 +35,7 @@ comment on column reme.episode.finished_at is 'When the attempt ended.';
 comment on column reme.episode.recorded_at is 'When it was recorded.';
 comment on column reme.episode.metadata is 'Whatever the caller attached.';
 comment on column reme.episode.message_ids is 'The messages of the attempt, in order, where they were recorded.';
-alter table reme.episode enable row level security, force row level security;
-create policy tenant on reme.episode using (
-    workspace_id = (select current_setting('reme.workspace', true))
-    or (select current_setting('reme.workspace', true)) = '*'
-);
+call reme.keep_tenants_apart('reme.episode');
 
 create table reme.episode_progress (
     workspace_id         text primary key references reme.workspace on delete cascade,
@@ -52,11 +48,7 @@ comment on column reme.episode_progress.workspace_id is 'The workspace it belong
 comment on column reme.episode_progress.episodes is 'How many episodes there were, with those of which an imported file has only the number.';
 comment on column reme.episode_progress.consolidated_after is 'After how many episodes rules for all tasks were last made; empty: never.';
 comment on column reme.episode_progress.file is 'Fields of an imported agent_memory.json that have no column, for the export.';
-alter table reme.episode_progress enable row level security, force row level security;
-create policy tenant on reme.episode_progress using (
-    workspace_id = (select current_setting('reme.workspace', true))
-    or (select current_setting('reme.workspace', true)) = '*'
-);
+call reme.keep_tenants_apart('reme.episode_progress');
 
 create table reme.episode_score (
     workspace_id text not null references reme.workspace on delete cascade,
@@ -73,11 +65,7 @@ comment on column reme.episode_score.task_id is 'The task.';
 comment on column reme.episode_score.attempt is 'Number of the attempt at the task, from 1.';
 comment on column reme.episode_score.score is 'How well it went, 0 to 1.';
 comment on column reme.episode_score.episode_id is 'The episode; empty where an imported file has only its score.';
-alter table reme.episode_score enable row level security, force row level security;
-create policy tenant on reme.episode_score using (
-    workspace_id = (select current_setting('reme.workspace', true))
-    or (select current_setting('reme.workspace', true)) = '*'
-);
+call reme.keep_tenants_apart('reme.episode_score');
 
 create table reme.episode_rule (
     workspace_id  text not null references reme.workspace on delete cascade,
@@ -106,11 +94,7 @@ comment on column reme.episode_rule.first_episode is 'Number of the first episod
 comment on column reme.episode_rule.last_episode is 'Number of the last one.';
 comment on column reme.episode_rule.author is 'rules, or the name of the model that made it.';
 comment on column reme.episode_rule.created_at is 'When it was first written.';
-alter table reme.episode_rule enable row level security, force row level security;
-create policy tenant on reme.episode_rule using (
-    workspace_id = (select current_setting('reme.workspace', true))
-    or (select current_setting('reme.workspace', true)) = '*'
-);
+call reme.keep_tenants_apart('reme.episode_rule');
 
 create table reme.episode_finding (
     workspace_id  text not null references reme.workspace on delete cascade,
@@ -131,11 +115,7 @@ comment on column reme.episode_finding.finding is 'The mistake or success, in th
 comment on column reme.episode_finding.place is 'Order in which the findings were first made.';
 comment on column reme.episode_finding.seen_count is 'How often it was made.';
 comment on column reme.episode_finding.last_episode is 'Number of the last episode with it; 0 where that is not known.';
-alter table reme.episode_finding enable row level security, force row level security;
-create policy tenant on reme.episode_finding using (
-    workspace_id = (select current_setting('reme.workspace', true))
-    or (select current_setting('reme.workspace', true)) = '*'
-);
+call reme.keep_tenants_apart('reme.episode_finding');
 
 create table reme.mistake_card (
     workspace_id       text not null references reme.workspace on delete cascade,
@@ -171,11 +151,7 @@ comment on column reme.mistake_card.first_seen_episode is 'Number of the first e
 comment on column reme.mistake_card.last_seen_episode is 'Number of the last one.';
 comment on column reme.mistake_card.place is 'Its place in the list of the cards that were seen most; empty: it is not in it.';
 comment on column reme.mistake_card.metadata is 'Whatever else belongs to it.';
-alter table reme.mistake_card enable row level security, force row level security;
-create policy tenant on reme.mistake_card using (
-    workspace_id = (select current_setting('reme.workspace', true))
-    or (select current_setting('reme.workspace', true)) = '*'
-);
+call reme.keep_tenants_apart('reme.mistake_card');
 
 create table reme.tool_call_result (
     workspace_id  text not null references reme.workspace on delete cascade,
@@ -217,8 +193,4 @@ comment on column reme.tool_call_result.called_at is 'When it was called.';
 comment on column reme.tool_call_result.recorded_at is 'When it was recorded.';
 comment on column reme.tool_call_result.summarised_at is 'When guidance was last made from it; empty: not yet.';
 comment on column reme.tool_call_result.metadata is 'Whatever the caller attached.';
-alter table reme.tool_call_result enable row level security, force row level security;
-create policy tenant on reme.tool_call_result using (
-    workspace_id = (select current_setting('reme.workspace', true))
-    or (select current_setting('reme.workspace', true)) = '*'
-);
+call reme.keep_tenants_apart('reme.tool_call_result');

@@ -2,13 +2,13 @@
 
 from reme_core.postgres.migrate import run_sql
 
-revision = "0015"
-down_revision = "0014"
+revision = "0032"
+down_revision = "0031"
 
 
 def upgrade() -> None:
-    run_sql("0015_views.up.sql")
+    run_sql("0032_views.up.sql")
 
 
 def downgrade() -> None:
-    run_sql("0015_views.down.sql")
+    run_sql("0032_views.down.sql")

@@ -1,3 +1,4 @@
+drop function reme.lock_log, reme.log_model_calls;
 drop table reme.model_call, reme.retrieval_hit, reme.retrieval, reme.corpus_statistic, reme.posting;
 drop trigger memory_embedding on reme.memory;
 drop function reme.sync_embedding;

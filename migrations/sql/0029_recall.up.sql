@@ -37,11 +37,7 @@ comment on column reme.embedding.document_id is 'The memory or message.';
 comment on column reme.embedding.active is 'Whether the memory is active, as a trigger keeps it; true for a message.';
 comment on column reme.embedding.hnsw is 'Whether the row is in its model''s HNSW index: an index makes inserts slower, so only large workspaces are in it.';
 comment on column reme.embedding.embedding is 'The vector, unit length, half precision.';
-alter table reme.embedding enable row level security, force row level security;
-create policy tenant on reme.embedding using (
-    workspace_id = (select current_setting('reme.workspace', true))
-    or (select current_setting('reme.workspace', true)) = '*'
-);
+call reme.keep_tenants_apart('reme.embedding');
 
 create function reme.sync_embedding() returns trigger language plpgsql as $$
 begin
@@ -61,7 +57,7 @@ create trigger memory_embedding after update of status, kind on reme.memory
 -- These tables take thousands of rows a second; a foreign key would look up the workspace for each. Whoever removes a
 -- document or a workspace removes its rows here (store/index).
 create table reme.posting (
-    workspace_id    text collate "C" not null,
+    workspace_id    text not null,
     corpus          text collate "C" not null,
     term            text collate "C" not null,
     from_neighbour  boolean not null,
@@ -72,23 +68,19 @@ create table reme.posting (
 );
 alter table reme.posting alter documents set storage plain, alter impacts set storage plain;
 create index posting_best on reme.posting (workspace_id, corpus, term, best_impact desc, newest_document);
-comment on table reme.posting is 'The lexical leg. A row is a segment: documents that hold a term, the best first, with BM25 impacts computed at write time.';
+comment on table reme.posting is 'The lexical leg. A row is a segment: documents that hold a term, in order, with BM25 impacts computed at write time.';
 comment on column reme.posting.workspace_id is 'The workspace it belongs to.';
 comment on column reme.posting.corpus is 'memory or message: the collection whose statistics count.';
 comment on column reme.posting.term is 'A stem, a CJK bigram, a number or an identifier.';
 comment on column reme.posting.from_neighbour is 'Whether these messages have the term only from the messages before and after them; then they do not count as holding it.';
 comment on column reme.posting.best_impact is 'The highest of the impacts; recall reads the segments of a term in this order.';
 comment on column reme.posting.newest_document is 'The highest document_id in documents.';
-comment on column reme.posting.documents is 'The document_id of the memories or messages, at most 512; a document occurs once for a term.';
+comment on column reme.posting.documents is 'The document_id of the memories or messages, in order, at most 512; a document occurs once for a term.';
 comment on column reme.posting.impacts is 'For each document the BM25 weight of the term in it, without the inverse document frequency.';
-alter table reme.posting enable row level security, force row level security;
-create policy tenant on reme.posting using (
-    workspace_id = (select current_setting('reme.workspace', true))
-    or (select current_setting('reme.workspace', true)) = '*'
-);
+call reme.keep_tenants_apart('reme.posting');
 
 create table reme.corpus_statistic (
-    workspace_id      text collate "C" not null,
+    workspace_id      text not null,
     corpus            text collate "C" not null,
     documents         bigint not null default 0,
     terms             bigint not null default 0,
@@ -101,41 +93,43 @@ comment on column reme.corpus_statistic.corpus is 'memory or message.';
 comment on column reme.corpus_statistic.documents is 'How many documents it holds.';
 comment on column reme.corpus_statistic.terms is 'How many terms they hold together; with documents, the mean length.';
 comment on column reme.corpus_statistic.unmerged_segments is 'How many segments of postings were written since the last merge.';
-alter table reme.corpus_statistic enable row level security, force row level security;
-create policy tenant on reme.corpus_statistic using (
-    workspace_id = (select current_setting('reme.workspace', true))
-    or (select current_setting('reme.workspace', true)) = '*'
-);
+call reme.keep_tenants_apart('reme.corpus_statistic');
 
 
 -- Logs ----------------------------------------------------------------------------------------------------------------
 
 create table reme.retrieval (
-    workspace_id text not null references reme.workspace on delete cascade,
-    retrieval_id text not null,
-    asked_at     timestamptz not null default now(),
-    query        text not null,
-    kinds        text[] not null default '{}',
-    flow         text not null default '',
-    session_id   text not null default '',
-    milliseconds real not null default 0,
+    workspace_id  text not null references reme.workspace on delete cascade,
+    retrieval_id  text not null,
+    asked_at      timestamptz not null default now(),
+    query         text not null,
+    kinds         text[] not null default '{}',
+    flow          text not null default '',
+    session_id    text not null default '',
+    milliseconds  real not null default 0,
+    relevance     double precision,
+    min_relevance double precision not null default 0,
+    degraded      text not null default '',
+    note_id       text not null default '',
     primary key (workspace_id, retrieval_id)
 );
 create index retrieval_newest on reme.retrieval (workspace_id, asked_at desc);
+create index retrieval_query on reme.retrieval (workspace_id, md5(query), asked_at desc);
+create index retrieval_note on reme.retrieval (workspace_id, note_id) where note_id <> '';
 comment on table reme.retrieval is 'Each recall: what was asked, when, and how long it took.';
 comment on column reme.retrieval.workspace_id is 'The workspace it belongs to.';
 comment on column reme.retrieval.retrieval_id is 'Its identity, as the recollection carries it.';
 comment on column reme.retrieval.asked_at is 'When it happened.';
 comment on column reme.retrieval.query is 'The query.';
 comment on column reme.retrieval.kinds is 'The kinds that were looked for; empty means all.';
-comment on column reme.retrieval.flow is 'The flow that asked.';
-comment on column reme.retrieval.session_id is 'The conversation it was asked for.';
+comment on column reme.retrieval.flow is 'The flow that asked; turn for an agent''s turn, and standing for what every note of one gives, whatever is asked.';
+comment on column reme.retrieval.session_id is 'The conversation it was asked in, or that alone was looked at.';
 comment on column reme.retrieval.milliseconds is 'How long the database took.';
-alter table reme.retrieval enable row level security, force row level security;
-create policy tenant on reme.retrieval using (
-    workspace_id = (select current_setting('reme.workspace', true))
-    or (select current_setting('reme.workspace', true)) = '*'
-);
+comment on column reme.retrieval.relevance is 'The chance that anything found is about the query, 0 to 1; empty for what was logged before this was kept.';
+comment on column reme.retrieval.min_relevance is 'The chance below which nothing was to be given.';
+comment on column reme.retrieval.degraded is 'Why words alone answered, where the embedding model failed.';
+comment on column reme.retrieval.note_id is 'The note that was made of it; recalls of one turn share theirs. Empty: no note was made of it here.';
+call reme.keep_tenants_apart('reme.retrieval');
 
 create table reme.retrieval_hit (
     workspace_id text not null,
@@ -148,7 +142,9 @@ create table reme.retrieval_hit (
     time         double precision not null default 0,
     type         double precision not null default 1,
     final        double precision not null default 0,
+    relevance    double precision,
     helped       boolean,
+    left_out     text,
     primary key (workspace_id, retrieval_id, rank),
     foreign key (workspace_id, retrieval_id) references reme.retrieval on delete cascade
 );
@@ -164,12 +160,10 @@ comment on column reme.retrieval_hit.lexical is 'Score of the lexical leg, scale
 comment on column reme.retrieval_hit.time is 'Factor for matching the time that the query names.';
 comment on column reme.retrieval_hit.type is 'Factor of its kind.';
 comment on column reme.retrieval_hit.final is 'The score it was ranked by.';
+comment on column reme.retrieval_hit.relevance is 'The chance that it answers the query, 0 to 1; empty for standing memories, which answer none.';
 comment on column reme.retrieval_hit.helped is 'Whether the agent then succeeded; empty until somebody says so.';
-alter table reme.retrieval_hit enable row level security, force row level security;
-create policy tenant on reme.retrieval_hit using (
-    workspace_id = (select current_setting('reme.workspace', true))
-    or (select current_setting('reme.workspace', true)) = '*'
-);
+comment on column reme.retrieval_hit.left_out is 'Empty text: it stands in the note. Else why it does not: relevance (nothing was likely enough to fit), seen (the model sees it anyway), speaker (somebody else said it), repeated (another hit says the same), standing (it is given anyway), places (better ones took them) or budget (no room). Null: whoever asked got it, and no note was made here.';
+call reme.keep_tenants_apart('reme.retrieval_hit');
 
 create table reme.model_call (
     workspace_id      text not null default '',
@@ -200,8 +194,45 @@ comment on column reme.model_call.milliseconds is 'How long it took, with its re
 comment on column reme.model_call.ok is 'Whether it gave a usable answer.';
 comment on column reme.model_call.error is 'What went wrong.';
 comment on column reme.model_call.raw is 'The raw answer, kept for failures only.';
-alter table reme.model_call enable row level security, force row level security;
-create policy tenant on reme.model_call using (
-    workspace_id = (select current_setting('reme.workspace', true))
-    or (select current_setting('reme.workspace', true)) = '*'
-);
+call reme.keep_tenants_apart('reme.model_call');
+
+-- Log entries of several workspaces are written by one call: a statement for each of them, since their rows may be apart.
+create function reme.lock_log(workspaces text[]) returns setof text language plpgsql as $$
+declare
+    workspace text;
+begin
+    foreach workspace in array workspaces loop
+        if not pg_try_advisory_xact_lock_shared(hashtextextended('reme.log ' || workspace, 0)) then
+            return next workspace;
+            continue;
+        end if;
+        perform from reme.workspace w where w.workspace_id = workspace for key share skip locked;
+        if not found and exists (select from reme.workspace w where w.workspace_id = workspace) then
+            return next workspace;
+        end if;
+    end loop;
+end $$;
+comment on function reme.lock_log is 'Locks the logs of workspaces, and names those that have to wait, since somebody holds their log or their row.';
+
+create function reme.log_model_calls(entries jsonb) returns void language plpgsql as $$
+declare
+    entry record;
+    erased timestamptz;
+begin
+    for entry in
+        select * from jsonb_to_recordset(entries)
+            as e (workspace_id text, called_at timestamptz, purpose text, provider text, model text, prompt_tokens integer,
+                  completion_tokens integer, milliseconds real, ok boolean, error text, raw text)
+    loop
+        select w.erased_at into erased from reme.workspace w where w.workspace_id = entry.workspace_id;
+        if entry.called_at <= erased then
+            entry.error := '';
+            entry.raw := '';
+        end if;
+        insert into reme.model_call (workspace_id, called_at, purpose, provider, model, prompt_tokens, completion_tokens,
+                                     milliseconds, ok, error, raw)
+        values (entry.workspace_id, entry.called_at, entry.purpose, entry.provider, entry.model, entry.prompt_tokens,
+                entry.completion_tokens, entry.milliseconds, entry.ok, entry.error, entry.raw);
+    end loop;
+end $$;
+comment on function reme.log_model_calls is 'Writes model_call; a text from before something was erased may hold it, and is left out.';

@@ -1,1 +1,0 @@
-alter table reme.job_error drop column is_try;

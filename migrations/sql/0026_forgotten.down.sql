@@ -1,1 +1,0 @@
-drop index reme.memory_forgotten;
