@@ -1,8 +1,8 @@
 """Made-up memories for benchmarks of speed, the same on every machine.
 
 Words follow the law of Zipf and Mandelbrot as content words do in real text, where the commonest stands in a tenth of
-all memories (stop words never reach the index); vectors lie in clusters. The other kind of text is the hard case for an
-index of words: 3,000 words by Zipf's plain law, of which the commonest stands in nearly every memory.
+all memories (stop words never reach the index), and vectors lie as those of real text do. The other kind of text is the
+hard case for an index of words: 3,000 words by Zipf's plain law, of which the commonest stands in nearly every memory.
 """
 
 from __future__ import annotations
@@ -44,10 +44,27 @@ def memories(
 
 
 def vectors(count: int, dimensions: int, rng: np.random.Generator) -> npt.NDArray[np.float32]:
-    """Vectors of unit length around a few hundred centres, as the embeddings of real texts lie."""
-    centres = rng.normal(size=(256, dimensions))
-    found = centres[rng.integers(0, len(centres), count)] + rng.normal(scale=0.8, size=(count, dimensions))
-    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), dtype=np.float32)
+    """Vectors of unit length that lie as those of real texts do.
+
+    All of them lean to one side, and each varies around the centre of its topic in a few directions only, with a little
+    noise. The numbers were chosen to be like multilingual-e5-small's vectors of 14,000 messages (of LoCoMo, LifeBench,
+    BEAM and TMD together). The first, tenth and hundredth neighbour have a cosine of .94, .92 and .88 (there .94, .92
+    and .90), and the local dimension by 20 neighbours (Levina & Bickel, 2004) is 17 (there 15). Vectors scattered in
+    all dimensions around their centres would have 46, which is harder for an index than any real text.
+    """
+    topics, directions = 64, 24
+    side = rng.normal(size=dimensions)
+    centres = rng.normal(size=(topics, dimensions))
+    spans = rng.normal(size=(topics, directions, dimensions)) / np.sqrt(directions)
+    topic = rng.integers(0, topics, count)
+    found = np.empty((count, dimensions), np.float32)
+    for number in range(topics):
+        of_topic = np.flatnonzero(topic == number)
+        within = rng.normal(size=(len(of_topic), directions)) @ spans[number]
+        noise = rng.normal(size=(len(of_topic), dimensions))
+        found[of_topic] = 2 * side + centres[number] + 0.8 * within + 0.3 * noise
+    found /= np.linalg.norm(found, axis=1, keepdims=True)
+    return found
 
 
 def queries(
