@@ -51,7 +51,7 @@ _MOST_THEN = 5_000  # messages from one range of time that are compared with the
 
 # Of a corpus of n documents, 40 √n postings are read, and the scores of a tenth as many documents are completed. On
 # texts by Zipf's law this gives all of BM25's first ten at 10,000 documents, and about .97 of them at 100,000.
-_POSTINGS_BY_ROOT, _FEWEST_POSTINGS, _COMPLETED_SHARE = 40, 2_048, 0.1
+_POSTINGS_BY_ROOT, _FEWEST_POSTINGS, _COMPLETED_SHARE = 40, 2_048, 0.05
 
 # Planning takes as long as running the statement. The text has all that the planner needs, so one plan serves for all.
 _SETTINGS = {"plan_cache_mode": "force_generic_plan"}
@@ -147,6 +147,8 @@ def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict
     on_row = filters.on_message() if corpus == "message" else filters.on_memory() if filters.beyond_kind else []
     on_vector = _vector_conditions(filters, corpus)
     values = _values(question, filters, plan, corpus)
+    # Rounded up to a power of two: so only few different texts are made and prepared.
+    depth = max(_DEPTHS[corpus], 1 << (question.limit - 1).bit_length())
     near = [*on_vector, "e.hnsw"] if plan.hnsw_dimensions else on_vector
     if question.vector is None:
         near = ["false"]  # the vector leg finds nothing
@@ -156,14 +158,13 @@ def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict
         # The index is for one model (it is partial), and the planner uses it only where the model is a literal.
         model=_literal(question.model),
         width=f"({plan.hnsw_dimensions})" if plan.hnsw_dimensions else "",
-        # The planner should know these numbers, so they stand in the text. The depth is rounded up to a power of two:
-        # so only few different texts are made and prepared.
-        depth=max(_DEPTHS[corpus], 1 << (question.limit - 1).bit_length()),
+        # The planner should know these numbers, so they stand in the text.
+        depth=depth,
         fewest_postings=_FEWEST_POSTINGS,
         postings_by_root=_POSTINGS_BY_ROOT,
         completed_share=_COMPLETED_SHARE,
         most_terms=_COUNTED_TERMS,
-        by_score=_SQL["by_score" if plan.every_posting else "by_completed_score"],
+        by_score=_compose(("by_score" if plan.every_posting else "by_completed_score",), first=4 * depth),
         shares=" ".join(
             f"when kind = '{kind}' then {share}::float8" for family, share in plan.shares for kind in _FAMILIES[family]
         ),

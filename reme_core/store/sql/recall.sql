@@ -193,15 +193,20 @@ scored as materialized (
       and (document_id in (select document_id from ${near})) is true
 ),
 
+-- Few of those with the highest scores fail the filters, so the others are sorted only where these are too few.
 -- name: by_score
-select * from matched order by score desc, document_id offset 0
+(select * from matched order by score desc, document_id limit ${first})
+        union all
+        (select * from matched order by score desc, document_id offset ${first})
 
 -- name: by_completed_score
--- The second part is sorted only if the completed ones that pass the filters are too few.
 (select * from completed order by score desc, document_id)
         union all
         (select * from matched where (document_id in (select document_id from completed)) is not true
-         order by score desc, document_id)
+         order by score desc, document_id limit ${first})
+        union all
+        (select * from matched where (document_id in (select document_id from completed)) is not true
+         order by score desc, document_id offset ${first})
 
 -- Rows are looked up by `limit 1` in lateral joins: it makes the planner use their key also where it takes the table
 -- for empty. Before the first ANALYZE it would rather read the whole workspace, and keep to that plan.
