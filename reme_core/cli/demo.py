@@ -159,6 +159,7 @@ def _question(answer: Answer) -> Text:
 def _legend() -> Text:
     return Text(
         "meaning: similarity of the embeddings · words: BM25 · both from 0 to 1 over the candidates of a question, and"
-        " mixed half and half · time: a factor on that · score: what decides the rank",
+        " mixed by `recall.vector_share` · time: a factor on that · score: what decides the rank · fits: the chance"
+        " that it answers",
         "dim",
     )
