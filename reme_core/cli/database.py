@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from reme_core import Settings
     from reme_core.postgres.backup import BackupReport
     from reme_core.postgres.distribute import Node, Step
+    from reme_core.postgres.index_builds import IndexBuild
 
 app = typer.Typer(help="The database: its schema, its address, backups, several servers.", no_args_is_help=True)
 
@@ -47,10 +48,11 @@ def status(
 ) -> None:
     """Show which database is used, and its schema's version. Ends with 4 if that is not this release's.
 
-    Where the tables are distributed, their servers are shown.
+    Where the tables are distributed, their servers are shown; and indexes that are being built, with how far they are.
     """
     from reme_core.postgres import distribute, migrate
     from reme_core.postgres.errors import mask_password
+    from reme_core.postgres.index_builds import index_builds
 
     settings = session.settings
     embedded = settings.database_url is None
@@ -75,10 +77,17 @@ def status(
     if version is not None and version not in migrate.versions():
         advice = f"It was {migrate.unknown_version_advice(version)}."
     servers = [_nodes_table(nodes)] if nodes else []
+    builds = index_builds(url)
     answer = facts | ({"nodes": [asdict(node) for node in nodes]} if nodes else {})
-    session.show(answer, shown, *servers, *([] if version == newest else [advice]))
+    answer |= {"index_builds": [asdict(build) for build in builds]} if builds else {}
+    session.show(answer, shown, *servers, *map(_build_line, builds), *([] if version == newest else [advice]))
     if version != newest:
         raise typer.Exit(4)
+
+
+def _build_line(build: IndexBuild) -> str:
+    far = "" if build.share_read is None else f", {build.share_read:.0%} of the table"
+    return f"The index {build.index} is being built: {build.phase}{far}."
 
 
 @app.command()

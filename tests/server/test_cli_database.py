@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import psycopg
@@ -33,6 +34,21 @@ def test_a_database_of_a_newer_release_is_not_told_to_upgrade(configured: str, r
     with psycopg.connect(configured, autocommit=True) as connection:
         connection.execute("update reme.alembic_version set version_num = '9999'")
     assert "made by a newer release of reme-core" in reme("db", "status", code=4)
+
+
+def test_an_index_that_is_being_built_is_shown(configured: str, reme: Reme) -> None:
+    with psycopg.connect(configured) as holder, psycopg.connect(configured, autocommit=True) as builder:
+        holder.execute("lock table reme.embedding in row exclusive mode")  # which a concurrent build waits for
+        create = "create index concurrently slow on reme.embedding (kind)"
+        building = threading.Thread(target=builder.execute, args=[create])
+        building.start()
+        while not (builds := reme.json("db", "status").get("index_builds")):
+            assert building.is_alive()
+        assert builds == [{"index": "slow", "phase": "waiting for writers before build", "share_read": None}]
+        assert "The index slow is being built: waiting for writers before build." in reme("db", "status")
+        holder.rollback()
+        building.join()
+    assert "index_builds" not in reme.json("db", "status")
 
 
 @pytest.mark.usefixtures("configured")
