@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import Session, with_session
+from reme_core.cli.session import Commands, Session
 from reme_core.errors import InputError, ReMeError, require_extra
 
 if TYPE_CHECKING:
@@ -26,14 +26,13 @@ if TYPE_CHECKING:
     from reme_core.engine import Engine
     from reme_core.types import Memory
 
-app = typer.Typer()
+app = Commands()
 
 Arguments = dict[str, str]
 Command = Callable[["Terminal", Arguments], Awaitable[None]]
 
 
 @app.command()
-@with_session
 def chat(
     session: Session,
     workspace: Annotated[str, typer.Option("--workspace", "-w", help="Whose memory to talk with.")] = "default",

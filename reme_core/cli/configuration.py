@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-
 from reme_core.cli.output import table
-from reme_core.cli.session import Session, with_session
+from reme_core.cli.session import Commands, Session
 
-app = typer.Typer(help="The settings: what holds here.", no_args_is_help=True)
-
-
-@app.callback()
-def configuration() -> None:
-    """Keep `show` a command of its own while it is the only one."""
+app = Commands(help="The settings: what holds here.", no_args_is_help=True)
 
 
 @app.command()
-@with_session
 def show(session: Session) -> None:
     """Show every setting, from the environment, `.env`, --config and --set together. Keys and passwords are hidden."""
     from reme_core.settings import hide_password

@@ -9,14 +9,13 @@ import typer
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import AgentId, RunId, Session, UserId, Workspace, read_input, scope_of_options, with_session
+from reme_core.cli.session import AgentId, Commands, RunId, Session, UserId, Workspace, read_input, scope_of_options
 from reme_core.errors import InputError
 
-app = typer.Typer()
+app = Commands()
 
 
 @app.command()
-@with_session
 def record(
     session: Session,
     text: Annotated[
@@ -38,7 +37,6 @@ def record(
 
 
 @app.command()
-@with_session
 def summarise(session: Session, workspace: Workspace) -> None:
     """Make memories now from the conversations that wait for it."""
     with session.open() as reme:

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from reme_core.cli.output import count_of, table
-from reme_core.cli.session import Session, with_session
+from reme_core.cli.session import Commands, Session
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from reme_core.postgres.distribute import Node, Step
     from reme_core.postgres.index_builds import IndexBuild
 
-app = typer.Typer(help="The database: its schema, its address, backups, several servers.", no_args_is_help=True)
+app = Commands(help="The database: its schema, its address, backups, several servers.", no_args_is_help=True)
 
 
 @app.command()
-@with_session
 def upgrade(session: Session) -> None:
     """Bring the schema up to this release. Safe to run from several machines at once.
 
@@ -41,7 +40,6 @@ def upgrade(session: Session) -> None:
 
 
 @app.command()
-@with_session
 def status(
     session: Session,
     workspace: Annotated[str, typer.Option("--workspace", "-w", help="Say also on which server this one is.")] = "",
@@ -91,7 +89,6 @@ def _build_line(build: IndexBuild) -> str:
 
 
 @app.command()
-@with_session
 def distribute(
     session: Session,
     shards: Annotated[int, typer.Option(min=1, help="Into how many parts the tables are cut; it stays so.")] = 32,
@@ -114,7 +111,6 @@ def distribute(
 
 
 @app.command()
-@with_session
 def rebalance(session: Session) -> None:
     """Move parts of the tables between the nodes until all hold about as much, while others go on working."""
     from reme_core.postgres.distribute import rebalance
@@ -125,7 +121,6 @@ def rebalance(session: Session) -> None:
 
 
 @app.command()
-@with_session
 def url(session: Session) -> None:
     """Print the address of the database, password included: [bold]psql "$(reme db url)"[/bold].
 
@@ -139,7 +134,6 @@ def url(session: Session) -> None:
 
 
 @app.command()
-@with_session
 def backup(
     session: Session, file: Annotated[Path, typer.Argument(help="Where to write it; a file that is there is replaced.")]
 ) -> None:
@@ -152,7 +146,6 @@ def backup(
 
 
 @app.command()
-@with_session
 def restore(
     session: Session, file: Annotated[Path, typer.Argument(help="A file that `reme db backup` wrote.")]
 ) -> None:

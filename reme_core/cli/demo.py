@@ -17,13 +17,13 @@ from rich.table import Table
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import Session, with_session
+from reme_core.cli.session import Commands, Session
 
 if TYPE_CHECKING:
     from reme_core import Settings
     from reme_core.demo import Answer, DemoResult
 
-app = typer.Typer()
+app = Commands()
 
 _SQL = (
     "select query, rank, content, vector, lexical, time, final from reme.recall_log"
@@ -32,7 +32,6 @@ _SQL = (
 
 
 @app.command()
-@with_session
 def demo(
     session: Session,
     ephemeral: Annotated[

@@ -20,14 +20,14 @@ from rich.text import Text
 import reme_core
 from reme_core.cli import output
 from reme_core.cli.database import address_of
-from reme_core.cli.session import Session, with_session
+from reme_core.cli.session import Commands, Session
 from reme_core.errors import ConfigurationError, DatabaseError, ReMeError, SchemaError
 
 if TYPE_CHECKING:
     from reme_core import Settings
     from reme_core.postgres.connect import Connection
 
-app = typer.Typer()
+app = Commands()
 
 _LEAST_DISK = 2**30  # bytes: the embedded Postgres is refused writes when the disk is full
 _MOST_CLOCK_SECONDS = 5.0  # "yesterday" is computed by the clock of this machine, recorded_at by the database's
@@ -46,7 +46,6 @@ class Finding:
 
 
 @app.command()
-@with_session
 def doctor(session: Session) -> None:
     """Check packages, database, models (one call each), disk and clock. Ends with 1 if anything is wrong."""
     with session.spinner("Checking …"):

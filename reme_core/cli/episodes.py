@@ -12,17 +12,16 @@ from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.plot import line_plot
-from reme_core.cli.session import Session, Workspace, with_session
+from reme_core.cli.session import Commands, Session, Workspace
 from reme_core.errors import NotFoundError
 
-app = typer.Typer(help="Scored attempts: their notes, curves and rules.", no_args_is_help=True)
+app = Commands(help="Scored attempts: their notes, curves and rules.", no_args_is_help=True)
 
 Task = Annotated[str | None, typer.Argument(metavar="[TASK]", help="Only this task.")]
 _MOST_PLOTS = 8  # beyond that a table says more
 
 
 @app.command()
-@with_session
 def curve(
     session: Session,
     workspace: Workspace,
@@ -56,7 +55,6 @@ def curve(
 
 
 @app.command()
-@with_session
 def context(
     session: Session,
     workspace: Workspace,
@@ -75,7 +73,6 @@ def context(
 
 
 @app.command()
-@with_session
 def summary(session: Session, workspace: Workspace) -> None:
     """Show what the episodes left behind, in numbers."""
     with session.open() as reme:
@@ -93,7 +90,6 @@ def summary(session: Session, workspace: Workspace) -> None:
 
 
 @app.command("import")
-@with_session
 def import_(
     session: Session,
     path: Annotated[Path, typer.Argument(help="An agent_memory.json.")],
@@ -108,7 +104,6 @@ def import_(
 
 
 @app.command()
-@with_session
 def export(
     session: Session,
     path: Annotated[Path, typer.Argument(help="Where to write the agent_memory.json.")],

@@ -9,19 +9,13 @@ from typing import Annotated
 
 import typer
 
-from reme_core.cli.session import Session, with_session
+from reme_core.cli.session import Commands, Session
 from reme_core.errors import ConfigurationError
 
-app = typer.Typer(help="Measure how well memory does, on the data of the project.", no_args_is_help=True)
-
-
-@app.callback()
-def evaluate() -> None:
-    """Keep `personal` a command of its own while it is the only one."""
+app = Commands(help="Measure how well memory does, on the data of the project.", no_args_is_help=True)
 
 
 @app.command()
-@with_session
 def personal(
     session: Session,
     llm: Annotated[str, typer.Option(help="none, oracle, or the URL of an OpenAI-compatible endpoint.")] = "none",

@@ -9,12 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import Options, Session, exit_on_error, with_session
+from reme_core.cli.session import Commands, Options, Session, exit_on_error
 
 if TYPE_CHECKING:
     from reme_core.flows.describe import FlowDescription, OpDescription
 
-app = typer.Typer(help="Flows and ops: what there is, and how a flow runs.", invoke_without_command=True)
+app = Commands(help="Flows and ops: what there is, and how a flow runs.", invoke_without_command=True)
 
 
 @app.callback()
@@ -63,7 +63,6 @@ def _ops_table(ops: list[OpDescription]) -> Table:
 
 
 @app.command()
-@with_session
 def draw(
     session: Session,
     name: Annotated[str, typer.Argument(help="The flow.")],

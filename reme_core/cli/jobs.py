@@ -10,20 +10,19 @@ import typer
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import Session, with_session
+from reme_core.cli.session import Commands, Session
 
 if TYPE_CHECKING:
     from reme_core import Settings
 
-worker_app = typer.Typer()
-app = typer.Typer(help="Background work: what waits, what was done, what was given up.", no_args_is_help=True)
+worker_app = Commands()
+app = Commands(help="Background work: what waits, what was done, what was given up.", no_args_is_help=True)
 
 _STYLES = {"todo": "cyan", "doing": "yellow", "succeeded": "green", "failed": "bold red"}
 Workspace = Annotated[str | None, typer.Option("--workspace", "-w", help="Only jobs of this workspace.")]
 
 
 @worker_app.command()
-@with_session
 def worker(
     session: Session,
     concurrency: Annotated[int | None, typer.Option(help="Jobs at a time; of one conversation only one.")] = None,
@@ -52,7 +51,6 @@ async def _work(settings: Settings) -> None:
 
 
 @app.command("list")
-@with_session
 def list_jobs(
     session: Session,
     workspace: Workspace = None,
@@ -81,7 +79,6 @@ def list_jobs(
 
 
 @app.command()
-@with_session
 def show(session: Session, job_id: Annotated[int, typer.Argument(metavar="ID")]) -> None:
     """Show one job, and what happened to it."""
     with session.open() as reme:
@@ -96,7 +93,6 @@ def show(session: Session, job_id: Annotated[int, typer.Argument(metavar="ID")])
 
 
 @app.command()
-@with_session
 def retry(session: Session, job_ids: Annotated[list[int], typer.Argument(metavar="ID …")]) -> None:
     """Put jobs that were given up back into the queue."""
     with session.open() as reme:
@@ -106,7 +102,6 @@ def retry(session: Session, job_ids: Annotated[list[int], typer.Argument(metavar
 
 
 @app.command()
-@with_session
 def schedule(
     session: Session,
     workspace: Annotated[str, typer.Option("--workspace", "-w", help="Which workspace.")],
@@ -124,7 +119,6 @@ def schedule(
 
 
 @app.command()
-@with_session
 def run(session: Session, workspace: Workspace = None) -> None:
     """Do now what waits, and return when it is done."""
     with session.open() as reme:

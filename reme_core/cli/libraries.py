@@ -11,14 +11,13 @@ from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.output import count_of
-from reme_core.cli.session import AgentId, RunId, Session, UserId, Workspace, confirm, scope_of_options, with_session
+from reme_core.cli.session import AgentId, Commands, RunId, Session, UserId, Workspace, confirm, scope_of_options
 from reme_core.errors import NotFoundError
 
-app = typer.Typer()
+app = Commands()
 
 
 @app.command()
-@with_session
 def workspaces(session: Session) -> None:
     """List the workspaces, and what each of them holds."""
     with session.open() as reme:
@@ -33,7 +32,6 @@ def workspaces(session: Session) -> None:
 
 
 @app.command()
-@with_session
 def load(
     session: Session,
     path: Annotated[Path, typer.Argument(help="A JSONL file, or a folder that holds <workspace>.jsonl.")],
@@ -56,7 +54,6 @@ def load(
 
 
 @app.command()
-@with_session
 def dump(
     session: Session,
     path: Annotated[Path, typer.Argument(help="The JSONL file, or a folder that gets <workspace>.jsonl.")],
@@ -70,7 +67,6 @@ def dump(
 
 
 @app.command()
-@with_session
 def copy(
     session: Session,
     source: Annotated[str, typer.Argument(help="The workspace to copy.")],
@@ -85,7 +81,6 @@ def copy(
 
 
 @app.command()
-@with_session
 def clear(
     session: Session,
     workspace: Annotated[str, typer.Argument(help="The workspace to remove.")],
@@ -108,7 +103,6 @@ def clear(
 
 
 @app.command()
-@with_session
 def reembed(
     session: Session,
     workspace: Workspace,

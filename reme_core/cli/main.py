@@ -12,8 +12,6 @@ import re
 import sys
 from collections.abc import Sequence
 
-import typer
-
 import reme_core
 from reme_core.cli import (
     chat,
@@ -32,12 +30,12 @@ from reme_core.cli import (
     serve,
     spool,
 )
-from reme_core.cli.session import Session, keep_options, with_session
+from reme_core.cli.session import Commands, Session, keep_options
 
 _REME_0_1 = "reme_core.compat.command_line"  # imported by name: `cli` and `compat` stand side by side in the map
 _ASSIGNMENT = re.compile(r"(--?(?!(set|config)=))?[A-Za-z_][\w.]*=")  # --set=… and --config=… are options of ours
 
-app = typer.Typer(
+app = Commands(
     name="reme",
     help="Long-term memory for AI agents on your own Postgres.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong use or input, 3 not found, 4 database, 5 model, 130 interrupted.",
@@ -66,7 +64,6 @@ app.add_typer(episodes.app, name="episodes")
 
 
 @app.command()
-@with_session
 def version(session: Session) -> None:
     """Print the version of reme-core."""
     session.show({"version": reme_core.__version__}, reme_core.__version__)

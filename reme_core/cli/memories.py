@@ -13,13 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import AgentId, RunId, Session, UserId, Workspace, read_input, scope_of_options, with_session
+from reme_core.cli.session import AgentId, Commands, RunId, Session, UserId, Workspace, read_input, scope_of_options
 from reme_core.errors import InputError, NotFoundError
 
 if TYPE_CHECKING:
     from reme_core.types import Evidence, HistoryEntry, Memory, TimeRange
 
-app = typer.Typer()
+app = Commands()
 
 
 def _parse_time(text: str) -> datetime:
@@ -31,7 +31,6 @@ def _parse_time(text: str) -> datetime:
 
 
 @app.command()
-@with_session
 def recall(
     session: Session,
     query: Annotated[str, typer.Argument(help="What to look for, in any language.")],
@@ -97,7 +96,6 @@ def recall(
 
 
 @app.command()
-@with_session
 def add(
     session: Session,
     text: Annotated[
@@ -136,7 +134,6 @@ def _expand(texts: list[str]) -> list[str]:
 
 
 @app.command("list")
-@with_session
 def list_memories(
     session: Session,
     workspace: Workspace,
@@ -178,7 +175,6 @@ def _how_to_see(messages: int, workspace: str, query: str) -> list[str]:
 
 
 @app.command()
-@with_session
 def update(
     session: Session,
     memory_id: Annotated[str, typer.Argument(metavar="ID")],
@@ -193,7 +189,6 @@ def update(
 
 
 @app.command()
-@with_session
 def history(session: Session, memory_id: Annotated[str, typer.Argument(metavar="ID")], workspace: Workspace) -> None:
     """Show every change of one memory, oldest first."""
     with session.open() as reme:
@@ -202,7 +197,6 @@ def history(session: Session, memory_id: Annotated[str, typer.Argument(metavar="
 
 
 @app.command()
-@with_session
 def restore(
     session: Session,
     memory_id: Annotated[str, typer.Argument(metavar="ID")],
@@ -219,7 +213,6 @@ def restore(
 
 
 @app.command()
-@with_session
 def undo(session: Session, workspace: Workspace) -> None:
     """Undo the last change of several memories: a load, a deletion, a summary. A second undo takes it back."""
     with session.open() as reme:
@@ -230,7 +223,6 @@ def undo(session: Session, workspace: Workspace) -> None:
 
 
 @app.command()
-@with_session
 def show(session: Session, memory_id: Annotated[str, typer.Argument(metavar="ID")], workspace: Workspace) -> None:
     """Show one memory: all that is known of it, the evidence it rests on, and its history."""
     with session.open() as reme:
@@ -242,7 +234,6 @@ def show(session: Session, memory_id: Annotated[str, typer.Argument(metavar="ID"
 
 
 @app.command()
-@with_session
 def delete(
     session: Session,
     memory_ids: Annotated[list[str], typer.Argument(metavar="ID…")],

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from reme_core.cli import output
-from reme_core.cli.session import Session, confirm, with_session
+from reme_core.cli.session import Commands, Session, confirm
 
 if TYPE_CHECKING:
     from reme_core.server.auth import ApiKeys
 
 Answer = TypeVar("Answer")
 
-app = typer.Typer()
-keys_app = typer.Typer(help="API keys of the services.", no_args_is_help=True)
+app = Commands()
+keys_app = Commands(help="API keys of the services.", no_args_is_help=True)
 
 
 class Transport(StrEnum):
@@ -32,7 +32,6 @@ class Transport(StrEnum):
 
 
 @app.command()
-@with_session
 def serve(
     session: Session,
     host: Annotated[str | None, typer.Option(help="Address to listen on; default: 127.0.0.1.")] = None,
@@ -49,7 +48,6 @@ def serve(
 
 
 @app.command()
-@with_session
 def mcp(
     session: Session,
     transport: Annotated[Transport | None, typer.Option(help="How to speak it; default: stdio.")] = None,
@@ -69,7 +67,6 @@ def mcp(
 
 
 @keys_app.command("create")
-@with_session
 def create_key(
     session: Session,
     label: Annotated[str, typer.Argument(help="Whom or what it is for.")] = "",
@@ -83,7 +80,6 @@ def create_key(
 
 
 @keys_app.command("list")
-@with_session
 def list_keys(session: Session) -> None:
     """List all keys, without their secrets."""
     found = _use_keys(session, lambda keys: keys.list())
@@ -95,7 +91,6 @@ def list_keys(session: Session) -> None:
 
 
 @keys_app.command("revoke")
-@with_session
 def revoke_key(session: Session, key_id: Annotated[str, typer.Argument(help="The id that `list` shows.")]) -> None:
     """Make a key invalid. The services go on asking for keys."""
     _use_keys(session, lambda keys: keys.revoke(key_id))
@@ -103,7 +98,6 @@ def revoke_key(session: Session, key_id: Annotated[str, typer.Argument(help="The
 
 
 @keys_app.command("clear")
-@with_session
 def clear_keys(session: Session, yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False) -> None:
     """Delete all keys: the services ask for none afterwards."""
     if not yes:

@@ -1,7 +1,7 @@
 """What all commands share: common options, settings and the open memory, and exit codes.
 
-A command is a typer command decorated with `@with_session`, which passes the `Session` as its first argument and adds
-the common options (`--json`, `--set`, `--config`, `--debug`) to those it declares.
+A command is a function in a group of `Commands`, which passes the `Session` as its first argument and adds the common
+options (`--json`, `--set`, `--config`, `--debug`) to those it declares.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from reme_core import ReMe, Settings
     from reme_core.types import Scope
 
-P = ParamSpec("P")
+Command = TypeVar("Command", bound=Callable[..., None])
 
 EXIT_CODES: tuple[tuple[type[ReMeError], int], ...] = (
     (NotFoundError, 3),
@@ -149,17 +149,29 @@ class Session:
         return output.progress(what, quiet=self.options.as_json)
 
 
-def with_session(command: Callable[Concatenate[Session, P], None]) -> Callable[..., None]:
-    """Make a typer command of a function that takes a `Session` and options of its own."""
+class Commands(typer.Typer):
+    """A group of commands, which are functions that take a `Session` and options of their own."""
 
-    @wraps(command)
-    def run(ctx: typer.Context, *args: Any, **values: Any) -> None:
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Command], Command]:
+        """Make a function a command, which takes the common options as well."""
+        register = super().command(name, **options)
+
+        def add(function: Command) -> Command:
+            register(_with_session(function))
+            return function
+
+        return add
+
+
+def _with_session(function: Callable[..., None]) -> Callable[..., None]:
+    @wraps(function)
+    def run(ctx: typer.Context, **values: Any) -> None:
         shared = {name: values.pop(name) for name in _SHARED_OPTIONS}
         options = Options(**shared | {"assignments": tuple(shared["assignments"])}).with_earlier(ctx.obj or Options())
         with exit_on_error(options):
-            command(Session(options), *args, **values)
+            function(Session(options), **values)
 
-    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     parameters = [context, *own, *_SHARED_OPTIONS.values()]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
@@ -175,7 +187,7 @@ def keep_options(
     debug: Debug = False,
     version: Version = False,
 ) -> None:
-    """Keep the options before the command's name, for `with_session`."""
+    """Keep the options before the command's name, for the command's `Session`."""
     ctx.obj = Options(as_json, tuple(assignments), config, debug)
 
 

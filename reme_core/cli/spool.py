@@ -9,12 +9,12 @@ import typer
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import Session, with_session
+from reme_core.cli.session import Commands, Session
 
 if TYPE_CHECKING:
     from reme_core.spool.waiting import Spool
 
-app = typer.Typer(help="Turns of agents that the database has not taken, on this machine.", no_args_is_help=True)
+app = Commands(help="Turns of agents that the database has not taken, on this machine.", no_args_is_help=True)
 
 File = Annotated[
     Path | None, typer.Option("--file", metavar="FILE", help="A spool of your own; default: the one in `data_dir`.")
@@ -22,7 +22,6 @@ File = Annotated[
 
 
 @app.command("list")
-@with_session
 def list_turns(session: Session, file: File = None) -> None:
     """List what waits, and what the database refuses and why. Refused turns are kept until they are erased."""
     spool = _open_spool(session, file)
@@ -37,7 +36,6 @@ def list_turns(session: Session, file: File = None) -> None:
 
 
 @app.command()
-@with_session
 def retry(session: Session, file: File = None) -> None:
     """Let what was refused wait again: the next turn that is recorded on this machine delivers it."""
     again = _open_spool(session, file).accept()
