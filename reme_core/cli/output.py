@@ -9,8 +9,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
 from datetime import datetime
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
@@ -80,27 +79,6 @@ def print_error(message: str, *, code: str, as_json: bool) -> None:
         sys.stderr.write(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False) + "\n")
     else:
         stderr().print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
-
-
-def spinner(what: str, *, quiet: bool) -> AbstractContextManager[object]:
-    """A context manager that shows a spinner on stderr, if that is a terminal."""
-    console = stderr()
-    return nullcontext() if quiet or not console.is_terminal else console.status(what)
-
-
-@contextmanager
-def progress(what: str, *, quiet: bool) -> Iterator[Callable[[int, int | None], None]]:
-    """Show a progress bar on stderr, if that is a terminal.
-
-    Yields a function that sets it to (done, total); total is None while it is unknown.
-    """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = stderr()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=quiet or not console.is_terminal) as bars:
-        task = bars.add_task(what, total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
 def table(*columns: str, title: str = "", right: Sequence[str] = (), wide: str = "") -> Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from functools import wraps
 from io import TextIOWrapper
@@ -141,12 +141,25 @@ class Session:
             output.stdout().print(line, soft_wrap=isinstance(line, str))
 
     def spinner(self, what: str) -> AbstractContextManager[object]:
-        """Show a spinner, as `output.spinner` does, but not with `--json`."""
-        return output.spinner(what, quiet=self.options.as_json)
+        """A context manager that shows a spinner on stderr, if that is a terminal; not with `--json`."""
+        return output.stderr().status(what) if self._shows_progress else nullcontext()
 
-    def progress(self, what: str) -> AbstractContextManager[Callable[[int, int | None], None]]:
-        """Show a progress bar, as `output.progress` does, but not with `--json`."""
-        return output.progress(what, quiet=self.options.as_json)
+    @contextmanager
+    def progress(self, what: str) -> Iterator[Callable[[int, int | None], None]]:
+        """Show a progress bar on stderr, if that is a terminal; not with `--json`.
+
+        Yields a function that sets it to (done, total); total is None while it is unknown.
+        """
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=output.stderr(), disable=not self._shows_progress) as bars:
+            task = bars.add_task(what, total=None)
+            yield lambda done, total: bars.update(task, completed=done, total=total)
+
+    @property
+    def _shows_progress(self) -> bool:
+        return not self.options.as_json and output.stderr().is_terminal
 
 
 class Commands(typer.Typer):
