@@ -8,7 +8,7 @@ import platform
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -106,40 +106,30 @@ def _disk(settings: Settings) -> str:
 
 
 def _check_database(settings: Settings) -> Iterator[Finding]:
-    checks = {"encoding": _charset, "pgvector": _pgvector, "schema": _schema, "rights": _rights, "clock": _clock}
-    with _database(settings) as (connection, url, reached):
-        yield reached
-        for name, check in checks.items():
-            if connection is None:
-                yield Finding(name, "not checked", "there is no database to ask")
-            else:
-                yield _look(name, partial(check, connection, url))
-
-
-@contextmanager
-def _database(settings: Settings) -> Iterator[tuple[Connection | None, str, Finding]]:
-    """A connection to the database (None if it cannot be used), its address, and the finding about it."""
     from reme_core.postgres.connect import connect
     from reme_core.postgres.errors import mask_password, translating_errors
     from reme_core.postgres.migrate import require_postgres
 
-    opened: list[Connection] = []
-    addresses: list[str] = []
+    checks = {"encoding": _charset, "pgvector": _pgvector, "schema": _schema, "rights": _rights, "clock": _clock}
+    usable: list[tuple[Connection, str]] = []
 
-    def reach() -> str:
-        addresses.append(url := address_of(settings))
-        with translating_errors(url):
-            opened.append(connection := connect(url, autocommit=True))
-        require_postgres(connection, url)
-        version = connection.info.parameter_status("server_version")
-        return f"Postgres {version} at {mask_password(url)}{'' if settings.database_url else ', embedded'}"
+    with ExitStack() as stack:
 
-    found = _look("postgres", reach)
-    try:
-        yield (opened[0] if opened and found.state == "fine" else None), "".join(addresses), found
-    finally:
-        for connection in opened:
-            connection.close()
+        def reach() -> str:
+            url = address_of(settings)
+            with translating_errors(url):
+                connection = stack.enter_context(closing(connect(url, autocommit=True)))
+            require_postgres(connection, url)
+            usable.append((connection, url))
+            version = connection.info.parameter_status("server_version")
+            return f"Postgres {version} at {mask_password(url)}{'' if settings.database_url else ', embedded'}"
+
+        yield _look("postgres", reach)
+        for name, check in checks.items():
+            if usable:
+                yield _look(name, partial(check, *usable[0]))
+            else:
+                yield Finding(name, "not checked", "there is no database to ask")
 
 
 def _charset(connection: Connection, _url: str) -> str:
