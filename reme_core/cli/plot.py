@@ -24,10 +24,11 @@ def line_plot(values: Sequence[float], *, width: int, height: int = 10) -> str:
         # Between two columns the line is drawn vertically, so that it has no gaps where it is steep.
         top, bottom = sorted((row, row if before is None else before))
         for dot in range(top, bottom + 1):
-            _set_dot(cells, column, dot)
+            cells[dot // 4][column // 2] |= _DOTS[column % 2][dot % 4]
         before = row
     axis = {0: "1.00 ┤", height - 1: "0.00 ┤"}
-    return "\n".join(axis.get(y, "     │") + _braille(line) for y, line in enumerate(cells))
+    lines = ("".join(chr(0x2800 + dots) if dots else " " for dots in line).rstrip() for line in cells)
+    return "\n".join(axis.get(y, "     │") + line for y, line in enumerate(lines))
 
 
 def _interpolate(values: Sequence[float], share: float) -> float:
@@ -36,11 +37,3 @@ def _interpolate(values: Sequence[float], share: float) -> float:
     left = int(place)
     right = min(left + 1, len(values) - 1)
     return values[left] + (values[right] - values[left]) * (place - left)
-
-
-def _set_dot(cells: list[list[int]], column: int, row: int) -> None:
-    cells[row // 4][column // 2] |= _DOTS[column % 2][row % 4]
-
-
-def _braille(line: Sequence[int]) -> str:
-    return "".join(chr(0x2800 + dots) if dots else " " for dots in line).rstrip()
