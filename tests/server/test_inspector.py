@@ -122,6 +122,17 @@ async def test_a_wrong_address_is_a_page_that_says_what_to_do(
     assert told in page.text
 
 
+@pytest.mark.parametrize(
+    "address", ["times?w=a&end=9999-12-31", "times?w=a&end=0001-01-01", "ask?w=a&q=x&as_of=9999-12-31T23:59-15:00"]
+)
+async def test_a_day_at_the_edge_of_the_calendar_is_a_day(
+    client: httpx.AsyncClient, reme: Engine, address: str
+) -> None:
+    await remember(reme, "a", "She likes tea.")
+    page = await client.get(f"/inspector/{address}")
+    assert page.status_code == 200 and "</h1>" in page.text
+
+
 def test_a_moment_with_an_offset_keeps_it() -> None:
     assert day_of("2026-11-23T10:00+08:00") == day_of("2026-11-23T02:00")
     assert day_of("") is None

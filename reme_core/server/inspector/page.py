@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from string import Template
 from typing import Annotated, Any, Final
@@ -23,6 +23,7 @@ from reme_core.server.errors import AccessError, message_for_caller, status_of
 from reme_core.server.inspector.look import environment
 from reme_core.server.service import Service
 from reme_core.store.sql import load
+from reme_core.types import moment_of
 
 HEADERS: Final = {
     # Memories may contain anything, even scripts: the browser may run only our own files, and connect only to us.
@@ -173,4 +174,4 @@ def day_of(text: str) -> datetime | None:
         moment = datetime.fromisoformat(text) if text else None
     except ValueError:
         raise InputError(f"{text!r:.40} is no day; give one as 2026-11-23") from None
-    return moment.replace(tzinfo=UTC) if moment and not moment.tzinfo else moment
+    return moment_of(moment) if moment else None

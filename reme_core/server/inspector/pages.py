@@ -201,7 +201,7 @@ async def times(page: ThePageOf, start: Text = "", end: Text = "") -> HTMLRespon
     """What changed between two days: what the memory learned, and what began or ended in the world."""
     (span,) = await page.read("span")
     last = day_of(end) or day_of(span["last"]) or datetime.now(UTC)
-    first = day_of(start) or max(day_of(span["first"]) or last, last - timedelta(days=7))
+    first = day_of(start) or min(last, max(day_of(span["first"]) or last, last - timedelta(days=7)))
     if first > last:
         raise InputError("the first day comes after the last one; move the upper slider to the left")
     between: dict[str, Any] = {"start": first, "end": last + timedelta(days=1)}
