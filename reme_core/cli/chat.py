@@ -292,7 +292,7 @@ def _parse_arguments(text: str) -> Arguments:
 
 
 def _read_number(name: str, text: str) -> int:
-    if not text.isdigit() or not int(text):
+    if not text.isdecimal() or not 0 < int(text) <= _ALL:
         raise InputError(f"{name} must be a positive whole number, not {text!r}")
     return int(text)
 
@@ -302,7 +302,7 @@ async def _leave(terminal: Terminal, _: Arguments) -> None:
 
 
 _SHOWN_ID = 8  # characters: enough to tell the memories of one person apart
-_ALL = 2**31 - 1
+_ALL = 2**31 - 1  # memories: more than there can be
 _ARGUMENT = re.compile(
     r"""(?:(content|query|memory_id|limit|refresh_time)=)?(?:"([^"]*)"(?!\S)|'([^']*)'(?!\S)|(\S+))"""
 )

@@ -25,7 +25,9 @@ Workspace = Annotated[str | None, typer.Option("--workspace", "-w", help="Only j
 @worker_app.command()
 def worker(
     session: Session,
-    concurrency: Annotated[int | None, typer.Option(help="Jobs at a time; of one conversation only one.")] = None,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Jobs at a time; of one conversation only one.")
+    ] = None,
 ) -> None:
     """Work on background jobs until stopped. Any number of workers may run, on any machine."""
     settings = session.settings

@@ -68,7 +68,7 @@ def print_json(data: Any) -> None:
     """Print data as one JSON document; it may contain models, dataclasses and times."""
     from pydantic_core import to_jsonable_python
 
-    plain = sys.stdout.encoding.lower() not in ("utf-8", "utf8")
+    plain = (sys.stdout.encoding or "utf-8").lower() not in ("utf-8", "utf8")
     text = json.dumps(to_jsonable_python(data), ensure_ascii=plain, indent=2)
     sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8") + "\n")
 

@@ -147,9 +147,10 @@ def _bind(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listening.close()
-        raise ConfigurationError(f"cannot listen on {host}:{port}: {error.strerror}; set another port") from None
+        reason = error.strerror if isinstance(error, OSError) else "a port is a number from 0 to 65535"
+        raise ConfigurationError(f"cannot listen on {host}:{port}: {reason}; set another host or port") from None
     return listening
 
 

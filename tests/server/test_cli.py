@@ -7,13 +7,14 @@ import json
 import shlex
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
 import reme_core
 from reme_core import ReMe
-from reme_core.cli.main import _is_assignment
+from reme_core.cli.main import _is_assignment, main
 from reme_core.settings import Settings
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, spool_path
@@ -167,6 +168,28 @@ def test_turns_that_wait_and_that_were_refused_are_listed(reme: Reme, tmp_path: 
     assert reme.json("spool", "retry", *place) == {"again": 1}
     found = reme.json("spool", "list", *place)
     assert ([entry["workspace"] for entry in found["waiting"]], found["refused"]) == (["alice", "bob"], [])
+
+
+@pytest.mark.usefixtures("configured")
+@pytest.mark.parametrize(
+    ("told", "command"),
+    [
+        ("does not fit: bigint out of range", ["jobs", "show", "9" * 20]),
+        ("does not fit: bigint out of range", ["jobs", "retry", "9" * 20]),
+        ("limit must be a positive whole number", ["chat", "/memory limit=" + "9" * 20, "-w", "alice"]),
+        ("limit must be a positive whole number", ["chat", "/memory limit=²", "-w", "alice"]),
+        ("--concurrency", ["worker", "--concurrency", "0"]),
+    ],
+)
+def test_a_number_that_cannot_be_is_wrong_input(reme: Reme, told: str, command: list[str]) -> None:
+    reme(*command, code=2)
+    assert told in reme.err
+
+
+def test_json_goes_into_a_text_that_has_no_encoding() -> None:
+    with redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit):
+        main(["version", "--json"])
+    assert json.loads(printed.getvalue()) == {"version": reme_core.__version__}
 
 
 def test_the_settings_are_shown_without_what_is_secret(reme: Reme, monkeypatch: pytest.MonkeyPatch) -> None:

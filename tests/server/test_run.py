@@ -8,9 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import pytest
 
 from reme_core import Message, Settings
 from reme_core.engine import Engine
+from reme_core.errors import ConfigurationError
+from reme_core.server.run import serve_http
 from reme_core.settings import WorkerSettings
 from tests.server.conftest import Process
 
@@ -31,6 +34,21 @@ async def test_what_an_earlier_service_left_is_done_although_nobody_records(
             assert time.monotonic() < until, process.said
             await asyncio.sleep(0.2)
     assert any("Hamburg" in memory["content"] for memory in kept)
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "told"),
+    [
+        ("127.0.0.1", 99_999, "cannot listen on 127.0.0.1:99999: a port is a number from 0 to 65535; set another"),
+        ("no.such.host.invalid", 0, "not known; set another host or port"),
+    ],
+)
+async def test_an_address_that_cannot_be_is_an_error_that_says_so(
+    settings: Settings, host: str, port: int, told: str
+) -> None:
+    settings.http.host, settings.http.port = host, port
+    with pytest.raises(ConfigurationError, match=told):
+        await serve_http(settings)
 
 
 async def test_own_ops_in_a_file_beside_the_configuration_are_served(
