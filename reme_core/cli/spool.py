@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +12,7 @@ from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.session import Commands, Session
+from reme_core.errors import InputError
 
 if TYPE_CHECKING:
     from reme_core.spool.waiting import Spool
@@ -45,4 +48,15 @@ def retry(session: Session, file: File = None) -> None:
 def _open_spool(session: Session, file: Path | None) -> Spool:
     from reme_core.spool.waiting import Spool, spool_path
 
+    if file is not None and file.exists() and not _is_spool(file):
+        raise InputError(f"{file} is no spool; name the file that the adapter was given")
     return Spool(spool_path(file or "file", session.settings))
+
+
+def _is_spool(file: Path) -> bool:
+    # A `Spool` takes any other file for a broken one, which it renames.
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as opened:
+            return opened.execute("select 1 from sqlite_schema where name = 'turn'").fetchone() is not None
+    except sqlite3.DatabaseError as error:
+        return error.sqlite_errorcode != sqlite3.SQLITE_NOTADB

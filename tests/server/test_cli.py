@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import shlex
+import sqlite3
 import subprocess
 import sys
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -168,6 +170,18 @@ def test_turns_that_wait_and_that_were_refused_are_listed(reme: Reme, tmp_path: 
     assert reme.json("spool", "retry", *place) == {"again": 1}
     found = reme.json("spool", "list", *place)
     assert ([entry["workspace"] for entry in found["waiting"]], found["refused"]) == (["alice", "bob"], [])
+
+
+def test_a_file_that_is_no_spool_stays_as_it_is(reme: Reme, tmp_path: Path) -> None:
+    text, foreign = tmp_path / "notes.txt", tmp_path / "foreign.sqlite3"
+    text.write_text("mine")
+    with closing(sqlite3.connect(foreign)) as file:
+        file.execute("create table mine (words text)")
+    before = {path: path.read_bytes() for path in (text, foreign)}
+    for command, path in product(("list", "retry"), before):
+        reme("spool", command, "--file", str(path), code=2)
+        assert "is no spool" in reme.err
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 @pytest.mark.usefixtures("configured")
