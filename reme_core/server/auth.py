@@ -138,15 +138,7 @@ class ApiKeys:
         self._forget_cached()
         return len(gone)
 
-    async def access(self, connection: HTTPConnection) -> Access:
-        """What the sender of this request may do, by the API key in its headers.
-
-        Raises:
-            AccessError: See `access_by`.
-        """
-        return await self.access_by(key_in_headers(connection))
-
-    async def access_by(self, key: str) -> Access:
+    async def access(self, key: str) -> Access:
         """What a caller with this API key may do; with an empty one, what a caller without a key may do.
 
         Raises:

@@ -29,7 +29,7 @@ from reme_core._version import __version__
 from reme_core.client import AsyncReMe
 from reme_core.engine import Engine
 from reme_core.errors import DatabaseError, InputError, NotFoundError, ReMeError
-from reme_core.server.auth import FULL_ACCESS, Access, ApiKeys
+from reme_core.server.auth import FULL_ACCESS, Access, ApiKeys, key_in_headers
 from reme_core.server.errors import AccessError, error_response, message_for_caller
 from reme_core.server.hosts import HostCheck
 from reme_core.server.mcp_tools import tool, tool_names
@@ -201,7 +201,9 @@ class _Handlers:
     async def _access(self) -> Access:
         request = self._server.request_context.request
         # Over stdio the caller is the program that started this one; it needs no key.
-        return await self._service.keys.access(request) if isinstance(request, HTTPConnection) else FULL_ACCESS
+        if not isinstance(request, HTTPConnection):
+            return FULL_ACCESS
+        return await self._service.keys.access(key_in_headers(request))
 
 
 @contextmanager
@@ -234,7 +236,7 @@ class _KeyCheck:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             try:
-                await self._keys.access(HTTPConnection(scope))
+                await self._keys.access(key_in_headers(HTTPConnection(scope)))
             except AccessError as error:
                 await error_response("", error.status, error.code, str(error))(scope, receive, send)
                 return

@@ -45,7 +45,7 @@ async def sign_in(request: Request) -> Response:
     form = await form_of(request)
     key, back = form.get("key", ""), form.get("next", "")
     try:
-        await service.keys.access_by(key)
+        await service.keys.access(key)
     except AccessError:
         return render(request, "sign_in.html", code=401, next=back, wrong=True)
     # Only to a page of the inspector, since the link to this page may have named any address as the next one.

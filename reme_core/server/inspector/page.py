@@ -101,7 +101,7 @@ async def _page_of(
     request: Request, w: Annotated[str, Query(description="The workspace.", max_length=200)] = ""
 ) -> Page:
     service: Service = request.app.state.service
-    access = await service.keys.access_by(key_in_headers(request) or request.cookies.get(KEY_COOKIE, ""))
+    access = await service.keys.access(key_in_headers(request) or request.cookies.get(KEY_COOKIE, ""))
     return Page(request, service.reme, access, w)
 
 
