@@ -126,12 +126,7 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
 
 def _service_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:
     router = APIRouter(tags=["service"])
-    entries = [
-        FlowEntry(
-            name=name, description=flow.description, flow_content=flow.flow_content, input_schema=flow.input_schema
-        )
-        for name, flow in ((name, catalog.content(name)) for name in catalog.names())
-    ]
+    entries = [FlowEntry(name=name, **catalog.content(name).model_dump()) for name in catalog.names()]
 
     @router.get("/health")
     async def health() -> Health:

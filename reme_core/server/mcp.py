@@ -19,6 +19,7 @@ from mcp.server.sse import SseServerTransport
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from pydantic import AnyUrl, ValidationError
+from pydantic_core import to_jsonable_python
 from starlette.applications import Starlette
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response as HttpResponse
@@ -44,6 +45,7 @@ from reme_core.server.wire import (
 )
 from reme_core.store.filters import Filters
 from reme_core.turn.memory import TurnMemory
+from reme_core.types import Memory
 
 log = logging.getLogger(__name__)
 
@@ -139,7 +141,7 @@ class _Handlers:
         names = [name for name in workspaces if access.allows(name)]
         return [
             types.Resource(
-                uri=_memories_uri(name),
+                uri=AnyUrl(f"{SCHEME}://workspaces/{quote(name, safe='')}/memories"),
                 name=f"Memories of {name}",
                 mimeType="application/json",
                 description="The newest first.",
@@ -165,13 +167,16 @@ class _Handlers:
         path = [unquote(part) for part in urlsplit(uri).path.split("/")[1:]]
         if not uri.startswith(f"{SCHEME}://workspaces/") or len(path) not in (2, 3) or path[1] != "memories":
             raise NotFoundError(f"there is no resource {uri}; read {SCHEME}://workspaces/<id>/memories")
-        workspace = path[0]
+        workspace, _, *memory_id = path
         (await self._access()).check(workspace)
         memories = self._service.reme.memories
-        if len(path) == 3:
-            return [_json_contents((await memories.get(workspace, path[2])).model_dump(mode="json"))]
-        listed = await memories.list(workspace, Filters(), limit=_MAX_LISTED)
-        return [_json_contents([memory.model_dump(mode="json") for memory in listed])]
+        found: Memory | list[Memory]
+        if memory_id:
+            found = await memories.get(workspace, *memory_id)
+        else:
+            found = await memories.list(workspace, Filters(), limit=_MAX_LISTED)
+        text = json.dumps(to_jsonable_python(found), ensure_ascii=False)
+        return [ReadResourceContents(text, "application/json")]
 
     async def list_prompts(self) -> list[types.Prompt]:
         return [_NOTE_PROMPT]
@@ -258,11 +263,3 @@ def _streamable_app(manager: StreamableHTTPSessionManager) -> Starlette:
             await manager.handle_request(scope, receive, send)
 
     return Starlette(routes=[Route("/mcp", Endpoint())], lifespan=lambda _: manager.run())
-
-
-def _memories_uri(workspace: str) -> AnyUrl:
-    return AnyUrl(f"{SCHEME}://workspaces/{quote(workspace, safe='')}/memories")
-
-
-def _json_contents(value: Any) -> ReadResourceContents:
-    return ReadResourceContents(json.dumps(value, ensure_ascii=False), "application/json")

@@ -105,16 +105,14 @@ async def recall(page: ThePageOf, id: Id) -> HTMLResponse:  # noqa: A002
 @router.get("/ask")
 async def ask(page: ThePageOf, q: Text = "", kind: Text = "", as_of: Text = "", held_at: Text = "") -> HTMLResponse:
     """Recalls as an agent would, and shows what is found and why."""
+    asked = {"q": q, "kind": kind, "as_of": as_of, "held_at": held_at}
     if not q.strip():
-        return page.show("ask.html", q=q, kind=kind, as_of=as_of, held_at=held_at, hits=None)
+        return page.show("ask.html", **asked, hits=None)
     found = await page.reme.recall(
         page.workspace, q, kind=kind or None, limit=20, as_of=_end_of(as_of), held_at=_end_of(held_at), flow="inspector"
     )
     hits = [_hit_row(hit) for hit in found.hits]
-    return page.show(
-        "ask.html", q=q, kind=kind, as_of=as_of, held_at=held_at, hits=hits, relevance=found.relevance,
-        degraded=found.degraded,
-    )  # fmt: skip
+    return page.show("ask.html", **asked, hits=hits, relevance=found.relevance, degraded=found.degraded)
 
 
 def _hit_row(hit: Hit) -> Row:
