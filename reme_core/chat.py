@@ -7,7 +7,7 @@ recalled.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from reme_core.client import AsyncReMe
@@ -29,15 +29,16 @@ class ChatAnswer:
 
     Attributes:
         answer: The text of the answer.
-        memories: The memories and earlier messages in the prompt, standing instructions and the profile first.
-        note: The note that contained them, with the scores of its hits.
-        prompt: The messages that the model got, system prompt included; empty if no model is configured.
+        note: The note of memories in the prompt, with the scores of its hits.
     """
 
     answer: str
-    memories: tuple[Memory, ...] = ()
-    note: Note = field(default_factory=Note)
-    prompt: tuple[Message, ...] = ()
+    note: Note
+
+    @property
+    def memories(self) -> tuple[Memory, ...]:
+        """The memories and earlier messages in the note, standing instructions and the profile first."""
+        return (*self.note.standing, *(hit.memory for hit in self.note.hits))
 
 
 class Chat:
@@ -53,38 +54,13 @@ class Chat:
         last: The last answer; None before the first.
     """
 
-    def __init__(
-        self,
-        reme: Engine,
-        workspace: str,
-        *,
-        session_id: str = "",
-        kinds: Sequence[str] = ("personal", "conversation"),
-        top_k: int = 5,
-        token_budget: int = 800,
-    ) -> None:
-        """Begin a conversation, or continue one.
-
-        Args:
-            reme: An engine that is open in the running event loop.
-            workspace: Whose memory to use.
-            session_id: The id of the conversation; empty begins a new one.
-            kinds: What to recall, as `TurnMemory` takes it.
-            top_k: How many memories, and how many earlier messages, to recall at most.
-            token_budget: The tokens that they may take in the prompt.
-        """
+    def __init__(self, reme: Engine, workspace: str) -> None:
+        """Begin a conversation about the memory of a workspace; the engine is open in the running event loop."""
         self._reme = reme
         self.workspace = workspace
-        self.session_id = session_id or new_id()
-        self._turn = TurnMemory(
-            AsyncReMe.of(reme),
-            workspace,
-            kinds=kinds,
-            top_k=top_k,
-            token_budget=token_budget,
-            write="awaited",
-            on_error="raise",
-        )
+        self.session_id = new_id()
+        kinds = ("personal", "conversation")
+        self._turn = TurnMemory(AsyncReMe.of(reme), workspace, kinds=kinds, write="awaited", on_error="raise")
         self.history: list[Message] = []
         self.last: ChatAnswer | None = None
 
@@ -133,7 +109,6 @@ class Chat:
         turn = self._turn.about(role_name) if role_name else self._turn
         note = await turn.begin([*shown, asked], session_id=self.session_id)
         self.history.append(asked)
-        prompt: list[Message] = []
         answer = ""
         try:
             if self._reme.chat is None:
@@ -153,8 +128,7 @@ class Chat:
             raise
         self.history.append(said[1])
         await self._turn.record(said if remember_response else [asked], session_id=self.session_id)
-        memories = (*note.standing, *(hit.memory for hit in note.hits))
-        self.last = ChatAnswer(answer, memories, note, tuple(prompt))
+        self.last = ChatAnswer(answer, note)
 
     def clear(self) -> None:
         """Begin a new conversation. What was said in this one stays in memory."""
