@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> None:
     Ends the program with code 2 for invalid settings, 1 for other errors, 130 for Ctrl-C.
     """
     try:
-        serve(settings_of(arguments))
+        _serve(settings_of(arguments))
     except KeyboardInterrupt:
         sys.exit(130)
     except ReMeError as error:
@@ -58,13 +58,7 @@ def main(arguments: Sequence[str]) -> None:
         sys.exit(2 if isinstance(error, ConfigurationError) else 1)
 
 
-def serve(settings: Settings) -> None:
-    """Run the service that `backend` names.
-
-    Raises:
-        ConfigurationError: `backend` is `cmd`, which is no service.
-        ReMeError: The service cannot start; the message says why.
-    """
+def _serve(settings: Settings) -> None:
     if settings.backend == "cmd":
         raise ConfigurationError(
             "backend: no service is named; say backend=http or backend=mcp (`reme --help` lists single commands)"

@@ -14,7 +14,6 @@ After `reme_core.compat.install()`, `from reme_ai import ReMeApp` imports it too
 from __future__ import annotations
 
 import logging
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from pydantic import SecretStr
@@ -70,12 +69,7 @@ class ReMeApp:
     async def __aenter__(self) -> Self:
         return await self.async_start()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        trace: TracebackType | None = None,
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         await self.async_stop()
 
     async def async_start(self) -> Self:

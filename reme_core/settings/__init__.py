@@ -47,7 +47,6 @@ __all__ = [
     "EmbeddingSettings",
     "EpisodeSettings",
     "FlowSettings",
-    "HttpSettings",
     "LimitSettings",
     "McpSettings",
     "ModelSettings",
@@ -55,14 +54,10 @@ __all__ = [
     "OpSettings",
     "RecallSettings",
     "RerankSettings",
-    "RetentionSettings",
-    "Section",
     "Settings",
     "VectorShares",
-    "VectorStoreSettings",
     "WorkerSettings",
     "WorkingSettings",
-    "default_data_dir",
     "hide_password",
 ]
 
