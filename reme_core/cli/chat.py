@@ -111,11 +111,7 @@ class Terminal:
             output.print_error(str(error), code=error.code, as_json=False)
 
     async def carry_out(self, typed: str) -> None:
-        """Run a command, or answer.
-
-        Raises:
-            ReMeError: It failed.
-        """
+        """Run a command, or answer."""
         if typed.startswith("/"):
             await self._command(typed[1:])
         else:

@@ -92,12 +92,7 @@ class ApiKeys:
     async def create(
         self, label: str = "", workspaces: Iterable[str] | None = None, *, expires_at: datetime | None = None
     ) -> str:
-        """Make a key and return it. It cannot be shown again.
-
-        Args:
-            label: Whom or what it is for.
-            workspaces: The workspaces it is valid for; None means all.
-            expires_at: When it ceases to be valid; None means never.
+        """Make a key and return it; it cannot be shown again. Without workspaces it is valid for all.
 
         Raises:
             InputError: One of the names cannot be that of a workspace.

@@ -27,11 +27,8 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 class Guard:
     """Middleware around an ASGI app.
 
-    Args:
-        app: The app that answers the requests.
-        metrics: Where requests are counted.
-        max_body_bytes: Larger bodies are refused with 413.
-        timeout_seconds: A request that takes longer is cancelled and answered with 504.
+    A body of more than `max_body_bytes` is refused with 413. A request that takes longer than `timeout_seconds` is
+    cancelled and answered with 504.
     """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, max_body_bytes: int, timeout_seconds: float) -> None:
@@ -85,11 +82,7 @@ class Guard:
             self._metrics.count(route, method, status or 499, time.perf_counter() - started)
 
     def _limit_body(self, receive: Receive) -> Receive:
-        """A `receive` that raises once a body has more than the allowed bytes.
-
-        Raises:
-            HTTPException: The body is too large; the status is 413.
-        """
+        """A `receive` that raises once a body has more than the allowed bytes."""
         # A body sent in chunks has no Content-Length, so it has to be counted.
         count = 0
 

@@ -24,9 +24,7 @@ _OWN_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 class HostCheck:
     """Middleware that answers 421 if `Host` is not accepted, and 403 to requests from pages of other sites.
 
-    Args:
-        app: The app that answers all other requests.
-        allowed: Host names to accept, besides addresses and the names of this machine; `*` accepts all.
+    Addresses, the names of this machine and those that are `allowed` are accepted; `*` accepts all.
     """
 
     def __init__(self, app: ASGIApp, *, allowed: Sequence[str]) -> None:

@@ -13,14 +13,10 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 def library_folder(path: str, workspace: str, settings: Settings, *, is_local: bool) -> Path:
-    """Check that callers may use a folder, and return its absolute path.
+    """Check that callers may read and write the library of a workspace in a folder, and return its absolute path.
 
-    Args:
-        path: The folder as the caller gave it, relative to the working directory.
-        workspace: The workspace whose library, the file `library_path`, will be read or written.
-        settings: Libraries may lie below its `library_dirs` and its `data_dir`.
-        is_local: Whether only programs on this machine reach the service, all with the same rights. If so, libraries
-            may also lie below the working directory.
+    Libraries may lie below the `library_dirs` and the `data_dir` of the settings. Below the working directory they may
+    lie only if the service `is_local`: then only programs on this machine reach it, all with the same rights.
 
     Raises:
         InputError: The folder, or the file in it, lies elsewhere.

@@ -62,11 +62,7 @@ _NOTE_PROMPT: Final = types.Prompt(
 
 
 def create_server(reme: Engine, *, host: str | None = None) -> Server[Any, Any]:
-    """An MCP server over an open engine, for any transport of the SDK.
-
-    Args:
-        reme: An open engine, which stays open.
-        host: The address that it is served at; default is `mcp.host`.
+    """An MCP server over an open engine, for any transport of the SDK, at an address (default: `mcp.host`).
 
     Raises:
         FlowError: A flow cannot be built.
@@ -92,12 +88,7 @@ async def run_stdio(reme: Engine) -> None:
 
 
 def create_mcp_app(reme: Engine, transport: Literal["sse", "http"]) -> Starlette:
-    """The MCP service as an ASGI app.
-
-    Args:
-        reme: An open engine, which stays open.
-        transport: `http` is streamable HTTP at `/mcp`; `sse` is its predecessor, at `/sse`.
-    """
+    """The MCP service as an ASGI app: `http` is streamable HTTP at `/mcp`, `sse` is its predecessor at `/sse`."""
     server = create_server(reme)
     limit = reme.settings.http.max_body_bytes
     if transport == "sse":
@@ -213,11 +204,7 @@ class _Handlers:
 
 @contextmanager
 def _hide_internal_errors(what: str) -> Iterator[None]:
-    """Log errors that are internal, and raise a `ReMeError` without their message instead.
-
-    Raises:
-        ReMeError: The block raised an exception.
-    """
+    """Log errors that are internal, and raise a `ReMeError` without their message instead."""
     # The SDK sends the message of an exception to the model. Those of other libraries could hold passwords or paths.
     try:
         yield

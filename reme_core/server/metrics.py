@@ -18,11 +18,7 @@ _BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60)  # from
 
 
 class Metrics:
-    """The metrics of one app.
-
-    Attributes:
-        in_progress: How many requests are being answered now.
-    """
+    """The metrics of one app."""
 
     def __init__(self) -> None:
         # Not the registry of the process: two apps in it would count into the same numbers.
@@ -47,14 +43,7 @@ class Metrics:
         self._spool_refused = gauge("reme_spool_refused", "Turns on this machine that the database refuses.")
 
     def count(self, endpoint: str, method: str, status: int, seconds: float) -> None:
-        """Count one request that was answered.
-
-        Args:
-            endpoint: The pattern of its route, such as `/v1/workspaces/{workspace_id}/recall`.
-            method: Its HTTP method.
-            status: The HTTP status of the answer.
-            seconds: How long the answer took.
-        """
+        """Count one request that was answered; `endpoint` is a route's pattern, such as `/inspector/static/{name}`."""
         self._requests.labels(endpoint, method, str(status)).inc()
         self._seconds.labels(endpoint).observe(seconds)
 

@@ -78,7 +78,7 @@ async def serve_mcp(settings: Settings) -> None:
     mcp = settings.mcp
     async with _open_with_worker(settings) as reme:
         if mcp.transport == "stdio":
-            await announce(reme, [("listens", "MCP on stdin and stdout")])
+            await _announce(reme, [("listens", "MCP on stdin and stdout")])
             await run_stdio(reme)
             return
         kind: Literal["sse", "http"] = "sse" if mcp.transport == "sse" else "http"
@@ -95,15 +95,8 @@ def run_until_stopped(service: Coroutine[Any, Any, None]) -> None:
         runner.run(service)
 
 
-async def announce(reme: Engine, rows: list[tuple[str, str]], *, host: str = "127.0.0.1") -> None:
-    """Print to stderr which address, database and models are in use, and warn if the service is open to everybody.
-
-    Args:
-        reme: The open engine.
-        rows: Names and values to print first.
-        host: The address that the service listens on. If it is not a loopback address and there are no API keys, the
-            service is open to everybody.
-    """
+async def _announce(reme: Engine, rows: list[tuple[str, str]], *, host: str = "127.0.0.1") -> None:
+    """Print to stderr the rows, and which database and models are in use; warn if the service is open to everybody."""
     settings = reme.settings
     console = Console(stderr=True, highlight=False)
     table = Table.grid(padding=(0, 2))
@@ -134,7 +127,7 @@ async def _listen(reme: Engine, app: ASGIApp, host: str, port: int, paths: dict[
         **options,
     )
     try:
-        await announce(reme, [(name, url + path) for name, path in paths.items()], host=host)
+        await _announce(reme, [(name, url + path) for name, path in paths.items()], host=host)
         await uvicorn.Server(config).serve(sockets=[listening])
     finally:
         listening.close()

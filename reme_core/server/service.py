@@ -15,13 +15,7 @@ from reme_core.server.library_paths import LOOPBACK, library_folder
 
 
 class Service:
-    """An engine that is served over a network, in the event loop that opened it.
-
-    Attributes:
-        reme: The open engine.
-        host: The address that it is served at.
-        keys: The API keys of its database.
-    """
+    """An open engine that is served at an address (`host`), in the event loop that opened it."""
 
     def __init__(self, reme: Engine, host: str) -> None:
         self.reme = reme
@@ -33,11 +27,7 @@ class Service:
     ) -> Response:
         """Check that a caller may use the workspaces and the path of a request, then run the flow.
 
-        Args:
-            name: The flow.
-            request: The flow's arguments.
-            access: What the caller may do.
-            tell: Called with each piece of the answer as the model writes it, if the flow streams its answer.
+        If the flow streams its answer, `tell` is called with each piece as the model writes it.
 
         Raises:
             AccessError: The caller's key is not for the workspace.

@@ -64,11 +64,7 @@ async def sign_out() -> Response:
 
 
 async def _memory_form(page: Page) -> tuple[str, str, Mapping[str, str]]:
-    """The id of the memory that a form is about, the reason for the change, and all fields of the form.
-
-    Raises:
-        InputError: There is no reason.
-    """
+    """The id of the memory that a form is about, the reason for the change, and all fields of the form."""
     form = await form_of(page.request)
     if not form.get("reason"):
         raise InputError("the reason is missing; go back and say why, for the history")
