@@ -178,6 +178,8 @@ class _Handlers:
             if name != _NOTE_PROMPT.name:
                 raise NotFoundError(f"there is no prompt '{name}'; there is '{_NOTE_PROMPT.name}'")
             query, workspace = arguments.get("query", ""), arguments.get("workspace_id") or DEFAULT_WORKSPACE
+            if not query.strip():
+                raise InputError("query: it is missing; give the question at hand")
             (await self._access()).check(workspace)
             memory = TurnMemory(
                 AsyncReMe.of(self._service.reme),
@@ -188,7 +190,7 @@ class _Handlers:
                 on_error="raise",
             )
             note = await memory.begin(query)
-            text = "\n\n".join(part for part in (note.text, query) if part)
+            text = f"{note.text}\n\n{query}" if note else query
             content = types.TextContent(type="text", text=text)
             return types.GetPromptResult(
                 description=_NOTE_PROMPT.description, messages=[types.PromptMessage(role="user", content=content)]

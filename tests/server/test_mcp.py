@@ -167,6 +167,8 @@ async def test_a_prompt_puts_what_is_remembered_before_the_question(session: Cli
     assert isinstance(content, TextContent)
     assert "Rex is a dog." in content.text
     assert content.text.endswith("Who is Rex?")
+    with pytest.raises(McpError, match="query: it is missing; give the question"):
+        await session.get_prompt(prompt.name, {"workspace_id": "w"})
 
 
 @pytest.mark.timeout(180)
