@@ -42,7 +42,7 @@ def chat(
         str | None, typer.Argument(help="Ask this and leave; without it, a conversation begins.")
     ] = None,
 ) -> None:
-    """Talk with the memory of a workspace. /help lists what can be done besides."""
+    """Talk with the memory of a workspace. /help lists the commands."""
     if session.options.as_json and question is None:
         raise InputError('--json is for single answers; give the question: reme chat --json "…"')
     asyncio.run(_run(session, workspace, name, system_prompt, question))

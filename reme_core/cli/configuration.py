@@ -7,7 +7,7 @@ from typing import Any
 from reme_core.cli.output import table
 from reme_core.cli.session import Commands, Session
 
-app = Commands(help="The settings: what holds here.", no_args_is_help=True)
+app = Commands(help="The settings that hold here.", no_args_is_help=True)
 
 
 @app.command()

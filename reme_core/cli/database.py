@@ -28,7 +28,7 @@ app = Commands(help="The database: its schema, its address, backups, several ser
 def upgrade(session: Session) -> None:
     """Bring the schema up to this release. Safe to run from several machines at once.
 
-    The embedded Postgres needs none of it: that one is brought up to date whenever it is opened.
+    The embedded Postgres does not need this: it is brought up to date whenever it is opened.
     """
     from reme_core.postgres import migrate
 
@@ -42,7 +42,7 @@ def upgrade(session: Session) -> None:
 @app.command()
 def status(
     session: Session,
-    workspace: Annotated[str, typer.Option("--workspace", "-w", help="Say also on which server this one is.")] = "",
+    workspace: Annotated[str, typer.Option("--workspace", "-w", help="Also show which server it is on.")] = "",
 ) -> None:
     """Show which database is used, and its schema's version. Ends with 4 if that is not this release's.
 
@@ -91,10 +91,10 @@ def _build_line(build: IndexBuild) -> str:
 @app.command()
 def distribute(
     session: Session,
-    shards: Annotated[int, typer.Option(min=1, help="Into how many parts the tables are cut; it stays so.")] = 32,
+    shards: Annotated[int, typer.Option(min=1, help="Into how many parts the tables are cut, for good.")] = 32,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
 ) -> None:
-    """Spread the tables over the nodes of a Citus cluster, by workspace. Does what is still to be done.
+    """Spread the tables over the nodes of a Citus cluster, by workspace. What was done before is not done again.
 
     Citus has to be on all nodes, and the coordinator has to know them; that is checked before anything is changed.
     Nobody can write to a table while it is moved.
@@ -112,7 +112,7 @@ def distribute(
 
 @app.command()
 def rebalance(session: Session) -> None:
-    """Move parts of the tables between the nodes until all hold about as much, while others go on working."""
+    """Move parts of the tables until all nodes hold about the same amount. Others can go on working meanwhile."""
     from reme_core.postgres.distribute import rebalance
 
     with session.progress("Moving …") as progress:

@@ -95,7 +95,7 @@ def import_(
     path: Annotated[Path, typer.Argument(help="An agent_memory.json.")],
     workspace: Workspace,
 ) -> None:
-    """Import an agent_memory.json. Nothing is imported from a broken file, or over episodes it does not know."""
+    """Import an agent_memory.json. Nothing is imported if it is broken, or lacks episodes that the workspace has."""
     with session.open() as reme:
         count = reme.episodes.load(workspace, path)
         counted = reme.episodes.summary(workspace)

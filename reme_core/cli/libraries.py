@@ -41,7 +41,7 @@ def load(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before replacing.")] = False,
 ) -> None:
-    """Add the memories of a library. All lines are taken or none: a bad one is named, and nothing is changed."""
+    """Add the memories of a library. If a line is bad, the error names it, and nothing is changed."""
     from reme_core.store.filters import Filters
 
     with session.open() as reme:
@@ -70,7 +70,7 @@ def dump(
 def copy(
     session: Session,
     source: Annotated[str, typer.Argument(help="The workspace to copy.")],
-    target: Annotated[str, typer.Argument(help="What the copy is called.")],
+    target: Annotated[str, typer.Argument(help="The name of the copy.")],
     replace: Annotated[bool, typer.Option("--replace", help="Clear the target first, if it holds anything.")] = False,
 ) -> None:
     """Copy a workspace, with its messages, sources and history."""

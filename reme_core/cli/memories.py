@@ -56,10 +56,10 @@ def recall(
     author: Annotated[str | None, typer.Option(help="Only what this author made or said.")] = None,
     conversation: Annotated[str | None, typer.Option("--session", help="Only messages of this session.")] = None,
     min_relevance: Annotated[
-        float, typer.Option(help="Nothing where the chance that anything fits is below this, 0 to 1.")
+        float, typer.Option(help="Find nothing if the chance that anything fits is below this, 0 to 1.")
     ] = 0.0,
     min_stored_score: Annotated[float | None, typer.Option(help="Only memories of at least this stored score.")] = None,
-    metadata: Annotated[str | None, typer.Option(metavar="JSON", help="Only what carries all of this.")] = None,
+    metadata: Annotated[str | None, typer.Option(metavar="JSON", help="Only what has all this as metadata.")] = None,
     user_id: UserId = None,
     agent_id: AgentId = None,
     run_id: RunId = None,
@@ -100,7 +100,7 @@ def add(
     session: Session,
     text: Annotated[
         list[str],
-        typer.Argument(help="What to remember; several texts make several memories, and - each line that is piped in."),
+        typer.Argument(help="What to remember, one memory each; - reads one from each line that is piped in."),
     ],
     workspace: Workspace,
     kind: Annotated[str, typer.Option("--kind", "-k", help="What sort of statement it is.")] = "custom",

@@ -71,7 +71,7 @@ def create_key(
     session: Session,
     label: Annotated[str, typer.Argument(help="Whom or what it is for.")] = "",
     workspace: Annotated[list[str], typer.Option(help="A workspace that it opens; default: all. Repeatable.")] = [],  # noqa: B006
-    expires: Annotated[datetime | None, typer.Option(help="From when on it opens nothing (UTC).")] = None,
+    expires: Annotated[datetime | None, typer.Option(help="When it stops working (UTC).")] = None,
 ) -> None:
     """Make a key and show it once; it cannot be shown again. From then on the services ask for a key."""
     until = expires.replace(tzinfo=UTC) if expires is not None else None
