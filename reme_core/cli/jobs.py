@@ -11,6 +11,7 @@ from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.session import Commands, Session
+from reme_core.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from reme_core import Settings
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 worker_app = Commands()
 app = Commands(help="Background work: what waits, what was done, what was given up.", no_args_is_help=True)
 
-_STYLES = {"todo": "cyan", "doing": "yellow", "succeeded": "green", "failed": "bold red"}
+_STYLES = {
+    "todo": "cyan", "doing": "yellow", "succeeded": "green", "failed": "bold red", "cancelled": "dim", "aborted": "dim",
+}  # fmt: skip
+"""The statuses of jobs, and their styles."""
 Workspace = Annotated[str | None, typer.Option("--workspace", "-w", help="Only jobs of this workspace.")]
 
 
@@ -60,6 +64,10 @@ def list_jobs(
     limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 50,
 ) -> None:
     """List jobs, newest first. `--status failed` shows those that were given up."""
+    for name in status or ():
+        if name not in _STYLES:
+            advice = did_you_mean(name, _STYLES, f"there are {', '.join(_STYLES)}")
+            raise InputError(f"there is no status '{name}'; {advice}")
     with session.open() as reme:
         jobs = reme.background.jobs(workspace, statuses=status, limit=limit)
     table = output.table(
@@ -69,7 +77,7 @@ def list_jobs(
         table.add_row(
             str(job.id),
             job.task,
-            Text(job.status, _STYLES.get(job.status, "dim")),
+            Text(job.status, _STYLES[job.status]),
             job.workspace,
             job.session_id,
             str(job.attempts),

@@ -193,9 +193,10 @@ def test_a_file_that_is_no_spool_stays_as_it_is(reme: Reme, tmp_path: Path) -> N
         ("limit must be a positive whole number", ["chat", "/memory limit=" + "9" * 20, "-w", "alice"]),
         ("limit must be a positive whole number", ["chat", "/memory limit=²", "-w", "alice"]),
         ("--concurrency", ["worker", "--concurrency", "0"]),
+        ("there is no status 'fail'; did you mean 'failed'?", ["jobs", "list", "--status", "fail"]),
     ],
 )
-def test_a_number_that_cannot_be_is_wrong_input(reme: Reme, told: str, command: list[str]) -> None:
+def test_a_value_that_cannot_be_is_wrong_input(reme: Reme, told: str, command: list[str]) -> None:
     reme(*command, code=2)
     assert told in reme.err
 
