@@ -132,12 +132,10 @@ class PageRoute(APIRoute):
             try:
                 _check_origin(request)
                 return await handle(request)
-            except AccessError as error:
-                if error.status == 401:
-                    return _to_sign_in(request)
-                return render(request, "error.html", code=error.status, message=str(error))
             except ReMeError as error:
                 status = status_of(error)
+                if status == 401:
+                    return _to_sign_in(request)
                 return render(request, "error.html", code=status, message=message_for_caller(error))
             except (RequestValidationError, psycopg.DataError) as error:
                 what = error.errors()[0]["msg"] if isinstance(error, RequestValidationError) else "a value does not fit"
