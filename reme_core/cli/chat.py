@@ -135,9 +135,10 @@ class Terminal:
         seconds = arguments.pop("refresh_time", "")
         if seconds and command not in _REPEATABLE:
             raise InputError(f"refresh_time repeats commands that only show something; /{name} cannot be repeated")
+        every = _read_number("refresh_time", seconds) if seconds else 0
         await command(self, arguments)
-        if seconds:
-            await self._repeat(partial(command, self, arguments), every=_read_number("refresh_time", seconds))
+        if every:
+            await self._repeat(partial(command, self, arguments), every=every)
 
     async def _repeat(self, show: Callable[[], Awaitable[None]], *, every: int) -> None:
         """Show something again and again, until Ctrl-C."""

@@ -123,6 +123,9 @@ async def test_a_command_is_repeated_until_it_is_stopped(offline: Engine, capsys
     assert signal.getsignal(signal.SIGINT) is before
     await terminal.say("/add_memory refresh_time=1 content=x")
     assert "refresh_time repeats commands that only show something" in capsys.readouterr().err
+    await terminal.say("/list_memory refresh_time=often")
+    told = capsys.readouterr()
+    assert "refresh_time must be a positive whole number" in told.err and "Porto" not in told.out
     await terminal.say("/list_memory role_name=Bob")
     told = capsys.readouterr()
     assert "/list_memory takes limit and refresh_time, not 'role_name=Bob'" in told.err and "Porto" not in told.out
