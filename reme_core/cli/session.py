@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from functools import wraps
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -58,7 +58,7 @@ class Options:
     """The options that every command takes, both before and after its name."""
 
     as_json: bool = False
-    assignments: tuple[str, ...] = ()
+    assignments: Sequence[str] = ()
     config: Path | None = None
     debug: bool = False
 
@@ -179,8 +179,8 @@ class Commands(typer.Typer):
 def _with_session(function: Callable[..., None]) -> Callable[..., None]:
     @wraps(function)
     def run(ctx: typer.Context, **values: Any) -> None:
-        shared = {name: values.pop(name) for name in _SHARED_OPTIONS}
-        options = Options(**shared | {"assignments": tuple(shared["assignments"])}).with_earlier(ctx.obj or Options())
+        shared = Options(**{name: values.pop(name) for name in _SHARED_OPTIONS})
+        options = shared.with_earlier(ctx.obj or Options())
         with exit_on_error(options):
             function(Session(options), **values)
 
@@ -201,14 +201,12 @@ def keep_options(
     version: Version = False,
 ) -> None:
     """Keep the options before the command's name, for the command's `Session`."""
-    ctx.obj = Options(as_json, tuple(assignments), config, debug)
+    ctx.obj = Options(as_json, assignments, config, debug)
 
 
 _SHARED_OPTIONS = {
-    name: parameter.replace(
-        annotation=get_type_hints(keep_options, include_extras=True)[name], kind=inspect.Parameter.KEYWORD_ONLY
-    )
-    for name, parameter in inspect.signature(keep_options).parameters.items()
+    name: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+    for name, parameter in inspect.signature(keep_options, eval_str=True).parameters.items()
     if name in {field.name for field in fields(Options)}
 }
 
