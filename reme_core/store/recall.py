@@ -159,7 +159,7 @@ class Recall:
             vector = self._workspace_models.unit_vectors(
                 np.atleast_2d(np.asarray(embedding, np.float32)), 1, model.embedder
             )[0]
-        return Question(workspace, query, vector, model.embedder.name, limit, degraded, time, model.hnsw)
+        return Question(workspace, query, vector, model.embedder.name, limit, degraded, time, model.ef_search)
 
     async def _judged_hits(
         self, questions: Sequence[Question], parts: Sequence[Filters], plan: Plan
@@ -192,7 +192,7 @@ class Recall:
     async def find(self, question: Question, filters: Filters, plan: Plan = _PLAIN) -> Found:
         """What fits the question best, before it is judged."""
         exact = replace(plan, fusion=plan.fusion or self._settings.fusion, shares=self._settings.vector_share)
-        if question.vector is not None and question.hnsw:
+        if question.vector is not None and question.ef_search:
             exact = replace(exact, every_posting=False)
             found = await find(self._database, question, filters, replace(exact, hnsw_dimensions=len(question.vector)))
             if len(found.matches) == question.limit:

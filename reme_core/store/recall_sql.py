@@ -23,6 +23,7 @@ from reme_core.postgres.database import Database
 from reme_core.settings import VectorShares
 from reme_core.store import rows
 from reme_core.store.filters import Filters
+from reme_core.store.index.hnsw import EF_SEARCH
 from reme_core.store.index.postings import Corpus
 from reme_core.store.relevance import NOTHING, Background, Found, Match, Question, asks_what_assistant_said
 from reme_core.store.sql import load
@@ -57,7 +58,7 @@ _POSTINGS_BY_ROOT, _FEWEST_POSTINGS, _COMPLETED_SHARE = 40, 2_048, 0.05
 _SETTINGS = {"plan_cache_mode": "force_generic_plan"}
 # This one plan is made for the average workspace, which may be so small that scanning and sorting it is cheaper than
 # the index. Without sorting, only the index gives the nearest vectors in order.
-_INDEX_SETTINGS = _SETTINGS | {"hnsw.ef_search": "100", "hnsw.iterative_scan": "relaxed_order", "enable_sort": "off"}
+_INDEX_SETTINGS = _SETTINGS | {"hnsw.iterative_scan": "relaxed_order", "enable_sort": "off"}
 
 _LARGEST_WEIGHT = 1e6  # puts a kind before all others; Postgres cannot multiply by far larger numbers
 
@@ -108,7 +109,9 @@ class Plan:
 async def find(database: Database, question: Question, filters: Filters, plan: Plan) -> Found:
     """The best memories, or messages if the filters ask for these; from an index there may be too few."""
     statement, values = prepare(question, filters, plan)
-    settings = _INDEX_SETTINGS if plan.hnsw_dimensions else _SETTINGS
+    settings = _SETTINGS
+    if plan.hnsw_dimensions:
+        settings = _INDEX_SETTINGS | {"hnsw.ef_search": str(question.ef_search or EF_SEARCH)}
     answer = await database.fetch(question.workspace, statement, values, settings=settings)
     values_of = _message_values if filters.of_messages else rows.memory_values
     # A row has the parts of its rank, two signs of its own, those of the background, the speaker, and the memory.

@@ -80,8 +80,8 @@ class Question:
     """Why there is no vector."""
     time: AskedTime | None = None
     """The time that the query asks about."""
-    hnsw: bool = False
-    """Whether the workspace's vectors are in the HNSW index of the model."""
+    ef_search: int = 0
+    """How many candidates a search of the HNSW index keeps; 0 if the workspace's vectors are not in it."""
 
 
 class Match(NamedTuple):

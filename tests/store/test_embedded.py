@@ -50,6 +50,21 @@ def test_it_is_set_up_for_an_embedded_memory(own_data_dir: Path) -> None:
     server.release()
 
 
+@pytest.mark.parametrize(
+    ("machine_gb", "limit", "cache"),
+    [(1, "max\n", "128MB"), (24, "max\n", "1536MB"), (24, f"{8 * 2**30}\n", "512MB"), (256, None, "2048MB")],
+)
+def test_its_cache_is_a_sixteenth_of_the_memory_that_it_may_take(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, machine_gb: int, limit: str | None, cache: str
+) -> None:
+    pages = {"SC_PHYS_PAGES": machine_gb * 2**30 // 4096, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr(os, "sysconf", lambda name: pages[name])
+    monkeypatch.setattr(files, "_CONTAINER_LIMIT", tmp_path / "memory.max")
+    if limit is not None:
+        (tmp_path / "memory.max").write_text(limit)
+    assert files._memory_settings()["shared_buffers"] == cache
+
+
 def test_settings_that_the_user_changed_stay(own_data_dir: Path) -> None:
     EmbeddedServer.acquire(own_data_dir).release()
     stop_embedded(own_data_dir)

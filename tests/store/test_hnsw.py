@@ -68,6 +68,18 @@ async def test_a_build_that_was_broken_off_is_done_again(settings: Settings) -> 
             assert watch.execute(IS_VALID).fetchall() == [(True,)]
 
 
+async def test_a_large_workspace_is_searched_with_more_candidates(settings: Settings) -> None:
+    async with Engine(settings) as reme:
+        await fill(reme)
+        assert (await reme._workspace_models.of("w")).ef_search == 0  # it is not in the index
+        assert await hnsw.ensure(reme.database, "w", exact_below=100)
+        for documents, candidates in ((200, 100), (99_999, 100), (100_000, 200)):
+            sized = "update reme.corpus_statistic set documents = %(documents)s"
+            await reme.database.execute("w", sized, {"documents": documents})
+            reme._workspace_models.forget("w")
+            assert (await reme._workspace_models.of("w")).ef_search == candidates
+
+
 def test_a_server_whose_processes_share_little_memory_builds_alone(migrated_data_dir: Path) -> None:
     mount = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=8m,mode=1777 tmpfs /dev/shm && exec "$@"', "sh"]
     if sys.platform != "linux" or subprocess.run([*mount, "true"], capture_output=True, check=False).returncode:

@@ -276,7 +276,7 @@ async def test_an_index_gives_the_exact_answer_and_never_fewer_hits_than_there_a
     assert await hnsw.ensure(reme.database, "w", exact_below=1_000)
     assert not await hnsw.ensure(reme.database, "w", exact_below=1_000)
     reme._workspace_models.forget("w")
-    assert (await reme._workspace_models.of("w")).hnsw
+    assert (await reme._workspace_models.of("w")).ef_search == hnsw.EF_SEARCH
     after = [said((await reme.recall("w", q, embedding=v)).hits) for q, v in asked]
     agreement = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(before, after, strict=True)])
     assert agreement >= 0.95

@@ -20,6 +20,7 @@ from reme_core.models import Embedder, OnCall
 from reme_core.models.registry import embedder_by_name
 from reme_core.postgres.database import Database
 from reme_core.settings import Settings
+from reme_core.store.index import hnsw
 from reme_core.store.sql import load
 
 Result = TypeVar("Result")
@@ -34,10 +35,11 @@ _REMEMBERED_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceModel:
-    """The embedding model of one workspace, and whether its vectors are in that model's HNSW index."""
+    """The embedding model of one workspace, and how its vectors are searched."""
 
     embedder: Embedder
-    hnsw: bool = False
+    ef_search: int = 0
+    """How many candidates a search of the model's HNSW index keeps; 0 if the vectors are not in it."""
     dimensions: int | None = None
     """The width of the stored vectors; None if there are none yet."""
 
@@ -67,8 +69,9 @@ class WorkspaceModels:
         if known is not None and time.monotonic() < until:
             return known
         rows = await self._database.fetch(workspace, _SQL["workspace_model"], {"workspace": workspace})
-        name, hnsw, dimensions = rows[0] if rows else (None, False, None)
-        model = WorkspaceModel(self._embedder_named(workspace, name), hnsw, dimensions)
+        name, is_indexed, dimensions, documents = rows[0] if rows else (None, False, None, 0)
+        ef_search = hnsw.ef_search(documents) if is_indexed else 0
+        model = WorkspaceModel(self._embedder_named(workspace, name), ef_search, dimensions)
         self._known[workspace] = (time.monotonic() + _REMEMBERED_SECONDS, model)
         return model
 

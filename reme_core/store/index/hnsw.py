@@ -22,6 +22,12 @@ log = logging.getLogger(__name__)
 WIDEST = 4_000
 """Dimensions that pgvector indexes as halfvec; wider vectors are always scanned exactly."""
 
+EF_SEARCH = 100
+"""Candidates that a search keeps, at least twice as many as a recall takes."""
+_LARGE, _LARGE_EF_SEARCH = 100_000, 200  # from so many documents on, more are needed for as good an answer
+
+_EF_CONSTRUCTION = 128  # with pgvector's 64, a fiftieth of 60,000 vectors was not found even by itself
+
 _BATCH = 5_000  # rows that one transaction puts into the index: writers wait for it, about a tenth of a second
 _RETRY_SECONDS = 0.2  # between two attempts to get the lock for building an index
 
@@ -71,8 +77,12 @@ async def prepare(database: Database, workspace: str, model: str, dimensions: in
 async def _build(conn: AsyncConnection[Any], model: str, dimensions: int, most_megabytes: int) -> None:
     create = sql.SQL(
         "create index concurrently if not exists {name} on reme.embedding"
-        " using hnsw ((embedding::halfvec({dimensions})) halfvec_ip_ops) where model = {model} and hnsw"
-    ).format(name=sql.Identifier(index_name(model)), dimensions=sql.Literal(dimensions), model=sql.Literal(model))
+        " using hnsw ((embedding::halfvec({dimensions})) halfvec_ip_ops) with (ef_construction = {ef_construction})"
+        " where model = {model} and hnsw"
+    ).format(
+        name=sql.Identifier(index_name(model)), dimensions=sql.Literal(dimensions), model=sql.Literal(model),
+        ef_construction=sql.Literal(_EF_CONSTRUCTION),
+    )  # fmt: skip
     await conn.execute(_SQL["give_memory"], {"most_megabytes": most_megabytes})
     await _drop_unfinished(conn, model)
     try:
@@ -95,6 +105,11 @@ async def switch_to_index(conn: AsyncConnection[Any], workspace: str, model: str
     values = {"workspace": workspace, "model": model}
     await conn.execute(_SQL["switch"], values)
     await conn.execute(_SQL["join_rest"], values)
+
+
+def ef_search(documents: int) -> int:
+    """How many candidates a search keeps in a workspace with so many documents."""
+    return EF_SEARCH if documents < _LARGE else _LARGE_EF_SEARCH
 
 
 def index_name(model: str) -> str:

@@ -398,7 +398,8 @@ cross join lateral (
 order by best.final desc, best.document_id
 
 -- name: workspace_model
-select w.embedding_model, w.hnsw, m.dimensions
+select w.embedding_model, w.hnsw, m.dimensions,
+       (select coalesce(sum(c.documents), 0)::bigint from reme.corpus_statistic c where c.workspace_id = %(workspace)s)
 from reme.workspace w left join reme.embedding_model m on m.model = w.embedding_model
 where w.workspace_id = %(workspace)s
 
