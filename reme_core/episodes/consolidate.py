@@ -69,7 +69,7 @@ async def distil(
     speech = language(setting, [Message(content=a.summary) for a in latest])
     request = prompt("consolidate_episodes", speech, episodes=fence(listing, "episodes"), most=MAX_RULES)
     try:
-        answer = await chat.complete_as(request, _Rules, temperature=0.0, purpose="consolidate_episodes")
+        answer = await chat.complete_as(request, _Rules, purpose="consolidate_episodes")
     except ModelError as error:
         log.warning("the chat model did not distil rules from episodes, their summaries serve instead: %s", error)
         return DistilledRules(by_rules, "rules", str(error))

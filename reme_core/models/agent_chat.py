@@ -52,10 +52,9 @@ class AgentChat:
         messages: Sequence[Message | dict[str, Any]],
         *,
         tools: Sequence[Tool] = (),
-        temperature: float | None = None,
         purpose: str = "",
     ) -> Completion:
-        """Answer in text; see `ChatModel.complete`. The application sets the temperature."""
+        """Answer in text; see `ChatModel.complete`."""
         if tools:
             raise ModelError(f"{self._name}, the model of an agent, calls no tools here; set llm.default for that")
         with report_call(self.on_call, self.provider, self._name, purpose) as usage:
@@ -66,7 +65,6 @@ class AgentChat:
         messages: Sequence[Message | dict[str, Any]],
         schema: type[Answer],
         *,
-        temperature: float | None = None,
         max_tokens: int | None = None,
         purpose: str = "",
     ) -> Answer:
@@ -78,11 +76,10 @@ class AgentChat:
         self,
         messages: Sequence[Message | dict[str, Any]],
         *,
-        temperature: float | None = None,
         purpose: str = "",
     ) -> AsyncIterator[str]:
         """Answer in one piece; see `ChatModel.stream`."""
-        yield (await self.complete(messages, temperature=temperature, purpose=purpose)).text
+        yield (await self.complete(messages, purpose=purpose)).text
 
     async def aclose(self) -> None:
         """Do nothing: the application closes its model."""

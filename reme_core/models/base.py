@@ -104,10 +104,7 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """Answers a conversation.
-
-    In all methods, `purpose` is for the call log, and a `temperature` of None means the configured one.
-    """
+    """Answers a conversation; in all methods, `purpose` is for the call log."""
 
     @property
     def name(self) -> str:
@@ -118,7 +115,6 @@ class ChatModel(Protocol):
         messages: Sequence[Message | dict[str, Any]],
         *,
         tools: Sequence[Tool] = (),
-        temperature: float | None = None,
         purpose: str = "",
     ) -> Completion:
         """Answer in text, or by calling `tools`.
@@ -133,7 +129,6 @@ class ChatModel(Protocol):
         messages: Sequence[Message | dict[str, Any]],
         schema: type[Answer],
         *,
-        temperature: float | None = None,
         max_tokens: int | None = None,
         purpose: str = "",
     ) -> Answer:
@@ -151,7 +146,6 @@ class ChatModel(Protocol):
         self,
         messages: Sequence[Message | dict[str, Any]],
         *,
-        temperature: float | None = None,
         purpose: str = "",
     ) -> AsyncIterator[str]:
         """Answer in text, piece by piece, without the reasoning."""

@@ -71,14 +71,13 @@ class OpenAIChat:
         messages: Sequence[Message | dict[str, Any]],
         *,
         tools: Sequence[Tool] = (),
-        temperature: float | None = None,
         purpose: str = "",
     ) -> Completion:
         """Answer in text, or by calling `tools`; see `ChatModel.complete`."""
         options: Wire = {"tools": [_tool_to_wire(tool) for tool in tools]} if tools else {}
         with report_call(self._on_call, self.provider, self._model, purpose) as usage:
             async with self._endpoint.session(self._model) as client:
-                answer = await self._create(client, _to_wire(messages), self._options(temperature, options))
+                answer = await self._create(client, _to_wire(messages), self._options(options))
             message = self._read_message(answer, usage)
             return Completion(
                 text=strip_thinking(message.content or ""),
@@ -94,7 +93,6 @@ class OpenAIChat:
         messages: Sequence[Message | dict[str, Any]],
         schema: type[Answer],
         *,
-        temperature: float | None = None,
         max_tokens: int | None = None,
         purpose: str = "",
     ) -> Answer:
@@ -105,18 +103,17 @@ class OpenAIChat:
         """
         wire = _to_wire(messages)
         bound = not max_tokens or self._params.keys() & {"max_tokens", "max_completion_tokens"}
-        options = self._options(temperature, {} if bound else {"max_tokens": max_tokens})
+        options = self._options({} if bound else {"max_tokens": max_tokens})
         return await correct_once(lambda asked: self._answer_once(asked, schema, options, purpose), wire, schema)
 
     async def stream(
         self,
         messages: Sequence[Message | dict[str, Any]],
         *,
-        temperature: float | None = None,
         purpose: str = "",
     ) -> AsyncIterator[str]:
         """Answer piece by piece, without the reasoning; see `ChatModel.stream`."""
-        options = self._options(temperature, {"stream_options": {"include_usage": True}})
+        options = self._options({"stream_options": {"include_usage": True}})
         thinking = ThinkingFilter()
         with report_call(self._on_call, self.provider, self._model, purpose) as usage:
             async with self._endpoint.session(self._model) as client:
@@ -135,9 +132,8 @@ class OpenAIChat:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._model!r}, {self._endpoint!r})"
 
-    def _options(self, temperature: float | None, extra: Wire) -> Wire:
-        asked = {} if temperature is None else {"temperature": temperature}
-        return {**self.defaults, **self._params, **asked, **extra}
+    def _options(self, extra: Wire) -> Wire:
+        return {**self.defaults, **self._params, **extra}
 
     async def _create(self, client: openai.AsyncOpenAI, wire: list[Wire], options: Wire, stream: bool = False) -> Any:
         """Send a request; if the server refuses a default field, this request and later ones leave it out."""
@@ -152,7 +148,7 @@ class OpenAIChat:
                 )
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 # Only defaults: if a field that the user has set is refused, that must be an error.
-                ours = (set(self.defaults) | {"temperature", "stream_options", "max_tokens"}) - set(self._params)
+                ours = (set(self.defaults) | {"stream_options", "max_tokens"}) - set(self._params)
                 named = {key for key in ours & set(sent) if key == error.param or key in error.message}
                 if not named:
                     raise
