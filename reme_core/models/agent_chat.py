@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from reme_core.errors import ModelError, ModelUnavailableError
-from reme_core.models.base import Answer, Completion, OnCall, Tool, Usage, report_call
+from reme_core.models.base import Answer, Completion, Conversation, OnCall, Tool, Usage, report_call
 from reme_core.models.json_in_words import Wire, correct_once, read_answer, with_instruction
 from reme_core.text.answers import strip_thinking
 from reme_core.types import Message
@@ -47,13 +47,7 @@ class AgentChat:
         """From now on, ask the model in the event loop of the caller."""
         self._loop = asyncio.get_running_loop()
 
-    async def complete(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        *,
-        tools: Sequence[Tool] = (),
-        purpose: str = "",
-    ) -> Completion:
+    async def complete(self, messages: Conversation, *, tools: Sequence[Tool] = (), purpose: str = "") -> Completion:
         """Answer in text; see `ChatModel.complete`."""
         if tools:
             raise ModelError(f"{self._name}, the model of an agent, calls no tools here; set llm.default for that")
@@ -61,23 +55,13 @@ class AgentChat:
             return await self._ask(_to_wire(messages), usage)
 
     async def complete_as(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        schema: type[Answer],
-        *,
-        max_tokens: int | None = None,
-        purpose: str = "",
+        self, messages: Conversation, schema: type[Answer], *, max_tokens: int | None = None, purpose: str = ""
     ) -> Answer:
         """Answer in JSON that fits `schema`; see `ChatModel.complete_as`. The schema is sent in words."""
         wire = with_instruction(_to_wire(messages), schema)
         return await correct_once(lambda asked: self._answer_once(asked, schema, purpose), wire, schema)
 
-    async def stream(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        *,
-        purpose: str = "",
-    ) -> AsyncIterator[str]:
+    async def stream(self, messages: Conversation, *, purpose: str = "") -> AsyncIterator[str]:
         """Answer in one piece; see `ChatModel.stream`."""
         yield (await self.complete(messages, purpose=purpose)).text
 
@@ -115,5 +99,5 @@ class AgentChat:
         return await self._answer(messages)
 
 
-def _to_wire(messages: Sequence[Message | dict[str, Any]]) -> list[Wire]:
+def _to_wire(messages: Conversation) -> list[Wire]:
     return [m if isinstance(m, dict) else {"role": m.role, "content": m.content} for m in messages]

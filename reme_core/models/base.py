@@ -24,6 +24,9 @@ Vectors = npt.NDArray[np.float32]
 InputType = Literal["query", "passage"]
 """Whether a text is a query, or a text that queries should find; some models embed the two differently."""
 
+Conversation = Sequence[Message | dict[str, Any]]
+"""What a chat model is asked: messages, or dicts in the form of the API."""
+
 Answer = TypeVar("Answer", bound=BaseModel)
 
 
@@ -66,7 +69,6 @@ class Completion:
     tool_calls: list[ToolCall] = field(default_factory=list)
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    milliseconds: float = 0.0
 
     def as_message(self) -> Message:
         """The answer as the next message of the conversation, for a loop that calls tools."""
@@ -110,13 +112,7 @@ class ChatModel(Protocol):
     def name(self) -> str:
         """The model's name; also the `author` of the memories that it writes."""
 
-    async def complete(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        *,
-        tools: Sequence[Tool] = (),
-        purpose: str = "",
-    ) -> Completion:
+    async def complete(self, messages: Conversation, *, tools: Sequence[Tool] = (), purpose: str = "") -> Completion:
         """Answer in text, or by calling `tools`.
 
         Raises:
@@ -125,12 +121,7 @@ class ChatModel(Protocol):
         """
 
     async def complete_as(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        schema: type[Answer],
-        *,
-        max_tokens: int | None = None,
-        purpose: str = "",
+        self, messages: Conversation, schema: type[Answer], *, max_tokens: int | None = None, purpose: str = ""
     ) -> Answer:
         """Answer in JSON, validated as an instance of `schema`.
 
@@ -142,12 +133,7 @@ class ChatModel(Protocol):
             ModelAnswerError: Neither the first answer nor its correction fits; `raw` has its text.
         """
 
-    def stream(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        *,
-        purpose: str = "",
-    ) -> AsyncIterator[str]:
+    def stream(self, messages: Conversation, *, purpose: str = "") -> AsyncIterator[str]:
         """Answer in text, piece by piece, without the reasoning."""
 
     async def aclose(self) -> None:

@@ -16,7 +16,7 @@ from openai.types.chat import (
 from pydantic import BaseModel
 
 from reme_core.errors import ModelAnswerError
-from reme_core.models.base import Answer, Completion, OnCall, Tool, Usage, report_call
+from reme_core.models.base import Answer, Completion, Conversation, OnCall, Tool, Usage, report_call
 from reme_core.models.endpoint import Endpoint
 from reme_core.models.json_in_words import correct_once, read_answer, with_instruction
 from reme_core.models.thinking import ThinkingFilter
@@ -66,13 +66,7 @@ class OpenAIChat:
         """The model's name."""
         return self._model
 
-    async def complete(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        *,
-        tools: Sequence[Tool] = (),
-        purpose: str = "",
-    ) -> Completion:
+    async def complete(self, messages: Conversation, *, tools: Sequence[Tool] = (), purpose: str = "") -> Completion:
         """Answer in text, or by calling `tools`; see `ChatModel.complete`."""
         options: Wire = {"tools": [_tool_to_wire(tool) for tool in tools]} if tools else {}
         with report_call(self._on_call, self.provider, self._model, purpose) as usage:
@@ -85,16 +79,10 @@ class OpenAIChat:
                 tool_calls=_read_tool_calls(message),
                 prompt_tokens=usage.prompt_tokens,
                 completion_tokens=usage.completion_tokens,
-                milliseconds=usage.milliseconds,
             )
 
     async def complete_as(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        schema: type[Answer],
-        *,
-        max_tokens: int | None = None,
-        purpose: str = "",
+        self, messages: Conversation, schema: type[Answer], *, max_tokens: int | None = None, purpose: str = ""
     ) -> Answer:
         """Answer in JSON that fits `schema`; see `ChatModel.complete_as`.
 
@@ -106,12 +94,7 @@ class OpenAIChat:
         options = self._options({} if bound else {"max_tokens": max_tokens})
         return await correct_once(lambda asked: self._answer_once(asked, schema, options, purpose), wire, schema)
 
-    async def stream(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        *,
-        purpose: str = "",
-    ) -> AsyncIterator[str]:
+    async def stream(self, messages: Conversation, *, purpose: str = "") -> AsyncIterator[str]:
         """Answer piece by piece, without the reasoning; see `ChatModel.stream`."""
         options = self._options({"stream_options": {"include_usage": True}})
         thinking = ThinkingFilter()
@@ -207,7 +190,7 @@ def _read_usage(told: CompletionUsage | None, usage: Usage) -> None:
         usage.completion_tokens = int(told.completion_tokens or 0)
 
 
-def _to_wire(messages: Sequence[Message | dict[str, Any]]) -> list[Wire]:
+def _to_wire(messages: Conversation) -> list[Wire]:
     """Messages in the form of the API; a dict stays as it is."""
     return [message if isinstance(message, dict) else _message_to_wire(message) for message in messages]
 

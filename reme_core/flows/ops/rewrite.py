@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from reme_core.errors import ModelAnswerError
 from reme_core.flows.degraded import ask_model
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
-from reme_core.models import ChatModel
+from reme_core.models import ChatModel, Conversation
 from reme_core.prompts import Language, prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.note_text import note, numbered_list
@@ -49,9 +48,7 @@ async def rewrite(state: RetrievalState, deps: Deps, *, enable_llm_rewrite: bool
     state.answer = note(numbered_list(state.memories, speech) if written is None else written, speech)
 
 
-async def _write(
-    request: Sequence[Message | dict[str, Any]], chat: ChatModel, tell: Callable[[str], None] | None
-) -> str:
+async def _write(request: Conversation, chat: ChatModel, tell: Callable[[str], None] | None) -> str:
     pieces = []
     if tell is None:
         pieces.append((await chat.complete(request, purpose="rewrite")).text)
