@@ -148,8 +148,8 @@ class Reranker(Protocol):
     def name(self) -> str:
         """The model's name."""
 
-    async def rank(self, query: str, documents: Sequence[str], top_n: int | None = None) -> list[tuple[int, float]]:
-        """The `top_n` best documents (all by default) as (index in `documents`, score), best first."""
+    async def rank(self, query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
+        """The documents as (index in `documents`, score), best first."""
 
     async def aclose(self) -> None:
         """Release the connections. The reranker may be used again afterwards."""

@@ -153,7 +153,8 @@ def reranker(settings: Settings, name: str = "default", *, on_call: OnCall | Non
     key = f"rerank_model.{name}"
     if _is_dashscope(section):
         endpoint = _endpoint(section, dashscope.RERANK_BASE_URL)
-        return dashscope.DashScopeReranker(section.model_name or dashscope.RERANK_MODEL, endpoint, on_call=on_call)
+        model = section.model_name or dashscope.RERANK_MODEL
+        return dashscope.DashScopeReranker(model, endpoint, params=section.params, on_call=on_call)
     if section.backend not in ("", "cohere", "jina"):
         raise ConfigurationError(f"{key}.backend '{section.backend}' is unknown; choose dashscope, cohere or chat")
     if not section.base_url:
