@@ -9,15 +9,14 @@ from reme_core.models.openai import OpenAIEmbedder
 from reme_core.models.openai_chat import OpenAIChat
 from reme_core.models.rerank import HttpReranker
 
-BASE_URL: Final = "https://dashscope.aliyuncs.com/compatible-mode/v1"
-RERANK_BASE_URL: Final = "https://dashscope.aliyuncs.com/api/v1"
-RERANK_MODEL: Final = "gte-rerank"
+_COMPATIBLE: Final = "https://dashscope.aliyuncs.com/compatible-mode/v1"
 
 
 class DashScopeChat(OpenAIChat):
     """A Qwen model; it does not think unless `params` has `enable_thinking`."""
 
     provider: ClassVar[str] = "dashscope"
+    base_url: ClassVar[str] = _COMPATIBLE
     # DashScope refuses thinking in answers that are not streamed.
     defaults: ClassVar[dict[str, Any]] = {**OpenAIChat.defaults, "enable_thinking": False}
 
@@ -26,6 +25,7 @@ class DashScopeEmbedder(OpenAIEmbedder):
     """A DashScope embedding model, which accepts at most 10 texts in a request."""
 
     provider: ClassVar[str] = "dashscope"
+    base_url: ClassVar[str] = _COMPATIBLE
     batch_limit: ClassVar[int] = 10
 
 
@@ -33,6 +33,7 @@ class DashScopeReranker(HttpReranker):
     """`gte-rerank` at DashScope's native endpoint, which accepts fewer than 500 documents. Its scores are 0 to 1."""
 
     provider: ClassVar[str] = "dashscope"
+    base_url: ClassVar[str] = "https://dashscope.aliyuncs.com/api/v1"
     path: ClassVar[str] = "/services/rerank/text-rerank/text-rerank"
     batch_limit: ClassVar[int] = 499
 

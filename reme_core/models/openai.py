@@ -35,6 +35,7 @@ class OpenAIEmbedder:
     """
 
     provider: ClassVar[str] = "openai"
+    base_url: ClassVar[str] = "https://api.openai.com/v1"
     batch_limit: ClassVar[int] = 128
 
     def __init__(

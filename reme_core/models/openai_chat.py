@@ -43,6 +43,7 @@ class OpenAIChat:
     """
 
     provider: ClassVar[str] = "openai"
+    base_url: ClassVar[str] = "https://api.openai.com/v1"
     # Extracting twice from the same text should give the same memories, as far as a model can do that.
     defaults: ClassVar[dict[str, Any]] = {"temperature": 0.0}
 
