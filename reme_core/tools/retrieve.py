@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from reme_core.errors import InputError
 from reme_core.flows.degraded import report_degraded
 from reme_core.flows.deps import Deps
-from reme_core.flows.ops.rewrite import merge
+from reme_core.flows.ops.retrieval import merge
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
 from reme_core.store.filters import Filters
