@@ -162,10 +162,8 @@ async def rewrite(state: RetrievalState, deps: Deps, *, enable_llm_rewrite: bool
         await merge(state, deps)
         return
     speech = _language(state, deps)
-    recent = [
-        m.model_copy(update={"content": m.content[:_TASK_CHARACTERS]})
-        for m in speech_in(state.messages)[-_LAST_MESSAGES:]
-    ]
+    latest = speech_in(state.messages)[-_LAST_MESSAGES:]
+    recent = [message.model_copy(update={"content": message.content[:_TASK_CHARACTERS]}) for message in latest]
     task = "\n".join(part for part in (state.query, transcript(recent)) if part.strip())
     request = prompt(
         "rewrite", speech, task=fence(task, "task"), memories=fence(numbered_list(state.memories, speech), "memories")
