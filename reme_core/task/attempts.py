@@ -59,8 +59,7 @@ async def _draw_lessons(
             outcome = phrase("outcome_good" if is_success(segment) else "outcome_bad", speech, score=score)
         attempt = fence(transcript(segment.messages), "attempt")
         return await ask_for_lessons(
-            deps.chat, name, speech, segment.messages, [segment.trajectory],
-            most=most, score=score, outcome=outcome, attempt=attempt,
-        )  # fmt: skip
+            deps.chat, name, speech, [segment], most=most, score=score, outcome=outcome, attempt=attempt
+        )
 
     return list(chain.from_iterable(await parallel([partial(draw, segment) for segment in found])))

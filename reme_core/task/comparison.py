@@ -145,8 +145,7 @@ async def _compare_pair(name: str, pair: Pair, setting: str, chat: ChatModel, mo
         chat,
         name,
         language(setting, better.messages),
-        [*better.messages, *worse.messages],
-        [better.trajectory, worse.trajectory],
+        pair,
         most=most,
         better=fence(transcript(better.messages, budget=half), "attempt"),
         worse=fence(transcript(worse.messages, budget=half, first=len(better.messages) + 1), "attempt"),
@@ -157,8 +156,7 @@ async def _compare_pair(name: str, pair: Pair, setting: str, chat: ChatModel, mo
 
 async def _compare_attempts(attempts: Sequence[Segment], setting: str, chat: ChatModel, most: int) -> list[Memory]:
     attempts = sorted(attempts, key=_score, reverse=True)  # the best first, as the prompt says
-    messages = [message for attempt in attempts for message in attempt.messages]
-    speech = language(setting, messages)
+    speech = language(setting, [message for attempt in attempts for message in attempt.messages])
     shown = []
     number = 1
     for attempt in attempts:
@@ -166,8 +164,6 @@ async def _compare_attempts(attempts: Sequence[Segment], setting: str, chat: Cha
         text = transcript(attempt.messages, budget=MAX_TRANSCRIPT // len(attempts), first=number)
         shown.append(f"{head}\n{fence(text, 'attempt')}")
         number += len(attempt.messages)
-    trajectories = [attempt.trajectory for attempt in attempts]
     return await ask_for_lessons(
-        chat, "simple_comparative", speech, messages, trajectories,
-        most=most, count=len(attempts), attempts="\n\n".join(shown),
-    )  # fmt: skip
+        chat, "simple_comparative", speech, attempts, most=most, count=len(attempts), attempts="\n\n".join(shown)
+    )
