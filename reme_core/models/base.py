@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from pydantic import BaseModel
 
 from reme_core.errors import ModelAnswerError
 from reme_core.types import Message, ToolCall
+
+if TYPE_CHECKING:  # it imports the `openai` SDK, which takes longer than everything else at an offline start
+    from reme_core.models.endpoint import Endpoint
 
 Vectors = npt.NDArray[np.float32]
 """Embeddings, shape (number of texts, width)."""
@@ -197,6 +200,44 @@ def report_call(on_call: OnCall | None, provider: str, model: str, purpose: str)
                     raw=raw,
                 )
             )
+
+
+class RemoteModel:
+    """A model behind an HTTP endpoint.
+
+    Args:
+        model: Its name at the endpoint.
+        endpoint: Where it is served.
+        params: Further fields of the request body.
+        on_call: Receives every call.
+    """
+
+    provider: ClassVar[str]
+    base_url: ClassVar[str]
+    """Where the provider serves it, if no other address is set."""
+
+    def __init__(
+        self, model: str, endpoint: Endpoint, *, params: dict[str, Any] | None = None, on_call: OnCall | None = None
+    ) -> None:
+        self._model = model
+        self._endpoint = endpoint
+        self._params = dict(params or {})
+        self._on_call = on_call
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._model
+
+    async def aclose(self) -> None:
+        """Release the connections."""
+        await self._endpoint.aclose()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self._endpoint!r})"
+
+    def _report(self, purpose: str) -> AbstractContextManager[Usage]:
+        return report_call(self._on_call, self.provider, self.name, purpose)
 
 
 def normalise(vectors: Vectors) -> Vectors:

@@ -7,18 +7,12 @@ from typing import Any, ClassVar, Final, Literal, cast, get_args
 
 import openai
 from openai.types import CompletionUsage
-from openai.types.chat import (
-    ChatCompletion,
-    ChatCompletionChunk,
-    ChatCompletionMessage,
-    ChatCompletionMessageParam,
-)
+from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionMessage, ChatCompletionMessageParam
 from pydantic import BaseModel
 
 from reme_core.errors import ModelAnswerError
-from reme_core.models.base import Answer, Completion, Conversation, OnCall, Tool, Usage, report_call
-from reme_core.models.endpoint import Endpoint
-from reme_core.models.json_in_words import correct_once, read_answer, with_instruction
+from reme_core.models.base import Answer, Completion, Conversation, RemoteModel, Tool, Usage
+from reme_core.models.json_in_words import Wire, correct_once, read_answer, with_instruction
 from reme_core.models.thinking import ThinkingFilter
 from reme_core.text.answers import strip_thinking
 from reme_core.types import Message, ToolCall
@@ -26,20 +20,12 @@ from reme_core.types import Message, ToolCall
 JsonMode = Literal["json_schema", "json_object", "plain"]
 
 _MODES: Final[tuple[JsonMode, ...]] = get_args(JsonMode)
-Wire = dict[str, Any]
-"""A part of a request in the form of the API."""
 
 
-class OpenAIChat:
+class OpenAIChat(RemoteModel):
     """A chat model behind `POST /chat/completions`.
 
     If the server refuses a kind of `response_format` or a default field, this object does not send it again.
-
-    Args:
-        model: The model's name at the endpoint.
-        endpoint: Where it is served.
-        params: Further fields of the request body, such as `temperature`, `seed` or `max_tokens`.
-        on_call: Receives every call.
     """
 
     provider: ClassVar[str] = "openai"
@@ -47,30 +33,14 @@ class OpenAIChat:
     # Extracting twice from the same text should give the same memories, as far as a model can do that.
     defaults: ClassVar[dict[str, Any]] = {"temperature": 0.0}
 
-    def __init__(
-        self,
-        model: str,
-        endpoint: Endpoint,
-        *,
-        params: dict[str, Any] | None = None,
-        on_call: OnCall | None = None,
-    ) -> None:
-        self._model = model
-        self._endpoint = endpoint
-        self._params = dict(params or {})
-        self._on_call = on_call
-        self._unsupported: set[str] = set()
-        self._json_mode: JsonMode = "json_schema"  # the first mode that the server has not refused
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._model
+    # What this server has refused: these fields, and the modes before this one.
+    _unsupported: frozenset[str] = frozenset()
+    _json_mode: JsonMode = "json_schema"
 
     async def complete(self, messages: Conversation, *, tools: Sequence[Tool] = (), purpose: str = "") -> Completion:
         """Answer in text, or by calling `tools`; see `ChatModel.complete`."""
         options: Wire = {"tools": [_tool_to_wire(tool) for tool in tools]} if tools else {}
-        with report_call(self._on_call, self.provider, self._model, purpose) as usage:
+        with self._report(purpose) as usage:
             async with self._endpoint.session(self._model) as client:
                 answer = await self._create(client, _to_wire(messages), self._options(options))
             message = self._read_message(answer, usage)
@@ -99,7 +69,7 @@ class OpenAIChat:
         """Answer piece by piece, without the reasoning; see `ChatModel.stream`."""
         options = self._options({"stream_options": {"include_usage": True}})
         thinking = ThinkingFilter()
-        with report_call(self._on_call, self.provider, self._model, purpose) as usage:
+        with self._report(purpose) as usage:
             async with self._endpoint.session(self._model) as client:
                 chunks = await self._create(client, _to_wire(messages), options, stream=True)
                 async with chunks:
@@ -108,13 +78,6 @@ class OpenAIChat:
                             yield shown
             if rest := thinking.finish():
                 yield rest
-
-    async def aclose(self) -> None:
-        """Release the connections."""
-        await self._endpoint.aclose()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._model!r}, {self._endpoint!r})"
 
     def _options(self, extra: Wire) -> Wire:
         return {**self.defaults, **self._params, **extra}
@@ -139,7 +102,7 @@ class OpenAIChat:
                 self._unsupported |= named
 
     async def _answer_once(self, wire: list[Wire], schema: type[Answer], options: Wire, purpose: str) -> Answer:
-        with report_call(self._on_call, self.provider, self._model, purpose) as usage:
+        with self._report(purpose) as usage:
             async with self._endpoint.session(self._model) as client:
                 answer = await self._request_json(client, wire, schema, options)
             return read_answer(self._read_message(answer, usage).content or "", schema)

@@ -4,46 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, Field
 
 from reme_core.errors import ModelAnswerError
-from reme_core.models.base import ChatModel, OnCall, report_call
-
-if TYPE_CHECKING:  # it imports the `openai` SDK, which takes longer than everything else at an offline start
-    from reme_core.models.endpoint import Endpoint
+from reme_core.models.base import ChatModel, RemoteModel
 
 _CHAT_CHARACTERS: Final = 1_000
 """How much of one document a chat model is shown."""
 
 
-class HttpReranker:
-    """A rerank model behind `POST {base_url}/rerank` (Cohere, Jina, vLLM, Infinity and others).
-
-    Args:
-        model: The model's name at the endpoint.
-        endpoint: Where it is served.
-        params: Further fields of the request body.
-        on_call: Receives every call.
-    """
+class HttpReranker(RemoteModel):
+    """A rerank model behind `POST {base_url}/rerank` (Cohere, Jina, vLLM, Infinity and others)."""
 
     provider: ClassVar[str] = "cohere"
     path: ClassVar[str] = "/rerank"
     batch_limit: ClassVar[int] = sys.maxsize
-
-    def __init__(
-        self, model: str, endpoint: Endpoint, *, params: dict[str, Any] | None = None, on_call: OnCall | None = None
-    ) -> None:
-        self._model = model
-        self._endpoint = endpoint
-        self._params = dict(params or {})
-        self._on_call = on_call
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._model
 
     async def rank(self, query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
         """Rank documents, in several requests if they are too many for one; see `Reranker.rank`."""
@@ -51,18 +28,11 @@ class HttpReranker:
         ranked: list[tuple[int, float]] = []
         for start in range(0, len(documents), self.batch_limit):
             part = documents[start : start + self.batch_limit]
-            with report_call(self._on_call, self.provider, self._model, "rerank") as usage:
+            with self._report("rerank") as usage:
                 answer = await self._endpoint.post(self._model, self.path, self._body(query, part))
                 usage.prompt_tokens = _total_tokens(answer)
                 ranked += [(start + index, score) for index, score in self._read(answer, len(part))]
         return sorted(ranked, key=lambda pair: (-pair[1], pair[0]))
-
-    async def aclose(self) -> None:
-        """Release the connections."""
-        await self._endpoint.aclose()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._model!r}, {self._endpoint!r})"
 
     def _body(self, query: str, documents: Sequence[str]) -> dict[str, Any]:
         own = {"model": self._model, "query": query, "documents": documents, "top_n": len(documents)}
