@@ -29,11 +29,7 @@ _SEARCH = Tool(
 _SAVE = Tool(
     "save_memory",
     "Keep a lesson for later tasks: the situation in which it helps, and what to do there.",
-    {
-        "type": "object",
-        "properties": {"when_to_use": _TEXT, "content": _TEXT},
-        "required": ["when_to_use", "content"],
-    },
+    {"type": "object", "properties": {"when_to_use": _TEXT, "content": _TEXT}, "required": ["when_to_use", "content"]},
 )
 _TOOLS = {tool.name: tool for tool in (_SEARCH, _SAVE)}
 

@@ -11,8 +11,9 @@ from tests.loopback import Loopback
 
 
 @pytest.fixture
-async def cached(loopback: Loopback):
-    embedder = CachedEmbedder(OpenAIEmbedder("embed-1", Endpoint(loopback.url, max_retries=0)), max_entries=2)
+async def cached(loopback: Loopback, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("reme_core.models.cache._MOST_KEPT", 2)
+    embedder = CachedEmbedder(OpenAIEmbedder("embed-1", Endpoint(loopback.url, max_retries=0)))
     yield embedder
     await embedder.aclose()
 
