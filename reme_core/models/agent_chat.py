@@ -33,15 +33,10 @@ class AgentChat:
     provider: ClassVar[str] = "agent"
 
     def __init__(self, name: str, answer: Answering) -> None:
-        self._name = name
+        self.name = name
         self._answer = answer
         self._loop: asyncio.AbstractEventLoop | None = None
         self.on_call: OnCall | None = None
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._name
 
     def use_running_loop(self) -> None:
         """From now on, ask the model in the event loop of the caller."""
@@ -50,8 +45,8 @@ class AgentChat:
     async def complete(self, messages: Conversation, *, tools: Sequence[Tool] = (), purpose: str = "") -> Completion:
         """Answer in text; see `ChatModel.complete`."""
         if tools:
-            raise ModelError(f"{self._name}, the model of an agent, calls no tools here; set llm.default for that")
-        with report_call(self.on_call, self.provider, self._name, purpose) as usage:
+            raise ModelError(f"{self.name}, the model of an agent, calls no tools here; set llm.default for that")
+        with report_call(self.on_call, self.provider, self.name, purpose) as usage:
             return await self._ask(_to_wire(messages), usage)
 
     async def complete_as(
@@ -69,12 +64,12 @@ class AgentChat:
         """Do nothing: the application closes its model."""
 
     async def _answer_once(self, wire: list[Wire], schema: type[Answer], purpose: str) -> Answer:
-        with report_call(self.on_call, self.provider, self._name, purpose) as usage:
+        with report_call(self.on_call, self.provider, self.name, purpose) as usage:
             return read_answer((await self._ask(wire, usage)).text, schema)
 
     async def _ask(self, wire: list[Wire], usage: Usage) -> Completion:
         if self._loop is None or not self._loop.is_running():
-            raise ModelUnavailableError(f"{self._name} cannot be asked: the event loop of its agent does not run")
+            raise ModelUnavailableError(f"{self.name} cannot be asked: the event loop of its agent does not run")
         asked = [Message(role=message["role"], content=message["content"]) for message in wire]
         # The caller may run in another event loop, and another thread.
         future = asyncio.run_coroutine_threadsafe(self._collect(asked), self._loop)
@@ -86,11 +81,11 @@ class AgentChat:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            raise ModelUnavailableError(f"{self._name} did not answer: the event loop of its agent has ended") from None
+            raise ModelUnavailableError(f"{self.name} did not answer: the event loop of its agent has ended") from None
         except ModelError:
             raise
         except Exception as error:  # each framework raises errors of its own
-            raise ModelUnavailableError(f"{self._name}, the model of the agent, failed: {error!r}") from error
+            raise ModelUnavailableError(f"{self.name}, the model of the agent, failed: {error!r}") from error
         usage.prompt_tokens, usage.completion_tokens = answer.prompt_tokens, answer.completion_tokens
         return replace(answer, text=strip_thinking(answer.text))
 

@@ -219,15 +219,10 @@ class RemoteModel:
     def __init__(
         self, model: str, endpoint: Endpoint, *, params: dict[str, Any] | None = None, on_call: OnCall | None = None
     ) -> None:
-        self._model = model
+        self.name = self._model = model
         self._endpoint = endpoint
         self._params = dict(params or {})
         self._on_call = on_call
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._model
 
     async def aclose(self) -> None:
         """Release the connections."""

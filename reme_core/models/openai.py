@@ -49,16 +49,12 @@ class OpenAIEmbedder(RemoteModel):
         on_call: OnCall | None = None,
     ) -> None:
         super().__init__(model, endpoint, params=params, on_call=on_call)
+        self.name = f"{model}@{dimensions}" if dimensions else model
         self._requested_width = dimensions
         self._width = dimensions
         self._batch_size = min(batch_size or self.batch_limit, self.batch_limit)
         # Base64 takes about a third of the bytes. A server that refuses it is asked for plain lists from then on.
         self._use_base64 = True
-
-    @property
-    def name(self) -> str:
-        """The model's name, with the width if one was asked for: `text-embedding-3-small@512`."""
-        return f"{self._model}@{self._requested_width}" if self._requested_width else self._model
 
     @property
     def dimensions(self) -> int | None:

@@ -75,12 +75,8 @@ class ChatReranker:
     """
 
     def __init__(self, chat: ChatModel) -> None:
+        self.name = chat.name
         self._chat = chat
-
-    @property
-    def name(self) -> str:
-        """The chat model's name."""
-        return self._chat.name
 
     async def rank(self, query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
         """Rank documents; see `Reranker.rank`."""
