@@ -15,6 +15,7 @@ from reme_core.models.base import Answer, Completion, Conversation, RemoteModel,
 from reme_core.models.json_in_words import Wire, correct_once, read_answer, with_instruction
 from reme_core.models.thinking import ThinkingFilter
 from reme_core.text.answers import strip_thinking
+from reme_core.text.plain import plain_text
 from reme_core.types import Message, ToolCall
 
 JsonMode = Literal["json_schema", "json_object", "plain"]
@@ -131,7 +132,8 @@ class OpenAIChat(RemoteModel):
         try:  # the SDK does not validate: any JSON that the server sent may be in these fields
             _read_usage(answer.usage, usage)
             message = answer.choices[0].message
-            "".join((message.content or "", *(call.id or "" for call in message.tool_calls or ())))
+            message.content = plain_text(message.content or "")
+            "".join(call.id or "" for call in message.tool_calls or ())
         except (AttributeError, IndexError, TypeError, ValueError):
             raise self._no_answer(answer) from None
         return message
