@@ -34,11 +34,12 @@ def _list(session: Session, *, ops_only: bool) -> None:
     from reme_core.flows.catalog import Catalog
     from reme_core.flows.describe import describe_flows, describe_ops
 
+    catalog = Catalog(session.settings)  # it also imports the ops that the settings name
     ops = describe_ops()
     if ops_only:
         session.show({"ops": ops}, _ops_table(ops))
     else:
-        flows = describe_flows(Catalog(session.settings))
+        flows = describe_flows(catalog)
         session.show({"flows": flows, "ops": ops}, _flows_table(flows), _ops_table(ops))
 
 

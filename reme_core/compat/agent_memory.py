@@ -30,18 +30,16 @@ from typing import Any
 from anyio.from_thread import start_blocking_portal
 from pydantic import SecretStr
 
-from reme_core.episodes.consolidate import Attempt, DistilledRules, distil
+from reme_core.episodes.consolidate import Attempt, Consolidation, distil
 from reme_core.episodes.file import AgentMemory, empty_memory, read_memory, write_memory
 from reme_core.episodes.note import SHOWN_CARDS, SHOWN_MISTAKES, PastEpisodes, episode_note
 from reme_core.episodes.rules import (
-    AVOID_BELOW,
-    CONSOLIDATE_EVERY,
     MAX_CARD_TEXT,
     MAX_GLOBAL_RULES,
     MAX_LOG,
     MAX_TASK_RULES,
+    THRESHOLDS,
     UNKNOWN_TASK,
-    WORKS_FROM,
     count_card,
     high_score_rules,
     new_card,
@@ -140,7 +138,7 @@ def record_episode(memory: AgentMemory, episode_data: dict[str, Any]) -> AgentMe
         if isinstance(card, dict):
             count_card(cards, new_card(card, task_id, longest=MAX_CARD_TEXT), int(memory["total_episodes"]))
     rules = memory["task_rules"].setdefault(task_id, [])
-    _append_new(rules, outcome_rules(score, mistakes, successes, works_from=WORKS_FROM, avoid_below=AVOID_BELOW))
+    _append_new(rules, outcome_rules(score, mistakes, successes))
     memory["task_rules"][task_id] = rules[-MAX_TASK_RULES:]
     return memory
 
@@ -179,7 +177,7 @@ def maybe_consolidate_memory(memory: AgentMemory, api_key: str | None = None, pa
     """
     # `last_consolidated_at` counts episodes; a text there (a date, say) counts as 0.
     total, last = memory.get("total_episodes", 0), memory.get("last_consolidated_at") or 0
-    if total - (0 if isinstance(last, str) else last) < CONSOLIDATE_EVERY:
+    if total - (0 if isinstance(last, str) else last) < THRESHOLDS.consolidate_every:
         return memory
     attempts = [
         Attempt(entry.get("task_id"), entry.get("score", 0.0), entry.get("summary") or "")
@@ -224,11 +222,11 @@ def _append_new(known: list[str], found: list[str]) -> None:
             known.append(text)
 
 
-def _distil(attempts: list[Attempt], api_key: str | None) -> DistilledRules:
+def _distil(attempts: list[Attempt], api_key: str | None) -> Consolidation:
     if not api_key:
-        return DistilledRules(high_score_rules([(a.score, a.summary) for a in attempts]), "rules")
+        return Consolidation(True, high_score_rules([(a.score, a.summary) for a in attempts]), "rules")
 
-    async def ask() -> DistilledRules:
+    async def ask() -> Consolidation:
         # The helper's endpoint, model and limits.
         url = os.getenv("API_BASE_URL", "https://api.groq.com/openai/v1")
         model = ChatSettings(

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from reme_core.errors import ConfigurationError
 from reme_core.flows.deps import Deps
-from reme_core.flows.ops.query import build_query
 from reme_core.flows.ops.query_time import narrowest
+from reme_core.flows.ops.retrieval import build_query
 from reme_core.flows.ops.store import store
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState, State, SummaryState

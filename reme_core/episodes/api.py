@@ -10,7 +10,7 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from reme_core.episodes import file_sync, store
-from reme_core.episodes.consolidate import Attempt, distil
+from reme_core.episodes.consolidate import Attempt, Consolidation, distil
 from reme_core.episodes.file import AgentMemory, read_memory, write_memory
 from reme_core.episodes.note import MAX_SUMMARY, SHOWN_CARDS, SHOWN_MISTAKES, PastEpisodes, episode_note
 from reme_core.episodes.rules import MAX_CARD_TEXT, MAX_LOG, Episode
@@ -39,20 +39,6 @@ class RecordedEpisodes:
     """Ids of episodes that had been recorded before, and were skipped."""
     lessons: list[dict[str, Any]] = field(default_factory=list)
     """With `learn`, the task memories that were made from the new episodes."""
-
-
-@dataclass(frozen=True)
-class Consolidation:
-    """The result of a consolidation."""
-
-    due: bool
-    """Whether there was anything to do; not if too few episodes are new, or another caller has just done it."""
-    rules: list[str] = field(default_factory=list)
-    """The new rules for all tasks."""
-    author: str = ""
-    """The model's name, or `rules`."""
-    error: str = ""
-    """Why the model failed, if it did; the rules then come from the summaries of good episodes."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +221,7 @@ class Episodes:
                 return Consolidation(due=False)  # another caller was faster
             await store.add_global_rules(conn, workspace, made.rules, count, author=made.author)
             await conn.execute(_SQL["consolidated"], {"workspace": workspace, "episodes": count})
-        return Consolidation(True, made.rules, made.author, made.error)
+        return made
 
     async def curve(self, workspace: str, task_id: str | None = None) -> list[CurvePoint]:
         """The learning curve of one task or of all, in the order of tasks and attempts (view `learning_curve`)."""

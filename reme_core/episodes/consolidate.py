@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from reme_core.episodes.rules import WORKS_FROM, high_score_rules
+from reme_core.episodes.rules import THRESHOLDS, high_score_rules
 from reme_core.errors import ModelError
 from reme_core.models import ChatModel
 from reme_core.prompts import prompt
@@ -38,19 +38,26 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class DistilledRules:
-    """Rules for all tasks, and who made them."""
+class Consolidation:
+    """The result of a consolidation."""
 
-    rules: list[str]
-    author: str
+    due: bool
+    """Whether there was anything to do; not if too few episodes are new, or another caller has just done it."""
+    rules: list[str] = field(default_factory=list)
+    """The new rules for all tasks."""
+    author: str = ""
     """The model's name, or `rules`."""
     error: str = ""
-    """Why the model failed, if one was asked."""
+    """Why the model failed, if it did; the rules then come from the summaries of good episodes."""
 
 
 async def distil(
-    attempts: Sequence[Attempt], chat: ChatModel | None, *, works_from: float = WORKS_FROM, setting: str = "auto"
-) -> DistilledRules:
+    attempts: Sequence[Attempt],
+    chat: ChatModel | None,
+    *,
+    works_from: float = THRESHOLDS.works_from,
+    setting: str = "auto",
+) -> Consolidation:
     """Make rules from the newest attempts: by the model, or from the summaries of attempts with high scores.
 
     If the model fails, its error is logged and returned, and the summaries are used.
@@ -63,15 +70,15 @@ async def distil(
     """
     by_rules = high_score_rules([(a.score, a.summary) for a in attempts], works_from=works_from)
     if chat is None or not attempts:
-        return DistilledRules(by_rules, "rules")
+        return Consolidation(True, by_rules, "rules")
     latest = attempts[-MAX_EPISODES:]
     listing = "\n".join(f"task={a.task_id} score={a.score:.2f}: {a.summary}" for a in latest)
     speech = language(setting, [Message(content=a.summary) for a in latest])
     request = prompt("consolidate_episodes", speech, episodes=fence(listing, "episodes"), most=MAX_RULES)
     try:
-        answer = await chat.complete_as(request, _Rules, temperature=0.0, purpose="consolidate_episodes")
+        answer = await chat.complete_as(request, _Rules, purpose="consolidate_episodes")
     except ModelError as error:
         log.warning("the chat model did not distil rules from episodes, their summaries serve instead: %s", error)
-        return DistilledRules(by_rules, "rules", str(error))
+        return Consolidation(True, by_rules, "rules", str(error))
     stated = list(dict.fromkeys(" ".join(rule.split()) for rule in answer.rules if rule.strip()))
-    return DistilledRules([f"[CONSOLIDATED] {rule}" for rule in stated[:MAX_RULES]], chat.name)
+    return Consolidation(True, [f"[CONSOLIDATED] {rule}" for rule in stated[:MAX_RULES]], chat.name)

@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 
 from reme_core.episodes import store
 from reme_core.episodes.file import AgentMemory, check_memory, empty_memory
-from reme_core.episodes.rules import MAX_CARDS, MAX_GLOBAL_RULES, MAX_LOG, MAX_TASK_RULES, Card, card_key, outcome_of
+from reme_core.episodes.rules import MAX_CARDS, MAX_GLOBAL_RULES, MAX_LOG, MAX_TASK_RULES, Card, card_key
 from reme_core.errors import ConflictError, InputError
 from reme_core.postgres.database import Database
 from reme_core.store import rows
@@ -106,13 +106,7 @@ def _require_continuation(workspace: str, known: Mapping[str, Sequence[float]], 
 
 def _log_entry(row: Sequence[Any]) -> dict[str, Any]:
     _, task, score, steps, summary, finished_at, metadata = row
-    entry = {
-        "timestamp": finished_at.isoformat(),
-        "task_id": task,
-        "score": score,
-        "steps": steps,
-        "summary": summary,
-    }
+    entry = {"timestamp": finished_at.isoformat(), "task_id": task, "score": score, "steps": steps, "summary": summary}
     kept = metadata.get(_ENTRY_KEY)
     return kept if kept is not None else entry
 
@@ -184,26 +178,15 @@ async def _rule_rows(conn: store.Connection, workspace: str, memory: AgentMemory
     """Rows of the rules of lists that changed: they come behind all stored rules, in the order of the memory."""
     by_task = {**memory["task_rules"], "": memory["global_rules"]}
     lists = await store.rule_lists(conn, workspace, list(by_task))
-    found = []
     for task, rules in by_task.items():
-        if lists[task].shown[-len(rules) :] == rules:
+        stored = lists[task]
+        if stored.shown[-len(rules) :] == rules:
             continue  # the same rules in the same order
-        for place, rule in enumerate(dict.fromkeys(rules), lists[task].last_place + 1):
-            known = rule in lists[task].shown
-            found.append(
-                {
-                    "task_id": task,
-                    "rule": rule,
-                    "rule_hash": store.digest(rule),
-                    "outcome": outcome_of(rule),
-                    "place": place,
-                    "seen_count": 0 if known else 1,
-                    "first_episode": 0,
-                    "last_episode": 0,
-                    "author": "file",
-                }
-            )
-    return found
+        for place, rule in enumerate(dict.fromkeys(rules), stored.last_place + 1):
+            seen = 0 if rule in stored.shown else 1
+            numbers = {"place": place, "seen_count": seen, "first_episode": 0, "last_episode": 0}
+            stored.changes[rule] = {**numbers, "author": "file"}
+    return [row for task, changed in lists.items() for row in changed.rows(task)]
 
 
 async def _finding_rows(conn: store.Connection, workspace: str, memory: AgentMemory) -> list[dict[str, Any]]:

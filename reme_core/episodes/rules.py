@@ -12,14 +12,10 @@ from typing import Any, Final
 from pydantic import AliasChoices, ConfigDict, Field, field_validator
 
 from reme_core.given import Given
+from reme_core.settings import EpisodeSettings
 from reme_core.types import JsonObject, Message, Moment, new_id, now
 
-WORKS_FROM: Final = 0.85
-"""With this score or more, the successes of an episode become rules."""
-AVOID_BELOW: Final = 0.50
-"""Below this score, the mistakes of an episode become rules."""
-CONSOLIDATE_EVERY: Final = 20
-"""Episodes between two consolidations."""
+THRESHOLDS: Final = EpisodeSettings()
 MAX_TASK_RULES: Final = 10
 """So many rules of one task are shown, the newest."""
 MAX_GLOBAL_RULES: Final = 20
@@ -90,23 +86,18 @@ class Episode(Given):
 
 
 def outcome_rules(
-    score: float,
-    mistakes: Iterable[str],
-    successes: Iterable[str],
-    *,
-    works_from: float = WORKS_FROM,
-    avoid_below: float = AVOID_BELOW,
+    score: float, mistakes: Iterable[str], successes: Iterable[str], thresholds: EpisodeSettings = THRESHOLDS
 ) -> list[str]:
     """The rules that follow from an episode for its task, in order, each with its outcome as a tag.
 
     >>> outcome_rules(0.9, ["guessed"], ["read the logs first"])
     ['[WORKS] read the logs first']
     """
-    rules = [f"[WORKS] {success}" for success in successes] if score >= works_from else []
-    return rules + ([f"[AVOID] {mistake}" for mistake in mistakes] if score < avoid_below else [])
+    rules = [f"[WORKS] {success}" for success in successes] if score >= thresholds.works_from else []
+    return rules + ([f"[AVOID] {mistake}" for mistake in mistakes] if score < thresholds.avoid_below else [])
 
 
-def high_score_rules(episodes: Iterable[tuple[float, str]], *, works_from: float = WORKS_FROM) -> list[str]:
+def high_score_rules(episodes: Iterable[tuple[float, str]], works_from: float = THRESHOLDS.works_from) -> list[str]:
     """Rules for all tasks, made without a model: the summaries of good episodes, without repetitions.
 
     Args:

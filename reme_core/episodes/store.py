@@ -199,13 +199,7 @@ def _rows_to_write(
                 "episode_id": episode.episode_id,
             }
         )
-        rules = outcome_rules(
-            episode.score,
-            episode.mistakes,
-            episode.successes,
-            works_from=settings.works_from,
-            avoid_below=settings.avoid_below,
-        )
+        rules = outcome_rules(episode.score, episode.mistakes, episode.successes, settings)
         lists[episode.task_id].add(rules, episode.number or 0)
     return {
         "insert_episodes": [_episode_row(episode) for episode in fresh],

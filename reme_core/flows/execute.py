@@ -1,6 +1,7 @@
-"""Runs flows for callers: a name and a request go in, a response of a fixed form comes out.
+"""Runs flows: a name and a request go in, a response of a fixed form comes out.
 
-The response is that of ReMe 0.1. The HTTP service, the MCP service and `ReMeApp` all give it.
+Steps run one after the other, branches at once, and each op in a span of OpenTelemetry. The response is that of
+ReMe 0.1. The HTTP service, the MCP service and `ReMeApp` all give it.
 """
 
 from __future__ import annotations
@@ -8,20 +9,27 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
+from opentelemetry import trace
 from pydantic import BaseModel, Field
 
-from reme_core.flows.build import Flow
+from reme_core.flows.build import Flow, Plan, Step
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.deps import Deps
-from reme_core.flows.grammar import leaves
+from reme_core.flows.grammar import Serial, leaves
 from reme_core.flows.overrides import Overrides
-from reme_core.flows.run import run
+from reme_core.flows.parallel import parallel
 from reme_core.flows.state import RetrievalState, State, SummaryState, UpdateResult
 from reme_core.store.libraries.calls import add_calls
 from reme_core.store.libraries.format import time_text, to_wire
+from reme_core.store.logs import logging_for_workspace
 from reme_core.types import Message
+
+S = TypeVar("S", bound=State)
+
+_tracer = trace.get_tracer("reme_core.flow")
 
 
 class Response(BaseModel):
@@ -79,6 +87,42 @@ class Flows:
         response = respond(flow, state)
         await add_calls(deps.database, state.workspace_id, response.metadata.get("memory_list", []))
         return response
+
+
+async def run(flow: Flow, state: S, deps: Deps) -> S:
+    """Run a flow on a state, which its ops change; returns the same state.
+
+    Branches share the state: a flow whose branches use the same field is not built. If an op fails, those beside it are
+    cancelled, and its error is raised as it is, with a note that names the op.
+    """
+    with (
+        _tracer.start_as_current_span(
+            f"reme.flow {flow.name}", attributes={"reme.flow": flow.name, "reme.workspace_id": state.workspace_id}
+        ),
+        logging_for_workspace(state.workspace_id),
+    ):
+        await _run(flow.plan, state, dataclasses.replace(deps, flow=flow.name))
+    return state
+
+
+async def _run(plan: Plan, state: State, deps: Deps) -> None:
+    if isinstance(plan, Step):
+        await _run_op(plan, state, deps)
+    elif isinstance(plan, Serial):
+        for step in plan.steps:
+            await _run(step, state, deps)
+    else:
+        await parallel([partial(_run, branch, state, deps) for branch in plan.branches])
+
+
+async def _run_op(step: Step, state: State, deps: Deps) -> None:
+    with _tracer.start_as_current_span(f"reme.op {step.title}", attributes={"reme.op": step.op.name}):
+        try:
+            await step.op.run(state, deps.for_op(step.settings), **step.parameters)
+        except Exception as error:
+            # A note keeps the error's type and message, which callers and the HTTP service go by.
+            error.add_note(f"in the op '{step.title}'")
+            raise
 
 
 def output_fields(flow: Flow) -> frozenset[str]:

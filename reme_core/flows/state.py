@@ -14,15 +14,7 @@ from typing import Annotated, Any, Final, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from reme_core.errors import InputError
 from reme_core.ids import with_ids

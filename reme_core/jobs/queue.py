@@ -5,7 +5,7 @@ names a workspace and a conversation and nothing else; when it runs, it reads fr
 that runs twice, for example after its worker was killed, finds nothing left to do.
 
 The queue is procrastinate's: workers on any number of machines, one job of a conversation at a time, retries with
-growing pauses (`tries`). A job that failed too often stays as `failed` (`reme jobs list`), and its messages go on
+growing pauses. A job that failed too often stays as `failed` (`reme jobs list`), and its messages go on
 waiting.
 
 If a process with a chat model has queued a job, the job needs a chat model. Processes without one leave it alone and
@@ -29,9 +29,7 @@ from procrastinate import App, JobContext
 from psycopg import AsyncConnection
 
 from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, FlowError, NotFoundError, ReMeError
-from reme_core.jobs.connector import QueueConnector
-from reme_core.jobs.tries import Tries
-from reme_core.jobs.worker import CHAT_QUEUE, QUEUE, Worker, translating_queue_errors
+from reme_core.jobs.worker import CHAT_QUEUE, QUEUE, QueueConnector, Tries, Worker, translating_queue_errors
 from reme_core.postgres.database import Database
 from reme_core.settings import WorkerSettings
 from reme_core.store.messages import unsummarised_messages

@@ -11,12 +11,14 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from procrastinate import App
+from procrastinate import App, BaseRetryStrategy, PsycopgConnector, RetryDecision
 from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Job as QueueJob
 from procrastinate.worker import Worker as QueueWorker
+from psycopg import AsyncConnection, AsyncCursor
 
 from reme_core.errors import ReMeError
 from reme_core.postgres.database import Database
@@ -41,12 +43,55 @@ class _ErrorsByMessage(logging.Filter):
 logging.getLogger("procrastinate.worker").addFilter(_ErrorsByMessage())
 
 QUEUE, CHAT_QUEUE = "reme", "reme.chat"  # jobs for every process, and those that need a chat model
+_AGAIN_SECONDS = 15  # before a job that broke off by no fault of its own runs again
 _RETRY_SECONDS = 0.2  # before a task that lost its cancellation is cancelled again
 _UPKEEP_SECONDS = 15.0  # between two looks for stalled jobs, and for what is due
 _POLL_SECONDS = 2.0  # between two looks for due jobs: nothing is notified when the time of a job comes, or is changed
 _STALLED_SECONDS = 35.0  # a worker with an older heartbeat is dead; it has one every ten seconds
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 15.0  # between two attempts while the database is away
 _SETTLED_SECONDS = 30.0  # after so long without an error, the outage is over, and the next one is warned of again
+
+
+class QueueConnector(PsycopgConnector):
+    """Runs statements of the queue in transactions of their own, which see the jobs of all workspaces.
+
+    Unless a caller gives a connection: then they are in its transaction.
+    """
+
+    def __init__(self, database: Database) -> None:
+        super().__init__()
+        self._database = database
+
+    @contextlib.asynccontextmanager
+    async def _get_cursor(self, connection: AsyncConnection[Any] | None = None) -> AsyncGenerator[AsyncCursor[Any]]:
+        async with contextlib.AsyncExitStack() as stack:
+            if connection is None:
+                connection = await stack.enter_async_context(self._database.maintenance())
+            yield await stack.enter_async_context(super()._get_cursor(connection))
+
+
+class Tries(BaseRetryStrategy):
+    """When a job that broke off runs again: after 4, 16, 64 … seconds; eight further tries span about a day.
+
+    Only a failure that was counted is a try. Where a job broke off because the database went away, others changed
+    the same memories, or its worker stopped, it runs again a little later, however often: a server that restarts all
+    day long uses up no tries, and neither do busy writers, one of whom always gets on.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._failures: dict[int | None, int] = {}
+
+    def count(self, job_id: int | None, failures: int) -> None:
+        """Say that a job has failed, and how often it has by now."""
+        self._failures[job_id] = failures
+
+    def get_retry_decision(self, *, exception: BaseException, job: QueueJob) -> RetryDecision | None:
+        """What the queue is to do with a job that broke off; None is to give it up."""
+        failures = self._failures.pop(job.id, 0)
+        if failures > self._most:
+            return None
+        return RetryDecision(retry_in={"seconds": 4**failures if failures else _AGAIN_SECONDS})
 
 
 class Worker:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from reme_core.errors import ModelError, ModelUnavailableError
-from reme_core.models.base import Answer, Completion, OnCall, Tool, Usage, report_call
+from reme_core.models.base import Answer, Completion, Conversation, OnCall, Tool, Usage, report_call
 from reme_core.models.json_in_words import Wire, correct_once, read_answer, with_instruction
 from reme_core.text.answers import strip_thinking
+from reme_core.text.plain import plain_text
 from reme_core.types import Message
 
 Answering = Callable[[list[Message]], Awaitable[Completion]]
@@ -33,67 +34,43 @@ class AgentChat:
     provider: ClassVar[str] = "agent"
 
     def __init__(self, name: str, answer: Answering) -> None:
-        self._name = name
+        self.name = name
         self._answer = answer
         self._loop: asyncio.AbstractEventLoop | None = None
         self.on_call: OnCall | None = None
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._name
 
     def use_running_loop(self) -> None:
         """From now on, ask the model in the event loop of the caller."""
         self._loop = asyncio.get_running_loop()
 
-    async def complete(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        *,
-        tools: Sequence[Tool] = (),
-        temperature: float | None = None,
-        purpose: str = "",
-    ) -> Completion:
-        """Answer in text; see `ChatModel.complete`. The application sets the temperature."""
+    async def complete(self, messages: Conversation, *, tools: Sequence[Tool] = (), purpose: str = "") -> Completion:
+        """Answer in text; see `ChatModel.complete`."""
         if tools:
-            raise ModelError(f"{self._name}, the model of an agent, calls no tools here; set llm.default for that")
-        with report_call(self.on_call, self.provider, self._name, purpose) as usage:
+            raise ModelError(f"{self.name}, the model of an agent, calls no tools here; set llm.default for that")
+        with report_call(self.on_call, self.provider, self.name, purpose) as usage:
             return await self._ask(_to_wire(messages), usage)
 
     async def complete_as(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        schema: type[Answer],
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        purpose: str = "",
+        self, messages: Conversation, schema: type[Answer], *, max_tokens: int | None = None, purpose: str = ""
     ) -> Answer:
         """Answer in JSON that fits `schema`; see `ChatModel.complete_as`. The schema is sent in words."""
         wire = with_instruction(_to_wire(messages), schema)
         return await correct_once(lambda asked: self._answer_once(asked, schema, purpose), wire, schema)
 
-    async def stream(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        *,
-        temperature: float | None = None,
-        purpose: str = "",
-    ) -> AsyncIterator[str]:
+    async def stream(self, messages: Conversation, *, purpose: str = "") -> AsyncIterator[str]:
         """Answer in one piece; see `ChatModel.stream`."""
-        yield (await self.complete(messages, temperature=temperature, purpose=purpose)).text
+        yield (await self.complete(messages, purpose=purpose)).text
 
     async def aclose(self) -> None:
         """Do nothing: the application closes its model."""
 
     async def _answer_once(self, wire: list[Wire], schema: type[Answer], purpose: str) -> Answer:
-        with report_call(self.on_call, self.provider, self._name, purpose) as usage:
+        with report_call(self.on_call, self.provider, self.name, purpose) as usage:
             return read_answer((await self._ask(wire, usage)).text, schema)
 
     async def _ask(self, wire: list[Wire], usage: Usage) -> Completion:
         if self._loop is None or not self._loop.is_running():
-            raise ModelUnavailableError(f"{self._name} cannot be asked: the event loop of its agent does not run")
+            raise ModelUnavailableError(f"{self.name} cannot be asked: the event loop of its agent does not run")
         asked = [Message(role=message["role"], content=message["content"]) for message in wire]
         # The caller may run in another event loop, and another thread.
         future = asyncio.run_coroutine_threadsafe(self._collect(asked), self._loop)
@@ -105,18 +82,18 @@ class AgentChat:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            raise ModelUnavailableError(f"{self._name} did not answer: the event loop of its agent has ended") from None
+            raise ModelUnavailableError(f"{self.name} did not answer: the event loop of its agent has ended") from None
         except ModelError:
             raise
         except Exception as error:  # each framework raises errors of its own
-            raise ModelUnavailableError(f"{self._name}, the model of the agent, failed: {error!r}") from error
+            raise ModelUnavailableError(f"{self.name}, the model of the agent, failed: {error!r}") from error
         usage.prompt_tokens, usage.completion_tokens = answer.prompt_tokens, answer.completion_tokens
-        return replace(answer, text=strip_thinking(answer.text))
+        return replace(answer, text=strip_thinking(plain_text(answer.text)))
 
     async def _collect(self, messages: list[Message]) -> Completion:
         # `run_coroutine_threadsafe` takes coroutines only, and `_answer` may give any awaitable.
         return await self._answer(messages)
 
 
-def _to_wire(messages: Sequence[Message | dict[str, Any]]) -> list[Wire]:
+def _to_wire(messages: Conversation) -> list[Wire]:
     return [m if isinstance(m, dict) else {"role": m.role, "content": m.content} for m in messages]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,17 @@ from pydantic import BaseModel
 from reme_core.errors import ModelAnswerError
 from reme_core.types import Message, ToolCall
 
+if TYPE_CHECKING:  # it imports the `openai` SDK, which takes longer than everything else at an offline start
+    from reme_core.models.endpoint import Endpoint
+
 Vectors = npt.NDArray[np.float32]
 """Embeddings, shape (number of texts, width)."""
 
 InputType = Literal["query", "passage"]
 """Whether a text is a query, or a text that queries should find; some models embed the two differently."""
+
+Conversation = Sequence[Message | dict[str, Any]]
+"""What a chat model is asked: messages, or dicts in the form of the API."""
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -66,7 +72,6 @@ class Completion:
     tool_calls: list[ToolCall] = field(default_factory=list)
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    milliseconds: float = 0.0
 
     def as_message(self) -> Message:
         """The answer as the next message of the conversation, for a loop that calls tools."""
@@ -104,23 +109,13 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """Answers a conversation.
-
-    In all methods, `purpose` is for the call log, and a `temperature` of None means the configured one.
-    """
+    """Answers a conversation; in all methods, `purpose` is for the call log."""
 
     @property
     def name(self) -> str:
         """The model's name; also the `author` of the memories that it writes."""
 
-    async def complete(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        *,
-        tools: Sequence[Tool] = (),
-        temperature: float | None = None,
-        purpose: str = "",
-    ) -> Completion:
+    async def complete(self, messages: Conversation, *, tools: Sequence[Tool] = (), purpose: str = "") -> Completion:
         """Answer in text, or by calling `tools`.
 
         Raises:
@@ -129,13 +124,7 @@ class ChatModel(Protocol):
         """
 
     async def complete_as(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        schema: type[Answer],
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        purpose: str = "",
+        self, messages: Conversation, schema: type[Answer], *, max_tokens: int | None = None, purpose: str = ""
     ) -> Answer:
         """Answer in JSON, validated as an instance of `schema`.
 
@@ -147,13 +136,7 @@ class ChatModel(Protocol):
             ModelAnswerError: Neither the first answer nor its correction fits; `raw` has its text.
         """
 
-    def stream(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        *,
-        temperature: float | None = None,
-        purpose: str = "",
-    ) -> AsyncIterator[str]:
+    def stream(self, messages: Conversation, *, purpose: str = "") -> AsyncIterator[str]:
         """Answer in text, piece by piece, without the reasoning."""
 
     async def aclose(self) -> None:
@@ -168,8 +151,8 @@ class Reranker(Protocol):
     def name(self) -> str:
         """The model's name."""
 
-    async def rank(self, query: str, documents: Sequence[str], top_n: int | None = None) -> list[tuple[int, float]]:
-        """The `top_n` best documents (all by default) as (index in `documents`, score), best first."""
+    async def rank(self, query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
+        """The documents as (index in `documents`, score), best first."""
 
     async def aclose(self) -> None:
         """Release the connections. The reranker may be used again afterwards."""
@@ -217,6 +200,39 @@ def report_call(on_call: OnCall | None, provider: str, model: str, purpose: str)
                     raw=raw,
                 )
             )
+
+
+class RemoteModel:
+    """A model behind an HTTP endpoint.
+
+    Args:
+        model: Its name at the endpoint.
+        endpoint: Where it is served.
+        params: Further fields of the request body.
+        on_call: Receives every call.
+    """
+
+    provider: ClassVar[str]
+    base_url: ClassVar[str]
+    """Where the provider serves it, if no other address is set."""
+
+    def __init__(
+        self, model: str, endpoint: Endpoint, *, params: dict[str, Any] | None = None, on_call: OnCall | None = None
+    ) -> None:
+        self.name = self._model = model
+        self._endpoint = endpoint
+        self._params = dict(params or {})
+        self._on_call = on_call
+
+    async def aclose(self) -> None:
+        """Release the connections."""
+        await self._endpoint.aclose()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self._endpoint!r})"
+
+    def _report(self, purpose: str) -> AbstractContextManager[Usage]:
+        return report_call(self._on_call, self.provider, self.name, purpose)
 
 
 def normalise(vectors: Vectors) -> Vectors:

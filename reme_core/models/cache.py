@@ -17,6 +17,7 @@ import numpy as np
 from reme_core.errors import ModelUnavailableError
 from reme_core.models.base import Embedder, InputType, Vectors
 
+_MOST_KEPT = 2_048  # queries; those not used for longest go first. One with 1,024 dimensions takes 4 KB
 _HANGS_AFTER_SECONDS = 3.0  # the vector of a query takes milliseconds, seldom a second
 _PAUSE_SECONDS = 15.0  # before a model that does not answer is asked again
 
@@ -28,14 +29,11 @@ class CachedEmbedder:
 
     Args:
         inner: The embedder to ask for what is not in the cache.
-        max_entries: How many queries to keep; those not used for longest go first. One with 1,024 dimensions takes
-            4 KB.
     """
 
-    def __init__(self, inner: Embedder, max_entries: int = 2_048) -> None:
+    def __init__(self, inner: Embedder) -> None:
         self.inner = inner
         self.name = inner.name
-        self._max_entries = max_entries
         self._vectors: OrderedDict[str, Vectors] = OrderedDict()
         self._lock = threading.Lock()
         self._answered_at = 0.0  # when the model last answered, on the monotonic clock
@@ -70,7 +68,7 @@ class CachedEmbedder:
         await self.inner.aclose()
 
     def __repr__(self) -> str:
-        return f"CachedEmbedder({self.inner!r}, {self._max_entries})"
+        return f"CachedEmbedder({self.inner!r})"
 
     async def _embed_once(self, texts: list[str]) -> dict[str, Vectors]:
         loop = asyncio.get_running_loop()
@@ -104,7 +102,7 @@ class CachedEmbedder:
         found = {text: vector.copy() for text, vector in zip(texts, vectors, strict=True)}
         with self._lock:
             self._vectors.update(found)
-            while len(self._vectors) > self._max_entries:
+            while len(self._vectors) > _MOST_KEPT:
                 self._vectors.popitem(last=False)
         return found
 

@@ -61,29 +61,29 @@ async def _limit_body(response: Any) -> None:
 
 
 @dataclass(slots=True)
-class _PooledClient:
-    """A client, and how many endpoints use it."""
+class _Connections:
+    """The connections of one event loop, and how many endpoints use them."""
 
-    client: openai.AsyncOpenAI
+    http: Any
     holders: int = 0
 
 
 @dataclass(slots=True)
 class _Lease:
-    """What one endpoint has in one event loop: a shared client, and slots for its own requests."""
+    """What one endpoint has in one event loop: a client over the shared connections, and slots for its requests."""
 
     client: openai.AsyncOpenAI
     slots: asyncio.Semaphore
 
 
-# Connections belong to the event loop that opened them, so each loop has its own clients.
-_pools: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], _PooledClient]] = WeakKeyDictionary()
+# Connections belong to the event loop that opened them.
+_open: WeakKeyDictionary[asyncio.AbstractEventLoop, _Connections] = WeakKeyDictionary()
 
 
 class Endpoint:
     """The address of a model, with its timeout, retries and limit on concurrency.
 
-    Endpoints of the same address and key share one client and its connections.
+    All endpoints of an event loop share its connections.
 
     Args:
         base_url: The address before the paths, such as `https://api.openai.com/v1`.
@@ -172,35 +172,29 @@ class Endpoint:
         )
 
     async def aclose(self) -> None:
-        """Release the client; the last endpoint that uses it closes its connections."""
+        """Release the connections; the last endpoint that uses them closes them."""
         loop = asyncio.get_running_loop()
-        if self._leases.pop(loop, None) is None:
-            return
-        pool = _pools[loop]
-        pooled = pool[self._pool_key]
-        pooled.holders -= 1
-        if pooled.holders == 0:
-            del pool[self._pool_key]
-            await pooled.client.close()
-
-    @property
-    def _pool_key(self) -> tuple[str, str]:
-        return self.base_url, self._key.get_secret_value()
+        if self._leases.pop(loop, None) is not None:
+            _open[loop].holders -= 1
+            if _open[loop].holders == 0:
+                await _open.pop(loop).http.aclose()
 
     def _lease(self) -> _Lease:
         loop = asyncio.get_running_loop()
-        if (lease := self._leases.get(loop)) is None:
-            pool = _pools.setdefault(loop, {})
-            if (pooled := pool.get(self._pool_key)) is None:
+        if loop not in self._leases:
+            if loop not in _open:
+                _open[loop] = _Connections(openai.DefaultAsyncHttpxClient(event_hooks={"response": [_limit_body]}))
+            _open[loop].holders += 1
+            client = openai.AsyncOpenAI(
+                base_url=self.base_url,
                 # Without a key the SDK would take one from the environment and send it to this server.
-                key = self._key.get_secret_value() or "unset"
-                http = openai.DefaultAsyncHttpxClient(event_hooks={"response": [_limit_body]})
-                client = openai.AsyncOpenAI(base_url=self.base_url, api_key=key, http_client=http)
-                pooled = pool[self._pool_key] = _PooledClient(client)
-            pooled.holders += 1
-            client = pooled.client.with_options(timeout=self._timeout, max_retries=self._max_retries)
-            lease = self._leases[loop] = _Lease(client, asyncio.Semaphore(self._max_concurrency))
-        return lease
+                api_key=self._key.get_secret_value() or "unset",
+                http_client=_open[loop].http,
+                timeout=self._timeout,
+                max_retries=self._max_retries,
+            )
+            self._leases[loop] = _Lease(client, asyncio.Semaphore(self._max_concurrency))
+        return self._leases[loop]
 
     def _status_error(self, model: str, error: openai.APIStatusError) -> ModelError:
         status, message = error.status_code, self._redact(error.message)

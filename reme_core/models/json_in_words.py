@@ -15,6 +15,7 @@ from reme_core.text.answers import parse_json
 _MAX_ECHO: Final = 4_000  # characters of an unusable answer that are shown to the model with the request to correct it
 
 Wire = dict[str, Any]
+"""A part of a request in the form of the API."""
 
 
 def instruction(schema: type[BaseModel]) -> str:

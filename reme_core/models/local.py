@@ -81,17 +81,13 @@ class LocalEmbedder:
 
     def __init__(self, engine: str | None = None, *, on_call: OnCall | None = None) -> None:
         self._engine = _find_engine(engine)
+        self.dimensions = _WIDTHS[self._engine]
         self._on_call = on_call
 
     @property
     def name(self) -> str:
         """The engine's name."""
         return self._engine
-
-    @property
-    def dimensions(self) -> int:
-        """The width of the vectors."""
-        return _WIDTHS[self._engine]
 
     async def embed(self, texts: Sequence[str], input_type: InputType = "passage") -> Vectors:
         """Embed texts in a worker thread; see `Embedder.embed`. An empty text is embedded too."""

@@ -14,7 +14,7 @@ import openai
 from openai.types import CreateEmbeddingResponse
 
 from reme_core.errors import ModelAnswerError
-from reme_core.models.base import InputType, OnCall, Usage, Vectors, normalise, report_call
+from reme_core.models.base import InputType, OnCall, RemoteModel, Usage, Vectors, normalise
 from reme_core.models.endpoint import Endpoint
 
 MAX_CHARACTERS: Final = 8_000
@@ -22,7 +22,7 @@ MAX_CHARACTERS: Final = 8_000
 # The common limit is 8,192 tokens, and a Chinese character may be one token.
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(RemoteModel):
     """Embeds by `POST /embeddings`, in concurrent batches.
 
     Args:
@@ -31,10 +31,11 @@ class OpenAIEmbedder:
         dimensions: The width to ask for; None leaves it to the model.
         batch_size: Texts in a request; 0 means the provider's limit.
         params: Further fields of the request body.
-        on_call: Receives every embedding call.
+        on_call: Receives every call.
     """
 
     provider: ClassVar[str] = "openai"
+    base_url: ClassVar[str] = "https://api.openai.com/v1"
     batch_limit: ClassVar[int] = 128
 
     def __init__(
@@ -47,20 +48,13 @@ class OpenAIEmbedder:
         params: dict[str, Any] | None = None,
         on_call: OnCall | None = None,
     ) -> None:
-        self._model = model
-        self._endpoint = endpoint
+        super().__init__(model, endpoint, params=params, on_call=on_call)
+        self.name = f"{model}@{dimensions}" if dimensions else model
         self._requested_width = dimensions
         self._width = dimensions
         self._batch_size = min(batch_size or self.batch_limit, self.batch_limit)
-        self._params = dict(params or {})
-        self._on_call = on_call
         # Base64 takes about a third of the bytes. A server that refuses it is asked for plain lists from then on.
         self._use_base64 = True
-
-    @property
-    def name(self) -> str:
-        """The model's name, with the width if one was asked for: `text-embedding-3-small@512`."""
-        return f"{self._model}@{self._requested_width}" if self._requested_width else self._model
 
     @property
     def dimensions(self) -> int | None:
@@ -72,7 +66,7 @@ class OpenAIEmbedder:
         if not texts:
             return np.empty((0, self._width or 0), dtype=np.float32)
         clean = [_clean(text) for text in texts]
-        with report_call(self._on_call, self.provider, self.name, f"embed_{input_type}") as usage:
+        with self._report(f"embed_{input_type}") as usage:
             try:
                 async with asyncio.TaskGroup() as group:
                     tasks = [group.create_task(self._request(batch, usage)) for batch in self._batches(clean)]
@@ -80,13 +74,6 @@ class OpenAIEmbedder:
                 # One batch has failed, and the others were cancelled because of it.
                 raise failures.exceptions[0] from None
             return normalise(np.concatenate([task.result() for task in tasks]))
-
-    async def aclose(self) -> None:
-        """Release the connections."""
-        await self._endpoint.aclose()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, {self._endpoint!r})"
 
     def _batches(self, texts: list[str]) -> Iterator[list[str]]:
         for start in range(0, len(texts), self._batch_size):

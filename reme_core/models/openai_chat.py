@@ -7,78 +7,43 @@ from typing import Any, ClassVar, Final, Literal, cast, get_args
 
 import openai
 from openai.types import CompletionUsage
-from openai.types.chat import (
-    ChatCompletion,
-    ChatCompletionChunk,
-    ChatCompletionMessage,
-    ChatCompletionMessageParam,
-)
+from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionMessage, ChatCompletionMessageParam
 from pydantic import BaseModel
 
 from reme_core.errors import ModelAnswerError
-from reme_core.models.base import Answer, Completion, OnCall, Tool, Usage, report_call
-from reme_core.models.endpoint import Endpoint
-from reme_core.models.json_in_words import correct_once, read_answer, with_instruction
+from reme_core.models.base import Answer, Completion, Conversation, RemoteModel, Tool, Usage
+from reme_core.models.json_in_words import Wire, correct_once, read_answer, with_instruction
 from reme_core.models.thinking import ThinkingFilter
 from reme_core.text.answers import strip_thinking
+from reme_core.text.plain import plain_text
 from reme_core.types import Message, ToolCall
 
 JsonMode = Literal["json_schema", "json_object", "plain"]
 
 _MODES: Final[tuple[JsonMode, ...]] = get_args(JsonMode)
-Wire = dict[str, Any]
-"""A part of a request in the form of the API."""
 
 
-class OpenAIChat:
+class OpenAIChat(RemoteModel):
     """A chat model behind `POST /chat/completions`.
 
     If the server refuses a kind of `response_format` or a default field, this object does not send it again.
-
-    Args:
-        model: The model's name at the endpoint.
-        endpoint: Where it is served.
-        params: Further fields of the request body, such as `temperature`, `seed` or `max_tokens`.
-        on_call: Receives every call.
     """
 
     provider: ClassVar[str] = "openai"
+    base_url: ClassVar[str] = "https://api.openai.com/v1"
     # Extracting twice from the same text should give the same memories, as far as a model can do that.
     defaults: ClassVar[dict[str, Any]] = {"temperature": 0.0}
 
-    def __init__(
-        self,
-        model: str,
-        endpoint: Endpoint,
-        *,
-        params: dict[str, Any] | None = None,
-        on_call: OnCall | None = None,
-    ) -> None:
-        self._model = model
-        self._endpoint = endpoint
-        self._params = dict(params or {})
-        self._on_call = on_call
-        self._unsupported: set[str] = set()
-        self._json_mode: JsonMode = "json_schema"  # the first mode that the server has not refused
+    # What this server has refused: these fields, and the modes before this one.
+    _unsupported: frozenset[str] = frozenset()
+    _json_mode: JsonMode = "json_schema"
 
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._model
-
-    async def complete(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        *,
-        tools: Sequence[Tool] = (),
-        temperature: float | None = None,
-        purpose: str = "",
-    ) -> Completion:
+    async def complete(self, messages: Conversation, *, tools: Sequence[Tool] = (), purpose: str = "") -> Completion:
         """Answer in text, or by calling `tools`; see `ChatModel.complete`."""
         options: Wire = {"tools": [_tool_to_wire(tool) for tool in tools]} if tools else {}
-        with report_call(self._on_call, self.provider, self._model, purpose) as usage:
+        with self._report(purpose) as usage:
             async with self._endpoint.session(self._model) as client:
-                answer = await self._create(client, _to_wire(messages), self._options(temperature, options))
+                answer = await self._create(client, _to_wire(messages), self._options(options))
             message = self._read_message(answer, usage)
             return Completion(
                 text=strip_thinking(message.content or ""),
@@ -86,17 +51,10 @@ class OpenAIChat:
                 tool_calls=_read_tool_calls(message),
                 prompt_tokens=usage.prompt_tokens,
                 completion_tokens=usage.completion_tokens,
-                milliseconds=usage.milliseconds,
             )
 
     async def complete_as(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        schema: type[Answer],
-        *,
-        temperature: float | None = None,
-        max_tokens: int | None = None,
-        purpose: str = "",
+        self, messages: Conversation, schema: type[Answer], *, max_tokens: int | None = None, purpose: str = ""
     ) -> Answer:
         """Answer in JSON that fits `schema`; see `ChatModel.complete_as`.
 
@@ -105,20 +63,14 @@ class OpenAIChat:
         """
         wire = _to_wire(messages)
         bound = not max_tokens or self._params.keys() & {"max_tokens", "max_completion_tokens"}
-        options = self._options(temperature, {} if bound else {"max_tokens": max_tokens})
+        options = self._options({} if bound else {"max_tokens": max_tokens})
         return await correct_once(lambda asked: self._answer_once(asked, schema, options, purpose), wire, schema)
 
-    async def stream(
-        self,
-        messages: Sequence[Message | dict[str, Any]],
-        *,
-        temperature: float | None = None,
-        purpose: str = "",
-    ) -> AsyncIterator[str]:
+    async def stream(self, messages: Conversation, *, purpose: str = "") -> AsyncIterator[str]:
         """Answer piece by piece, without the reasoning; see `ChatModel.stream`."""
-        options = self._options(temperature, {"stream_options": {"include_usage": True}})
+        options = self._options({"stream_options": {"include_usage": True}})
         thinking = ThinkingFilter()
-        with report_call(self._on_call, self.provider, self._model, purpose) as usage:
+        with self._report(purpose) as usage:
             async with self._endpoint.session(self._model) as client:
                 chunks = await self._create(client, _to_wire(messages), options, stream=True)
                 async with chunks:
@@ -128,16 +80,8 @@ class OpenAIChat:
             if rest := thinking.finish():
                 yield rest
 
-    async def aclose(self) -> None:
-        """Release the connections."""
-        await self._endpoint.aclose()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._model!r}, {self._endpoint!r})"
-
-    def _options(self, temperature: float | None, extra: Wire) -> Wire:
-        asked = {} if temperature is None else {"temperature": temperature}
-        return {**self.defaults, **self._params, **asked, **extra}
+    def _options(self, extra: Wire) -> Wire:
+        return {**self.defaults, **self._params, **extra}
 
     async def _create(self, client: openai.AsyncOpenAI, wire: list[Wire], options: Wire, stream: bool = False) -> Any:
         """Send a request; if the server refuses a default field, this request and later ones leave it out."""
@@ -152,14 +96,14 @@ class OpenAIChat:
                 )
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 # Only defaults: if a field that the user has set is refused, that must be an error.
-                ours = (set(self.defaults) | {"temperature", "stream_options", "max_tokens"}) - set(self._params)
+                ours = (set(self.defaults) | {"stream_options", "max_tokens"}) - set(self._params)
                 named = {key for key in ours & set(sent) if key == error.param or key in error.message}
                 if not named:
                     raise
                 self._unsupported |= named
 
     async def _answer_once(self, wire: list[Wire], schema: type[Answer], options: Wire, purpose: str) -> Answer:
-        with report_call(self._on_call, self.provider, self._model, purpose) as usage:
+        with self._report(purpose) as usage:
             async with self._endpoint.session(self._model) as client:
                 answer = await self._request_json(client, wire, schema, options)
             return read_answer(self._read_message(answer, usage).content or "", schema)
@@ -188,7 +132,8 @@ class OpenAIChat:
         try:  # the SDK does not validate: any JSON that the server sent may be in these fields
             _read_usage(answer.usage, usage)
             message = answer.choices[0].message
-            "".join((message.content or "", *(call.id or "" for call in message.tool_calls or ())))
+            message.content = plain_text(message.content or "")
+            "".join(call.id or "" for call in message.tool_calls or ())
         except (AttributeError, IndexError, TypeError, ValueError):
             raise self._no_answer(answer) from None
         return message
@@ -211,7 +156,7 @@ def _read_usage(told: CompletionUsage | None, usage: Usage) -> None:
         usage.completion_tokens = int(told.completion_tokens or 0)
 
 
-def _to_wire(messages: Sequence[Message | dict[str, Any]]) -> list[Wire]:
+def _to_wire(messages: Conversation) -> list[Wire]:
     """Messages in the form of the API; a dict stays as it is."""
     return [message if isinstance(message, dict) else _message_to_wire(message) for message in messages]
 

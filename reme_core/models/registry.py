@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from reme_core.errors import ConfigurationError
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 SectionT = TypeVar("SectionT", bound=ModelSettings)
 
-OPENAI_BASE_URL: Final = "https://api.openai.com/v1"
-
-_OPENAI = ("openai", "openai_compatible")
 _OFFLINE = ("local", "offline", "rules")
 
 
@@ -31,16 +28,13 @@ def chat_model(settings: Settings, name: str = "default", *, on_call: OnCall | N
     """
     if offline_reason(settings, name):
         return None
-    section = settings.llm[name]
-    key = f"llm.{name}"
+    section, key = settings.llm[name], f"llm.{name}"
     # Imported here, so that a start without a model does not wait for the `openai` SDK.
     from reme_core.models import dashscope, openai_chat  # noqa: PLC0415
 
-    if _provider(section, key) == "dashscope":
-        endpoint = _endpoint(section, dashscope.BASE_URL)
-        return dashscope.DashScopeChat(_model(section, key), endpoint, params=section.params, on_call=on_call)
-    endpoint = _endpoint(section, OPENAI_BASE_URL)
-    return openai_chat.OpenAIChat(_model(section, key), endpoint, params=section.params, on_call=on_call)
+    provider = dashscope.DashScopeChat if _is_at_dashscope(section, key) else openai_chat.OpenAIChat
+    endpoint = _endpoint(section, provider.base_url)
+    return provider(_model(section, key), endpoint, params=section.params, on_call=on_call)
 
 
 def chat_models(settings: Settings, *, on_call: OnCall | None = None) -> dict[str, ChatModel]:
@@ -92,18 +86,17 @@ def embedder(settings: Settings, name: str = "default", *, on_call: OnCall | Non
     Raises:
         ConfigurationError: There is no such section, it contradicts itself, or it names a model without a URL or key.
     """
-    section = _section(settings.embedding_model, name, "embedding_model")
+    section, key = _section(settings.embedding_model, name, "embedding_model"), f"embedding_model.{name}"
     if section is None or section.backend in _OFFLINE or _has_no_endpoint(section):
         # The local one in its place would bind each new workspace to vectors that the named one cannot search.
         if section and is_out_of_reach(section):
-            key = f"embedding_model.{name}"
             raise ConfigurationError(
                 f"{key} names {section.model_name}, but neither a URL nor a key is set; set {key}.base_url or"
                 f" .api_key, or OPENAI_API_KEY, or {key}.backend=local for the model that works offline"
             )
         engine = section.model_name if section is not None else ""
         return CachedEmbedder(LocalEmbedder(engine if engine in LOCAL_EMBEDDERS else None, on_call=on_call))
-    return CachedEmbedder(_remote_embedder(section, f"embedding_model.{name}", on_call))
+    return CachedEmbedder(_remote_embedder(section, key, on_call))
 
 
 def embedder_by_name(settings: Settings, stored_name: str, *, on_call: OnCall | None = None) -> Embedder:
@@ -142,7 +135,7 @@ def reranker(settings: Settings, name: str = "default", *, on_call: OnCall | Non
     Raises:
         ConfigurationError: There is no such section, or it contradicts itself.
     """
-    section = _section(settings.rerank_model, name, "rerank_model")
+    section, key = _section(settings.rerank_model, name, "rerank_model"), f"rerank_model.{name}"
     if section is None or (section.backend != "chat" and _has_no_endpoint(section)):
         return None
     from reme_core.models import dashscope, rerank  # noqa: PLC0415
@@ -150,10 +143,10 @@ def reranker(settings: Settings, name: str = "default", *, on_call: OnCall | Non
     if section.backend == "chat":
         chat = chat_model(settings, section.model_name or "default", on_call=on_call)
         return rerank.ChatReranker(chat) if chat is not None else None
-    key = f"rerank_model.{name}"
     if _is_dashscope(section):
-        endpoint = _endpoint(section, dashscope.RERANK_BASE_URL)
-        return dashscope.DashScopeReranker(section.model_name or dashscope.RERANK_MODEL, endpoint, on_call=on_call)
+        endpoint = _endpoint(section, dashscope.DashScopeReranker.base_url)
+        model = section.model_name or "gte-rerank"
+        return dashscope.DashScopeReranker(model, endpoint, params=section.params, on_call=on_call)
     if section.backend not in ("", "cohere", "jina"):
         raise ConfigurationError(f"{key}.backend '{section.backend}' is unknown; choose dashscope, cohere or chat")
     if not section.base_url:
@@ -161,11 +154,9 @@ def reranker(settings: Settings, name: str = "default", *, on_call: OnCall | Non
     return rerank.HttpReranker(_model(section, key), _endpoint(section, ""), params=section.params, on_call=on_call)
 
 
-def _section(sections: dict[str, SectionT], name: str, family: str) -> SectionT | None:
-    if name in sections:
-        return sections[name]
-    if name == "default":
-        return None
+def _section(sections: Mapping[str, SectionT], name: str, family: str) -> SectionT | None:
+    if name in sections or name == "default":
+        return sections.get(name)
     known = ", ".join(sections) or "none"
     raise ConfigurationError(f"{family}.{name} is not configured; configured are: {known}")
 
@@ -179,10 +170,10 @@ def _is_dashscope(section: ModelSettings) -> bool:
     return section.backend == "dashscope" or "dashscope" in (urlsplit(section.base_url).hostname or "")
 
 
-def _provider(section: ModelSettings, key: str) -> str:
-    if section.backend not in ("", "dashscope", *_OPENAI):
+def _is_at_dashscope(section: ModelSettings, key: str) -> bool:
+    if section.backend not in ("", "dashscope", "openai", "openai_compatible"):
         raise ConfigurationError(f"{key}.backend '{section.backend}' is unknown; choose openai, dashscope or local")
-    return "dashscope" if _is_dashscope(section) else "openai"
+    return _is_dashscope(section)
 
 
 def _model(section: ModelSettings, key: str) -> str:
@@ -211,11 +202,10 @@ def _dimensions(section: EmbeddingSettings) -> int | None:
 def _remote_embedder(section: EmbeddingSettings, key: str, on_call: OnCall | None) -> Embedder:
     from reme_core.models import dashscope, openai  # noqa: PLC0415
 
-    at_dashscope = _provider(section, key) == "dashscope"
-    provider = dashscope.DashScopeEmbedder if at_dashscope else openai.OpenAIEmbedder
+    provider = dashscope.DashScopeEmbedder if _is_at_dashscope(section, key) else openai.OpenAIEmbedder
     return provider(
         _model(section, key),
-        _endpoint(section, dashscope.BASE_URL if at_dashscope else OPENAI_BASE_URL),
+        _endpoint(section, provider.base_url),
         dimensions=_dimensions(section),
         batch_size=section.batch_size,
         params={name: value for name, value in section.params.items() if name != "dimensions"},

@@ -2,66 +2,65 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, Field
 
 from reme_core.errors import ModelAnswerError
-from reme_core.models.base import ChatModel, OnCall, report_call
-
-if TYPE_CHECKING:  # it imports the `openai` SDK, which takes longer than everything else at an offline start
-    from reme_core.models.endpoint import Endpoint
+from reme_core.models.base import ChatModel, RemoteModel
 
 _CHAT_CHARACTERS: Final = 1_000
 """How much of one document a chat model is shown."""
 
 
-class HttpReranker:
-    """A rerank model behind `POST {base_url}/rerank` (Cohere, Jina, vLLM, Infinity and others).
+class HttpReranker(RemoteModel):
+    """A rerank model behind `POST {base_url}/rerank` (Cohere, Jina, vLLM, Infinity and others)."""
 
-    Args:
-        model: The model's name at the endpoint.
-        endpoint: Where it is served.
-        params: Further fields of the request body.
-        on_call: Receives every call.
-    """
+    provider: ClassVar[str] = "cohere"
+    path: ClassVar[str] = "/rerank"
+    batch_limit: ClassVar[int] = sys.maxsize
 
-    def __init__(
-        self, model: str, endpoint: Endpoint, *, params: dict[str, Any] | None = None, on_call: OnCall | None = None
-    ) -> None:
-        self._model = model
-        self._endpoint = endpoint
-        self._params = dict(params or {})
-        self._on_call = on_call
+    async def rank(self, query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
+        """Rank documents, in several requests if they are too many for one; see `Reranker.rank`."""
+        # A score depends on its own document alone, so scores of several requests can be compared.
+        ranked: list[tuple[int, float]] = []
+        for start in range(0, len(documents), self.batch_limit):
+            part = documents[start : start + self.batch_limit]
+            with self._report("rerank") as usage:
+                answer = await self._endpoint.post(self._model, self.path, self._body(query, part))
+                usage.prompt_tokens = _total_tokens(answer)
+                ranked += [(start + index, score) for index, score in self._read(answer, len(part))]
+        return sorted(ranked, key=lambda pair: (-pair[1], pair[0]))
 
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._model
+    def _body(self, query: str, documents: Sequence[str]) -> dict[str, Any]:
+        own = {"model": self._model, "query": query, "documents": documents, "top_n": len(documents)}
+        return {**self._params, **own}
 
-    async def rank(self, query: str, documents: Sequence[str], top_n: int | None = None) -> list[tuple[int, float]]:
-        """Rank documents; the scores are the model's own. See `Reranker.rank`."""
-        if not documents:
-            return []
-        body = {
-            **self._params,
-            "model": self._model,
-            "query": query,
-            "documents": list(documents),
-            "top_n": len(documents) if top_n is None else min(top_n, len(documents)),
-        }
-        with report_call(self._on_call, "cohere", self._model, "rerank") as usage:
-            answer = await self._endpoint.post(self._model, "/rerank", body)
-            usage.prompt_tokens = total_tokens(answer)
-            return sort_by_score(parse_results(answer, len(documents), self._model), top_n)
+    def _read(self, answer: dict[str, Any], count: int) -> list[tuple[int, float]]:
+        """Read (index, score) pairs from `results: [{index, relevance_score}]`; the score may be called `score` too.
 
-    async def aclose(self) -> None:
-        """Release the connections."""
-        await self._endpoint.aclose()
-
-    def __repr__(self) -> str:
-        return f"HttpReranker({self._model!r}, {self._endpoint!r})"
+        Raises:
+            ModelAnswerError: The answer has another form, or an index is not below `count` or comes twice.
+        """
+        try:
+            results = [
+                (int(item["index"]), float(item["relevance_score"] if "relevance_score" in item else item["score"]))
+                for item in answer["results"]
+            ]
+        except (KeyError, TypeError, ValueError):
+            raise ModelAnswerError(
+                f"{self._model} gave no list of results with index and relevance_score; check that base_url is a rerank"
+                " endpoint",
+                raw=str(answer),
+            ) from None
+        indices = {index for index, _ in results}
+        if len(indices) != len(results) or not all(0 <= index < count for index in indices):
+            raise ModelAnswerError(
+                f"{self._model} ranked documents that it was not given, or one of them twice", raw=str(answer)
+            )
+        return results
 
 
 class _Ranking(BaseModel):
@@ -76,14 +75,10 @@ class ChatReranker:
     """
 
     def __init__(self, chat: ChatModel) -> None:
+        self.name = chat.name
         self._chat = chat
 
-    @property
-    def name(self) -> str:
-        """The chat model's name."""
-        return self._chat.name
-
-    async def rank(self, query: str, documents: Sequence[str], top_n: int | None = None) -> list[tuple[int, float]]:
+    async def rank(self, query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
         """Rank documents; see `Reranker.rank`."""
         if not documents:
             return []
@@ -96,42 +91,15 @@ class ChatReranker:
         ranking = await self._chat.complete_as([{"role": "user", "content": request}], _Ranking, purpose="rerank")
         ranked = [index for index in dict.fromkeys(ranking.ranked_indices) if 0 <= index < len(documents)]
         order = [*ranked, *(index for index in range(len(documents)) if index not in set(ranked))]
-        return [(index, 1 - place / len(order)) for place, index in enumerate(order)][:top_n]
+        return [(index, 1 - place / len(order)) for place, index in enumerate(order)]
 
     async def aclose(self) -> None:
         """Release the chat model's connections."""
         await self._chat.aclose()
 
 
-def total_tokens(answer: dict[str, Any]) -> int:
+def _total_tokens(answer: dict[str, Any]) -> int:
     """The tokens that an answer says it took; 0 if it gives no number."""
     usage = answer.get("usage")
     tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
     return tokens if isinstance(tokens, int) else 0
-
-
-def sort_by_score(ranked: Sequence[tuple[int, float]], top_n: int | None) -> list[tuple[int, float]]:
-    """Sort (index, score) by falling score, equal scores by index, and keep the first `top_n` (all if None)."""
-    return sorted(ranked, key=lambda pair: (-pair[1], pair[0]))[:top_n]
-
-
-def parse_results(answer: dict[str, Any], count: int, model: str) -> list[tuple[int, float]]:
-    """Read (index, score) pairs from `results: [{index, relevance_score}]`; the score may be called `score` too.
-
-    Raises:
-        ModelAnswerError: The answer has another form, or an index is not below `count` or comes twice.
-    """
-    try:
-        results = [
-            (int(item["index"]), float(item["relevance_score"] if "relevance_score" in item else item["score"]))
-            for item in answer["results"]
-        ]
-    except (KeyError, TypeError, ValueError):
-        raise ModelAnswerError(
-            f"{model} gave no list of results with index and relevance_score; check that base_url is a rerank endpoint",
-            raw=str(answer),
-        ) from None
-    indices = {index for index, _ in results}
-    if len(indices) != len(results) or not all(0 <= index < count for index in indices):
-        raise ModelAnswerError(f"{model} ranked documents that it was not given, or one of them twice", raw=str(answer))
-    return results

@@ -14,6 +14,7 @@ from reme_core.prompts.transcript import condense
 from reme_core.types import Message
 
 _MAX_VALUE = 60  # characters
+_MANY = 3  # equal calls with equal results: the agent goes in circles
 
 
 @dataclass(frozen=True)
@@ -98,12 +99,12 @@ def unresolved_errors(actions: Sequence[Action]) -> list[Action]:
     return list(open_ones.values())
 
 
-def repeated_calls(actions: Sequence[Action], *, least: int = 3) -> list[tuple[Action, int]]:
-    """Calls made at least `least` times with the same arguments and the same result, each with how many times."""
+def repeated_calls(actions: Sequence[Action]) -> list[tuple[Action, int]]:
+    """Calls made at least three times with the same arguments and the same result, each with how many times."""
     counts: dict[tuple[tuple[str, str], str], list[Action]] = {}
     for action in actions:
         counts.setdefault((action.call_key, action.result), []).append(action)
-    return [(same[0], len(same)) for same in counts.values() if len(same) >= least]
+    return [(same[0], len(same)) for same in counts.values() if len(same) >= _MANY]
 
 
 def path_of(actions: Iterable[Action]) -> list[str]:

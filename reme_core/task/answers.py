@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from reme_core.flows.drafts import draft
 from reme_core.models import ChatModel
 from reme_core.prompts import Language, prompt
-from reme_core.types import Memory, Message, Trajectory
+from reme_core.task.state import Segment
+from reme_core.types import Memory
 
 
 class Lesson(BaseModel):
@@ -41,29 +42,14 @@ class Lessons(BaseModel):
 
 
 async def ask_for_lessons(
-    chat: ChatModel,
-    name: str,
-    speech: Language,
-    messages: Sequence[Message],
-    trajectories: Sequence[Trajectory],
-    *,
-    most: int,
-    **values: object,
+    chat: ChatModel, name: str, speech: Language, segments: Sequence[Segment], *, most: int, **values: object
 ) -> list[Memory]:
-    """At most `most` lessons of attempts as drafts, by one request to the model.
+    """At most `most` lessons as drafts, by one request to the model: the prompt `name`, with `values`.
 
     Lessons with an empty field are left out. A lesson whose `evidence` names none of the messages (by their numbers in
     the prompt) gets all messages but the user's as its sources.
-
-    Args:
-        chat: The model.
-        name: The prompt, which is also the purpose of the request.
-        speech: The language of the prompt.
-        messages: The messages of the attempts.
-        trajectories: The attempts.
-        most: How many lessons.
-        values: The other values of the prompt.
     """
+    messages = [message for segment in segments for message in segment.messages]
     answer = await chat.complete_as(prompt(name, speech, most=most, **values), Lessons, purpose=name)
     drafts = []
     for lesson in answer.lessons[:most]:
@@ -74,7 +60,7 @@ async def ask_for_lessons(
             draft(
                 lesson.when_to_use.strip(),
                 lesson.experience.strip(),
-                trajectories=trajectories,
+                trajectories=[segment.trajectory for segment in segments],
                 evidence=evidence or [m for m in messages if m.role != "user"] or messages,
                 author=chat.name,
                 confidence=lesson.confidence,

@@ -11,14 +11,14 @@ from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
 from reme_core.models import ChatModel
 from reme_core.models.likeness import ALIKE, likeness
+from reme_core.prompts import phrase
 from reme_core.prompts.fence import fence
-from reme_core.prompts.transcript import MAX_TRANSCRIPT, language, speech_in, transcript
+from reme_core.prompts.transcript import MAX_TRANSCRIPT, language, transcript
 from reme_core.task.actions import actions_of
 from reme_core.task.answers import ask_for_lessons
 from reme_core.task.contrast import contrast
 from reme_core.task.lessons import format_path
-from reme_core.task.segments import is_scored, segments_of, task_of
-from reme_core.task.state import Segment, TaskState
+from reme_core.task.state import Segment, TaskState, is_scored, segments_of, task_of
 from reme_core.types import Memory, Trajectory
 
 Pair = tuple[Segment, Segment]
@@ -50,11 +50,8 @@ async def comparative_extraction(
         max_similarity_sequences: So many segments of successes, and of failures, are looked at.
         max_similarity_pairs: So many pairs of segments are compared, the most similar.
     """
-    best_and_worst = [
-        (_whole_attempt(better), _whole_attempt(worse))
-        for better, worse in best_and_worst_of([*state.successes, *state.failures])
-        if enable_soft_comparison
-    ]
+    attempts = [*state.successes, *state.failures] if enable_soft_comparison else []
+    best_and_worst = _best_and_worst_of(_group_by_task(attempts))
     looked_at = max_similarity_sequences if enable_similarity_comparison else 0
     similar = await _similar_pairs(
         segments_of(state.successes, state.segments)[:looked_at],
@@ -72,36 +69,46 @@ async def comparative_extraction(
         *(("comparison_hard", pair) for pair in similar[:max_similarity_pairs]),
     ]
     if deps.chat is None:
-        lessons = [contrast(*pair, language(deps.language, pair[0].messages)) for _, pair in pairs]
-        state.comparative_drafts = [memory for memory in lessons if memory is not None]
+        state.comparative_drafts = _compare_by_rules([pair for _, pair in pairs], deps.language)
         return
-    requests = [partial(_compare_by_model, name, pair, deps.language, deps.chat, max_lessons) for name, pair in pairs]
+    requests = [partial(_compare_pair, name, pair, deps.language, deps.chat, max_lessons) for name, pair in pairs]
     state.comparative_drafts = [memory for drafts in await parallel(requests) for memory in drafts]
 
 
-def group_by_task(trajectories: Sequence[Trajectory]) -> list[list[Trajectory]]:
-    """The attempts that have a score, by task; those without a `task_id` by the text of their task."""
-    groups: dict[str, list[Trajectory]] = {}
-    for trajectory in trajectories:
-        if is_scored(trajectory):
-            # No `task_id` begins with a NUL, so no id is taken for the text of a task.
-            name = trajectory.task_id or f"\0{task_of(_whole_attempt(trajectory))}"
-            groups.setdefault(name, []).append(trajectory)
+@op(reads={"trajectories"}, writes={"memories"})
+async def simple_comparative(state: TaskState, deps: Deps, *, max_lessons: int = 2) -> None:
+    """Draw lessons from all attempts at a task together, by one request for each task."""
+    groups = _group_by_task(state.trajectories)
+    if deps.chat is None:
+        state.memories = _compare_by_rules(_best_and_worst_of(groups), deps.language)
+        return
+    several = [attempts for attempts in groups if len(attempts) > 1]
+    requests = [partial(_compare_attempts, attempts, deps.language, deps.chat, max_lessons) for attempts in several]
+    state.memories = [memory for drafts in await parallel(requests) for memory in drafts]
+
+
+def _group_by_task(trajectories: Sequence[Trajectory]) -> list[list[Segment]]:
+    """The attempts that have a score and messages, by task; those without a `task_id` by the text of their task."""
+    groups: dict[str, list[Segment]] = {}
+    for attempt in segments_of([trajectory for trajectory in trajectories if is_scored(trajectory)], []):
+        # No `task_id` begins with a NUL, so no id is taken for the text of a task.
+        groups.setdefault(attempt.trajectory.task_id or f"\0{task_of(attempt)}", []).append(attempt)
     return list(groups.values())
 
 
-def best_and_worst_of(trajectories: Sequence[Trajectory]) -> list[tuple[Trajectory, Trajectory]]:
-    """The best and the worst attempt at each task with two attempts of different score."""
-    pairs = []
-    for attempts in group_by_task(trajectories):
-        best, worst = max(attempts, key=lambda t: t.score), min(attempts, key=lambda t: t.score)
-        if best.score > worst.score:
-            pairs.append((best, worst))
-    return pairs
+def _best_and_worst_of(groups: Sequence[Sequence[Segment]]) -> list[Pair]:
+    """The best and the worst attempt of each group with two attempts of different score."""
+    pairs = [(max(attempts, key=_score), min(attempts, key=_score)) for attempts in groups]
+    return [(best, worst) for best, worst in pairs if _score(best) > _score(worst)]
 
 
-def _whole_attempt(trajectory: Trajectory) -> Segment:
-    return Segment(trajectory, speech_in(trajectory.messages))
+def _score(segment: Segment) -> float:
+    return segment.trajectory.score
+
+
+def _compare_by_rules(pairs: Sequence[Pair], setting: str) -> list[Memory]:
+    lessons = [contrast(better, worse, language(setting, better.messages)) for better, worse in pairs]
+    return [lesson for lesson in lessons if lesson is not None]
 
 
 async def _similar_pairs(
@@ -120,32 +127,43 @@ async def _similar_pairs(
         ((float(alike[g, b]), g, b) for g in range(len(good)) for b in range(len(bad)) if alike[g, b] >= least),
         key=lambda found: (-found[0], found[1], found[2]),  # the same order each time where pairs are equally alike
     )
-    pairs: list[Pair] = []
-    free_good, free_bad = set(range(len(good))), set(range(len(bad)))
+    partners: dict[int, int] = {}
     for _, g, b in ranked:
-        if g in free_good and b in free_bad:
-            pairs.append((good[g], bad[b]))
-            free_good.remove(g)
-            free_bad.remove(b)
-    return pairs
+        if g not in partners and b not in partners.values():
+            partners[g] = b
+    return [(good[g], bad[b]) for g, b in partners.items()]
 
 
 def _embedding_text(segment: Segment) -> str:
     return f"{task_of(segment)}\n{format_path(actions_of(segment.messages))}"
 
 
-async def _compare_by_model(name: str, pair: Pair, setting: str, chat: ChatModel, most: int) -> list[Memory]:
+async def _compare_pair(name: str, pair: Pair, setting: str, chat: ChatModel, most: int) -> list[Memory]:
     better, worse = pair
     half = MAX_TRANSCRIPT // 2  # both attempts stand in one prompt
     return await ask_for_lessons(
         chat,
         name,
         language(setting, better.messages),
-        [*better.messages, *worse.messages],
-        [better.trajectory, worse.trajectory],
+        pair,
         most=most,
         better=fence(transcript(better.messages, budget=half), "attempt"),
         worse=fence(transcript(worse.messages, budget=half, first=len(better.messages) + 1), "attempt"),
-        better_score=f"{better.trajectory.score:g}",
-        worse_score=f"{worse.trajectory.score:g}",
+        better_score=f"{_score(better):g}",
+        worse_score=f"{_score(worse):g}",
+    )
+
+
+async def _compare_attempts(attempts: Sequence[Segment], setting: str, chat: ChatModel, most: int) -> list[Memory]:
+    attempts = sorted(attempts, key=_score, reverse=True)  # the best first, as the prompt says
+    speech = language(setting, [message for attempt in attempts for message in attempt.messages])
+    shown = []
+    number = 1
+    for attempt in attempts:
+        head = phrase("attempt_of", speech, score=f"{_score(attempt):g}")
+        text = transcript(attempt.messages, budget=MAX_TRANSCRIPT // len(attempts), first=number)
+        shown.append(f"{head}\n{fence(text, 'attempt')}")
+        number += len(attempt.messages)
+    return await ask_for_lessons(
+        chat, "simple_comparative", speech, attempts, most=most, count=len(attempts), attempts="\n\n".join(shown)
     )

@@ -9,8 +9,7 @@ from reme_core.flows.drafts import RULES, draft
 from reme_core.prompts import Language, phrase
 from reme_core.task.actions import Action, actions_of, fixes_of
 from reme_core.task.lessons import describe_fix
-from reme_core.task.segments import answer_of, task_of
-from reme_core.task.state import Segment
+from reme_core.task.state import Segment, answer_of, task_of
 from reme_core.types import Memory
 
 _MANY_MORE = 1.5  # calls of the worse attempt for each of the better one, from which the length is worth a sentence

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from reme_core.flows.drafts import RULES, draft
 from reme_core.prompts import Language, phrase
-from reme_core.prompts.transcript import language as language_for
 from reme_core.task.actions import (
     Action,
     Fix,
@@ -17,22 +16,11 @@ from reme_core.task.actions import (
     repeated_calls,
     unresolved_errors,
 )
-from reme_core.task.segments import answer_of, is_request, is_scored, task_of
-from reme_core.task.state import Segment
+from reme_core.task.state import Segment, answer_of, is_request, is_scored, task_of
 from reme_core.types import Memory, Message
 
 _MAX_STEPS = 12  # a longer path is a log, not a lesson
 _MAX_ARGUMENTS = 160  # characters
-
-DrawLesson = Callable[[Segment, Language], Memory | None]
-"""Draws the lesson of one segment, if there is any."""
-
-
-def lessons_of(segment: Segment, rule: DrawLesson, setting: str, most: int) -> list[Memory]:
-    """At most `most` lessons of a segment: the one that `rule` draws, then those from fixes."""
-    language = language_for(setting, segment.messages)
-    first = rule(segment, language)
-    return [*([first] if first else []), *fix_lessons(segment, language)][:most]
 
 
 def success_lesson(segment: Segment, language: Language) -> Memory | None:

@@ -15,8 +15,7 @@ from reme_core.models import ChatModel
 from reme_core.prompts import prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, speech_in, transcript
-from reme_core.task.segments import is_request
-from reme_core.task.state import Segment, TaskState
+from reme_core.task.state import Segment, TaskState, is_request
 from reme_core.types import Trajectory
 
 _GOAL = 200  # characters

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import Any, Final
 
 import json_repair
 
 from reme_core.errors import ModelAnswerError
+from reme_core.text.plain import plain_json
 
 THINKING_TAGS: Final = "seed:think|thinking|think|thoughts?|reasoning|reflection"
 """Names of the tags around a model's thinking, as alternatives of a regular expression."""
@@ -112,7 +112,7 @@ def parse_json(text: str) -> Any:
 
     Looks at the whole answer, then at its fenced blocks, then for values within other text. The longest value is
     returned; several in a row (JSON lines) are returned as a list. Malformed JSON (single quotes, trailing commas, a
-    missing end) is repaired. NaN and infinities become None.
+    missing end) is repaired. What Postgres cannot store is taken out: NUL characters, NaN and the like (`plain_json`).
 
     Returns:
         A dict or a list; a bare string or number does not count.
@@ -130,11 +130,11 @@ def parse_json(text: str) -> Any:
         for candidate in (text, answer, *fenced):
             value = _decode(candidate.strip())
             if value is not None:
-                return value
+                return plain_json(value)
         for candidate in (*fenced, answer):
             value = _find_longest(candidate)
             if value is not None:
-                return _replace_nonfinite(value)
+                return plain_json(value)
     except RecursionError:
         raise ModelAnswerError("the model's JSON is nested too deeply to be read", raw=text) from None
     beginning = f"it begins {answer[:80]!r}" if answer else "it is empty" if not text.strip() else "it is all thinking"
@@ -179,11 +179,3 @@ def _find_longest(text: str) -> dict[str, Any] | list[Any] | None:
         if run_end - run_start > longest:
             best, longest = (run[0] if len(run) == 1 else list(run)), run_end - run_start
     return best
-
-
-def _replace_nonfinite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _replace_nonfinite(member) for key, member in value.items()}
-    if isinstance(value, list):
-        return [_replace_nonfinite(member) for member in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

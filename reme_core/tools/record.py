@@ -1,24 +1,32 @@
-"""Validate and store reported tool calls."""
+"""Validate and store reported tool calls, and have the model judge what each was good for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from reme_core.errors import InputError
+from pydantic import BaseModel, Field
+
+from reme_core.errors import InputError, ModelError
 from reme_core.flows.deps import Deps
+from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
 from reme_core.flows.state import UpdateResult
 from reme_core.flows.tool_output import MAX_ERROR, error_in
+from reme_core.models import ChatModel
 from reme_core.postgres.database import Database
-from reme_core.prompts.transcript import condense
+from reme_core.prompts import phrase, prompt
+from reme_core.prompts.fence import fence
+from reme_core.prompts.transcript import condense, language
 from reme_core.store import tool_calls
 from reme_core.store.tool_calls import ToolCallResult, parse_call
-from reme_core.tools.evaluate import evaluate
-from reme_core.tools.memory import memory_of
-from reme_core.tools.state import ToolState
+from reme_core.tools.note import format_input
+from reme_core.tools.state import ToolState, memory_of
+from reme_core.types import Message
 
 _SHOWN = 10  # invalid calls whose problems the answer names
+_LONGEST_OUTPUT = 2_000  # characters that the model is shown
 
 
 @op(reads={"tool_call_results"}, writes={"memories", "update_result", "answer"})
@@ -35,7 +43,7 @@ async def add_tool_calls(state: ToolState, deps: Deps) -> None:
     before = {stats.tool_name for stats in await tool_calls.statistics(deps.database, workspace)}
     stored, report = await store_calls(deps.database, workspace, state.tool_call_results)
     state.report.update(report)
-    await evaluate(stored, state, deps)
+    await _evaluate(stored, state, deps)
     state.memories = [
         await memory_of(name, workspace, deps) for name in report["deduplication_stats"]["inserted_by_tool"]
     ]
@@ -58,20 +66,26 @@ async def store_calls(
     Raises:
         InputError: None is given, or none of them is valid.
     """
-    valid, problems = _split_valid(reported)
+    valid: list[ToolCallResult] = []
+    problems: list[dict[str, Any]] = []
+    for index, call in enumerate(reported):
+        try:
+            valid.append(parse_call(call))
+        except InputError as error:
+            problems.append({"index": index, "error": str(error)})
     if not valid:
         raise InputError(
             f"tool_call_results: none of {len(reported)} fits ({problems[0]['error']})"
             if problems
             else "tool_call_results: empty; give the calls as objects with tool_name, input, output and success"
         )
-    judged = [_judge(call) for call in valid]
-    new = set(await tool_calls.record(database, workspace, judged))
+    told = [_with_outcome(call) for call in valid]
+    new = set(await tool_calls.record(database, workspace, told))
     by_tool: dict[str, int] = {}
     # A call that was reported twice at once has one hash, and counts once.
     for call_hash, name in {call.call_hash: call.tool_name for call in valid}.items():
         by_tool[name] = by_tool.get(name, 0) + (call_hash in new)
-    stored = {call.call_hash: call for call, _ in judged if call.call_hash in new}
+    stored = {call.call_hash: call for call, _ in told if call.call_hash in new}
     return list(stored.values()), {
         "validation_stats": {
             "total_count": len(reported),
@@ -96,23 +110,48 @@ async def store_calls(
     }
 
 
-def _split_valid(
-    reported: Sequence[Mapping[str, Any] | ToolCallResult],
-) -> tuple[list[ToolCallResult], list[dict[str, Any]]]:
-    """The valid calls, and the problems of the others as `{"index", "error"}`."""
-    valid, problems = [], []
-    for index, call in enumerate(reported):
-        try:
-            valid.append(parse_call(call))
-        except InputError as error:
-            problems.append({"index": index, "error": str(error)})
-    return valid, problems
-
-
-def _judge(call: ToolCallResult) -> tuple[ToolCallResult, str]:
+def _with_outcome(call: ToolCallResult) -> tuple[ToolCallResult, str]:
     """The call with `success` filled in from its output where it was not given, and its error in one line."""
     error = "" if call.success is True else error_in(call.output)
     success = call.success if call.success is not None else not error
     if not success and not error:
         error = condense(call.output, MAX_ERROR)
     return call.model_copy(update={"success": success}), error
+
+
+class _Evaluation(BaseModel):
+    summary: str = Field(description="What came out, in one sentence")
+    evaluation: str = Field(description="Why it is of use or not, in at most three sentences")
+    score: float = Field(description="1 if the output is of use, else 0")
+
+
+async def _evaluate(calls: Sequence[ToolCallResult], state: ToolState, deps: Deps) -> None:
+    """Have the model judge stored calls that nobody has judged. If it fails, they stay unjudged; the report says so."""
+    open_calls = [call for call in calls if not call.evaluation]
+    if deps.chat is None or not open_calls:
+        return
+    answers = await parallel([partial(_ask_model, call, deps.language, deps.chat) for call in open_calls])
+    judged = [answer for answer in answers if isinstance(answer, ToolCallResult)]
+    await tool_calls.judge(deps.database, state.workspace_id, judged)
+    if failures := [answer for answer in answers if isinstance(answer, ModelError)]:
+        what = f"could not judge {len(failures)} of {len(open_calls)} calls"
+        state.report["degraded"] = [f"{what}: {failures[0]}"]
+
+
+async def _ask_model(call: ToolCallResult, setting: str, chat: ChatModel) -> ToolCallResult | ModelError:
+    speech = language(setting, [Message(content=f"{format_input(call.input)} {call.output}")])
+    request = prompt(
+        "evaluate_tool_call",
+        speech,
+        tool=call.tool_name,
+        outcome=phrase("call_worked" if call.success else "call_failed", speech),
+        input=fence(format_input(call.input), "call"),
+        output=fence(condense(call.output, _LONGEST_OUTPUT), "call"),
+    )
+    try:
+        told = await chat.complete_as(request, _Evaluation, purpose="evaluate_tool_call")
+    except ModelError as error:
+        return error
+    # As in ReMe 0.1, a call was of use or not. On a finer scale models do not give the same score twice.
+    score = 1.0 if told.score >= 0.5 else 0.0
+    return call.model_copy(update={"summary": told.summary, "evaluation": told.evaluation, "score": score})

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from reme_core.errors import InputError
 from reme_core.flows.degraded import report_degraded
 from reme_core.flows.deps import Deps
-from reme_core.flows.ops.rewrite import merge
+from reme_core.flows.ops.retrieval import merge
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
 from reme_core.store.filters import Filters
 from reme_core.store.tool_calls import guidance_ids, newest_calls
-from reme_core.tools.memory import memory_of
+from reme_core.tools.state import memory_of
 from reme_core.types import Hit, Memory, Parts
 
 
@@ -31,14 +31,13 @@ async def retrieve_tools(state: RetrievalState, deps: Deps) -> None:
         await merge(state, deps)
         state.hits = _hits(found)
         return
-    if state.query.strip():
-        recalled = await deps.recall(
-            state.workspace_id, state.query.strip(), Filters.of(kind="tool"), limit=state.top_k, flow=deps.flow
-        )
-        state.hits, state.retrieval_id = recalled.hits, recalled.retrieval_id
-        report_degraded(state, "recall", recalled.degraded)
-    else:
+    if not state.query.strip():
         raise InputError("tool_names: names no tool; name some (comma-separated), or give a query to find them by")
+    recalled = await deps.recall(
+        state.workspace_id, state.query.strip(), Filters.of(kind="tool"), limit=state.top_k, flow=deps.flow
+    )
+    state.hits, state.retrieval_id = recalled.hits, recalled.retrieval_id
+    report_degraded(state, "recall", recalled.degraded)
     await merge(state, deps)
 
 

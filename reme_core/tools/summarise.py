@@ -22,9 +22,8 @@ from reme_core.store import tool_calls
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
 from reme_core.store.tool_calls import Call, ToolStatistics
-from reme_core.tools.memory import first_id, guidance_of
 from reme_core.tools.note import format_input, guidance, situation
-from reme_core.tools.state import ToolState
+from reme_core.tools.state import ToolState, first_id, guidance_of
 from reme_core.types import Kind, Memory, Message
 
 _MAX_OUTPUT: Final = 300

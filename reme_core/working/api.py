@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -26,6 +27,8 @@ from reme_core.working.window import CountTokens, WindowUse, check_context
 Mode = Literal["auto", "compact", "compress"]
 """`compact` only offloads outputs of tools, `compress` also summarises old turns, `auto` does so in a full window."""
 
+# To Postgres `\b` is a backspace, and `\B` a backslash; it writes the edge of a word, and no edge, in its own way.
+_EDGES = {r"\b": r"\y", r"\B": r"\Y"}
 _SMALL = 8  # one output, and the summary, may each take an eighth of the window
 _TOOLS, _ALL = ("tool",), ("tool", "assistant", "user")
 _LEAST = 64  # tokens below which no message is shortened, however full the window is; chosen, not measured
@@ -247,6 +250,7 @@ class Working:
             InputError: The pattern is empty, is no regular expression, or takes too long.
             NotFoundError: There is no artifact with this handle.
         """
+        pattern = re.sub(r"\\.", lambda escape: _EDGES.get(escape[0], escape[0]), pattern, flags=re.DOTALL)
         return await self._artifacts.grep(workspace, pattern, session_id=session_id, handle=handle, limit=limit)
 
     async def read(self, workspace: str, handle: str, *, offset: int = 0, size: int = 6_000) -> Piece:

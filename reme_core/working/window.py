@@ -34,7 +34,7 @@ class WindowUse(BaseModel):
         return self.tokens / self.window
 
 
-def tokens_of(message: Message, count: CountTokens = most_tokens) -> int:
+def tokens_of(message: Message, count: CountTokens) -> int:
     """The tokens of one message, with its tool calls."""
     calls = sum(_CALL + count(call.name) + count(call.arguments) for call in message.tool_calls)
     return _MESSAGE + count(message.content) + calls

@@ -11,7 +11,7 @@ from reme_core.engine import Engine
 from reme_core.flows import registry
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.deps import Deps
-from reme_core.flows.run import run
+from reme_core.flows.execute import run
 from reme_core.settings import ChatSettings, Settings
 from tests.loopback import Loopback
 

@@ -10,13 +10,13 @@ import pytest
 from opentelemetry import trace
 
 from reme_core.errors import FlowError, InputError
+from reme_core.flows import execute as runner
 from reme_core.flows import registry
-from reme_core.flows import run as runner
 from reme_core.flows.build import build
 from reme_core.flows.deps import Deps
 from reme_core.flows.describe import describe_ops, draw, mermaid
+from reme_core.flows.execute import run
 from reme_core.flows.registry import op
-from reme_core.flows.run import run
 from reme_core.flows.state import RetrievalState, SummaryState
 from reme_core.personal.state import PersonalState
 from reme_core.task.state import TaskState

@@ -11,7 +11,7 @@ from reme_core.errors import ConfigurationError, FlowError
 from reme_core.flows.build import build
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.describe import describe_flows
-from reme_core.flows.run import run
+from reme_core.flows.execute import run
 from reme_core.settings import FlowSettings, OpSettings, Settings
 from tests.flows.small_ops import deps, ops  # noqa: F401 - a fixture
 

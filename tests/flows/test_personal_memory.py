@@ -11,7 +11,7 @@ import pytest
 from reme_core.engine import Engine
 from reme_core.errors import ConflictError
 from reme_core.flows.build import build
-from reme_core.flows.run import run
+from reme_core.flows.execute import run
 from reme_core.prompts import note_text
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -289,6 +290,26 @@ async def test_react_searches_saves_and_answers(reme_with_chat: Engine, flow: Fl
         "Dates as YYYY-MM-DD.",
         "Ask for the card first.",
     }
+
+
+async def test_what_postgres_cannot_store_is_taken_out_of_a_model_s_words(
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
+) -> None:
+    odd = "wait\0 then \ud83d"
+    loopback.chat(json.dumps({"lessons": [lesson("sold\0 out", odd)]}))
+    state = await flow(reme_with_chat, "summary_task_memory_simple", workspace_id="w", trajectories=[BOOKED])
+    assert [(memory.when_to_use, memory.content) for memory in state.memories] == [("sold out", "wait then ?")]
+    arguments = json.dumps({"when_to_use": "late\0", "content": odd})
+    call = {"id": "c", "type": "function", "function": {"name": "save_memory", "arguments": arguments}}
+    loopback.chat({"tool_calls": [call]}, "Saved.")
+    await flow(reme_with_chat, "react", workspace_id="other", query=ASKED)
+    assert [memory.content for memory in await reme_with_chat.memories.list("other")] == ["wait then ?"]
+    loopback.chat("no JSON\0")
+    with pytest.raises(ModelAnswerError):
+        await flow(reme_with_chat, "summary_task_memory_simple", workspace_id="w", trajectories=[BOOKED])
+    await reme_with_chat.log_writer.flush()
+    raw = await reme_with_chat.database.fetch("w", "select distinct raw from reme.model_call where not ok")
+    assert raw == [("no JSON",)]
 
 
 async def test_react_answers_with_the_messages_of_reme_01(reme_with_chat: Engine, loopback: Loopback) -> None:

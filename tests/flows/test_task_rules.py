@@ -190,6 +190,12 @@ async def test_the_simple_flow_counts_from_nine_tenths(reme: Engine, flow: Flow)
     assert [m.metadata["step_type"] for m in strict.memories] == ["failure", "fix"]
 
 
+async def test_the_simple_comparison_passes_over_an_attempt_that_says_nothing(reme: Engine, flow: Flow) -> None:
+    trajectories = [BOOKED, NOT_BOOKED, {"task_id": "flight", "score": 2.0, "messages": []}]
+    state = await flow(reme, "summary_task_memory_comparative", workspace_id="w", trajectories=trajectories)
+    assert [memory.metadata["trajectory_scores"] for memory in state.memories] == [[1.0, 0.0]]
+
+
 async def test_the_simple_comparison_groups_by_task(reme: Engine, flow: Flow) -> None:
     trajectories = [BOOKED, NOT_BOOKED, CANCELLED]
     state = await flow(reme, "summary_task_memory_comparative", workspace_id="w", trajectories=trajectories)

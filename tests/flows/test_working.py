@@ -92,6 +92,12 @@ async def test_a_pattern_finds_every_place_in_one_long_line(reme: Engine) -> Non
     assert len(await reme.working.grep("acme", "item", handle=handle, limit=7)) == 7
 
 
+async def test_a_word_s_edge_is_written_as_in_most_languages(reme: Engine) -> None:
+    [handle] = (await fit(reme, step(1, log_of(1)), window=16_000)).offloaded
+    for pattern, matches in ((r"\bstep 21\b", 1), (r"step 21\B", 10), (r"\bep 21\b", 0), (r"step 21\\b", 0)):
+        assert len(await reme.working.grep("acme", pattern, handle=handle)) == matches, pattern
+
+
 async def test_a_bad_pattern_is_explained(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(artifacts._GREP, "statement_timeout", "300")
     await fit(reme, step(1, "".join(random.Random(1).choices("abd", k=40_000))), window=16_000)

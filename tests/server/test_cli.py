@@ -365,6 +365,20 @@ def test_flows_are_listed_and_drawn_and_a_wrong_name_gets_the_nearest(reme: Reme
     assert "did you mean 'retrieve_task_memory'" in reme.err
 
 
+def test_ops_of_ones_own_are_listed(reme: Reme, tmp_path: Path) -> None:
+    source = tmp_path / "shouting.py"
+    source.write_text(
+        "from reme_core.flows.deps import Deps\n"
+        "from reme_core.flows.registry import op\n"
+        "from reme_core.flows.state import RetrievalState\n"
+        '@op(reads={"query"}, writes={"answer"})\n'
+        "async def shout(state: RetrievalState, deps: Deps) -> None:\n"
+        "    state.answer = state.query.upper()\n"
+    )
+    listed = reme.json("--set", f'ops=["{source}"]', "flows", "--ops")
+    assert "shout" in {op["name"] for op in listed["ops"]}
+
+
 @pytest.mark.usefixtures("configured")
 def test_brackets_are_text_wherever_they_are_shown(reme: Reme) -> None:
     text = "tags [bold]stay[/bold], [/unopened] too"

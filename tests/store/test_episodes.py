@@ -229,6 +229,15 @@ async def test_callers_who_find_it_due_at_once_consolidate_once(settings: Settin
         ]
 
 
+async def test_a_model_consolidates_at_the_temperature_that_is_set(settings: Settings, loopback: Loopback) -> None:
+    loopback.chat({"rules": ["Verify first."]})
+    chat = ChatSettings(model_name="loop-chat", base_url=loopback.url, params={"temperature": 1.0})
+    async with Engine(settings.model_copy(update={"llm": {"default": chat}})) as reme:
+        await reme.episodes.record("w", episode(1))
+        await reme.episodes.consolidate_if_due("w", every=1)
+    assert loopback.bodies("/chat/completions")[0]["temperature"] == 1.0  # there are models that take no other
+
+
 async def test_a_model_that_fails_is_told_and_made_good(
     settings: Settings, loopback: Loopback, caplog: pytest.LogCaptureFixture
 ) -> None:

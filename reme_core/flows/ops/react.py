@@ -18,6 +18,7 @@ from reme_core.prompts.transcript import language
 from reme_core.store.change import Change
 from reme_core.store.filters import Filters
 from reme_core.store.rows import within_scope
+from reme_core.text.plain import plain_text
 from reme_core.types import Message, ToolCall
 
 _TEXT = {"type": "string"}
@@ -29,11 +30,7 @@ _SEARCH = Tool(
 _SAVE = Tool(
     "save_memory",
     "Keep a lesson for later tasks: the situation in which it helps, and what to do there.",
-    {
-        "type": "object",
-        "properties": {"when_to_use": _TEXT, "content": _TEXT},
-        "required": ["when_to_use", "content"],
-    },
+    {"type": "object", "properties": {"when_to_use": _TEXT, "content": _TEXT}, "required": ["when_to_use", "content"]},
 )
 _TOOLS = {tool.name: tool for tool in (_SEARCH, _SAVE)}
 
@@ -77,7 +74,7 @@ async def _run_tool(call: ToolCall, state: RetrievalState, deps: Deps, *, author
         return f"Error: there is no tool '{call.name}'; call {' or '.join(_TOOLS)}."
     try:
         arguments = json.loads(call.arguments or "{}")
-        values = {name: str(arguments[name]) for name in _TOOLS[call.name].parameters["required"]}
+        values = {name: plain_text(str(arguments[name])) for name in _TOOLS[call.name].parameters["required"]}
     except (ValueError, KeyError, TypeError) as error:
         return f"Error: {call.name}({call.arguments}) cannot be read: {error!r}. Give JSON with all required fields."
     if not all(value.strip() for value in values.values()):

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from reme_core.models import Vectors
-from reme_core.models.base import normalise
+from reme_core.models.base import Vectors, normalise
 from reme_core.models.likeness import ALIKE, likeness
 from reme_core.models.local import LocalEmbedder
 

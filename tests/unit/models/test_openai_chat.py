@@ -53,7 +53,7 @@ async def test_tokens_and_time_are_told(loopback: Loopback, watched: OpenAIChat,
     loopback.chat("She drinks tea.")
     answer = await watched.complete(ASK, purpose="rewrite")
     assert (answer.prompt_tokens, answer.completion_tokens) == (4, 3)
-    assert answer.milliseconds > 0
+    assert calls[0].milliseconds > 0
     assert (calls[0].purpose, calls[0].ok, calls[0].prompt_tokens, calls[0].raw) == ("rewrite", True, 4, "")
 
 
@@ -73,15 +73,14 @@ async def test_a_loop_of_tool_calls_travels_there_and_back(loopback: Loopback, c
     assert sent["messages"][2]["tool_call_id"] == "call-1"
 
 
-async def test_an_argument_beats_the_settings_and_these_beat_the_default(loopback: Loopback):
+async def test_the_settings_beat_the_default(loopback: Loopback):
     endpoint = Endpoint(loopback.url)
     plain, warm = OpenAIChat("m", endpoint), OpenAIChat("m", endpoint, params={"temperature": 0.7, "seed": 42})
     await plain.complete(ASK)
     await warm.complete(ASK)
-    await warm.complete(ASK, temperature=0.1)
     await warm.aclose()
-    assert [body["temperature"] for body in loopback.bodies()] == [0.0, 0.7, 0.1]
-    assert [body.get("seed") for body in loopback.bodies()] == [None, 42, 42]
+    assert [body["temperature"] for body in loopback.bodies()] == [0.0, 0.7]
+    assert [body.get("seed") for body in loopback.bodies()] == [None, 42]
 
 
 async def test_a_refused_temperature_of_ours_is_left_out_from_then_on(loopback: Loopback, chat: OpenAIChat):

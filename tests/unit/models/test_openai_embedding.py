@@ -216,7 +216,7 @@ def test_an_address_is_shown_without_its_credentials():
     assert Endpoint("https://me:secret@host/v1?key=secret").address == "https://host/v1"
 
 
-async def test_models_of_one_address_share_a_client_until_the_last_is_closed(loopback: Loopback):
+async def test_models_share_connections_until_the_last_is_closed(loopback: Loopback):
     first, second = embedder_at(loopback), embedder_at(loopback)
     await first.embed(["tea"])
     await second.embed(["tea"])
