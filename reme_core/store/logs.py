@@ -20,6 +20,7 @@ from reme_core.errors import ConflictError, DatabaseError
 from reme_core.models import ModelCall
 from reme_core.postgres.database import Database
 from reme_core.store.sql import load
+from reme_core.text.plain import plain_json
 from reme_core.text.redact import redact
 from reme_core.types import Hit, Memory, Parts, Recollection, new_id
 from reme_core.types import now as present
@@ -120,7 +121,7 @@ class LogWriter:
             listener(workspace, call)
         told = redact({"raw": call.raw, "error": call.error}, self._database.settings.redact)
         entry = asdict(call) | told | {"workspace_id": workspace, "called_at": present().isoformat()}
-        self._put(workspace, "insert_model_calls", lambda: {k: _clean(v) for k, v in entry.items()})
+        self._put(workspace, "insert_model_calls", lambda: entry)
 
     def _put(self, workspace: str, statement: str, row: Callable[[], Row]) -> None:
         self._waiting.append((workspace, statement, row))
@@ -161,7 +162,8 @@ class LogWriter:
                     cursor = await conn.execute(_SQL["lock_log"], {"workspaces": workspaces})
                     locked.update(workspace for (workspace,) in await cursor.fetchall())
                     batch = [entry for entry in batch if entry[0] not in locked]
-                    values = {"workspaces": workspaces, "rows": Jsonb([row() for _, _, row in batch])}
+                    # One text that Postgres cannot store would keep the whole batch from being written.
+                    values = {"workspaces": workspaces, "rows": Jsonb([plain_json(row()) for _, _, row in batch])}
                     await conn.execute(_SQL[statement], values)
                 written = set(map(id, batch))  # new entries may have come while these were written
                 self._waiting = [entry for entry in self._waiting if id(entry) not in written]
@@ -185,9 +187,9 @@ def _entry(recollection: Recollection, found: Sequence[Hit]) -> Row:
     return {
         "workspace_id": recollection.workspace_id,
         "retrieval_id": recollection.retrieval_id,
-        "query": _clean(recollection.query),
+        "query": recollection.query,
         "relevance": recollection.relevance,
-        "degraded": _clean(recollection.degraded),
+        "degraded": recollection.degraded,
         "hits": [
             {
                 "rank": hit.rank,
@@ -203,8 +205,3 @@ def _entry(recollection: Recollection, found: Sequence[Hit]) -> Row:
             for hit in found
         ],
     }
-
-
-def _clean(value: Any) -> Any:
-    # One text with a NUL, which Postgres cannot store, would keep the whole batch from being written.
-    return value.replace("\0", "") if isinstance(value, str) else value

@@ -107,3 +107,18 @@ async def test_a_note_over_http_is_logged_too(settings: Settings, database_url: 
             ("Rex is her dog.", "", True),
             ("The weather was fine all week. " * 20, "budget", True),
         ]
+
+
+async def test_a_query_that_postgres_cannot_store_keeps_no_entry_from_the_log(
+    settings: Settings, database_url: str
+) -> None:
+    async with AsyncReMe(settings) as reme:
+        await reme.memories.add("alice", "Her dog Rex lives in Lisbon.")
+        for query in ("Where \ud83d is \x00 Rex?", "And who is Rex?"):
+            assert (await reme.recall("alice", query, current_session="half \udc00 of a pair")).hits
+    async with await psycopg.AsyncConnection.connect(database_url, options="-c reme.workspace=alice") as connection:
+        cursor = await connection.execute("select query, session_id from reme.retrieval order by asked_at")
+        assert await cursor.fetchall() == [
+            ("Where ? is  Rex?", "half ? of a pair"),
+            ("And who is Rex?", "half ? of a pair"),
+        ]
