@@ -13,10 +13,9 @@ app = Commands(help="The settings that hold here.", no_args_is_help=True)
 @app.command()
 def show(session: Session) -> None:
     """Show every setting, from the environment, `.env`, --config and --set together. Keys and passwords are hidden."""
-    from reme_core.settings import hide_password
+    from reme_core.settings import hide_secrets
 
-    flat = _flatten(session.settings.model_dump(mode="json"))
-    values = {name: hide_password(value) if isinstance(value, str) else value for name, value in flat.items()}
+    values = _flatten(hide_secrets(session.settings.model_dump(mode="json")))
     shown = table("setting", "value", wide="value")
     for name, value in values.items():
         shown.add_row(name, "–" if value is None else str(value))

@@ -37,7 +37,7 @@ from reme_core.settings.sections import (
     WorkerSettings,
     WorkingSettings,
     default_data_dir,
-    hide_password,
+    hide_secrets,
 )
 from reme_core.settings.sources import Environment, explain, merge, nest, parse_assignment, read_yaml
 
@@ -58,7 +58,7 @@ __all__ = [
     "VectorShares",
     "WorkerSettings",
     "WorkingSettings",
-    "hide_password",
+    "hide_secrets",
 ]
 
 

@@ -23,9 +23,20 @@ Names = Annotated[list[str], BeforeValidator(_split_names)]
 """A list of names, which may come as one comma-separated string."""
 
 
-def hide_password(text: str) -> str:
-    """The text with `***` in place of the user and the password of a URL."""
-    return re.sub(r"//[^/@]*@", "//***@", text)
+_SECRET = re.compile("authorization|cookie|key|password|secret|token", re.IGNORECASE)
+
+
+def hide_secrets(value: Any, name: str = "") -> Any:
+    """A setting with `***` in place of what is secret: users and passwords in URLs, and texts under such a name.
+
+    >>> hide_secrets({"base_url": "http://ann:pw@host/v1", "extra_headers": {"Authorization": "Bearer x"}})
+    {'base_url': 'http://***@host/v1', 'extra_headers': {'Authorization': '***'}}
+    """
+    if isinstance(value, dict):
+        return {key: hide_secrets(member, key) for key, member in value.items()}
+    if not isinstance(value, str):
+        return value
+    return "***" if value and _SECRET.search(name) else re.sub(r"//[^/@]*@", "//***@", value)
 
 
 class Section(BaseModel):
@@ -47,9 +58,9 @@ class ModelSettings(Section):
     max_concurrency: int = 16
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        # Settings are printed in logs and errors, and a URL may have a password in it.
+        # Settings are printed in logs and errors, and a URL or a header may have a password in it.
         for name, value in super().__repr_args__():
-            yield name, hide_password(value) if name == "base_url" else value
+            yield name, hide_secrets(value, name or "")
 
 
 class ChatSettings(ModelSettings):

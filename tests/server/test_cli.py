@@ -210,10 +210,13 @@ def test_json_goes_into_a_text_that_has_no_encoding() -> None:
 def test_the_settings_are_shown_without_what_is_secret(reme: Reme, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://ann:hidden1@db/reme")
     monkeypatch.setenv("OPENAI_API_KEY", "hidden2")
+    headers = 'llm.other.params={"extra_headers": {"Authorization": "Bearer hidden4"}, "max_tokens": 9}'
     given = ("--set", "llm.default.model_name=gpt", "--set", "llm.other.base_url=http://u:hidden3@127.0.0.1/v1")
+    given = (*given, "--set", headers)
     values = reme.json("config", "show", *given)
     assert (values["llm.default.model_name"], values["pool_size"]) == ("gpt", 8)
     assert values["llm.other.base_url"] == "http://***@127.0.0.1/v1" and values["llm.default.api_key"]
+    assert values["llm.other.params.max_tokens"] == 9
     assert "hidden" not in str(values) + reme("config", "show", *given)
 
 

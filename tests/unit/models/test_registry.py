@@ -172,7 +172,10 @@ def test_what_is_built_fits_the_protocols():
     assert isinstance(models.reranker(settings), models.Reranker)
 
 
-def test_a_password_in_a_url_is_not_shown() -> None:
-    settings = Settings.load("llm.default.model_name=m", "llm.default.base_url=http://me:hunter2@127.0.0.1:9/v1")
+def test_a_password_in_a_url_or_a_header_is_not_shown() -> None:
+    header = 'llm.default.params={"extra_headers": {"X-Api-Key": "hunter2"}}'
+    settings = Settings.load(
+        "llm.default.model_name=m", "llm.default.base_url=http://me:hunter2@127.0.0.1:9/v1", header
+    )
     assert "hunter2" not in repr(settings) and "hunter2" not in str(settings.llm["default"])
     assert "127.0.0.1:9/v1" in repr(settings)
