@@ -67,7 +67,7 @@ class World:
         history.touch()
         order = Order(
             data_dir=self.data_dir, url=self.gate.url if self.kind == "connections_cut" else None,
-            spool=self.data_dir / f"spool-{self.kind}-{self.run}", history=history,
+            spool=self.data_dir / f"spool-{self.kind}-{self.run}.sqlite3", history=history,
             run=self.run, number=number, seed=f"{self.options.seed} {self.kind} {self.run}",
             seconds=max(0, seconds), cancel=0.15 if self.kind == "calls_cancelled" else 0,
             plant=self.options.plant, pause=self.options.pause, quiet=self.options.quiet,

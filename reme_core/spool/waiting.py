@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from reme_core.errors import SpoolError
+from reme_core.errors import InputError, SpoolError
 from reme_core.postgres.errors import mask_password
 from reme_core.settings import Settings
 from reme_core.spool.file import Entry, SpoolFile
@@ -224,8 +224,14 @@ class Spool:
 
 
 def spool_path(spool: Literal["file", "memory"] | Path, settings: Settings) -> Path | None:
-    """The file of a spool: the given path; None for `memory`; for `file`, one under `data_dir` for each database."""
+    """The file of a spool: the given path; None for `memory`; for `file`, one under `data_dir` for each database.
+
+    Raises:
+        InputError: The name of the given path does not end in `.sqlite3`.
+    """
     if isinstance(spool, Path):
+        if spool.suffix != ".sqlite3":  # a broken spool is renamed and made anew, which must not happen to another file
+            raise InputError(f"a spool is a file whose name ends in .sqlite3, not {spool}")
         return spool
     if spool == "memory":
         return None

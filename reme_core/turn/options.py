@@ -70,8 +70,8 @@ class TurnOptions(TypedDict, total=False):
     patience: float
     """How many seconds a turn waits for a recall, or for a write, before memory counts as failed."""
     spool: SpoolPlace
-    """Where turns wait until the database has them: in a `file` under `data_dir`, in the file of a given `Path`, or in
-    `memory` only."""
+    """Where turns wait until the database has them: in a `file` under `data_dir`, in the file of a given `Path`, whose
+    name ends in `.sqlite3`, or in `memory` only."""
     window: int | None
     """How many tokens the conversation may take of the model's window. What is left out is stored and can be read back.
     With None the model is shown the whole conversation."""

@@ -52,7 +52,7 @@ def test_what_chat_apis_speak_is_recorded_as_it_was_said(reme: ReMe) -> None:
 async def test_the_asynchronous_client_and_turns_take_the_same(settings: Settings, tmp_path: Path) -> None:
     async with AsyncReMe(settings) as reme:
         assert len(await reme.record("bob", SAID)) == len(SAID)
-        async with TurnMemory(client=reme, workspace_id="carol", write="awaited", spool=tmp_path / "spool") as turn:
+        async with TurnMemory(client=reme, workspace_id="carol", write="awaited", spool=tmp_path / "x.sqlite3") as turn:
             await turn.record(SAID, session_id="s")
             turn.record_soon([{"role": "user", "content": "Good night."}], session_id="s")
             assert "Rex" in (await turn.begin([{"role": "user", "content": "Where does my dog live?"}])).text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ def test_the_memory_tools_are_known_by_name() -> None:
         ({"database_url": ""}, "database_url is empty"),
         ({"database_url": SecretStr(" ")}, "database_url is empty"),
         ({"client": "postgresql:///x"}, "client is an open AsyncReMe"),
+        ({"spool": Path("notes.txt")}, "whose name ends in .sqlite3, not notes.txt"),
         ({"database_url": "postgresql:///x", "client": AsyncReMe(Settings())}, "not both"),
     ],
 )
