@@ -25,7 +25,7 @@ from opentelemetry import trace
 
 from reme_core._portal import callers_portal
 from reme_core.client import AsyncReMe
-from reme_core.errors import NotFoundError, SpoolError
+from reme_core.errors import InputError, NotFoundError, SpoolError
 from reme_core.models.agent_chat import AgentChat
 from reme_core.postgres.database import check_workspace
 from reme_core.prompts.fence import NOTE_METADATA, is_note
@@ -278,9 +278,11 @@ class TurnMemory(Closing):
             min_relevance: The chance that anything fits, 0 to 1, below which nothing is given.
 
         Raises:
-            InputError: `min_relevance` is not a number from 0 to 1.
+            InputError: The query is not text, or `min_relevance` not a number from 0 to 1.
             ReMeError: Memory failed, whatever `on_error` says.
         """
+        if not isinstance(query, str):
+            raise InputError(f"a query is text, not {query!r:.60}")
         chance = check_chance("min_relevance", min_relevance)
         return await self._connection.portal.run(self._hits(query, limit or self.top_k, chance))
 

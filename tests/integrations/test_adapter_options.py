@@ -57,6 +57,17 @@ def test_what_means_nothing_is_refused_by_all(adapter: str, given: dict[str, Any
         TURNS[adapter](Settings(), "alice", **given)
 
 
+async def test_a_query_that_is_no_text_is_refused_by_all_that_search(settings: Settings) -> None:
+    query: Any = {"question": "Where do I live?"}
+    memory = reme_autogen.ReMeMemory(settings, "alice")
+    retriever = reme_langchain.ReMeRetriever(settings, "alice", on_error="raise")
+    for search in (memory.query, memory.turn.recall, retriever.ainvoke):
+        with pytest.raises(InputError, match=r"a query is text, not .'question'"):
+            await search(query)
+    await memory.aclose()
+    await retriever.aclose()
+
+
 @pytest.mark.parametrize(
     ("adapter", "given", "told"),
     [
