@@ -266,8 +266,9 @@ class TurnMemory(Closing):
             How many calls were handed over.
         """
         new = self._deduplicator.new_calls(calls) if self.write != "off" and Kind.TOOL in self.kinds else []
-        entry = Entry(self.workspace_id, calls=redact(new, self.settings.redact))
-        return len(new) if new and self._deliver_soon(entry) else 0
+        if not new or not self._deliver_soon(Entry(self.workspace_id, calls=redact(new, self.settings.redact))):
+            return 0
+        return len(new)
 
     async def recall(self, query: str, *, limit: int | None = None, min_relevance: float = 0.0) -> list[Hit]:
         """Recall without a turn: memories of the kinds in use, then messages.

@@ -65,7 +65,8 @@ class _Turn:
     memory: TurnMemory
     turn_id: str
     session_id: str
-    messages: list[Message]
+    before: Sequence[AnyMessage]
+    """The messages of earlier runs, if their ids are not lasting; none of them is recorded again."""
     new: list[Message]
     """The messages that may be new: all if their ids are lasting, otherwise those of this run."""
     note: str = ""
@@ -218,7 +219,8 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         self._unfinished[turn.turn_id] = turn
         self._give_up(list(self._unfinished)[:-_UNFINISHED])
         if self._recall:
-            turn.note = (await turn.memory.begin(turn.messages, turn.turn_id, session_id=turn.session_id)).text
+            seen = [*from_langchain(turn.before, turn.session_id), *turn.new]
+            turn.note = (await turn.memory.begin(seen, turn.turn_id, session_id=turn.session_id)).text
         return turn
 
     def _turn(self, state: Any, runtime: Runtime[Any]) -> _Turn:
@@ -227,9 +229,9 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         # With a checkpointer, messages keep their ids. Without one, the application may give the whole history at each
         # run, and LangGraph then gives it new ids.
         lasting = bool(_thread_id() and _configurable().get("__pregel_checkpointer"))
-        messages = from_langchain(heard, session_id)
-        new = messages if lasting else from_langchain(heard[_start_of_run(heard) :], session_id)
-        return _Turn(self._memory_of(runtime), _turn_id(state), session_id, messages, new)
+        start = 0 if lasting else _start_of_run(heard)
+        new = from_langchain(heard[start:], session_id)
+        return _Turn(self._memory_of(runtime), _turn_id(state), session_id, heard[:start], new)
 
     def _end(self, state: MemoryState, runtime: Runtime[Any]) -> _Turn:
         turn = self._turn(state, runtime)
