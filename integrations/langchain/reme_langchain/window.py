@@ -32,6 +32,8 @@ async def show_what_fits(
     request: ModelRequest[Any], memory: TurnMemory, session_id: str, count_tokens: CountTokens | None
 ) -> ModelRequest[Any]:
     """The request with the part of its conversation that fits the memory's window."""
+    if memory.window is None:
+        return request
     given = request.messages
     fitted = await fit_window(
         memory, [to_message(message, session_id) for message in given], session_id, count_tokens=count_tokens

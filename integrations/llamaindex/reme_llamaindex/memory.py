@@ -231,6 +231,8 @@ class ReMeMemory(LongTermMemory, Memory):
         return window_tools(self.turn, lambda: self.session_id)
 
     async def _what_fits(self, seen: list[ChatMessage]) -> list[ChatMessage]:
+        if self.turn.window is None:
+            return seen
         ours = from_llamaindex(seen)
         fitted = await fit_window(
             self.turn, ours, self.session_id, count_tokens=lambda text: len(self.tokenizer_fn(text))
