@@ -178,7 +178,8 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         if turn is None:
             turn = self._memory.call(self._begin, self._turn(request.state, request.runtime))
         with self._record_if_broken_off(request.state):
-            return handler(self._with_note(self._memory.call(self._fit, request, turn), turn))
+            fitting = request if turn.memory.window is None else self._memory.call(self._fit, request, turn)
+            return handler(self._with_note(fitting, turn))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
