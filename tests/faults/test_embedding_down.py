@@ -13,6 +13,7 @@ from reme_core.engine import Engine
 from reme_core.errors import ModelAnswerError, ReMeError
 from reme_core.models import cache
 from reme_core.settings import EmbeddingSettings, Settings
+from reme_core.store.index import upkeep
 from reme_core.types import Message
 from tests.loopback import Answer, Body, Loopback
 
@@ -229,3 +230,18 @@ async def test_vectors_of_another_width_than_the_stored_ones_are_refused(
         found = await later.recall("w", "Whose car is red?")
         assert found.hits[0].content == "Bob has a red car."
         assert "64" in found.degraded
+
+
+async def test_what_fails_while_the_memory_closes_is_not_tried_again_in_it(
+    at_loopback: Settings, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "_AGAIN_SECONDS", 0.1)
+    async with Engine(at_loopback) as reme:
+        loopback.fail(503, times=100)
+        loopback.latency = 0.5
+        await reme.record("w", SAID)  # the request for its vectors is under way when it closes
+    asked = len(loopback.bodies("/embeddings"))
+    await asyncio.sleep(0.5)
+    assert asked >= 1
+    assert not reme._indexing._again
+    assert not reme._indexing._tasks

@@ -40,6 +40,7 @@ class Indexing:
         self._embedding: dict[str, asyncio.Task[Any]] = {}
         self._again: dict[str, asyncio.TimerHandle] = {}
         self._grown_at: dict[str, float] = {}
+        self._is_closing = False
 
     def embed_soon(self, workspace: str) -> asyncio.Task[Any]:
         """Begin to embed the messages that wait; the task is done when they are embedded, or could not be."""
@@ -58,7 +59,8 @@ class Indexing:
         def forget(finished: asyncio.Task[Any]) -> None:
             if self._embedding.get(workspace) is finished:  # else a later round has begun, which does the same
                 del self._embedding[workspace]
-                if not (finished.cancelled() or finished.exception() is None or workspace in self._again):
+                failed = not finished.cancelled() and finished.exception() is not None
+                if failed and workspace not in self._again and not self._is_closing:
                     loop = asyncio.get_running_loop()
                     self._again[workspace] = loop.call_later(_AGAIN_SECONDS, self._embed_again, workspace)
 
@@ -105,6 +107,7 @@ class Indexing:
 
     async def aclose(self, patience: float) -> None:
         """Let running tasks end for `patience` seconds, then cancel them."""
+        self._is_closing = True  # what fails from now on is tried again by the next process
         tasks = set(self._tasks)
         for timer in self._again.values():
             timer.cancel()
