@@ -40,7 +40,9 @@ COEFFICIENTS = Path(__file__).parents[1] / "reme_core" / "personal" / "worth.jso
 FOLDS = 8
 ROUNDS = 5
 """Times that each message's best sentence is chosen anew with the coefficients fitted to the last choice."""
-PENALTY_WORDS, PENALTY_VECTOR = 6.0, 30.0
+PENALTY_WORDS, PENALTY_VECTOR, PENALTY_SHORT = 3.0, 40.0, 15.0
+WEIGHTS = {"worth": 0.5}
+"""How much a message counts, if not once: single ones teach less of what memory meets than whole conversations."""
 SCALE = 10.0
 """Of a centred vector's numbers, which then vary about as much as those of the words."""
 
@@ -173,10 +175,14 @@ def fit(sample: Sample, *, width: int) -> Fit:
     scaled, centre = (rows - mean) / deviation, sample.vectors[:, :width].mean(0)
     vectors = (sample.vectors[:, :width] - centre) * SCALE
     vectors = np.hstack([vectors, sample.vectors[:, :width] * sample.short[:, None] * SCALE])
-    penalty = np.concatenate([[1e-3], np.full(len(TRAITS), PENALTY_WORDS), np.full(2 * width, PENALTY_VECTOR)])
+    penalties = (1e-3, PENALTY_WORDS, PENALTY_VECTOR, PENALTY_SHORT)
+    penalty = np.repeat(penalties, (1, len(TRAITS), width, width))
+    weights = np.array([WEIGHTS.get(i.source, 1.0) for i in sample.items])
     chosen = np.add.reduceat(scaled, starts) / np.bincount(sample.owner)[:, None]
+    found = np.zeros(len(penalty))
     for _ in range(ROUNDS):
-        found = regress(np.hstack([np.ones((len(chosen), 1)), chosen, vectors]), sample.kept, penalty)
+        inputs = np.hstack([np.ones((len(chosen), 1)), chosen, vectors])
+        found = regress(inputs, sample.kept, penalty, weights, start=found)
         of_words, of_vector = found[1 : 1 + len(TRAITS)], found[1 + len(TRAITS) :]
         worth = scaled @ of_words
         # Sorted by message, then by worth: the last of each message is its best sentence.
@@ -186,9 +192,11 @@ def fit(sample: Sample, *, width: int) -> Fit:
     return Fit(float(found[0] - mean @ words - centre @ vector), words, vector, short)
 
 
-def regress(inputs: Array, wanted: Array, penalty: Array, weights: Array | float = 1.0) -> Array:
-    """Logistic regression with a ridge, by Newton's method; each row may have a weight."""
-    found = np.zeros(inputs.shape[1])
+def regress(
+    inputs: Array, wanted: Array, penalty: Array, weights: Array | float = 1.0, start: Array | float = 0.0
+) -> Array:
+    """Logistic regression with a ridge, by Newton's method from `start`; each row may have a weight."""
+    found = np.zeros(inputs.shape[1]) + start
     for _ in range(25):
         chance = 1 / (1 + np.exp(-inputs @ found))
         slope = inputs.T @ (weights * (chance - wanted)) + penalty * found

@@ -23,7 +23,7 @@ from reme_core.models import ChatModel
 from reme_core.models.likeness import ALIKE, likeness
 from reme_core.personal.filter import statements, take_in
 from reme_core.personal.grounding import NO_EVIDENCE, VALUE, inventions
-from reme_core.personal.nearby import READ, STATED, embed, nearest, person_of, subject_of
+from reme_core.personal.nearby import READ, STATED, nearest, person_of, subject_of
 from reme_core.personal.quotes import keep_quotes
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import phrase, prompt
@@ -166,9 +166,8 @@ async def contra_repeat(
     version = await deps.memories.version(state.workspace_id)
     drafts = list({draft.memory_id: draft for draft in (*state.drafts, *state.dated_drafts)}.values())
     contents = [draft.content for draft in drafts]
-    vectors = await embed(state.workspace_id, contents, deps)
     scopes = [draft.scope for draft in drafts]
-    hits = await nearest(state.workspace_id, contents, vectors, deps, limit=neighbours, scopes=scopes)
+    hits = await nearest(state.workspace_id, contents, deps, limit=neighbours, scopes=scopes)
     pairs = [
         (draft, [hit.memory for hit in found] if enable_contra_repeat else [])
         for draft, found in zip(drafts, hits, strict=True)

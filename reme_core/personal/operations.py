@@ -48,10 +48,6 @@ class ShortReading(BaseModel):
 
     operations: list[_ShortOperation]
 
-    def in_full(self) -> Reading:
-        """As a full reading, whose other fields are empty."""
-        return Reading(operations=[Operation.model_validate(o.model_dump()) for o in self.operations])
-
 
 class Confirmation(BaseModel):
     """Which of the closing operations hold, now that their memories are shown in full."""

@@ -14,19 +14,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from reme_core.flows.conflicts import retry_conflicts
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
-from reme_core.flows.state import UpdateResult
 from reme_core.ids import stable_id
 from reme_core.personal.filter import statements
 from reme_core.personal.forget import keep_from_recall, memories_naming, messages_naming
-from reme_core.personal.nearby import QUOTED, embed, nearest, subject_of
+from reme_core.personal.nearby import QUOTED, nearest, subject_of
+from reme_core.personal.outcome import Outcome, carry_out
 from reme_core.personal.state import PersonalState
 from reme_core.personal.worth import KEEP_FROM, KEEP_SHORT_FROM, is_short, text_to_embed, worth
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
 from reme_core.store.change import Change, Close, forgotten_note
-from reme_core.store.messages import unsummarised_messages
 from reme_core.text.commands import Command, command_of
 from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.forgetting import names_topic
@@ -67,9 +65,6 @@ async def keep_quotes(
 ) -> None:
     """Keep what was said and is worth it, word for word; carry out what people told the memory to do.
 
-    All of it is one change, with the messages marked as summarised: a job that dies in the middle or runs twice doubles
-    nothing. When somebody else changed the same workspace meanwhile, it is decided again.
-
     Args:
         state: Reads `waiting` and `context`.
         deps: Uses the embedding model and `memories`.
@@ -79,34 +74,17 @@ async def keep_quotes(
     Raises:
         ConflictError: Others changed the workspace again and again.
     """
-    waiting = [message.message_id for message in state.waiting]
     told, taken_back = statements(state.context, state.waiting)
     spoken = speech_in([*state.context, *state.waiting])
     state.report["heard"] = len(told)
     kept = await pieces_worth_keeping(state.workspace_id, told, spoken, deps, threshold=threshold, short=short)
 
-    async def apply(attempt: int) -> tuple[Change, list[str]] | None:
-        nonlocal waiting, kept
-        if attempt:
-            left = await unsummarised_messages(deps.database, state.workspace_id, ids=waiting, limit=len(waiting))
-            waiting = [message.message_id for message in left]
-            # What rests on messages that somebody else has summarised is theirs.
-            kept = [p for p in kept if p.message.message_id in waiting]
-        if not waiting:
-            return None
-        change, erased = await _decide(state, kept, taken_back, waiting, deps)
-        await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="said in a conversation")
-        return change, erased
+    async def decide(waiting: Sequence[str]) -> Outcome:
+        # What rests on messages that somebody else has summarised is theirs.
+        return await _decide(state, [p for p in kept if p.message.message_id in waiting], taken_back, deps)
 
-    done = await retry_conflicts(apply)
-    if done is None:
-        return
-    change, erased = done
-    if erased:
-        await deps.memories.delete(state.workspace_id, erased, erase=True, actor=deps.flow)
-    state.memories = [m.model_copy(update={"workspace_id": state.workspace_id}) for m in change.add]
-    state.closing = list(change.close)
-    state.update_result = UpdateResult(len(change.close) + len(erased), len(change.add), len(change.confirm))
+    waiting = [message.message_id for message in state.waiting]
+    await carry_out(decide, waiting, state, deps, reason="said in a conversation")
 
 
 def pieces_of(message: Message, asked: Message | None) -> list[Piece]:
@@ -160,14 +138,11 @@ async def pieces_worth_keeping(
     return [p for p, probability, bar in judged if p.command or probability >= bar]
 
 
-async def _decide(
-    state: PersonalState, kept: Sequence[Piece], taken_back: Sequence[str], waiting: Sequence[str], deps: Deps
-) -> tuple[Change, list[str]]:
-    """The change to make, and the ids of the memories that are to be erased after it."""
-    version = await deps.memories.version(state.workspace_id)
-    change = Change(summarised=waiting, expected_version=version)
+async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Sequence[str], deps: Deps) -> Outcome:
+    """What comes of the pieces that are kept; memories of what was taken back are closed."""
+    workspace = state.workspace_id
     drafts: dict[str, Memory] = {}
-    closing = {m.memory_id: m for m in await deps.memories.from_source(state.workspace_id, "message", taken_back)}
+    closing = {m.memory_id: m for m in await deps.memories.from_source(workspace, "message", taken_back)}
     forgotten: dict[str, dict[str, Any]] = {}
     erased: list[str] = []
     passed_over: list[tuple[Message, list[str]]] = []
@@ -179,8 +154,8 @@ async def _decide(
         topic, message = piece.command.topic, piece.message
         subject = subject_of(message, state.user_name)
         drafts = {k: d for k, d in drafts.items() if d.subject != subject or not names_topic(topic, d.content)}
-        found = await memories_naming(state.workspace_id, topic, subject, message.scope, deps)
-        naming = await messages_naming(state.workspace_id, topic, message, deps)
+        found = await memories_naming(workspace, topic, subject, message.scope, deps)
+        naming = await messages_naming(workspace, topic, message, deps)
         if piece.command.action == "erase":
             erased += [m.memory_id for m in found]
             going = {source.id for memory in found for source in memory.sources}
@@ -189,14 +164,17 @@ async def _decide(
             closing |= {m.memory_id: m for m in found}
             forgotten |= {m.memory_id: forgotten_note(m, message.message_id) for m in found}
         passed_over.append((message, naming))
-    new = list(drafts.values())
-    change.confirm, change.support, repeated = await _repetitions(state.workspace_id, new, deps)
-    change.add = [draft for draft in new if draft.memory_id not in repeated]
-    change.close = [Close(memory_id, "expired") for memory_id in closing if memory_id not in erased]
-    change.annotate = {key: note for key, note in forgotten.items() if key not in erased}
+    support, repeated = await _repetitions(workspace, list(drafts.values()), deps)
+    change = Change(
+        add=[draft for draft in drafts.values() if draft.memory_id not in repeated],
+        close=[Close(memory_id, "expired") for memory_id in closing if memory_id not in erased],
+        confirm=list(support),
+        support=support,
+        annotate={key: note for key, note in forgotten.items() if key not in erased},
+    )
     for message, naming in passed_over:
         keep_from_recall(change, message, naming, state.user_name)
-    return change, erased
+    return Outcome(change, erased)
 
 
 def _quote(piece: Piece, drafts: Iterable[Memory], user_name: str, deps: Deps) -> Memory:
@@ -237,25 +215,21 @@ def words_of(piece: Piece, deps: Deps) -> str:
 
 async def _repetitions(
     workspace: str, drafts: Sequence[Memory], deps: Deps
-) -> tuple[list[str], dict[str, list[Source]], set[str]]:
-    """The stored memories that say the same as drafts, the evidence that these add, and the ids of these drafts."""
+) -> tuple[dict[str, list[Source]], set[str]]:
+    """The evidence that drafts add to stored memories which say the same, and the ids of these drafts."""
     contents, scopes = [draft.content for draft in drafts], [draft.scope for draft in drafts]
-    vectors = await embed(workspace, contents, deps)
-    near = await nearest(workspace, contents, vectors, deps, limit=_NEAR, scopes=scopes)
-    restated: list[str] = []
+    near = await nearest(workspace, contents, deps, limit=_NEAR, scopes=scopes)
     support: dict[str, list[Source]] = {}
     repeated = set()
     for draft, hits in zip(drafts, near, strict=True):
-        same = [
-            h.memory for h in hits if h.memory.subject == draft.subject and _words(h.content) == _words(draft.content)
-        ]
-        if not same:
+        stated = [hit.memory for hit in hits if hit.memory.subject == draft.subject]
+        same = next((m for m in stated if _words(m.content) == _words(draft.content)), None)
+        if same is None:
             continue
         repeated.add(draft.memory_id)
-        if not any(s.id == draft.sources[0].id for s in same[0].sources):  # the same message says it once
-            restated.append(same[0].memory_id)
-            support.setdefault(same[0].memory_id, []).extend(draft.sources)
-    return restated, support, repeated
+        if not any(s.id == draft.sources[0].id for s in same.sources):  # the same message says it once
+            support.setdefault(same.memory_id, []).extend(draft.sources)
+    return support, repeated
 
 
 _FILLERS: Final = re.compile(

@@ -7,29 +7,27 @@ is done as it says, in one change with the messages marked as summarised.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final, Literal
 
-from reme_core.flows.conflicts import retry_conflicts
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
-from reme_core.flows.state import UpdateResult
 from reme_core.models import ChatModel
 from reme_core.personal import grounding
 from reme_core.personal.filter import statements
 from reme_core.personal.forget import keep_from_recall, memories_naming, messages_naming
-from reme_core.personal.nearby import QUOTED, STATED, embed, nearest, subject_of
+from reme_core.personal.nearby import QUOTED, STATED, nearest, subject_of
 from reme_core.personal.operations import CLOSING, Confirmation, Operation, Reading, ShortReading
+from reme_core.personal.outcome import Outcome, carry_out
 from reme_core.personal.quotes import pieces_of, pieces_worth_keeping, words_of
-from reme_core.personal.reconcile import Accepted, Outcome, reconcile
+from reme_core.personal.reconcile import Accepted, Reconciliation
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import Language, phrase, prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, questions_of, quoted_answer, speech_in
 from reme_core.prompts.window import Window, windows
 from reme_core.store.filters import Filters
-from reme_core.store.messages import unsummarised_messages
 from reme_core.text.fiction import own_words, unreal
 from reme_core.text.terms import terms
 from reme_core.text.voice import in_own_name
@@ -102,64 +100,47 @@ async def read_conversation(
         return
     state.report["refused"] = []
     for window in windows(state.waiting, state.context):
-        await _Reader(state, deps, deps.chat, window, small=small, shown=shown, max_tokens=max_tokens).read()
+        reader = _Reader(state, deps, deps.chat, window, small, shown, max_tokens)
+        outcome = await carry_out(
+            reader.decide, window.ids, state, deps, reason="read in a conversation", attempts=_ATTEMPTS
+        )
+        state.report["refused"] += outcome.refused if outcome else []
     state.waiting = []
 
 
+@dataclass(frozen=True, slots=True)
 class _Reader:
     """Reads one window."""
 
-    def __init__(
-        self,
-        state: PersonalState,
-        deps: Deps,
-        chat: ChatModel,
-        window: Window,
-        *,
-        small: bool,
-        shown: int,
-        max_tokens: int,
-    ) -> None:
-        self._state, self._deps, self._chat, self._window = state, deps, chat, window
-        self._small, self._shown, self._max_tokens = small, shown, max_tokens
-        self._speech: Language = language(deps.language, window.people)
+    state: PersonalState
+    deps: Deps
+    chat: ChatModel
+    window: Window
+    small: bool
+    shown: int
+    max_tokens: int
 
-    async def read(self) -> None:
-        """Ask, check and store; all of it anew where somebody else changed the memories meanwhile."""
-        done = await retry_conflicts(self._attempt, _ATTEMPTS)
-        if done is None:
-            return
-        outcome, refused = done
-        if outcome.erased:
-            await self._deps.memories.delete(
-                self._state.workspace_id, outcome.erased, erase=True, actor=self._deps.flow
-            )
-        self._report(outcome, refused)
+    @property
+    def speech(self) -> Language:
+        """The language to prompt and write in."""
+        return language(self.deps.language, self.window.people)
 
-    async def _attempt(self, attempt: int) -> tuple[Outcome, list[dict[str, str]]] | None:
-        """What was made of the window, and what was refused; None if somebody else has read it."""
-        workspace, memories, ids = self._state.workspace_id, self._deps.memories, self._window.ids
-        if attempt:
-            left = await unsummarised_messages(self._deps.database, workspace, ids=ids, limit=len(ids))
-            if len(left) < len(ids):
-                return None
-        version = await memories.version(workspace)
-        accepted, refused = await self._operations() if self._window.people else ([], [])
-        quotes = await memories.from_source(workspace, "message", ids)
-        outcome = reconcile(
-            accepted,
-            self._window,
-            [m for m in quotes if m.metadata.get("mode") == QUOTED],
-            author=self._chat.name,
-            user_name=self._state.user_name,
-            timezone=self._deps.settings.timezone,
-        )
+    async def decide(self, waiting: Sequence[str]) -> Outcome | None:
+        """Ask and check, and say what that makes of the memories; None where somebody else has read the window."""
+        if len(waiting) < len(self.window.ids):
+            return None
+        workspace = self.state.workspace_id
+        accepted, refused = await self._operations() if self.window.people else ([], [])
+        quotes = await self.deps.memories.from_source(workspace, "message", self.window.ids)
+        made = Reconciliation(self.chat.name, self.state.user_name, self.deps.settings.timezone)
+        for item in accepted:
+            made.take(item)
+        outcome = made.outcome([m for m in quotes if m.metadata.get("mode") == QUOTED])
         for message, topic in self._topics_to_forget():
-            passed_over = await messages_naming(workspace, topic, message, self._deps)
-            keep_from_recall(outcome.change, message, passed_over, self._state.user_name)
-        outcome.change.expected_version = version
-        await memories.apply(workspace, outcome.change, actor=self._deps.flow, reason="read in a conversation")
-        return outcome, refused
+            passed_over = await messages_naming(workspace, topic, message, self.deps)
+            keep_from_recall(outcome.change, message, passed_over, self.state.user_name)
+        outcome.refused = refused
+        return outcome
 
     async def _operations(self) -> tuple[list[Accepted], list[dict[str, str]]]:
         """The model's operations that the guards let through, and the others with the reasons."""
@@ -171,78 +152,76 @@ class _Reader:
             answered = [o for o in answered if o not in doubtful or o in holding]
         accepted, refused = [], []
         # What a small model passes over may be worth keeping. Any model may spell out "uni", which nobody did.
-        unread = self._window.people if self._small else []
+        unread = self.window.people if self.small else []
         for operation in answered:
-            memory = remembered.of(operation)
-            evidence = self._window.evidence(operation.evidence)
-            people = [m for m in evidence if m.role == "user"]
-            if reason := self._refusal(operation, memory):
+            people = [m for m in self.window.evidence(operation.evidence) if m.role == "user"]
+            stated = operation.statement.strip() or operation.value.strip()
+            item = Accepted(operation, people, remembered.of(operation), stated)
+            if reason := self._refusal(item):
                 refused.append(_refusal(operation, reason))
                 unread = [*unread, *(people if reason == grounding.VALUE else [])]
-            else:
-                statement = operation.statement.strip() or operation.value.strip()
-                if operation.op in ("add", "change") and self._says_more(operation, memory, remembered):
-                    refused.append(_refusal(operation, grounding.STATEMENT))
-                    statement = self._word_for_word(people)
-                accepted.append(Accepted(self._in_doubt_a_fact(operation, people), people, memory, statement))
+                continue
+            item = self._in_doubt_a_fact(item)
+            if operation.op in ("add", "change") and self._says_more(item, remembered):
+                refused.append(_refusal(operation, grounding.STATEMENT))
+                item = replace(item, statement=self._word_for_word(people))
+            accepted.append(item)
         if unread:
             accepted += await self._quotes(unread, accepted)
         return accepted, refused
 
     async def _quotes(self, messages: Sequence[Message], accepted: Sequence[Accepted]) -> list[Accepted]:
         """What of some messages is worth keeping without a model and stands in no statement: word for word."""
-        window, workspace = self._window, self._state.workspace_id
+        window, workspace = self.window, self.state.workspace_id
         told = [message for message in statements(window.context, window.new)[0] if message in messages]
-        pieces = await pieces_worth_keeping(workspace, told, speech_in([*window.context, *window.new]), self._deps)
+        pieces = await pieces_worth_keeping(workspace, told, speech_in([*window.context, *window.new]), self.deps)
         kept: list[Accepted] = []
         for piece in pieces:
             message = piece.message
             if piece.command and piece.command.topic:
-                subject = subject_of(message, self._state.user_name)
-                found = await memories_naming(workspace, piece.command.topic, subject, message.scope, self._deps)
+                subject = subject_of(message, self.state.user_name)
+                found = await memories_naming(workspace, piece.command.topic, subject, message.scope, self.deps)
                 kept += [Accepted(Operation(op="forget", evidence=[]), [message], memory, "") for memory in found]
             elif not _is_told(piece.text, [item for item in accepted if message in item.evidence]):
                 kind: Literal["fact", "instruction"] = "instruction" if piece.kind == Kind.INSTRUCTION else "fact"
                 said = Operation(op="add", evidence=[], kind=kind)
-                kept.append(Accepted(said, [message], None, words_of(piece, self._deps)))
+                kept.append(Accepted(said, [message], None, words_of(piece, self.deps)))
         return kept
 
     async def _recall_nearby(self) -> Remembered:
         """What a prompt shows: standing instructions, what a command to forget names, and what is nearest."""
-        workspace, memories = self._state.workspace_id, self._deps.memories
-        texts = [message.content for message in self._window.people]
+        workspace, memories = self.state.workspace_id, self.deps.memories
+        texts = [message.content for message in self.window.people]
         named: list[Memory] = []
         for message, topic in self._topics_to_forget():
-            subject = subject_of(message, self._state.user_name)
-            named += await memories_naming(workspace, topic, subject, message.scope, self._deps)
-        vectors = await embed(workspace, texts, self._deps)
-        scopes = [message.scope for message in self._window.people]
-        found_near = await nearest(workspace, texts, vectors, self._deps, limit=_NEAR, scopes=scopes)
+            subject = subject_of(message, self.state.user_name)
+            named += await memories_naming(workspace, topic, subject, message.scope, self.deps)
+        scopes = [message.scope for message in self.window.people]
+        found_near = await nearest(workspace, texts, self.deps, limit=_NEAR, scopes=scopes)
         near = [hit.memory for hit in sorted(chain.from_iterable(found_near), key=lambda hit: hit.rank)]
-        scope = scope_of(self._window.people)
+        scope = scope_of(self.window.people)
         instructions = Filters(kinds=[str(Kind.INSTRUCTION)], **scope)
-        standing = await memories.list(workspace, instructions, limit=self._shown // 2)
-        newest = await memories.list(workspace, Filters(kinds=STATED, **scope), limit=self._shown)
+        standing = await memories.list(workspace, instructions, limit=self.shown // 2)
+        newest = await memories.list(workspace, Filters(kinds=STATED, **scope), limit=self.shown)
         found = {m.memory_id: m for m in [*standing, *named, *near, *newest] if _is_settled(m)}
-        return Remembered(list(found.values())[: self._shown + _BRIEFLY], self._shown)
+        return Remembered(list(found.values())[: self.shown + _BRIEFLY], self.shown)
 
     def _topics_to_forget(self) -> list[tuple[Message, str]]:
         """What people ask to forget or to erase in so many words, with the messages in which they do."""
-        pieces = [piece for message in self._window.people for piece in pieces_of(message, None)]
+        pieces = [piece for message in self.window.people for piece in pieces_of(message, None)]
         return [(p.message, p.command.topic) for p in pieces if p.command and p.command.topic]
 
     async def _ask(self, remembered: Remembered) -> Reading:
         request = prompt(
-            "personal/read_small" if self._small else "personal/read",
-            self._speech,
-            person=phrase("person", self._speech),
+            "personal/read_small" if self.small else "personal/read",
+            self.speech,
+            person=phrase("person", self.speech),
             remembered=fence(remembered.as_text(), "memories"),
-            conversation=fence(self._window.as_text(self._speech, phrase("person", self._speech)), "conversation"),
+            conversation=fence(self.window.as_text(self.speech, phrase("person", self.speech)), "conversation"),
         )
-        if self._small:
-            short = await self._chat.complete_as(request, ShortReading, purpose="read", max_tokens=self._max_tokens)
-            return short.in_full()
-        return await self._chat.complete_as(request, Reading, purpose="read", max_tokens=self._max_tokens)
+        form = ShortReading if self.small else Reading
+        answer = await self.chat.complete_as(request, form, purpose="read", max_tokens=self.max_tokens)
+        return Reading.model_validate(answer.model_dump())
 
     async def _confirm(self, doubtful: Sequence[Operation], remembered: Remembered) -> list[Operation]:
         """Those of some closing operations that hold when their memories are shown in full."""
@@ -250,88 +229,75 @@ class _Reader:
         for number, operation in enumerate(doubtful, 1):
             memory = remembered.of(operation)
             assert memory is not None
-            said = " ".join(message.content for message in self._window.evidence(operation.evidence))
+            said = " ".join(message.content for message in self.window.evidence(operation.evidence))
             lines.append(f"[{number}] {operation.op}: {memory.content}\n    {condense(said, 300)}")
-        request = prompt("personal/confirm", self._speech, operations=fence("\n".join(lines), "operations"))
-        answer = await self._chat.complete_as(request, Confirmation, purpose="confirm", max_tokens=200)
+        request = prompt("personal/confirm", self.speech, operations=fence("\n".join(lines), "operations"))
+        answer = await self.chat.complete_as(request, Confirmation, purpose="confirm", max_tokens=200)
         return [operation for number, operation in enumerate(doubtful, 1) if number in answer.holds]
 
-    def _refusal(self, operation: Operation, memory: Memory | None) -> str:
+    def _refusal(self, item: Accepted) -> str:
         """Why an operation is refused; empty where nothing speaks against it."""
-        evidence = self._window.evidence(operation.evidence)
-        people = [message for message in evidence if message.role == "user"]
+        operation, people = item.operation, item.evidence
         if not people:
-            return grounding.ASSISTANTS if evidence else grounding.NO_EVIDENCE
-        if len(people) == len(self._window.people) >= _MOST_EVIDENCE:
+            return grounding.ASSISTANTS if self.window.evidence(operation.evidence) else grounding.NO_EVIDENCE
+        if len(people) == len(self.window.people) >= _MOST_EVIDENCE:
             return grounding.ALL_MESSAGES
         if operation.op in ("end", "forget", "confirm"):
-            return "" if memory or operation.thing else grounding.NO_MEMORY
-        if not (operation.statement.strip() or operation.value.strip()):
+            return "" if item.memory or operation.thing else grounding.NO_MEMORY
+        if not item.statement:
             return grounding.NO_STATEMENT
-        value = operation.value.strip() or operation.statement
-        known = self._grounds(operation, memory)
-        zone = self._deps.settings.timezone
-        if grounding.invented_value(value, operation.statement, people, known, zone):
+        value, zone = operation.value.strip() or operation.statement, self.deps.settings.timezone
+        if grounding.invented_value(value, operation.statement, people, self._grounds(item), zone):
             return grounding.VALUE
-        replaces = operation.op == "change" and self._is_doubtful(operation, people)
-        return grounding.BORROWED if replaces or self._is_borrowed(operation, people) else ""
+        replaces = operation.op == "change" and self._is_doubtful(item)
+        return grounding.BORROWED if replaces or self._is_borrowed(item) else ""
 
-    def _is_doubtful(self, operation: Operation, people: Sequence[Message]) -> bool:
+    def _is_doubtful(self, item: Accepted) -> bool:
         """Whether an operation makes a wish or a profile of what nobody said in their own name."""
+        operation = item.operation
         is_made = operation.op in ("add", "change") and operation.kind in _HEEDED
-        return is_made and self._is_borrowed(operation, people, in_own_name)
+        return is_made and self._is_borrowed(item, in_own_name)
 
-    def _in_doubt_a_fact(self, operation: Operation, people: Sequence[Message]) -> Operation:
+    def _in_doubt_a_fact(self, item: Accepted) -> Accepted:
         """The operation; where it is doubtful whose wish something is, it is kept as a fact, which nobody heeds."""
-        return operation.model_copy(update={"kind": "fact"}) if self._is_doubtful(operation, people) else operation
+        if not self._is_doubtful(item):
+            return item
+        return replace(item, operation=item.operation.model_copy(update={"kind": "fact"}))
 
-    def _is_borrowed(
-        self, operation: Operation, people: Sequence[Message], own_part: Callable[[str], str] = own_words
-    ) -> bool:
+    def _is_borrowed(self, item: Accepted, own_part: Callable[[str], str] = own_words) -> bool:
         """Whether the words of a statement are rather what people cited, pasted or made up, or what others said."""
-        spoken = [*self._window.context, *self._window.new]
+        spoken = [*self.window.context, *self.window.new]
         # A dream that somebody tells of may come with facts, and a pasted letter with news of theirs. For wishes and
         # who one is, the bar is higher: they are heeded in every conversation.
-        is_news = operation.kind not in _HEEDED
+        is_news = item.operation.kind not in _HEEDED
         made_up = set() if is_news else {name for name, reason in unreal(spoken).items() if reason != "question"}
-        by = [m for m in spoken if m.role == "user" and (is_news or m.author == people[0].author)]
+        by = [m for m in spoken if m.role == "user" and (is_news or m.author == item.evidence[0].author)]
         own = [own_part(m.content) for m in by if m.message_id not in made_up]
-        answered = [questions_of(q.content) for m in people if (q := self._window.question_before(m))]
-        statement = operation.statement.strip() or operation.value
+        answered = [questions_of(question.content) for question in self._questions(item)]
         heard = "\n".join([*(m.content for m in spoken), *(m.author for m in spoken)])
-        return grounding.is_borrowed(statement, "\n".join([*own, *answered]), heard, 0 if is_news else _OWN)
+        return grounding.is_borrowed(item.statement, "\n".join([*own, *answered]), heard, 0 if is_news else _OWN)
 
-    def _says_more(self, operation: Operation, memory: Memory | None, remembered: Remembered) -> bool:
+    def _says_more(self, item: Accepted, remembered: Remembered) -> bool:
         """Whether the statement has names or numbers that nobody told, here or before."""
-        people = [m for m in self._window.evidence(operation.evidence) if m.role == "user"]
-        earlier = [m.content for m in [*self._window.context, *self._window.people] if m.role == "user"]
-        known = [*self._grounds(operation, memory), *earlier, *(m.content for m in remembered.memories)]
-        return bool(grounding.inventions(operation.statement, people, known, self._deps.settings.timezone))
+        earlier = [m.content for m in [*self.window.context, *self.window.people] if m.role == "user"]
+        known = [*self._grounds(item), *earlier, *(m.content for m in remembered.memories)]
+        return bool(grounding.inventions(item.statement, item.evidence, known, self.deps.settings.timezone))
 
     def _word_for_word(self, people: Sequence[Message]) -> str:
         """What was said, behind the question that it answers."""
         said = " ".join(message.content for message in people)
-        asked = self._window.question_before(people[0])
-        return quoted_answer(said, asked, self._speech) if asked else said
+        asked = self.window.question_before(people[0])
+        return quoted_answer(said, asked, self.speech) if asked else said
 
-    def _grounds(self, operation: Operation, memory: Memory | None) -> list[str]:
+    def _grounds(self, item: Accepted) -> list[str]:
         """What besides its evidence lends names and numbers: the question answered, the speaker, what is changed."""
-        evidence = self._window.evidence(operation.evidence)
-        questions = [q.content for m in evidence if m.role == "user" and (q := self._window.question_before(m))]
-        names = [message.author for message in self._window.people]
-        return [*questions, *names, self._state.user_name, *([memory.content] if memory else [])]
+        names = [message.author for message in self.window.people]
+        changed = [item.memory.content] if item.memory else []
+        return [*(question.content for question in self._questions(item)), *names, self.state.user_name, *changed]
 
-    def _report(self, outcome: Outcome, refused: Sequence[dict[str, str]]) -> None:
-        change, state = outcome.change, self._state
-        state.memories += [m.model_copy(update={"workspace_id": state.workspace_id}) for m in change.add]
-        state.closing += change.close
-        state.report["refused"] += refused
-        done = state.update_result or UpdateResult()
-        state.update_result = UpdateResult(
-            done.deleted_count + len(change.close) + len(outcome.erased),
-            done.inserted_count + len(change.add),
-            done.updated_count + len(change.confirm),
-        )
+    def _questions(self, item: Accepted) -> list[Message]:
+        """The messages that the evidence may answer."""
+        return [asked for m in item.evidence if (asked := self.window.question_before(m))]
 
 
 def _refusal(operation: Operation, reason: str) -> dict[str, str]:

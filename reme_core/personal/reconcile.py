@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from reme_core.ids import stable_id
 from reme_core.personal.nearby import READ, subject_of
 from reme_core.personal.operations import CLOSING, Operation
+from reme_core.personal.outcome import Outcome
 from reme_core.personal.times import resolve_bound
 from reme_core.prompts.transcript import condense
-from reme_core.prompts.window import Window
 from reme_core.store.change import Change, Close, forgotten_note
 from reme_core.text.forgetting import erases
 from reme_core.text.timex import validity, with_dates
@@ -33,53 +33,17 @@ class Accepted:
 
 
 @dataclass(slots=True)
-class Outcome:
-    """The change that a reading makes, and the memories that are to be erased after it."""
-
-    change: Change
-    erased: list[str] = field(default_factory=list)
-
-
-def reconcile(
-    accepted: Sequence[Accepted],
-    window: Window,
-    quotes: Sequence[Memory],
-    *,
-    author: str,
-    user_name: str,
-    timezone: str,
-) -> Outcome:
-    """Lay operations beside what they name.
+class Reconciliation:
+    """Lays operations beside what they name, in the order of the model's answer.
 
     A closed memory ends on both axes: `superseded` or `expired`, and at the time of what ended it. What is told late,
-    after something newer, is stored as history. Quotes give way to what was made of the same messages.
+    after something newer, is stored as history.
 
-    Args:
-        accepted: In the order of the model's answer.
-        window: What was read; its messages count as summarised.
-        quotes: Active memories that keep these messages word for word.
+    Attributes:
         author: The model.
         user_name: Whom messages without an author are from.
         timezone: In which the speakers' days begin.
     """
-    made = _Made(author, user_name, timezone)
-    for item in accepted:
-        made.take(item)
-    change = Change(
-        add=list(made.new.values()),
-        close=list(made.closing.values()),
-        confirm=list(made.support),
-        support=made.support,
-        summarised=window.ids,
-        annotate=made.annotations,
-    )
-    _give_way(quotes, change)
-    return Outcome(change, made.erased)
-
-
-@dataclass(slots=True)
-class _Made:
-    """What has come of the operations so far."""
 
     author: str
     user_name: str
@@ -106,6 +70,27 @@ class _Made:
                 self._end(old, item)
         else:
             self._add(old if op == "change" else None, item)
+
+    def outcome(self, quotes: Sequence[Memory]) -> Outcome:
+        """What has come of the operations; active quotes give way to what was made of their messages."""
+        for quote in quotes:
+            own = {source.id for source in quote.sources}
+            heir = next((m for m in self.new.values() if own & {source.id for source in m.sources}), None)
+            if quote.memory_id in self.closing:
+                continue
+            if heir is None and quote.kind == Kind.INSTRUCTION:
+                self.annotations[quote.memory_id] = {"read": True}  # it stays, as no model contradicts it
+            else:
+                status: Literal["superseded", "expired"] = "superseded" if heir else "expired"
+                self.closing[quote.memory_id] = Close(quote.memory_id, status, heir.memory_id if heir else None)
+        change = Change(
+            add=list(self.new.values()),
+            close=list(self.closing.values()),
+            confirm=list(self.support),
+            support=self.support,
+            annotate=self.annotations,
+        )
+        return Outcome(change, self.erased)
 
     def _earlier_addition(self, operation: Operation) -> Memory | None:
         """What an earlier operation of this answer added about the same thing, and that is not over yet."""
@@ -195,22 +180,6 @@ class _Made:
         start = since.start if since else None
         end = until.end if until else since.end if since and operation.kind == "event" else None
         return TimeRange(start=start, end=end) if not (start and end and start > end) else TimeRange()
-
-
-def _give_way(quotes: Sequence[Memory], change: Change) -> None:
-    """Close quotes in favour of what was made of their messages; instructions stay where nothing was made."""
-    closed = {close.memory_id for close in change.close}
-    for quote in quotes:
-        own = {source.id for source in quote.sources}
-        heirs = [m.memory_id for m in change.add if own & {source.id for source in m.sources}]
-        if quote.memory_id in closed:
-            continue
-        if heirs:
-            change.close = [*change.close, Close(quote.memory_id, "superseded", heirs[0])]
-        elif quote.kind == Kind.INSTRUCTION:
-            change.annotate = {**change.annotate, quote.memory_id: {"read": True}}
-        else:
-            change.close = [*change.close, Close(quote.memory_id, "expired")]
 
 
 def _sources(evidence: Sequence[Message]) -> list[Source]:

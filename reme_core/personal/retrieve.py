@@ -19,7 +19,7 @@ from reme_core.store.filters import Filters
 from reme_core.store.recall import MAX_HITS, number_ranks
 from reme_core.store.recall_sql import Plan
 from reme_core.text.timex import AskedTime, asked_time
-from reme_core.types import Hit, Kind, Memory, Message, Status, TimeRange
+from reme_core.types import Hit, Kind, Memory, Message, Recollection, Status, TimeRange
 
 TYPE_WEIGHTS: Final = {"observation": 1.0, "custom": 1.2, "insight": 2.0}
 """MemoryScope's weights by kind; see `recall_personal` for what they do here."""
@@ -61,19 +61,10 @@ async def recall_personal(
         kind="personal", subject=state.user_name or None, status=status, as_of=state.as_of, held_at=state.held_at,
         **state.scope,
     )  # fmt: skip
-    found = await deps.recall(
-        state.workspace_id,
-        state.search_query,
-        filters,
-        plan,
-        limit=limit,
-        min_relevance=state.min_relevance,
-        time=AskedTime([past]) if past else None,
-        flow=deps.flow,
-    )
+    state.recalls = []
+    found = await _recall(state, deps, filters, limit, AskedTime([past]) if past else None, plan)
     now = state.now or deps.now()
     hits = [_by_validity(hit, now, past) for hit in found.hits if _is_shown(hit.memory)]
-    state.recalls = [found]
     if past and past.end and past.end <= now and not (state.as_of or state.held_at):
         hits += await _held_then(state, deps, past, limit, plan)
     hits = sorted(hits, key=lambda hit: -hit.parts.final)[:limit]
@@ -113,23 +104,30 @@ async def write_note(state: RetrievalState, deps: Deps) -> None:
     ]
 
 
+async def _recall(
+    state: RetrievalState,
+    deps: Deps,
+    filters: Filters,
+    limit: int,
+    time: AskedTime | None,
+    plan: Plan | None = None,
+) -> Recollection:
+    """Recall by the query, and remember that this was done."""
+    found = await deps.recall(
+        state.workspace_id, state.search_query, filters, plan or Plan(), limit=limit, min_relevance=state.min_relevance,
+        time=time, flow=deps.flow,
+    )  # fmt: skip
+    state.recalls.append(found)
+    return found
+
+
 async def _held_then(state: RetrievalState, deps: Deps, past: TimeRange, limit: int, plan: Plan) -> list[Hit]:
     """What held in a time that is over, and has been superseded since: "where did I live in May?" asks for that.
 
     Scored among all that held then; what is still in force was found already.
     """
     filters = Filters.of(kind="personal", subject=state.user_name or None, status=None, happened=past, **state.scope)
-    found = await deps.recall(
-        state.workspace_id,
-        state.search_query,
-        filters,
-        plan,
-        limit=limit,
-        min_relevance=state.min_relevance,
-        time=AskedTime([past]),
-        flow=deps.flow,
-    )
-    state.recalls.append(found)
+    found = await _recall(state, deps, filters, limit, AskedTime([past]), plan)
     # One without an end holds on in the words of its successor.
     closed = [hit for hit in found.hits if hit.memory.status in (Status.SUPERSEDED, Status.EXPIRED)]
     return [hit for hit in closed if hit.memory.valid_until and _is_shown(hit.memory)]
@@ -138,18 +136,9 @@ async def _held_then(state: RetrievalState, deps: Deps, past: TimeRange, limit: 
 async def _quotes(state: RetrievalState, deps: Deps, hits: Sequence[Hit], limit: int) -> list[Hit]:
     """The best messages that no recalled memory quotes."""
     filters = Filters.of(kind=Kind.CONVERSATION, as_of=state.as_of, **state.scope)
-    found = await deps.recall(
-        state.workspace_id,
-        state.search_query,
-        filters,
-        limit=min(2 * limit, MAX_HITS),
-        min_relevance=state.min_relevance,
-        time=asked_time(
-            state.search_query, now=state.now or deps.now(), timezone=state.timezone or deps.settings.timezone
-        ),
-        flow=deps.flow,
-    )
-    state.recalls.append(found)
+    zone = state.timezone or deps.settings.timezone
+    asked = asked_time(state.search_query, now=state.now or deps.now(), timezone=zone)
+    found = await _recall(state, deps, filters, min(2 * limit, MAX_HITS), asked)
     memories = [hit.memory for hit in hits]
     return [hit for hit in found.hits if not is_quoted(hit.memory, memories)][:limit]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from reme_core.text.chinese import simplify
 from reme_core.text.terms import terms
 
 # A command begins a sentence, or stands behind a comma or a word of politeness: "so, please forget …", 麻烦你忘掉….
@@ -23,8 +24,7 @@ def topic_to_forget(sentence: str) -> str:
     >>> topic_to_forget("don't forget to write"), topic_to_forget("forget it")
     ('', '')
     """
-    # The patterns know simplified characters. Each replaces one traditional character, so positions stay the same.
-    text = sentence[:_READ].translate(_SIMPLIFIED)
+    text = simplify(sentence[:_READ])
     for pattern in _WISHES:
         if match := pattern.search(text):
             topic = _CLAUSE_ENDS.split(sentence[match.start("topic") : match.end("topic")])[-1].strip()
@@ -51,7 +51,7 @@ def names_topic(topic: str, text: str) -> bool:
     (True, False)
     """
     there = _words(text)
-    plain = _BESIDES.sub(" ", topic.translate(_SIMPLIFIED))
+    plain = _BESIDES.sub(" ", simplify(topic))
     things = {plain, *(thing for thing in _LIST.split(plain) if len(thing.split()) <= _LISTED)}
     return any(_stands_in(_words(thing), there) for thing in things)
 
@@ -63,11 +63,10 @@ def _stands_in(wanted: set[str], there: set[str]) -> bool:
 
 
 def _words(text: str) -> set[str]:
-    plain = text.translate(_SIMPLIFIED)
+    plain = simplify(text)
     return {term for term in terms(plain) if not _HAN.search(term)} | set(_HAN.findall(_PARTICLES.sub("", plain)))
 
 
-_SIMPLIFIED: Final = str.maketrans("還刪記別說講過沒當請幫這個關於內錢體醫", "还删记别说讲过没当请帮这个关于内钱体医")
 _HAN: Final = re.compile(r"[\u4e00-\u9fff]")
 _PARTICLES: Final = re.compile(r"[我你您他她跟和的那这吧了啊呀哈]|个$")
 _SHARE: Final = 2 / 3

@@ -65,6 +65,25 @@ def test_short_statements_are_kept_and_small_talk_is_not() -> None:
 
 
 @both_ways
+@pytest.mark.parametrize("text", ["我吃素", "I'm vegetarian", "你吃了吗", "Karl moved to Ghent. He likes it"])
+def test_a_closing_full_stop_changes_nothing(text: str, embeds: bool) -> None:
+    stop = "。" if text[0] > "z" else "."
+    without, with_stop, with_blank = judged(("", text), ("", text + stop), ("", f"{text}{stop} "), embeds=embeds)
+    assert without == pytest.approx(with_stop) == pytest.approx(with_blank)
+
+
+def test_traditional_characters_are_read_as_simplified_ones() -> None:
+    rows = traits_of([Message(content="幫我寫這段，謝謝"), Message(content="帮我写这段，谢谢")], [None, None]).rows
+    assert (rows[0] == rows[1]).all()
+
+
+def test_words_in_single_quotation_marks_behind_chinese_are_quoted() -> None:
+    rows = traits_of([Message(content="那老头说'我今年八十，我还要考研，我还要出国'，乐死了")], [None]).rows
+    assert rows[0, TRAITS.index("quotes")] == 1
+    assert rows[0, TRAITS.index("I")] == 0
+
+
+@both_ways
 def test_an_answer_is_worth_more_with_the_question_it_answers(embeds: bool) -> None:
     alone, answer = judged(("", "twice a week"), ("Do you take any medicine?", "twice a week"), embeds=embeds)
     assert answer > alone
@@ -88,7 +107,7 @@ def test_a_short_answer_is_embedded_behind_the_question_that_it_answers() -> Non
     asked = Message(role="assistant", content="Got it. And when is choir?")
     assert text_to_embed(Message(content="wednesdays at 7"), asked) == "And when is choir? wednesdays at 7"
     long = Message(content="It is on Wednesdays at seven, in the old school behind the church, and after it we eat.")
-    assert text_to_embed(long, asked) == long.content
+    assert text_to_embed(long, asked) == long.content.removesuffix(".")
     assert text_to_embed(Message(content="行"), Message(role="assistant", content="记下了。")) == "行"
 
 

@@ -1,0 +1,80 @@
+"""What a summary makes of the messages that wait: decided and stored as one change."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from reme_core.flows.conflicts import ATTEMPTS, retry_conflicts
+from reme_core.flows.deps import Deps
+from reme_core.flows.state import UpdateResult
+from reme_core.personal.state import PersonalState
+from reme_core.store.change import Change
+from reme_core.store.messages import unsummarised_messages
+
+
+@dataclass(slots=True)
+class Outcome:
+    """A change, and the memories that are to be erased after it."""
+
+    change: Change
+    erased: Sequence[str] = ()
+    refused: list[dict[str, str]] = field(default_factory=list)
+    """The operations of a model that are not carried out, with the reasons."""
+
+
+async def carry_out(
+    decide: Callable[[Sequence[str]], Awaitable[Outcome | None]],
+    ids: Sequence[str],
+    state: PersonalState,
+    deps: Deps,
+    *,
+    reason: str,
+    attempts: int = ATTEMPTS,
+) -> Outcome | None:
+    """Decide what shall change, and store it together with the marks that its messages are summarised.
+
+    So a job that dies in the middle or runs twice doubles nothing. When somebody else changed the same workspace
+    meanwhile, it is decided again.
+
+    Args:
+        decide: Gives the outcome of the messages of these ids; None to leave them to somebody else.
+        ids: The messages that wait.
+        state: Gets what was done.
+        deps: Uses `memories`.
+        reason: What the history says of the change.
+        attempts: How often it is decided at most.
+
+    Raises:
+        ConflictError: Others changed the workspace again and again.
+    """
+    workspace, memories = state.workspace_id, deps.memories
+
+    async def attempt(number: int) -> Outcome | None:
+        waiting = ids
+        if number:
+            left = await unsummarised_messages(deps.database, workspace, ids=list(ids), limit=len(ids))
+            waiting = [message.message_id for message in left]
+        if not waiting:
+            return None
+        version = await memories.version(workspace)
+        outcome = await decide(waiting)
+        if outcome is not None:
+            outcome.change.summarised, outcome.change.expected_version = waiting, version
+            await memories.apply(workspace, outcome.change, actor=deps.flow, reason=reason)
+        return outcome
+
+    outcome = await retry_conflicts(attempt, attempts)
+    if outcome is None:
+        return None
+    if outcome.erased:
+        await memories.delete(workspace, outcome.erased, erase=True, actor=deps.flow)
+    change, done = outcome.change, state.update_result or UpdateResult()
+    state.memories += [m.model_copy(update={"workspace_id": workspace}) for m in change.add]
+    state.closing += change.close
+    state.update_result = UpdateResult(
+        done.deleted_count + len(change.close) + len(outcome.erased),
+        done.inserted_count + len(change.add),
+        done.updated_count + len(change.confirm),
+    )
+    return outcome
