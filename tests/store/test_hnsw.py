@@ -73,7 +73,7 @@ async def test_a_large_workspace_is_searched_with_more_candidates(settings: Sett
         await fill(reme)
         assert (await reme._workspace_models.of("w")).ef_search == 0  # it is not in the index
         assert await hnsw.ensure(reme.database, "w", exact_below=100)
-        for documents, candidates in ((200, 100), (99_999, 100), (100_000, 200)):
+        for documents, candidates in ((200, 100), (99_999, 100), (100_000, 200), (1_000_000, 400)):
             sized = "update reme.corpus_statistic set documents = %(documents)s"
             await reme.database.execute("w", sized, {"documents": documents})
             reme._workspace_models.forget("w")

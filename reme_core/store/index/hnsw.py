@@ -24,7 +24,7 @@ WIDEST = 4_000
 
 EF_SEARCH = 100
 """Candidates that a search keeps, at least twice as many as a recall takes."""
-_LARGE, _LARGE_EF_SEARCH = 100_000, 200  # from so many documents on, more are needed for as good an answer
+_LARGER_EF_SEARCH = ((500_000, 400), (100_000, 200))  # from so many documents on, as good an answer needs so many
 
 _EF_CONSTRUCTION = 128  # with pgvector's 64, a fiftieth of 60,000 vectors was not found even by itself
 
@@ -109,7 +109,7 @@ async def switch_to_index(conn: AsyncConnection[Any], workspace: str, model: str
 
 def ef_search(documents: int) -> int:
     """How many candidates a search keeps in a workspace with so many documents."""
-    return EF_SEARCH if documents < _LARGE else _LARGE_EF_SEARCH
+    return next((candidates for large, candidates in _LARGER_EF_SEARCH if documents >= large), EF_SEARCH)
 
 
 def index_name(model: str) -> str:
