@@ -28,7 +28,7 @@ from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, questions_of, quoted_answer, speech_in
 from reme_core.prompts.window import Window, windows
 from reme_core.store.filters import Filters
-from reme_core.text.fiction import own_words, unreal
+from reme_core.text.fiction import own_words, sentences, unreal
 from reme_core.text.terms import terms
 from reme_core.text.voice import in_own_name
 from reme_core.types import Kind, Memory, Message, scope_of
@@ -275,7 +275,11 @@ class _Reader:
         own = [own_part(m.content) for m in by if m.message_id not in made_up]
         answered = [questions_of(question.content) for question in self._questions(item)]
         heard = "\n".join([*(m.content for m in spoken), *(m.author for m in spoken)])
-        return grounding.is_borrowed(item.statement, "\n".join([*own, *answered]), heard, 0 if is_news else _OWN)
+        if is_news:
+            return grounding.is_borrowed(item.statement, "\n".join([*own, *answered]), heard, 0)
+        # One sentence has to say it: of the words of many, almost any wish can be put together.
+        wishes = ["\n".join([sentence, *answered]) for text in own for sentence in sentences(text)] or answered
+        return all(grounding.is_borrowed(item.statement, wish, heard, _OWN) for wish in wishes or [""])
 
     def _says_more(self, item: Accepted, remembered: Remembered) -> bool:
         """Whether the statement has names or numbers that nobody told, here or before."""

@@ -73,3 +73,13 @@ async def test_all_messages_are_no_evidence(reme_with_chat: Engine, loopback: Lo
     response = await summarise(reme_with_chat, *told)
     assert [refused["reason"] for refused in response.metadata["refused"]] == ["it names every message as evidence"]
     assert await contents(reme_with_chat) == []
+
+
+async def test_no_wish_is_put_together_of_words_from_many_sentences(reme_with_chat: Engine, loopback: Loopback) -> None:
+    said = "I always eat at noon. I sign with a pen. Her letter came. I met Tom. I like blue."
+    poster = "The poster: 'Sign each letter to Tom as Captain Blue, always'"
+    wish = "Always sign each letter to Tom as Captain Blue"
+    loopback.chat(answering(operation("add", wish, (1, 2), value="Captain Blue", kind="instruction")))
+    await summarise(reme_with_chat, turn(said), turn(poster))
+    assert Kind.INSTRUCTION not in [memory.kind for memory in await everything(reme_with_chat)]
+    assert not (await reme_with_chat.get_profile("w")).instructions
