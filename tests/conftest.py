@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -37,6 +38,7 @@ WITH_POOLER = bool(os.environ.get("REME_TEST_POOLER"))
 
 # Hundreds of processes are started here; what the first has compiled, the others need not.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # Several processes embed at once, and threads of one would only wait for those of another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
