@@ -8,6 +8,7 @@ superuser, since the tests create databases, extensions and roles) the same test
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -51,6 +52,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the tests that take long, so that at the end no process waits for another that has one of them."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Leave half a million objects of frameworks out of what each garbage collection in a test looks through."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
