@@ -5,6 +5,9 @@ VENV ?= .venv
 PYTHON ?=
 BIN := $(VENV)/bin
 
+# The tests start hundreds of processes that load the same packages; what the first has compiled, the others need not.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-citus lint format types imports check bench docs packages clean
 

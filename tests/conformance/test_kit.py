@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from opentelemetry import trace
 
+from reme_core import testing
 from reme_core.testing import (
     AGENT,
     COMPLETION_TOKENS,
@@ -26,6 +27,7 @@ from reme_core.testing import (
     clock,
     validate,
 )
+from reme_core.testing.checks import CHECKS
 from reme_core.testing.model import Reply
 from reme_core.turn import TurnMemory, TurnOptions, observe_call, tool_call_result
 from reme_core.types import Message, ToolCall, new_id
@@ -182,39 +184,40 @@ class PlainDriver(Driver):
 
 
 FAULTS = {
-    "forgets the question": Rule.MEMORY,
-    "shares a workspace": Rule.MEMORY,
-    "forgets whose it is": Rule.MEMORY,
-    "leaves the loop": Rule.ASYNC_AND_SYNC,
-    "has no synchronous calls": Rule.ASYNC_AND_SYNC,
-    "recalls for each call": Rule.RECALL_ONCE,
-    "writes twice": Rule.RECALL_ONCE,
-    "system message in mid-history": Rule.RECALL_ONCE,
-    "piles up": Rule.RECALL_ONCE,
-    "ignores the position": Rule.RECALL_ONCE,
-    "streams its note": Rule.RECALL_ONCE,
-    "writes everything again": Rule.DELTA,
-    "takes words for ids": Rule.DELTA,
-    "trims what was typed": Rule.DELTA,
-    "writes its notes": Rule.DELTA,
-    "forgets who spoke": Rule.SPEAKER,
-    "loses tools": Rule.DELTA,
-    "loses empty results": Rule.DELTA,
-    "marks images": Rule.DELTA,
-    "loses edits": Rule.DELTA,
-    "loses what is cancelled": Rule.DURABLE,
-    "fails turns": Rule.ON_ERROR,
-    "hides errors": Rule.ON_ERROR,
-    "swallows options": Rule.OPTIONS,
-    "closes what was given": Rule.OWNERSHIP,
-    "leaves connections open": Rule.OWNERSHIP,
-    "exports a datetime": Rule.PLAIN_JSON,
-    "loses the trace": Rule.TRACING,
-    "holds a span": Rule.TRACING,
-    "hides tokens": Rule.TOKENS,
-    "hides tool calls": Rule.TOOLS,
-    "counts tool calls again": Rule.TOOLS,
+    "forgets the question": "known_in_another_conversation",
+    "shares a workspace": "unknown_in_another_workspace",
+    "forgets whose it is": "known_to_its_user_only",
+    "leaves the loop": "works_without_a_loop",
+    "has no synchronous calls": "works_blocking_a_running_loop",
+    "recalls for each call": "one_recall_in_a_turn_with_tools",
+    "writes twice": "one_recall_and_one_record_a_turn",
+    "system message in mid-history": "the_note_is_no_system_message_in_mid_history",
+    "piles up": "notes_do_not_pile_up",
+    "ignores the position": "the_note_stands_in_the_system_prompt_if_asked_for",
+    "streams its note": "the_note_is_in_no_event",
+    "writes everything again": "each_message_is_written_once",
+    "takes words for ids": "what_is_said_twice_is_written_twice",
+    "trims what was typed": "what_is_typed_is_written_as_it_was_typed",
+    "writes its notes": "notes_are_not_written",
+    "forgets who spoke": "an_answer_has_its_agent_as_author",
+    "loses tools": "calls_of_tools_and_their_results_are_written",
+    "loses empty results": "generated_conversations_are_written_word_for_word",
+    "marks images": "generated_conversations_are_written_word_for_word",
+    "loses edits": "generated_conversations_are_written_word_for_word",
+    "loses what is cancelled": "a_turn_cancelled_at_the_model_keeps_the_users_words",
+    "fails turns": "a_dead_database_does_not_end_the_turn",
+    "hides errors": "a_dead_database_ends_the_turn_if_asked",
+    "swallows options": "an_unknown_option_is_refused",
+    "closes what was given": "what_was_given_open_stays_open",
+    "leaves connections open": "what_it_opened_is_closed",
+    "exports a datetime": "state_and_events_are_json",
+    "loses the trace": "recall_belongs_to_the_callers_trace",
+    "holds a span": "no_span_stays_current_between_events",
+    "hides tokens": "summaries_are_counted",
+    "hides tool calls": "each_call_is_counted_once_and_a_failure_as_one",
+    "counts tool calls again": "a_call_is_kept_while_the_database_is_away",
 }
+"""What an adapter may do wrong, and the check that catches it."""
 
 
 async def test_an_adapter_that_keeps_the_rules_passes(database_url: str) -> None:
@@ -225,15 +228,19 @@ async def test_an_adapter_that_keeps_the_rules_passes(database_url: str) -> None
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_an_adapter_that_breaks_a_rule_is_caught(database_url: str, fault: str) -> None:
-    report = await validate(PlainDriver(fault), database_url=database_url, rules=[FAULTS[fault]])
+async def test_an_adapter_that_breaks_a_rule_is_caught(
+    database_url: str, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = next(check for check in CHECKS if check.name == FAULTS[fault])
+    monkeypatch.setattr(testing, "CHECKS", [check])
+    report = await validate(PlainDriver(fault), database_url=database_url)
     assert not report
-    assert report.failures, str(report)
-    assert FAULTS[fault].value in str(report)
+    assert [failure.check for failure in report.failures] == [FAULTS[fault]], str(report)
+    assert check.rule.value in str(report)
 
 
 def test_every_rule_has_an_adapter_that_breaks_it() -> None:
-    assert set(FAULTS.values()) == set(Rule)
+    assert {check.rule for check in CHECKS if check.name in FAULTS.values()} == set(Rule)
 
 
 async def test_an_adapter_that_chooses_the_sdk_is_caught(

@@ -124,12 +124,13 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def start(tmp_path: Path, own_data_dir: Path, free_port: int) -> Iterator[Callable[..., Process]]:
-    """Starts `reme …` in an empty folder, with an embedded Postgres of its own; it is stopped after the test."""
+def start(tmp_path: Path, migrated_data_dir: Path, free_port: int) -> Iterator[Callable[..., Process]]:
+    """Starts `reme …` in an empty folder, with an embedded Postgres of its own that has our schema; it is stopped after
+    the test."""
     running: list[Process] = []
 
     def start(*arguments: str, **environ: str) -> Process:
-        environ = {"REME_HOME": str(own_data_dir), "COLUMNS": "200", **environ}
+        environ = {"REME_HOME": str(migrated_data_dir), "COLUMNS": "200", **environ}
         running.append(Process(list(arguments), tmp_path, environ, free_port))
         return running[-1]
 

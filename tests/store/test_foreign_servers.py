@@ -21,6 +21,7 @@ from reme_core.postgres.database import Database
 from reme_core.postgres.embedded.files import environment, postgres_binary
 from reme_core.postgres.embedded.server import EmbeddedServer, stop_embedded
 from reme_core.settings import Settings
+from tests.conftest import make_data_dir
 
 PASSWORD = "right"
 
@@ -33,7 +34,7 @@ def free_port() -> int:
 @pytest.fixture(scope="module")
 def tcp_server() -> Iterator[str]:
     """A server on a loopback port that asks for a password; yields `host:port`."""
-    folder = Path(tempfile.mkdtemp(prefix="reme-", dir="/tmp"))
+    folder = make_data_dir()
     folder.chmod(0o711)
     EmbeddedServer.acquire(folder, linger_seconds=0).release()  # its way of making one as root serves here, too
     stop_embedded(folder)

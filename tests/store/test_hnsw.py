@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +16,7 @@ import pytest
 
 from reme_core.engine import Engine
 from reme_core.errors import DatabaseError
+from reme_core.postgres.embedded.server import stop_embedded
 from reme_core.settings import Settings
 from reme_core.store.index import hnsw
 from tests.conftest import CITUS_URL
@@ -78,6 +82,15 @@ async def test_a_large_workspace_is_searched_with_more_candidates(settings: Sett
             await reme.database.execute("w", sized, {"documents": documents})
             reme._workspace_models.forget("w")
             assert (await reme._workspace_models.of("w")).ef_search == candidates
+
+
+@pytest.fixture
+def own_data_dir() -> Iterator[Path]:
+    """One that does not stand in /dev/shm, over which the test lays a smaller one."""
+    folder = Path(tempfile.mkdtemp(prefix="reme-", dir="/tmp"))
+    yield folder
+    stop_embedded(folder)
+    shutil.rmtree(folder)
 
 
 def test_a_server_whose_processes_share_little_memory_builds_alone(migrated_data_dir: Path) -> None:
