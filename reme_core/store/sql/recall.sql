@@ -84,7 +84,8 @@ near as materialized (
 ),
 
 -- name: held_whole
--- The segments of each term.
+-- The segments of each term. With `offset 0` each term is looked up by itself; else, before the first ANALYZE, the planner
+-- reads all terms of the workspace.
 held as materialized (
     select given.term, given.place, found.*
     from unnest(%(terms)s::text[]) with ordinality as given (term, place)
@@ -92,11 +93,12 @@ held as materialized (
         select p.documents, p.impacts, cardinality(p.documents) as size, p.from_neighbour
         from reme.posting p
         where p.workspace_id = %(workspace)s and p.corpus = %(corpus)s and p.term = given.term
+        offset 0
     ) found
 ),
 
 -- name: held
--- The segments of each term, by their headers: of large arrays few are read.
+-- The segments of each term, by their headers: of large arrays few are read. As to `offset 0`, see `held_whole`.
 held as materialized (
     select given.term, given.place, found.*
     from unnest(%(terms)s::text[]) with ordinality as given (term, place)
@@ -104,6 +106,7 @@ held as materialized (
         select p.ctid as segment, cardinality(p.documents) as size, p.best_impact, p.from_neighbour
         from reme.posting p
         where p.workspace_id = %(workspace)s and p.corpus = %(corpus)s and p.term = given.term
+        offset 0
     ) found
 ),
 
