@@ -50,8 +50,8 @@ _DEPTHS = {"memory": 50, "message": 100}
 _READ_TERMS, _COUNTED_TERMS = 512, 128
 _MOST_THEN = 5_000  # messages from one range of time that are compared with the query
 
-# Of a corpus of n documents, 40 √n postings are read, and the scores of a tenth as many documents are completed. On
-# texts by Zipf's law this gives all of BM25's first ten at 10,000 documents, and about .97 of them at 100,000.
+# Of a corpus of n documents, 40 √n postings are read, and the scores of a twentieth as many documents are completed.
+# On texts by Zipf's law this gives all of BM25's first ten at 10,000 documents, and .98 of them at 100,000.
 _POSTINGS_BY_ROOT, _FEWEST_POSTINGS, _COMPLETED_SHARE = 40, 2_048, 0.05
 
 # Planning takes as long as running the statement. The text has all that the planner needs, so one plan serves for all.

@@ -23,7 +23,7 @@ WIDEST = 4_000
 """Dimensions that pgvector indexes as halfvec; wider vectors are always scanned exactly."""
 
 EF_SEARCH = 100
-"""Candidates that a search keeps, at least twice as many as a recall takes."""
+"""Candidates that a search keeps, which are as many as a recall takes of messages, and twice as many as of memories."""
 _LARGER_EF_SEARCH = ((500_000, 400), (100_000, 200))  # from so many documents on, as good an answer needs so many
 
 _EF_CONSTRUCTION = 128  # with pgvector's 64, a fiftieth of 60,000 vectors was not found even by itself
