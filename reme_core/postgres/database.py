@@ -305,7 +305,8 @@ class Database:
         async with AsyncExitStack() as stack:
             patience = POOL_SECONDS if self._away is None else _AWAY_SECONDS
             try:
-                async with asyncio.timeout(patience):
+                # Where all places are free, nothing is waited for, and the timer need not be set.
+                async with asyncio.timeout(patience if any(place.locked() for place in share) else None):
                     for place in share:
                         await stack.enter_async_context(place)
                 connection = await pool.getconn(patience)

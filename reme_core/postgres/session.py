@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, Self
 
 from pgvector.psycopg import register_vector
-from psycopg import AsyncClientCursor, AsyncConnection, OperationalError
+from psycopg import AsyncClientCursor, AsyncConnection, AsyncRawCursor, OperationalError
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import ExecStatus
+from psycopg.pq import ExecStatus, Format
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool
 from pydantic_core import from_json
@@ -31,6 +32,7 @@ ROLE = "reme_service"
 WRITE_LOCK = "select pg_advisory_xact_lock(hashtextextended('reme.write ' || %s, 0))"
 """Takes the write lock of a workspace until the end of the transaction; see `Database.write_transaction`."""
 
+_PLACEHOLDER = re.compile(r"%(?:\((\w+)\))?[sb]|%%")
 _CHECK_AFTER_SECONDS = 30.0  # a firewall may have cut a connection that was idle for longer
 
 
@@ -140,8 +142,8 @@ async def configure(connection: AsyncConnection[Row], settings: Mapping[str, str
     # Set here, and not by the arguments for connecting: a library that uses these passes an `autocommit` of its own.
     await connection.set_autocommit(True)
     if settings:
-        calls = ", ".join(["set_config(%s, %s, false)"] * len(settings))
-        await connection.execute(f"select {calls}", _flat(settings), prepare=False)
+        calls = ", ".join(f"set_config('{name}', %s, false)" for name in settings)
+        await connection.execute(f"select {calls}", list(settings.values()), prepare=False)
 
 
 async def roll_back(connection: AsyncConnection[Any]) -> None:
@@ -162,7 +164,7 @@ async def begin(connection: Connection, settings: Mapping[str, str], *, write_lo
     Raises:
         LockNotAvailable: Somebody else did not release this lock within half a second.
     """
-    statement, values = _set_local(len(settings), connection.has_nodes), _flat(settings)
+    statement, values = _set_local(tuple(settings), connection.has_nodes), list(settings.values())
     if write_lock:
         # For the write lock alone: `settings` sets the limit for all other locks after it.
         limit = f"select set_config('lock_timeout', '{milliseconds(_TRY_LOCK_SECONDS)}', true)"
@@ -173,14 +175,43 @@ async def begin(connection: Connection, settings: Mapping[str, str], *, write_lo
 
 async def run(connection: Connection, settings: Mapping[str, str], sql: str, params: Params) -> list[Row]:
     """Run a statement with these settings as one transaction, in one round trip."""
+    text, values = _with_numbers(sql, params)
+    cursor: AsyncRawCursor[Row] = AsyncRawCursor(connection)
+    cursor.format = Format.BINARY
     # The pipeline sends both together, and Postgres takes what one pipeline sends as one transaction.
-    cursor = connection.cursor(binary=True)
     async with connection.pipeline():
-        await connection.execute(_set_local(len(settings), connection.has_nodes), _flat(settings))
-        await cursor.execute(sql, params)
+        await connection.execute(_set_local(tuple(settings), connection.has_nodes), list(settings.values()))
+        await cursor.execute(text, values)
     # `cursor.description` would say the same, but builds an object for each column.
     has_rows = cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
     return await cursor.fetchall() if has_rows else []
+
+
+def _with_numbers(sql: str, params: Params) -> tuple[bytes, Sequence[Any] | None]:
+    """A statement as Postgres takes it, with its values in the order of their numbers."""
+    if params is None:
+        return sql.encode(), None
+    text, names = _numbered(sql)
+    return text, [params[name] for name in names] if isinstance(params, Mapping) else params
+
+
+@lru_cache(maxsize=512)
+def _numbered(sql: str) -> tuple[bytes, list[str]]:
+    """A statement with `$1`, `$2` … in place of `%(name)s` or `%s`, and the names in the order of their numbers.
+
+    >>> _numbered("select %(a)s, %(b)b::halfvec, %(a)s, 5 %% 3"), _numbered("select %s, %s")[0]
+    ((b'select $1, $2::halfvec, $1, 5 % 3', ['a', 'b']), b'select $1, $2')
+    """
+    # psycopg can do it too, but does it each time for a statement above 4,096 characters, which a recall is.
+    numbers: dict[str, int] = {}
+
+    def number(found: re.Match[str]) -> str:
+        if found[0] == "%%":
+            return "%"
+        name = found[1] or str(len(numbers))  # each `%s` is a value of its own
+        return f"${numbers.setdefault(name, len(numbers) + 1)}"
+
+    return _PLACEHOLDER.sub(number, sql).encode(), list(numbers)
 
 
 def milliseconds(seconds: float) -> str:
@@ -188,13 +219,9 @@ def milliseconds(seconds: float) -> str:
     return f"{round(seconds * 1000)}ms"
 
 
-def _flat(settings: Mapping[str, str]) -> list[str]:
-    return [part for item in settings.items() for part in item]
-
-
 @cache
-def _set_local(count: int, has_nodes: bool) -> str:
+def _set_local(names: Sequence[str], has_nodes: bool) -> str:
     # The procedure sets them on the nodes as well. It takes thirty microseconds longer.
     if has_nodes:
-        return f"call reme.set_local({', '.join(['%s, %s'] * count)})"
-    return "select " + ", ".join(["set_config(%s, %s, true)"] * count)
+        return "call reme.set_local(" + ", ".join(f"'{name}', %s" for name in names) + ")"
+    return "select " + ", ".join(f"set_config('{name}', %s, true)" for name in names)
