@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from reme_core.errors import InputError
@@ -108,15 +109,16 @@ def asked_time(query: str, *, now: datetime, timezone: str = "UTC", current_sess
     return AskedTime(ranges, sessions, of_talk, current_session) if ranges or sessions else None
 
 
-def find_sessions(text: str) -> list[Sessions]:
+@lru_cache(maxsize=64)  # a turn asks for memories and for messages with the same words
+def find_sessions(text: str) -> tuple[Sessions, ...]:
     """The conversations that a query names by their order, in English or Chinese, in the order of the text.
 
     >>> find_sessions("What did we discuss over sessions 18 through 20, and what three sessions ago?")
-    [Sessions(first=18, last=20), Sessions(first=-3, last=-3)]
+    (Sessions(first=18, last=20), Sessions(first=-3, last=-3))
     >>> find_sessions("上次聊天我们说了什么？")
-    [Sessions(first=-1, last=-1)]
+    (Sessions(first=-1, last=-1),)
     >>> find_sessions("My last session at the gym")
-    []
+    ()
     """
     found: list[tuple[int, int, Sessions]] = []
     for pattern, read in _RULES:
@@ -124,7 +126,7 @@ def find_sessions(text: str) -> list[Sessions]:
             # Words that an earlier rule took are read once.
             if all(match.end() <= start or match.start() >= end for start, end, _ in found):
                 found.append((match.start(), match.end(), read(match)))
-    return [sessions for *_, sessions in sorted(found)]
+    return tuple(sessions for *_, sessions in sorted(found))
 
 
 _ONES: Final = (

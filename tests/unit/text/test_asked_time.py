@@ -37,7 +37,7 @@ NOW = datetime(2024, 9, 15, 12, tzinfo=UTC)
     ],
 )
 def test_conversations_that_are_counted(query: str, expected: list[tuple[int, int]]) -> None:
-    assert find_sessions(query) == expected
+    assert list(find_sessions(query)) == expected
 
 
 @pytest.mark.parametrize(
