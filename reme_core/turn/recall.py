@@ -75,10 +75,11 @@ class TurnRecall:
         query, session = (question.content.strip(), question.session_id) if question else ("", "")
         # In a long conversation, the model sees many messages that fit the question, and memories quote others.
         most = max(2 * self._top_k, min(2 * self._top_k + len(present), _MOST_AT_ONCE))
-        standing, memories, messages = await asyncio.gather(
-            engine.memories.list(workspace, Filters.of(kind=STANDING_KINDS, **self._filters), limit=MOST_STANDING),
-            self._recall(engine, workspace, query, self._memory_kinds, self._top_k, self._min_relevance, session),
+        # Messages first, since they take Postgres longest.
+        messages, memories, standing = await asyncio.gather(
             self._recall(engine, workspace, query, self._message_kinds, most, self._min_relevance, session),
+            self._recall(engine, workspace, query, self._memory_kinds, self._top_k, self._min_relevance, session),
+            engine.memories.list(workspace, Filters.of(kind=STANDING_KINDS, **self._filters), limit=MOST_STANDING),
         )
         asker = person_of(question.author) if question else ""
         # If several people share a workspace, wishes and profile of the others do not apply to whoever asks.
