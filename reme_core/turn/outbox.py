@@ -13,7 +13,7 @@ from typing import Any, Final
 import psycopg
 
 from reme_core.errors import DatabaseError, InputError, SpoolError
-from reme_core.ids import stable_id, with_ids
+from reme_core.ids import with_ids
 from reme_core.prompts.fence import is_note
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool
@@ -37,7 +37,7 @@ class Deduplicator:
     """Finds the messages and tool calls that were not handed over before."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, str] = OrderedDict()  # by id a hash of the words
+        self._known: OrderedDict[str, int] = OrderedDict()  # by id a hash of the words
 
     def new_messages(self, messages: Sequence[Message], turn_id: str, session_id: str) -> list[Message]:
         """The messages that were not handed over before, or have other words now.
@@ -49,7 +49,7 @@ class Deduplicator:
         said = [m for m in messages if m.role != "system" and not is_note(m) and not _is_recalled(m, own)]
         new = []
         for message in with_ids(said, f"{session_id}/{turn_id}") if turn_id else said:
-            is_known = self._known.get(message.message_id) == (words := stable_id(message.content))
+            is_known = self._known.get(message.message_id) == (words := hash(message.content))
             if is_known or not (message.content.strip() or message.tool_calls or message.role == "tool"):
                 continue
             self._known[message.message_id] = words
@@ -60,7 +60,7 @@ class Deduplicator:
     def new_calls(self, calls: Sequence[ToolCallResult]) -> list[ToolCallResult]:
         """The tool calls that were not handed over before, without calls of the memory tools."""
         new = [call for call in calls if call.call_hash not in self._known and call.tool_name not in OWN_TOOLS]
-        self._known.update((call.call_hash, "") for call in new)
+        self._known.update((call.call_hash, 0) for call in new)
         self._drop_oldest()
         return new
 

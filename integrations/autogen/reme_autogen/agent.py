@@ -105,6 +105,7 @@ class ReMeAssistantAgent(AssistantAgent):
         heard = [from_chat(message, self.name) for message in messages]
         turn_id = messages[-1].id if messages else new_id()
         self._session_id = self._session_id or self._new_session()
+        is_recorded = False
         try:
             event = await self._recall(heard, turn_id, cancellation_token)
             if event is not None:
@@ -116,12 +117,14 @@ class ReMeAssistantAgent(AssistantAgent):
                         continue
                     inner = [*([event] if event is not None else []), *(item.inner_messages or [])]
                     await self._record(heard, item, turn_id)
+                    is_recorded = True
                     if (usage_event := self._usage_event()) is not None:
                         inner.append(usage_event)
                         yield usage_event
                     yield Response(chat_message=item.chat_message, inner_messages=inner)
         except BaseException:
-            self._reme.turn.record_soon(heard, turn_id, session_id=self._session_id)
+            if not is_recorded:  # AutoGen closes the stream when it has the response
+                self._reme.turn.record_soon(heard, turn_id, session_id=self._session_id)
             raise
         finally:
             self._context_with_note.note = ""
