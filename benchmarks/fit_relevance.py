@@ -95,8 +95,8 @@ async def samples_of(reme: Engine, conversation: Conversation, others: Sequence[
     filters = Filters.of(kind="conversation" if conversation.messages else None)
     samples = []
     for label, one in asked:
-        question = await reme._recall.question(conversation.workspace, one.text, filters, limit=DEPTH)
-        found = await reme._recall.find(question, filters)
+        question = await reme.recall_steps.question(conversation.workspace, one.text, filters, limit=DEPTH)
+        found = await reme.recall_steps.find(question, filters)
         right = [match.memory["memory_id"] in one.evidence for match in found.matches]
         # Their texts are not needed any more, and would fill the memory of a small machine.
         bare = [match._replace(memory={"kind": match.memory["kind"]}) for match in found.matches]

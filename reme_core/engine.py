@@ -61,6 +61,7 @@ class Engine:
     Services, which own their loop, use it directly; `AsyncReMe` and `ReMe` run one in a loop of the library's own.
 
     Attributes:
+        recall_steps: What `recall` does, also step by step: a question, then its answer.
         memories: Adding, reading, changing, deleting and explaining single memories.
         background: The queue of background work, and the worker in this process.
         workspaces: Listing, loading, dumping, copying, clearing and moving whole workspaces.
@@ -134,13 +135,13 @@ class Engine:
             log.warning("%s", problem)
         self.reranker = reranker(self.settings, on_call=noted)
         self._indexing = Indexing(database, models, self.settings.recall)
-        self._recall = Recall(database, models, self._indexing, self.log_writer, self.settings.recall)
+        self.recall_steps = Recall(database, models, self._indexing, self.log_writer, self.settings.recall)
         self.memories = Memories(
             database, models, on_growth=self._indexing.schedule_upkeep, on_erase=self.spools.erase_words
         )
         self.workspaces = Workspaces(database, models, on_clear=self.spools.clear)
         deps = Deps(
-            database, self.memories, self.workspaces, self._recall, models, self.log_writer, self.settings,
+            database, self.memories, self.workspaces, self.recall_steps, models, self.log_writer, self.settings,
             self._chats, self.chat, self.reranker, self.settings.language or "auto",
         )  # fmt: skip
         self.flows = Flows(catalog, deps)
@@ -260,7 +261,7 @@ class Engine:
         """
         zone = timezone or self.settings.timezone
         asked = AskedTime.of(time, query, now=now, timezone=zone, current_session=current_session)
-        return await self._recall(
+        return await self.recall_steps(
             workspace, query,
             Filters.of(kind=kind, **filters),
             Plan.of(fusion=fusion, type_weights=type_weights),

@@ -191,15 +191,15 @@ def _with_numbers(sql: str, params: Params) -> tuple[bytes, Sequence[Any] | None
     """A statement as Postgres takes it, with its values in the order of their numbers."""
     if params is None:
         return sql.encode(), None
-    text, names = _numbered(sql)
+    text, names = _number_placeholders(sql)
     return text, [params[name] for name in names] if isinstance(params, Mapping) else params
 
 
 @lru_cache(maxsize=512)
-def _numbered(sql: str) -> tuple[bytes, list[str]]:
+def _number_placeholders(sql: str) -> tuple[bytes, list[str]]:
     """A statement with `$1`, `$2` … in place of `%(name)s` or `%s`, and the names in the order of their numbers.
 
-    >>> _numbered("select %(a)s, %(b)b::halfvec, %(a)s, 5 %% 3"), _numbered("select %s, %s")[0]
+    >>> _number_placeholders("select %(a)s, %(b)b::halfvec, %(a)s, 5 %% 3"), _number_placeholders("select %s, %s")[0]
     ((b'select $1, $2::halfvec, $1, 5 % 3', ['a', 'b']), b'select $1, $2')
     """
     # psycopg can do it too, but does it each time for a statement above 4,096 characters, which a recall is.

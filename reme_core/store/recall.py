@@ -100,19 +100,45 @@ class Recall:
                 the vector does not fit.
             EmbeddingModelError: The workspace's vectors are of a model that cannot be reached from here.
         """
-        if not 0 <= min_relevance <= 1:
-            raise InputError(f"min_relevance is a chance, between 0 and 1, not {min_relevance}")
-        query = redact(query, self._database.settings.redact)
         questions = [
             await self.question(workspace, query, part, limit=limit, embedding=embedding, time=time)
             for part in filters.apart
         ]
+        return await self.answer(
+            questions, filters, plan, min_relevance=min_relevance, flow=flow, session_id=session_id
+        )
+
+    async def answer(
+        self,
+        questions: Sequence[Question],
+        filters: Filters,
+        plan: Plan = _PLAIN,
+        *,
+        min_relevance: float = 0.0,
+        flow: str = "",
+        session_id: str = "",
+    ) -> Recollection:
+        """The second step of a recall: find what fits best, and note it in the log.
+
+        Args:
+            questions: The question that was made for each of `filters.apart`.
+            filters: Which memories or messages to look at.
+            plan: How to rank.
+            min_relevance: As for `__call__`.
+            flow: As for `__call__`.
+            session_id: As for `__call__`.
+
+        Raises:
+            InputError: `min_relevance` is not between 0 and 1.
+        """
+        if not 0 <= min_relevance <= 1:
+            raise InputError(f"min_relevance is a chance, between 0 and 1, not {min_relevance}")
         begun = perf_counter()  # without the time for the vector, which the log of model calls has
         hits, relevance = await self._judged_hits(questions, filters.apart, plan)
         recollection = Recollection.model_construct(  # not validated again: its hits are valid
             retrieval_id=new_id(),
-            workspace_id=workspace,
-            query=query,
+            workspace_id=questions[0].workspace,
+            query=questions[0].text,
             hits=hits if relevance >= min_relevance else [],
             relevance=relevance,
             degraded=next((q.degraded for q in questions if q.degraded), ""),
@@ -138,11 +164,17 @@ class Recall:
         embedding: Vector | None = None,
         time: AskedTime | None = None,
     ) -> Question:
-        """The question with its vector; for its arguments see `__call__`."""
+        """The first step of a recall: the question with its vector. For the arguments see `__call__`.
+
+        Raises:
+            InputError: The query is empty, the limit is beyond `MAX_HITS`, or the vector does not fit.
+            EmbeddingModelError: See `__call__`.
+        """
         if not isinstance(query, str) or not query.strip():
             raise InputError("the query is empty; say what to look for (or list memories with memories.list)")
         if not isinstance(limit, int) or not 1 <= limit <= MAX_HITS:
             raise InputError(f"limit must be a number between 1 and {MAX_HITS}, not {limit!r:.60}")
+        query = redact(query, self._database.settings.redact)
         if filters.of_messages:
             await self._indexing.wait_for_vectors(workspace, _VECTORS_SECONDS)
         model = await self._workspace_models.of(workspace)

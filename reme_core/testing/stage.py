@@ -15,8 +15,11 @@ from pydantic import SecretStr
 from reme_core.client import AsyncReMe, Connection
 from reme_core.engine import Engine
 from reme_core.errors import ReMeError
+from reme_core.flows.catalog import Catalog
 from reme_core.models import ModelCall
+from reme_core.postgres.database import Database
 from reme_core.settings import Settings
+from reme_core.store.relevance import Question
 from reme_core.testing.driver import Conversation, Driver
 from reme_core.testing.gate import Gate
 from reme_core.testing.model import ScriptedModel
@@ -64,11 +67,17 @@ class _WatchedEngine(Engine):
         super().__init__(settings)
         self._watched = watched
 
-    async def recall(self, workspace: str, query: str, **options: Any) -> Recollection:
-        """Recall, and keep the query and the current trace."""
-        self._watched.recalled.append(query)
-        self._watched.traces.append(trace.get_current_span().get_span_context().trace_id)
-        return await super().recall(workspace, query, **options)
+    def _assemble(self, database: Database, catalog: Catalog) -> None:
+        super()._assemble(database, catalog)
+        answer = self.recall_steps.answer
+
+        async def watch(questions: Sequence[Question], *rest: Any, **options: Any) -> Recollection:
+            """Answer, and keep the query and the current trace."""
+            self._watched.recalled.append(questions[0].text)
+            self._watched.traces.append(trace.get_current_span().get_span_context().trace_id)
+            return await answer(questions, *rest, **options)
+
+        self.recall_steps.answer = watch  # type: ignore[method-assign]
 
     async def record(
         self, workspace: str, messages: MessageLike | Sequence[MessageLike], **options: Any

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import chain, zip_longest
 from typing import Any, Final
 
@@ -16,7 +18,9 @@ from reme_core.personal.nearby import person_of
 from reme_core.prompts import Language
 from reme_core.prompts.note import Note, is_quoted, render
 from reme_core.store.filters import FilterOptions, Filters
+from reme_core.store.relevance import Question
 from reme_core.text.terms import language_of
+from reme_core.text.timex import AskedTime
 from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Recollection, Scope, kinds_of, names_in
 
 STANDING_KINDS: Final = (Kind.INSTRUCTION, Kind.PROFILE)
@@ -51,18 +55,24 @@ class TurnRecall:
         token_budget: int,
         min_relevance: float,
     ) -> None:
-        self._filters: dict[str, Any] = {**names_in(scope), **_check_filters(filters)}
-        self._memory_kinds = [kind for kind in kinds if kind != Kind.CONVERSATION]
-        self._message_kinds = [kind for kind in kinds if kind == Kind.CONVERSATION]
+        self._kinds = kinds
         self._top_k = top_k
         self._token_budget = token_budget
         self._min_relevance = min_relevance
         self._speaker = ""
+        self._filter({**names_in(scope), **_check_filters(filters)})
+
+    def _filter(self, filters: dict[str, Any]) -> None:
+        self._filters = filters
+        self._messages = Filters.of(kind=[kind for kind in self._kinds if kind == Kind.CONVERSATION], **filters)
+        self._memories = Filters.of(kind=[kind for kind in self._kinds if kind != Kind.CONVERSATION], **filters)
+        self._standing = replace(self._memories, kinds=STANDING_KINDS)
 
     def about(self, person: str) -> TurnRecall:
         """The same for one person: memories about them, and messages by them or the assistant."""
         other = copy.copy(self)
-        other._filters, other._speaker = {**self._filters, "subject": person}, person
+        other._speaker = person
+        other._filter({**self._filters, "subject": person})
         return other
 
     def _may_quote(self, message: Memory) -> bool:
@@ -72,14 +82,17 @@ class TurnRecall:
         self, engine: Engine, workspace: str, question: Message | None, present: Sequence[Message], turn_id: str
     ) -> Note:
         """Recall for a question, and write the note; `present` are the messages that the model sees anyway."""
-        query, session = (question.content.strip(), question.session_id) if question else ("", "")
+        query, session = (question.content.strip()[:_LONGEST_QUERY], question.session_id) if question else ("", "")
         # In a long conversation, the model sees many messages that fit the question, and memories quote others.
         most = max(2 * self._top_k, min(2 * self._top_k + len(present), _MOST_AT_ONCE))
-        # Messages first, since they take Postgres longest.
+        ask = partial(self._ask, engine, workspace, query, session)
+        to_messages, to_memories = await asyncio.gather(ask(self._messages, most), ask(self._memories, self._top_k))
+        answer = partial(self._answer, engine, session, self._min_relevance)
+        # With the vectors at hand, all statements go out at once: first that of the messages, which takes longest.
         messages, memories, standing = await asyncio.gather(
-            self._recall(engine, workspace, query, self._message_kinds, most, self._min_relevance, session),
-            self._recall(engine, workspace, query, self._memory_kinds, self._top_k, self._min_relevance, session),
-            engine.memories.list(workspace, Filters.of(kind=STANDING_KINDS, **self._filters), limit=MOST_STANDING),
+            answer(to_messages, self._messages),
+            answer(to_memories, self._memories),
+            engine.memories.list(workspace, self._standing, limit=MOST_STANDING),
         )
         asker = person_of(question.author) if question else ""
         # If several people share a workspace, wishes and profile of the others do not apply to whoever asks.
@@ -89,9 +102,7 @@ class TurnRecall:
         if messages and len(messages[0].hits) == most and len(self._fit(messages[0].hits, why_unfit)) < self._top_k:
             # Too few of them are new. A second recall, which takes longer, leaves out what the model sees.
             seen = dict.fromkeys([*(m.message_id for m in present), *(m.content.strip() for m in present)])
-            messages += await self._recall(
-                engine, workspace, query, self._message_kinds, most, self._min_relevance, session, list(seen)
-            )
+            messages += await answer(to_messages, replace(self._messages, without=list(seen)))
         recalls = [*memories, *messages]
         offered += self._fit(messages[-1].hits, why_unfit) if messages else []
         language: Language = "zh" if language_of(query) == "zh" else "en"
@@ -109,11 +120,11 @@ class TurnRecall:
 
     async def hits(self, engine: Engine, workspace: str, query: str, *, limit: int, min_relevance: float) -> list[Hit]:
         """Memories of the kinds in use, those added by hand and standing ones; then messages that they do not quote."""
-        kinds = list({*self._memory_kinds, Kind.CUSTOM, *STANDING_KINDS})
-        memories, messages = await asyncio.gather(
-            self._recall(engine, workspace, query, kinds, limit, min_relevance),
-            self._recall(engine, workspace, query, self._message_kinds, limit, min_relevance),
-        )
+        lasting = replace(self._memories, kinds=list({*self._memories.kinds, Kind.CUSTOM, *STANDING_KINDS}))
+        ask = partial(self._ask, engine, workspace, query[:_LONGEST_QUERY], "")
+        to_memories, to_messages = await asyncio.gather(ask(lasting, limit), ask(self._messages, limit))
+        answer = partial(self._answer, engine, "", min_relevance)
+        memories, messages = await asyncio.gather(answer(to_memories, lasting), answer(to_messages, self._messages))
         hits = [hit for found in memories for hit in found.hits]
         told = [hit.memory for hit in hits]
         return hits + [hit for found in messages for hit in found.hits if not is_quoted(hit.memory, told)]
@@ -138,30 +149,24 @@ class TurnRecall:
 
         return reason
 
-    async def _recall(
-        self,
-        engine: Engine,
-        workspace: str,
-        query: str,
-        kinds: Sequence[str],
-        limit: int,
-        min_relevance: float,
-        current_session: str = "",
-        without: Sequence[str] = (),
+    async def _ask(
+        self, engine: Engine, workspace: str, query: str, session: str, filters: Filters, limit: int
+    ) -> Question | None:
+        """The query as a question to what passes the filters; None if there is no query or no kind."""
+        if not query or not filters.kinds:
+            return None
+        zone = engine.settings.timezone
+        time = AskedTime.of("query", query, now=None, timezone=zone, current_session=session)
+        return await engine.recall_steps.question(workspace, query, filters, limit=limit, time=time)
+
+    async def _answer(
+        self, engine: Engine, session: str, min_relevance: float, question: Question | None, filters: Filters
     ) -> list[Recollection]:
-        """One recall in a list, or an empty list if there is no query or no kind."""
-        if not query or not kinds:
+        """The answer in a list, or an empty list for no question."""
+        if question is None:
             return []
-        found = await engine.recall(
-            workspace,
-            query[:_LONGEST_QUERY],
-            kind=kinds,
-            limit=limit,
-            min_relevance=min_relevance,
-            current_session=current_session,
-            without=without,
-            flow="turn",
-            **self._filters,
+        found = await engine.recall_steps.answer(
+            [question], filters, min_relevance=min_relevance, flow="turn", session_id=session
         )
         return [found]
 

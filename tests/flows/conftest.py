@@ -48,7 +48,7 @@ def deps_of(reme: Engine, **changes: Any) -> Deps:
         "database": reme.database,
         "memories": reme.memories,
         "workspaces": reme.workspaces,
-        "recall": reme._recall,
+        "recall": reme.recall_steps,
         "workspace_models": reme._workspace_models,
         "log_writer": reme.log_writer,
         "settings": reme.settings,

@@ -138,7 +138,7 @@ async def test_a_reply_that_is_cancelled_while_it_recalls_ends_as_interrupted(
         recalling.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(engine, "recall", recall_for_ever)
+    monkeypatch.setattr(engine.recall_steps, "answer", recall_for_ever)
     agent = agent_of(model, ReMeMiddleware(reme, "alice", write="awaited"))
     events: list[Any] = []
 
