@@ -29,10 +29,13 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+_EARLIEST, _LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
+
+
 def moment_of(time: datetime) -> datetime:
     """The same with a time zone (UTC if it has none), in the years 2 to 9998: others say "unset" or "for ever"."""
     aware = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return min(max(aware, datetime(2, 1, 1, tzinfo=UTC)), datetime(9998, 12, 31, tzinfo=UTC))
+    return _EARLIEST if aware < _EARLIEST else _LATEST if aware > _LATEST else aware
 
 
 Moment = Annotated[datetime, AfterValidator(moment_of)]
@@ -42,6 +45,8 @@ _DEEPEST = 100  # levels, far more than anybody nests; pydantic fails at 255
 
 
 def _check_depth(value: Any) -> Any:
+    if not value:
+        return value
     level: list[Any] = [value]  # level by level: recursion would fail on what is nested too deeply
     for _ in range(_DEEPEST):
         inner = [list(one.values()) if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
