@@ -69,14 +69,18 @@ class Parameter:
         """The value as the op takes it.
 
         Raises:
-            FlowError: The value is of another type. Nothing is converted: a `"5"` is not a 5.
+            FlowError: The value is of another type, or is a negative whole number. Nothing is converted: a `"5"` is
+                not a 5.
         """
         try:
             # JSON is what a flow's text, YAML and the command line have in common: lists may stand for tuples.
-            return _adapter(self.annotation).validate_json(to_json(value), strict=True)
+            checked = _adapter(self.annotation).validate_json(to_json(value), strict=True)
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
             raise FlowError(f"parameter '{self.name}' must be {self.type_name}, not {value!r}: {reason}") from None
+        if isinstance(checked, int) and checked < 0:  # all whole numbers that ops take count something
+            raise FlowError(f"parameter '{self.name}' cannot be negative, but is {checked}")
+        return checked
 
 
 # To make an adapter takes longer than to check a value with it.

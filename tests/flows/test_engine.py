@@ -57,6 +57,7 @@ async def test_branches_really_run_at_the_same_time() -> None:
         ("ask(k=1)", "op 'ask' has no parameter 'k'; it takes none"),
         ('ask >> look(top_k="3")', "parameter 'top_k' must be int, not '3'"),
         ("ask >> look(top_k=true)", "parameter 'top_k' must be int, not True"),
+        ("ask >> look(top_k=-5)", "parameter 'top_k' cannot be negative, but is -5"),
         ('ask >> look(mode="c")', r"parameter 'mode' must be Literal\['a', 'b'\], not 'c'"),
         ("demand", r"op 'demand' needs size: write demand\(size=...\)"),
         ("look >> ask", "op 'look' reads 'search_query', which neither .* put one of these before it: .*ask"),
