@@ -8,20 +8,23 @@ without memory. `raw` is the same recall and record without framework and adapte
 replaced by a constant vector, since it costs the same with any adapter. Writing goes on between the turns, while people
 think: the next turn waits until all of it is done.
 
-LlamaIndex's client (`pip install llama-index-llms-openai`) wants the package openai below 3: give it an environment of
-its own, and run `python -m benchmarks.adapters raw llamaindex` there.
+LlamaIndex's client wants the package openai below 3, so it runs in an environment of its own, which is made once.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import logging
 import multiprocessing
+import os
+import subprocess
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from itertools import count, product
 from multiprocessing.connection import Connection
 from typing import Any
@@ -36,6 +39,7 @@ from reme_core.models import registry
 from reme_core.settings import WorkerSettings
 from reme_core.testing import ScriptedModel
 from tests.loopback import Loopback
+from tests.second_environment import CHECKOUT, made
 
 WIDTH = 384
 KNOWN = 500
@@ -178,6 +182,8 @@ def raw(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
     return turn, None
 
 
+ALONE = "llamaindex"
+"""The framework that runs in an environment of its own."""
 FRAMEWORKS = {
     "raw": raw,
     "autogen": autogen,
@@ -239,7 +245,7 @@ def _serve_model(benchmark: Connection) -> None:
         benchmark.recv()
 
 
-async def main(turns: int, names: Sequence[str]) -> None:
+async def main(turns: int, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Measure each framework and print a line for it."""
     registry.LocalEmbedder = lambda *_, **__: Instant()  # type: ignore[assignment,misc]
     results: dict[str, dict[str, Any]] = {}
@@ -266,7 +272,18 @@ async def main(turns: int, names: Sequence[str]) -> None:
                     result = await measure(FRAMEWORKS[name], reme, client, model_url, questions, turns)
                     results.setdefault(name, {})[where] = result
                     print(f"{name:10} {where:10} {result}")
-    report(benchmark="adapters", turns=turns, select_1=percentiles(statements), **results)
+    return {"select_1": percentiles(statements), **results}
+
+
+def measure_llamaindex(turns: int) -> dict[str, Any]:
+    """The results of LlamaIndex, in its own environment; the lines that are printed there are printed here."""
+    pins = ["llama-index-core", "llama-index-llms-openai", "pytest", "uvicorn"]
+    command = [made("llamaindex-benchmark", pins), "-m", "benchmarks.adapters", "--turns", str(turns), ALONE]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | CHECKOUT) as process:
+        assert process.stdout is not None
+        *lines, last = process.stdout
+        print("".join(line for line in lines if line.startswith(ALONE)), end="")
+    return {ALONE: json.loads(last)[ALONE]}
 
 
 if __name__ == "__main__":
@@ -276,4 +293,9 @@ if __name__ == "__main__":
     given = parser.parse_args()
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
-    asyncio.run(main(given.turns, given.frameworks))
+    apart = ALONE in given.frameworks and find_spec("llama_index.llms") is None
+    here = [name for name in given.frameworks if not (apart and name == ALONE)]
+    found = asyncio.run(main(given.turns, here)) if here else {}
+    if apart:
+        found |= measure_llamaindex(given.turns)
+    report(benchmark="adapters", turns=given.turns, **found)
