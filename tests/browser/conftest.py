@@ -12,7 +12,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 import uvicorn
 from fastapi import FastAPI
+from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
 
 from reme_core.engine import Engine
@@ -27,7 +27,7 @@ from reme_core.server.auth import ApiKeys
 from reme_core.server.http import create_app
 from reme_core.settings import Settings
 from tests.browser.story import tell
-from tests.conftest import _cloned
+from tests.conftest import Admin, cloned
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -98,9 +98,12 @@ def axe() -> str:
 
 
 @pytest.fixture(scope="module")
-def stage(server_url: str, template_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def stage(
+    server_url: str, admin: Admin, template_database: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stage]:
     """The HTTP service over a database in which a story was told."""
-    with contextmanager(_cloned)(server_url, template_database) as url:
+    with cloned(admin, template_database) as name:
+        url = make_conninfo(server_url, dbname=name)
         settings = Settings(database_url=SecretStr(url), data_dir=tmp_path_factory.mktemp("data"))
         settings.worker.embedded = False
         app = create_app(settings)
