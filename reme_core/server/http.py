@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cache
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, FastAPI, Query, Request
@@ -18,7 +19,6 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from reme_core._version import __version__
 from reme_core.engine import Engine
 from reme_core.errors import DatabaseError, ModelError
-from reme_core.flows.build import Flow
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.execute import Response as FlowResponse
 from reme_core.flows.state import RetrievalState
@@ -113,11 +113,10 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
         timeout_seconds=settings.http.timeout_seconds,
     )
     app.include_router(_service_routes(catalog, metrics))
-    flows = APIRouter(route_class=JsonRoute, tags=["flows"])
     # Routes are tried in order. Retrievals come first, since somebody waits for their answers.
     for flow in sorted(map(catalog.get, catalog.names()), key=lambda flow: flow.state is not RetrievalState):
-        _add_flow_endpoint(flows, flow, stream=catalog.content(flow.name).stream)
-    app.include_router(flows)
+        stream = catalog.content(flow.name).stream
+        app.router.routes.append(_flow_route(flow.name, flow.description, request_model(flow), stream=stream))
     app.include_router(v1.router)
     app.include_router(experience_maker.router)
     app.include_router(inspector.router)
@@ -195,20 +194,22 @@ async def _models_answer(reme: Engine) -> bool:
     return True
 
 
-def _add_flow_endpoint(router: APIRouter, flow: Flow, *, stream: bool) -> None:
-    model = request_model(flow)
-
+@cache  # as the models are: to make the routes takes most of the time that it takes to make an app
+def _flow_route(name: str, description: str, model: type[FlowRequest], *, stream: bool) -> JsonRoute:
     async def endpoint(request: Request, body: FlowRequest, service: TheService, access: TheAccess) -> Any:
         fields = flow_arguments(body)
         if stream or wants_events(request):
-            return event_stream(request, lambda tell: service.execute(flow.name, fields, access, tell=tell))
-        return await service.execute(flow.name, fields, access)
+            return event_stream(request, lambda tell: service.execute(name, fields, access, tell=tell))
+        return await service.execute(name, fields, access)
 
     endpoint.__annotations__["body"] = model  # FastAPI reads which model to validate the body with from here
-    router.post(
-        f"/{flow.name}",
-        name=flow.name,
-        summary=flow.description,
+    return JsonRoute(
+        f"/{name}",
+        endpoint,
+        methods=["POST"],
+        name=name,
+        summary=description,
+        tags=["flows"],
         response_model=FlowResponse,
         responses=openapi_errors(404, 409, 502, *COMMON_STATUSES),
-    )(endpoint)
+    )

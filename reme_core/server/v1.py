@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from reme_core.episodes.api import CurvePoint
 from reme_core.errors import InputError, NotFoundError
-from reme_core.server.errors import COMMON_STATUSES, openapi_errors
+from reme_core.server.errors import COMMON_STATUSES, ErrorBody, openapi_errors
 from reme_core.server.route import JsonRoute
 from reme_core.server.service import TheAccess, TheService
 from reme_core.server.wire import MessageIn, Number, PathWorkspace, Time, TopK
@@ -207,7 +207,11 @@ async def list_memories(
     return Memories(memories=await service.reme.memories.list(workspace_id, filters, limit=limit, offset=offset))
 
 
-@router.get("/{workspace_id:path}/memories/{memory_id}", responses=openapi_errors(404))
+_NO_MEMORY: Final = openapi_errors(404)
+_NO_MEMORY[404]["model"] = ErrorBody  # here alone; see `openapi_errors`
+
+
+@router.get("/{workspace_id:path}/memories/{memory_id}", responses=_NO_MEMORY)
 async def get_memory(
     workspace_id: PathWorkspace,
     memory_id: MemoryId,

@@ -256,20 +256,28 @@ _TYPES: Final[Mapping[str, Any]] = {
 }
 
 
+_models: Final[dict[str, type[FlowRequest]]] = {}  # by what they are made of: apps of a process have the same flows
+
+
 def request_model(flow: Flow) -> type[FlowRequest]:
     """The model of a flow's requests: the fields that all flows take, and those of its `input_schema`."""
-    fields: dict[str, Any] = {}
-    for name, schema in flow.input_schema.items():
-        fields[name] = _field(name, schema if isinstance(schema, Mapping) else {"type": schema})
-    if "config" not in fields:
-        fields["config"] = (Annotated[dict[str, Any] | None, WithJsonSchema(_or_null(json_schema(flow)))], _CONFIG)
-    if "top_k" not in fields and issubclass(flow.state, RetrievalState):
-        fields["top_k"] = (TopK, 3)
-    title = "".join(part.capitalize() for part in flow.name.split("_"))
-    doc = flow.description or f"What the flow {flow.name} takes."
+    config = json_schema(flow)
+    retrieves = issubclass(flow.state, RetrievalState)
     searches = any(step.op.name == "build_query" for step in leaves(flow.plan))
-    base = (SearchRequest,) if searches else (FlowRequest,)
-    return create_model(f"{title}Request", __base__=base, __doc__=doc, **fields)
+    made_of = repr((flow.name, flow.description, flow.input_schema, config, retrieves, searches))
+    if made_of not in _models:
+        fields: dict[str, Any] = {}
+        for name, schema in flow.input_schema.items():
+            fields[name] = _field(name, schema if isinstance(schema, Mapping) else {"type": schema})
+        if "config" not in fields:
+            fields["config"] = (Annotated[dict[str, Any] | None, WithJsonSchema(_or_null(config))], _CONFIG)
+        if "top_k" not in fields and retrieves:
+            fields["top_k"] = (TopK, 3)
+        title = "".join(part.capitalize() for part in flow.name.split("_"))
+        doc = flow.description or f"What the flow {flow.name} takes."
+        base = (SearchRequest,) if searches else (FlowRequest,)
+        _models[made_of] = create_model(f"{title}Request", __base__=base, __doc__=doc, **fields)
+    return _models[made_of]
 
 
 def flow_arguments(body: FlowRequest) -> dict[str, Any]:
