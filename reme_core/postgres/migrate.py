@@ -246,13 +246,15 @@ def require_postgres(connection: Connection, url: str) -> None:
         )
 
 
-def _pgvector_versions(connection: Connection) -> tuple[str | None, str | None]:
-    """The version of pgvector in the database, and the version that the server can install; None if there is none."""
-    row = connection.execute(
-        "select (select extversion from pg_extension where extname = 'vector'),"
-        " (select default_version from pg_available_extensions where name = 'vector')"
-    ).fetchone()
-    return row if row else (None, None)
+def _installed_pgvector(connection: Connection) -> str | None:
+    row = connection.execute("select extversion from pg_extension where extname = 'vector'").fetchone()
+    return row[0] if row else None
+
+
+def _available_pgvector(connection: Connection) -> str | None:
+    # Postgres reads a file of each extension that it has for this.
+    row = connection.execute("select default_version from pg_available_extensions where name = 'vector'").fetchone()
+    return row[0] if row else None
 
 
 def _is_too_old(version: str) -> bool:
@@ -265,7 +267,10 @@ def require_pgvector(connection: Connection, url: str) -> None:
     Raises:
         SchemaError: It is not.
     """
-    installed, available = _pgvector_versions(connection)
+    installed = _installed_pgvector(connection)
+    if installed is not None and not _is_too_old(installed):
+        return
+    available = _available_pgvector(connection)
     needed = ".".join(map(str, _OLDEST_PGVECTOR))
     if installed is None and available is None:
         major = connection.info.server_version // 10_000

@@ -10,16 +10,19 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, Self
 
-from pgvector.psycopg import register_vector
+from pgvector.psycopg.halfvec import register_halfvec_info
+from pgvector.psycopg.vector import register_vector_info
 from psycopg import AsyncClientCursor, AsyncConnection, AsyncRawCursor, OperationalError
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import ExecStatus, Format
+from psycopg.types import TypeInfo
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool
 from pydantic_core import from_json
 
 from reme_core.errors import SchemaError
 from reme_core.postgres import migrate
+from reme_core.postgres.connect import Connection as SyncConnection
 from reme_core.postgres.connect import connect, has_refused, wait_for_start
 from reme_core.postgres.errors import mask_password
 from reme_core.settings import LimitSettings
@@ -97,8 +100,7 @@ def prepare(url: str, embedded: bool) -> Session:
             migrate.upgrade(url)
         migrate.require_current(connection, url)
         search_path = migrate.search_path(connection)
-        connection.execute("select set_config('search_path', %s, false)", [search_path])
-        register_vector(connection)
+        _register_vectors(connection)
         set_json_loads(_read_json, connection)
         # Other connections copy the adapters of this one, and need not look up the types of pgvector.
         arguments["context"] = connection
@@ -112,6 +114,20 @@ def prepare(url: str, embedded: bool) -> Session:
             " `reme db upgrade`, which makes that role where a dump was restored without it"
         )
     return Session(arguments, search_path, role, has_nodes)
+
+
+def _register_vectors(connection: SyncConnection) -> None:
+    # As pgvector's `register_vector`, which takes twelve round trips for the types that we use and two others.
+    vector, halfvec = (TypeInfo(name, *oids) for name, *oids in connection.execute(_VECTOR_TYPES))
+    register_vector_info(connection, vector)
+    register_halfvec_info(connection, halfvec)
+
+
+_VECTOR_TYPES = """
+select typname, pg_type.oid, typarray from pg_type join pg_extension on extnamespace = typnamespace
+where extname = 'vector' and typname in ('vector', 'halfvec')
+order by typname = 'halfvec'
+"""
 
 
 def _read_json(text: str | bytes) -> Any:
