@@ -8,7 +8,11 @@ alone.
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import sys
 import time
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import psycopg
@@ -73,4 +77,15 @@ async def wait_for_start(url: str) -> None:
 
 
 def _ping(url: str) -> int:
-    return PGconn.ping(make_conninfo(url, connect_timeout=_PING_SECONDS).encode())
+    return _pqping()(make_conninfo(url, connect_timeout=_PING_SECONDS).encode())
+
+
+@cache
+def _pqping() -> Callable[[bytes], int]:
+    # psycopg's own way to call it stops all threads of Python until the server answers, or for the whole timeout if the
+    # server does not. `ctypes` lets them run. It finds the function in the libraries that psycopg's module has loaded.
+    try:
+        pqping: Callable[[bytes], int] = ctypes.CDLL(sys.modules[PGconn.__module__].__file__).PQping
+    except (AttributeError, OSError):  # psycopg's Python implementation, which uses `ctypes` itself; or Windows
+        return PGconn.ping
+    return pqping

@@ -48,7 +48,7 @@ class Connection(AsyncConnection[Row]):
     @classmethod
     async def connect(cls, conninfo: str = "", **arguments: Any) -> Self:
         """Connect as psycopg does, but wait for a server that is starting up."""
-        # The server is pinged only after it refused: libpq's ping holds up all threads of Python until it is answered.
+        # The server is pinged only after it refused, since a ping is a connection of its own.
         try:
             return await super().connect(conninfo, **arguments)
         except OperationalError as error:

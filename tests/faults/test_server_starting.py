@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from psycopg.conninfo import make_conninfo
@@ -15,7 +14,7 @@ from psycopg.pq import PGconn, Ping
 from pydantic import SecretStr
 
 from reme_core.errors import DatabaseUnavailableError
-from reme_core.postgres import migrate
+from reme_core.postgres import connect, migrate
 from reme_core.postgres.database import Database
 from reme_core.postgres.embedded.files import initialise
 from reme_core.postgres.embedded.server import EmbeddedServer, stop_embedded
@@ -105,11 +104,15 @@ async def test_a_pool_does_not_connect_in_vain_to_one_that_starts_again(starting
 
 
 async def test_a_server_that_is_there_is_not_asked_whether_it_starts(settings: Settings, database_url: str) -> None:
-    # The question holds up every thread, and so a proxy in this process, by which alone the server can answer it.
     with Gate(database_url) as gate:
         through = settings.model_copy(update={"database_url": SecretStr(gate.url)})
         async with await Database.open(through) as database, asyncio.timeout(4):
             await asyncio.gather(*(database.fetch(f"w{n}", "select pg_sleep(0.2)") for n in range(6)))
+
+
+async def test_whether_it_starts_is_asked_without_stopping_other_threads(starting: Starting) -> None:
+    with Gate(starting.url) as gate:  # a proxy in this process, by whose threads alone the server can answer
+        assert await asyncio.to_thread(connect._ping, gate.url) == Ping.REJECT
 
 
 async def test_it_is_waited_for_no_longer_than_for_any_connection(
@@ -125,12 +128,12 @@ async def test_it_is_waited_for_no_longer_than_for_any_connection(
 async def test_one_that_comes_up_while_it_is_asked_why_it_refused_is_not_given_up(
     starting: Starting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def late(conninfo: bytes) -> int:
+    def late(url: str) -> int:
         starting.let_go()
         starting.wait_until(Ping.OK)
-        return PGconn.ping(conninfo)
+        return PGconn.ping(url.encode())
 
-    monkeypatch.setattr("reme_core.postgres.connect.PGconn", SimpleNamespace(ping=late))
+    monkeypatch.setattr("reme_core.postgres.connect._ping", late)
     async with await Database.open(starting.settings) as database:
         assert await database.fetch("w", "select count(*) from memory") == [(0,)]
 
