@@ -45,9 +45,10 @@ async def test_a_dead_database_costs_the_note_and_not_the_turn(gate: Gate, tmp_p
 
 async def test_a_dead_database_is_an_error_where_asked(gate: Gate, tmp_path: Path) -> None:
     settings = Settings(database_url=gate.url, data_dir=tmp_path)
-    async with TurnMemory(settings, "alice", write="awaited", on_error="raise", patience=0.5) as turn:
+    async with TurnMemory(settings, "alice", write="awaited", on_error="raise", patience=20.0) as turn:
         await turn.begin("Hello?")
         gate.close()
+        turn.patience = 0.5
         with pytest.raises(ReMeError):
             await turn.begin(ASKED)
         with pytest.raises(ReMeError):
