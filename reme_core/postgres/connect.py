@@ -77,11 +77,11 @@ async def wait_for_start(url: str) -> None:
 
 
 def _ping(url: str) -> int:
-    return _pqping()(make_conninfo(url, connect_timeout=_PING_SECONDS).encode())
+    return _ping_function()(make_conninfo(url, connect_timeout=_PING_SECONDS).encode())
 
 
 @cache
-def _pqping() -> Callable[[bytes], int]:
+def _ping_function() -> Callable[[bytes], int]:
     # psycopg's own way to call it stops all threads of Python until the server answers, or for the whole timeout if the
     # server does not. `ctypes` lets them run. It finds the function in the libraries that psycopg's module has loaded.
     try:
