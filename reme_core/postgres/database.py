@@ -280,7 +280,11 @@ class Database:
             if self.has_pooler:
                 self._each = self._session.settings(self.settings.limits)
             self._pool = make_pool(self._conninfo, self._configure, self._session, self.settings)
-            await self._pool.open()
+            try:
+                await self._pool.open(wait=True, timeout=POOL_SECONDS)  # else the first caller has a second one made
+            except PoolTimeout:
+                await self._ping()  # raises the reason
+                raise
 
     async def _conninfo(self) -> str:
         await self._ensure_server()

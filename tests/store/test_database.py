@@ -56,6 +56,13 @@ async def test_a_transaction_in_which_a_process_stood_still_is_told_in_our_words
     assert await database.fetch("a", "select 1") == [(1,)]
 
 
+async def test_one_caller_after_the_other_needs_one_connection(settings: Settings) -> None:
+    async with await Database.open(settings) as database:
+        for _ in range(3):
+            await database.fetch("w", "select 1")
+        assert database.pool.get_stats()["connections_num"] == 1
+
+
 async def test_the_workspace_does_not_outlive_its_statement(settings: Settings) -> None:
     async with await Database.open(settings.model_copy(update={"pool_size": 1})) as database:
         await add_workspace(database, "a")
