@@ -146,19 +146,19 @@ def database_url(server_url: str, admin: Admin, template_database: str) -> Itera
         empty(url)
         yield url
         return
-    with cloned(admin, template_database) as name:
+    with clone(admin, template_database) as name:
         yield make_conninfo(server_url, dbname=name)
 
 
 @pytest.fixture
 def empty_database_url(server_url: str, admin: Admin) -> Iterator[str]:
     """The URL of a fresh database with nothing in it, for one test."""
-    with cloned(admin, "template1") as name:
+    with clone(admin, "template1") as name:
         yield make_conninfo(server_url, dbname=name)
 
 
 @contextmanager
-def cloned(admin: Admin, template: str) -> Iterator[str]:
+def clone(admin: Admin, template: str) -> Iterator[str]:
     """The name of a database that is made after the template, and dropped in the end."""
     name = f"reme_test_{uuid.uuid4().hex[:12]}"
     # Copying the files of a small template takes half the time of reading and writing their pages.

@@ -27,7 +27,7 @@ from reme_core.server.auth import ApiKeys
 from reme_core.server.http import create_app
 from reme_core.settings import Settings
 from tests.browser.story import tell
-from tests.conftest import Admin, cloned
+from tests.conftest import Admin, clone
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -102,7 +102,7 @@ def stage(
     server_url: str, admin: Admin, template_database: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Stage]:
     """The HTTP service over a database in which a story was told."""
-    with cloned(admin, template_database) as name:
+    with clone(admin, template_database) as name:
         url = make_conninfo(server_url, dbname=name)
         settings = Settings(database_url=SecretStr(url), data_dir=tmp_path_factory.mktemp("data"))
         settings.worker.embedded = False
