@@ -155,15 +155,39 @@ class Run:
             if self._reads and fact.how and fact.how != "elapsed" and holding:
                 ended = not any(m.status == Status.ACTIVE for m in holding)
                 self._tally.add("change ended", ended, fact.statement)
-        for message_id, false_says in self._person.never.items():
-            resting = [m for m in memories if message_id in {s.id for s in m.sources}]
-            if self._reads and false_says:
-                resting = [m for m in resting if says(false_says, m.content)]
-            self._tally.add("remembered what says nothing", bool(resting))
+        self._count_false(memories)
         quoted = {source.id for memory in memories for source in memory.sources}
         for message in self._person.messages:
             if message.role == "user":
                 self._tally.add("messages kept", message.message_id in quoted)
+
+    def _count_false(self, memories: Sequence[Memory]) -> None:
+        """Count the messages of which nothing may be remembered and something is, and how that was made."""
+        name = "remembered what says nothing"
+        texts = {message.message_id: message.content for message in self._person.messages}
+        telling = {message_id for fact in self._person.facts.values() for message_id in fact.evidence}
+        for message_id, false_says in self._person.never.items():
+            resting = [m for m in memories if message_id in {s.id for s in m.sources}]
+            if self._reads and false_says:
+                resting = [m for m in resting if says(false_says, m.content)]
+            self._tally.add(name, bool(resting))
+            if message_id in telling:
+                self._tally.add(f"{name}, beside a fact", bool(resting))
+            if self._reads:
+                for way in WAYS:
+                    made = [m for m in resting if _way(m, texts[message_id]) == way]
+                    self._tally.add(f"{name}, {way}", bool(made))
+
+
+WAYS = ("by a command", "word for word", "by a statement", "no longer active")
+
+
+def _way(memory: Memory, text: str) -> str:
+    """How a memory that rests on a message was made: one of `WAYS`."""
+    if memory.status != Status.ACTIVE:
+        return "by a command" if "forgotten" in memory.metadata else "no longer active"
+    is_quoted = memory.metadata.get("mode") == "quoted" or memory.content in text or text in memory.content
+    return "word for word" if is_quoted else "by a statement"
 
 
 def _holds(memory: Memory, at: datetime) -> bool:

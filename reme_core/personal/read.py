@@ -20,7 +20,7 @@ from reme_core.personal.forget import keep_from_recall, memories_naming, message
 from reme_core.personal.nearby import QUOTED, STATED, nearest, subject_of
 from reme_core.personal.operations import CLOSING, Confirmation, Operation, Reading, ShortReading
 from reme_core.personal.outcome import Outcome, carry_out
-from reme_core.personal.quotes import pieces_of, pieces_worth_keeping, words_of
+from reme_core.personal.quotes import part_told, pieces_of, pieces_worth_keeping, words_of
 from reme_core.personal.reconcile import Accepted, Reconciliation
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import Language, phrase, prompt
@@ -159,12 +159,13 @@ class _Reader:
             item = Accepted(operation, people, remembered.of(operation), stated)
             if reason := self._refusal(item):
                 refused.append(_refusal(operation, reason))
-                unread = [*unread, *(people if reason == grounding.VALUE else [])]
+                spelt_out = people if reason == grounding.VALUE and not self.small else []
+                unread = [*unread, *(part_told(message, stated) for message in spelt_out)]
                 continue
             item = self._in_doubt_a_fact(item)
             if operation.op in ("add", "change") and self._says_more(item, remembered):
                 refused.append(_refusal(operation, grounding.STATEMENT))
-                item = replace(item, statement=self._word_for_word(people))
+                item = replace(item, statement=self._word_for_word(item))
             accepted.append(item)
         if unread:
             accepted += await self._quotes(unread, accepted)
@@ -173,7 +174,8 @@ class _Reader:
     async def _quotes(self, messages: Sequence[Message], accepted: Sequence[Accepted]) -> list[Accepted]:
         """What of some messages is worth keeping without a model and stands in no statement: word for word."""
         window, workspace = self.window, self.state.workspace_id
-        told = [message for message in statements(window.context, window.new)[0] if message in messages]
+        real = {message.message_id for message in statements(window.context, window.new)[0]}
+        told = [message for message in messages if message.message_id in real]
         pieces = await pieces_worth_keeping(workspace, told, speech_in([*window.context, *window.new]), self.deps)
         kept: list[Accepted] = []
         for piece in pieces:
@@ -287,10 +289,10 @@ class _Reader:
         known = [*self._grounds(item), *earlier, *(m.content for m in remembered.memories)]
         return bool(grounding.inventions(item.statement, item.evidence, known, self.deps.settings.timezone))
 
-    def _word_for_word(self, people: Sequence[Message]) -> str:
-        """What was said, behind the question that it answers."""
-        said = " ".join(message.content for message in people)
-        asked = self.window.question_before(people[0])
+    def _word_for_word(self, item: Accepted) -> str:
+        """What was said of what an operation states, behind the question that it answers."""
+        said = " ".join(part_told(message, item.statement).content for message in item.evidence)
+        asked = self.window.question_before(item.evidence[0])
         return quoted_answer(said, asked, self.speech) if asked else said
 
     def _grounds(self, item: Accepted) -> list[str]:

@@ -67,6 +67,39 @@ async def test_what_a_model_spells_out_is_kept_as_it_was_said(reme_with_chat: En
     assert await contents(reme_with_chat) == ["I go to leeds uni"]
 
 
+@pytest.mark.parametrize(
+    ("said", "statement", "value", "kept"),
+    [
+        (
+            "I work at the harbour office now. If I'm late again I'll be shark food.",
+            "The user works at the Helsinki harbour office",
+            "harbour office",
+            "I work at the harbour office now.",
+        ),
+        ("我在港务局上班 迟到我就是鲨鱼的早饭", "用户从2031年起在港务局上班", "港务局", "我在港务局上班"),
+        (
+            "Got the keys to the flat in Leith! 我开心到可以嫁给门把手",
+            "The user got the keys to a flat in Leith, Edinburgh",
+            "flat in Leith",
+            "Got the keys to the flat in Leith!",
+        ),
+        (
+            "My sister works at leeds uni now! She is the queen of the world.",
+            "The user's sister works at Leeds University",
+            "Leeds University",
+            "My sister works at leeds uni now!",
+        ),
+    ],
+)
+async def test_of_a_message_only_what_the_statement_tells_is_kept_as_it_was_said(
+    reme_with_chat: Engine, loopback: Loopback, said: str, statement: str, value: str, kept: str
+) -> None:
+    loopback.chat(answering(operation("add", statement, (1,), value=value)))
+    response = await summarise(reme_with_chat, turn(said), turn("lol"))
+    assert len(response.metadata["refused"]) == 1
+    assert await contents(reme_with_chat) == [kept]
+
+
 async def test_all_messages_are_no_evidence(reme_with_chat: Engine, loopback: Loopback) -> None:
     told = [turn(text) for text in ("I play the cello", "my cat is called Mo", "the bus was late", "I like tea")]
     loopback.chat(answering(operation("add", "The user likes tea", (1, 2, 3, 4), value="tea")))
