@@ -21,7 +21,6 @@ from reme_core.jobs.queue import Background, Summary
 from reme_core.models import ChatModel, Reranker
 from reme_core.models.agent_chat import AgentChat
 from reme_core.models.registry import chat_models, embedder, reranker, unused_models
-from reme_core.personal.profile import Profile, get_profile
 from reme_core.postgres.database import Database
 from reme_core.postgres.sql_engine import sql_engine
 from reme_core.settings import Settings
@@ -34,6 +33,7 @@ from reme_core.store.items import Items
 from reme_core.store.logs import LogWriter
 from reme_core.store.memories import Memories
 from reme_core.store.messages import conversation, record
+from reme_core.store.profile import Profile, get_profile
 from reme_core.store.recall import Recall
 from reme_core.store.recall_sql import Plan
 from reme_core.store.rows import within_scope

@@ -11,11 +11,10 @@ from reme_core.ids import stable_id
 from reme_core.personal.nearby import READ, subject_of
 from reme_core.personal.operations import CLOSING, Operation
 from reme_core.personal.outcome import Outcome
-from reme_core.personal.times import resolve_bound
 from reme_core.prompts.transcript import condense
 from reme_core.store.change import Change, Close, forgotten_note
 from reme_core.text.forgetting import erases
-from reme_core.text.timex import validity, with_dates
+from reme_core.text.timex import resolve_bound, validity, with_dates
 from reme_core.types import Kind, Memory, Message, Source, Status, TimeRange, scope_of
 
 _KINDS: Final = {"profile": Kind.PROFILE, "instruction": Kind.INSTRUCTION}

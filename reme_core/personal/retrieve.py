@@ -12,10 +12,10 @@ from reme_core.flows.ops.query_time import narrowest
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
 from reme_core.personal.nearby import QUOTED
-from reme_core.personal.profile import get_profile
 from reme_core.prompts.note import is_quoted, render
 from reme_core.prompts.transcript import language
 from reme_core.store.filters import Filters
+from reme_core.store.profile import get_profile
 from reme_core.store.recall import MAX_HITS, number_ranks
 from reme_core.store.recall_sql import Plan
 from reme_core.text.timex import AskedTime, asked_time

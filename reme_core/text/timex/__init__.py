@@ -1,6 +1,7 @@
 """Time expressions in queries and statements, in English, Chinese and, through dateparser, other languages."""
 
 from reme_core.text.timex.asked import AskedTime, asked_time
+from reme_core.text.timex.bounds import dates_near, resolve_bound
 from reme_core.text.timex.find import find_times, has_time
 from reme_core.text.timex.mention import Precision, TimeMention, resolve
 from reme_core.text.timex.render import render_date
@@ -13,10 +14,12 @@ __all__ = [
     "When",
     "asked_time",
     "calendar_range",
+    "dates_near",
     "find_times",
     "has_time",
     "render_date",
     "resolve",
+    "resolve_bound",
     "tells_of_past",
     "times_of",
     "validity",

@@ -1,4 +1,4 @@
-"""The times of an operation, reckoned from when its evidence was sent, never from today."""
+"""The dates that words about messages mean, reckoned from when these were sent, never from today."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from datetime import timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from reme_core.text.timex import calendar_range, find_times, has_time, tells_of_past, times_of
+from reme_core.text.timex.find import find_times, has_time
+from reme_core.text.timex.statements import calendar_range, tells_of_past, times_of
 from reme_core.types import Message, TimeRange
 
 
 def resolve_bound(words: str, evidence: Sequence[Message], timezone: str) -> TimeRange | None:
-    """The time that a model's `since` or `until` means, or None where the evidence does not bear it out.
+    """The time at which words say that something begins or ends, or None where the evidence does not bear it out.
 
     Args:
         words: As they were said ("last week"), or a date (`YYYY`, `YYYY-MM`, `YYYY-MM-DD`).

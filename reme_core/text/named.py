@@ -1,0 +1,72 @@
+"""The names and numbers that a text has, in figures and in words, English and Chinese."""
+
+from __future__ import annotations
+
+import calendar
+import re
+import unicodedata
+from typing import Final
+
+
+def names_in(text: str) -> list[str]:
+    """The proper names of a text: capitalised words that do not begin a sentence."""
+    found = [match[0].removesuffix("'s") for match in _NAME.finditer(text.replace("’", "'"))]
+    return [name for name in found if name.casefold() not in _CALENDAR and len(name) > 1]
+
+
+def occurs(name: str, letters: str) -> bool:
+    """Whether a name occurs, in whatever inflection: by its stem, without its last letters where it is long."""
+    bare = letters_of(name)
+    return bare in letters or (len(bare) >= _INFLECTED and bare[: -(len(bare) // 4)] in letters)
+
+
+def letters_of(text: str) -> str:
+    """The letters and digits of a text, without accents, as terms are."""
+    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKD", text.casefold()))
+
+
+def numbers_in(text: str, *, in_words: bool = True) -> set[str]:
+    """The whole numbers of a text: those of its figures, and of its words if these count as well."""
+    found = {part.lstrip("0") or "0" for part in re.findall(r"\d+", text)}
+    if in_words:
+        spelt = {value for value, words in _WORDS.items() if words.search(text)}
+        # "Twenty-five" and "three hundred": what their parts can make is as good as said.
+        tens, powers = {n for n in spelt if 20 <= n < 100}, {n for n in spelt if n >= 100}
+        spelt |= {ten + one for ten in tens for one in spelt if one < 10}
+        found |= {str(n) for n in spelt | {one * power for one in spelt if one < 100 for power in powers}}
+        found |= {str(_chinese_number(match)) for match in _CHINESE.findall(text)}
+        found |= {"30"} if _HALF_PAST.search(text) else set()
+    return found
+
+
+def _chinese_number(digits: str) -> int:
+    """The value of a number written in Chinese, up to 9,999; 三千二 is 3,200."""
+    value, figure, unit = 0, 0, 1
+    for digit in digits.replace("两", "二"):
+        if digit in _POWERS:
+            value, figure, unit = value + (figure or 1) * _POWERS[digit], 0, _POWERS[digit] // 10
+        else:
+            figure, unit = (_FIGURES.index(digit), unit) if digit != "零" else (0, 1)
+    return value + figure * unit
+
+
+_INFLECTED: Final = 5
+"""Letters of a name from which on its end may change."""
+_NAME: Final = re.compile(r"(?<=[\w,;:'\"(（“] )[A-ZÀ-ÖØ-Þ][\w'&-]+|(?<=[(\"“'一-鿿])[A-ZÀ-ÖØ-Þ][\w'&-]+")
+_CALENDAR: Final = frozenset(
+    name.casefold() for name in [*calendar.month_name, *calendar.month_abbr, *calendar.day_name, *calendar.day_abbr]
+)
+_WORDS: Final = {
+    value: re.compile(rf"\b(?:{begins})", re.IGNORECASE)
+    for value, begins in {
+        1: "one|first|once", 2: "two|twice|second|couple|both|half", 3: "three|third", 4: "four", 5: "five|fifth",
+        6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten", 11: "eleven", 12: "twelve|dozen", 13: "thirteen",
+        14: "fourteen", 15: "fifteen", 16: "sixteen", 17: "seventeen", 18: "eighteen", 19: "nineteen", 20: "twent",
+        30: "thirt|half", 40: "fort", 50: "fift", 60: "sixt", 70: "sevent", 80: "eight", 90: "ninet", 100: "hundred",
+        1000: "thousand",
+    }.items()
+}  # fmt: skip
+_FIGURES: Final = "零一二三四五六七八九"
+_POWERS: Final = {"十": 10, "百": 100, "千": 1_000}
+_HALF_PAST: Final = re.compile("[点點]半")
+_CHINESE: Final = re.compile(rf"[{_FIGURES}两十百千]+")
