@@ -23,12 +23,12 @@ from reme_core.models import ChatModel
 from reme_core.models.likeness import ALIKE, likeness
 from reme_core.personal.filter import statements, take_in
 from reme_core.personal.grounding import NO_EVIDENCE, VALUE, inventions
-from reme_core.personal.nearby import READ, STATED, nearest, person_of, subject_of
+from reme_core.personal.nearby import READ, STATED, nearest, subject_of
 from reme_core.personal.quotes import keep_quotes
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import phrase, prompt
 from reme_core.prompts.fence import fence
-from reme_core.prompts.transcript import condense, language
+from reme_core.prompts.transcript import condense, language, person_of
 from reme_core.store.change import Change, Close
 from reme_core.text.timex import has_time, validity, with_dates
 from reme_core.types import Kind, Memory, Message, Source, scope_of

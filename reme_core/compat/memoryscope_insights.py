@@ -14,11 +14,10 @@ from reme_core.flows.registry import op
 from reme_core.ids import stable_id
 from reme_core.models import ChatModel
 from reme_core.personal.grounding import inventions
-from reme_core.personal.nearby import person_of
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import Language, phrase, prompt
 from reme_core.prompts.fence import fence
-from reme_core.prompts.transcript import condense, language
+from reme_core.prompts.transcript import condense, language, person_of
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
 from reme_core.types import Kind, Memory, Message, Source, scope_of

@@ -36,8 +36,3 @@ async def nearest(
 def subject_of(message: Message, user_name: str) -> str:
     """The person whose memories a message adds to: its author, or `user_name` if it has none."""
     return message.author or user_name
-
-
-def person_of(subject: str) -> str:
-    """The name of a subject in statements; empty for a user without a name, for whom each language has its word."""
-    return "" if subject.lower() in ("", "user", "human") else subject

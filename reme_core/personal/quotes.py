@@ -6,7 +6,6 @@ dated statements about the same thing together, and judges.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from reme_core.store.change import Change, Close, forgotten_note
 from reme_core.text.commands import Command, command_of
 from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.forgetting import names_topic
-from reme_core.text.terms import terms
+from reme_core.text.likeness import says_the_same
 from reme_core.text.timex import times_of, validity
 from reme_core.text.voice import in_own_name
 from reme_core.types import Kind, Memory, Message, Source
@@ -214,17 +213,6 @@ def words_of(piece: Piece, deps: Deps) -> str:
     return quoted_answer(piece.text, piece.asked, language(deps.language, [piece.message]))
 
 
-def part_told(message: Message, statement: str) -> Message:
-    """A message with those of its sentences alone that share words with a statement; with all where none does.
-
-    So a joke beside a fact is not taken for one.
-    """
-    words = set(terms(statement))
-    parts = [part for sentence in sentences(message.content) for part in _CLAUSE_ENDS.split(sentence)]
-    told = [part for part in parts if not words.isdisjoint(terms(part))]
-    return message.model_copy(update={"content": " ".join(told)}) if told else message
-
-
 async def _repetitions(
     workspace: str, drafts: Sequence[Memory], deps: Deps
 ) -> tuple[dict[str, list[Source]], set[str]]:
@@ -235,23 +223,10 @@ async def _repetitions(
     repeated = set()
     for draft, hits in zip(drafts, near, strict=True):
         stated = [hit.memory for hit in hits if hit.memory.subject == draft.subject]
-        same = next((m for m in stated if _words(m.content) == _words(draft.content)), None)
+        same = next((m for m in stated if says_the_same(m.content, draft.content)), None)
         if same is None:
             continue
         repeated.add(draft.memory_id)
         if not any(s.id == draft.sources[0].id for s in same.sources):  # the same message says it once
             support.setdefault(same.memory_id, []).extend(draft.sources)
     return support, repeated
-
-
-# Many write Chinese without punctuation, and leave a space where a clause ends.
-_CLAUSE_ENDS: Final = re.compile(r"(?<=[一-鿿]) +(?=[一-鿿])")
-_FILLERS: Final = re.compile(
-    r"\b(?:hi|hello|hey|again|and|also|oh|ok|okay|so|just|really|well|btw|by the way|lol|haha+|yeah|yes|yep)\b"
-    r"|[哈啊呀啦嗯哦吧嘛]"
-)
-
-
-def _words(content: str) -> list[str]:
-    """What of a statement tells it from another: its words without greetings and fillers."""
-    return re.findall(r"\w+", _FILLERS.sub(" ", content.casefold().replace("’", "'")))

@@ -20,16 +20,16 @@ from reme_core.personal.forget import keep_from_recall, memories_naming, message
 from reme_core.personal.nearby import QUOTED, STATED, nearest, subject_of
 from reme_core.personal.operations import CLOSING, Confirmation, Operation, Reading, ShortReading
 from reme_core.personal.outcome import Outcome, carry_out
-from reme_core.personal.quotes import part_told, pieces_of, pieces_worth_keeping, words_of
+from reme_core.personal.quotes import Piece, pieces_of, pieces_worth_keeping, words_of
 from reme_core.personal.reconcile import Accepted, Reconciliation
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import Language, phrase, prompt
 from reme_core.prompts.fence import fence
-from reme_core.prompts.transcript import condense, language, questions_of, quoted_answer, speech_in
+from reme_core.prompts.transcript import condense, language, questions_of, speech_in
 from reme_core.prompts.window import Window, windows
 from reme_core.store.filters import Filters
 from reme_core.text.fiction import own_words, sentences, unreal
-from reme_core.text.terms import terms
+from reme_core.text.likeness import is_told, part_told
 from reme_core.text.voice import in_own_name
 from reme_core.types import Kind, Memory, Message, scope_of
 
@@ -41,8 +41,6 @@ _OWN: Final = 1 / 3
 """The share of a statement's words that people may have said themselves where it is another's all the same."""
 _MOST_EVIDENCE: Final = 4
 """Messages from which on evidence is none if it is all that people said: small models name them all for anything."""
-_TOLD: Final = 1 / 3
-"""The share of a message's words from which on a statement tells what the message does."""
 _NEAR: Final = 10
 """Memories near one message that are looked at."""
 _BRIEFLY: Final = 40
@@ -160,7 +158,7 @@ class _Reader:
             if reason := self._refusal(item):
                 refused.append(_refusal(operation, reason))
                 spelt_out = people if reason == grounding.VALUE and not self.small else []
-                unread = [*unread, *(part_told(message, stated) for message in spelt_out)]
+                unread = [*unread, *(m.model_copy(update={"content": part_told(m.content, stated)}) for m in spelt_out)]
                 continue
             item = self._in_doubt_a_fact(item)
             if operation.op in ("add", "change") and self._says_more(item, remembered):
@@ -184,7 +182,7 @@ class _Reader:
                 subject = subject_of(message, self.state.user_name)
                 found = await memories_naming(workspace, piece.command.topic, subject, message.scope, self.deps)
                 kept += [Accepted(Operation(op="forget", evidence=[]), [message], memory, "") for memory in found]
-            elif not _is_told(piece.text, [item for item in accepted if message in item.evidence]):
+            elif not is_told(piece.text, " ".join(i.statement for i in accepted if i.rests_on(message))):
                 kind: Literal["fact", "instruction"] = "instruction" if piece.kind == Kind.INSTRUCTION else "fact"
                 said = Operation(op="add", evidence=[], kind=kind)
                 kept.append(Accepted(said, [message], None, words_of(piece, self.deps)))
@@ -291,9 +289,8 @@ class _Reader:
 
     def _word_for_word(self, item: Accepted) -> str:
         """What was said of what an operation states, behind the question that it answers."""
-        said = " ".join(part_told(message, item.statement).content for message in item.evidence)
-        asked = self.window.question_before(item.evidence[0])
-        return quoted_answer(said, asked, self.speech) if asked else said
+        first, said = item.evidence[0], " ".join(part_told(m.content, item.statement) for m in item.evidence)
+        return words_of(Piece(first, said, self.window.question_before(first)), self.deps)
 
     def _grounds(self, item: Accepted) -> list[str]:
         """What besides its evidence lends names and numbers: the question answered, the speaker, what is changed."""
@@ -308,13 +305,6 @@ class _Reader:
 
 def _refusal(operation: Operation, reason: str) -> dict[str, str]:
     return {"operation": f"{operation.op} {operation.statement or operation.value}".strip(), "reason": reason}
-
-
-def _is_told(text: str, accepted: Sequence[Accepted]) -> bool:
-    """Whether statements that rest on a text have a good part of its words."""
-    said = set(terms(text))
-    repeated = set(terms(" ".join(item.statement for item in accepted)))
-    return len(said & repeated) >= _TOLD * len(said)
 
 
 def _is_settled(memory: Memory) -> bool:

@@ -14,6 +14,7 @@ from reme_core.personal.outcome import Outcome
 from reme_core.prompts.transcript import condense
 from reme_core.store.change import Change, Close, forgotten_note
 from reme_core.text.forgetting import erases
+from reme_core.text.likeness import says_the_same
 from reme_core.text.timex import resolve_bound, validity, with_dates
 from reme_core.types import Kind, Memory, Message, Source, Status, TimeRange, scope_of
 
@@ -29,6 +30,10 @@ class Accepted:
     evidence: list[Message]
     memory: Memory | None
     statement: str
+
+    def rests_on(self, message: Message) -> bool:
+        """Whether a message is evidence of it, in whole or in part."""
+        return message.message_id in {known.message_id for known in self.evidence}
 
 
 @dataclass(slots=True)
@@ -131,14 +136,15 @@ class Reconciliation:
 
     def _add(self, old: Memory | None, item: Accepted) -> None:
         memory = self._memory(item)
-        if old is not None and _words(old.content) == _words(memory.content):
+        if old is not None and says_the_same(old.content, memory.content):
             self._confirm(old, item)
             return
         if old is not None and old.observed_at and old.observed_at > _time_said(item.evidence):
             # Told late: the present stays, and this is what was before it.
             until = old.valid_from or old.observed_at
+            begins = memory.valid_from and min(memory.valid_from, until)
             history = {"status": Status.SUPERSEDED, "superseded_by": old.memory_id, "valid_until": until}
-            memory = memory.model_copy(update={**history, "valid_from": _earlier(memory.valid_from, until)})
+            memory = memory.model_copy(update={**history, "valid_from": begins})
         elif old is not None:
             begins = memory.valid_from or _time_said(item.evidence)
             memory = memory.model_copy(update={"valid_from": begins})
@@ -193,11 +199,3 @@ def _not_before(old: Memory, moment: datetime) -> datetime:
     """When a memory ends: never before it began, nor after it was to end anyway."""
     ends = min(moment, old.valid_until) if old.valid_until else moment
     return max(ends, old.valid_from) if old.valid_from else ends
-
-
-def _earlier(one: datetime | None, other: datetime) -> datetime | None:
-    return min(one, other) if one else None
-
-
-def _words(content: str) -> str:
-    return " ".join(content.casefold().split()).rstrip(".。!！")

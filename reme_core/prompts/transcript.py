@@ -84,6 +84,11 @@ def questions_of(text: str) -> str:
     return " ".join(re.findall(r"[^.!?。！？\n]+[?？]+", text))
 
 
+def person_of(subject: str) -> str:
+    """The name of a subject in statements; empty for a user without a name, for whom each language has its word."""
+    return "" if subject.lower() in ("", "user", "human") else subject
+
+
 def transcript(messages: Sequence[Message], *, budget: int = MAX_TRANSCRIPT, first: int = 1) -> str:
     """The messages for a prompt, numbered from `first`; beyond the budget (tokens) the middle is left out."""
     lines = [f"[{number}] {_line(message)}" for number, message in enumerate(messages, first)]

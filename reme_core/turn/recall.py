@@ -14,9 +14,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from reme_core.engine import Engine
 from reme_core.errors import InputError
-from reme_core.personal.nearby import person_of
 from reme_core.prompts import Language
 from reme_core.prompts.note import Note, is_quoted, render
+from reme_core.prompts.transcript import person_of
 from reme_core.store.filters import FilterOptions, Filters
 from reme_core.store.relevance import Question
 from reme_core.text.terms import language_of

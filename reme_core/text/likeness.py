@@ -1,0 +1,53 @@
+"""How a text compares with a statement: whether both say the same, and what of the text tells what is stated."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from reme_core.text.fiction import sentences
+from reme_core.text.terms import terms
+
+
+def says_the_same(one: str, other: str) -> bool:
+    """Whether two statements have the same words, besides greetings and fillers.
+
+    >>> says_the_same("Hi again, I eat fish.", "I eat fish"), says_the_same("我吃素啊", "我吃鱼")
+    (True, False)
+    """
+    first, second = (_WORD.findall(_FILLERS.sub(" ", text.casefold().replace("’", "'"))) for text in (one, other))
+    return first == second
+
+
+def is_told(text: str, statement: str) -> bool:
+    """Whether a statement has a good part of a text's words.
+
+    >>> is_told("Ada lives in Porto", "His sister lives in Porto"), is_told("Ada has a dog and a brown cat", "Ada is 8")
+    (True, False)
+    """
+    said = set(terms(text))
+    return len(said.intersection(terms(statement))) >= _TOLD * len(said)
+
+
+def part_told(text: str, statement: str) -> str:
+    """The sentences of a text that share words with a statement; all of the text where none does.
+
+    So a joke beside a fact is not taken for one.
+
+    >>> part_told("I got the flat in Leith! I could marry the door.", "The user has a flat in Leith, Edinburgh")
+    'I got the flat in Leith!'
+    """
+    words = set(terms(statement))
+    parts = [part for sentence in sentences(text) for part in _CLAUSE_ENDS.split(sentence)]
+    return " ".join(part for part in parts if not words.isdisjoint(terms(part))) or text
+
+
+_TOLD: Final = 1 / 3
+"""The share of a text's words from which on a statement tells what the text does."""
+_WORD: Final = re.compile(r"\w+")
+_FILLERS: Final = re.compile(
+    r"\b(?:hi|hello|hey|again|and|also|oh|ok|okay|so|just|really|well|btw|by the way|lol|haha+|yeah|yes|yep)\b"
+    r"|[哈啊呀啦嗯哦吧嘛]"
+)
+# Many write Chinese without punctuation, and leave a space where a clause ends.
+_CLAUSE_ENDS: Final = re.compile(r"(?<=[一-鿿]) +(?=[一-鿿])")
