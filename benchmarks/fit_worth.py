@@ -3,13 +3,13 @@
     python -m benchmarks.fit_worth                       # measure
     python -m benchmarks.fit_worth --write               # and write reme_core/personal/worth.json
 
-Fitted on four kinds of data: people with their conversations and a key of what there is to know (`--people`; `unseen`
-is never opened); talk of other people with an assistant (`data/talk_*.txt`), and single messages: some as people write
-them (`data/worth_*.txt`), some short and plain (`data/plain_*.txt`). In all but the first, `+` tells something lasting,
-`-` does not, `>` is what the next line answers, `@` begins a conversation, `#` another person. Every figure is of
-people that the coefficients were not fitted on: an eighth of them is left out in turn. Only measured are LoCoMo's turns
-(`--locomo`), where a turn matters if it is evidence of a question, and `data/judge_*.txt`. The last line is a JSON
-object.
+Fitted on five kinds of data: people with their conversations and a key of what there is to know (`--people`; never of
+`unseen`); talk of other people with an assistant (`data/talk_*.txt`); single messages: some as people write them
+(`data/worth_*.txt`), some short and plain (`data/plain_*.txt`); and talk by somebody who knew the code and its mistakes
+(`data/known_*.txt`), so its figures prove nothing. In all but the first, `+` tells something lasting, `-` does not, `>`
+is what the next line answers, `@` begins a conversation, `#` another person. Every figure is of people that the
+coefficients were not fitted on: an eighth of them is left out in turn. Only measured are LoCoMo's turns (`--locomo`),
+where a turn matters if it is evidence of a question, and `data/judge_*.txt`. The last line is a JSON object.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,13 +39,15 @@ Array = npt.NDArray[np.float64]
 TEXTS = Path(__file__).parent / "data"
 COEFFICIENTS = Path(__file__).parents[1] / "reme_core" / "personal" / "worth.json"
 FOLDS = 8
-ROUNDS = 5
+ROUNDS = 3
 """Times that each message's best sentence is chosen anew with the coefficients fitted to the last choice."""
-PENALTY_WORDS, PENALTY_VECTOR, PENALTY_SHORT = 3.0, 40.0, 15.0
+PENALTY_WORDS, PENALTY_VECTOR, PENALTY_SHORT, PENALTY_PAIRS = 3.0, 40.0, 15.0, 5.0
+AXES = 24
+"""Axes of the vectors, those along which they differ most, whose products in pairs have a weight of their own."""
 WEIGHTS = {"worth": 0.5}
 """How much a message counts, if not once: single ones teach less of what memory meets than whole conversations."""
-SCALE = 10.0
-"""Of a centred vector's numbers, which then vary about as much as those of the words."""
+SCALE, SCALE_PAIRS = 10.0, 30.0
+"""Of a centred vector's numbers, and of their products, which then vary about as much as those of the words."""
 
 
 @dataclass
@@ -146,22 +149,29 @@ async def embedded(items: list[Item]) -> Sample:
 
 @dataclass
 class Fit:
-    """The coefficients of words (as they are counted), of vectors, and of those of short messages besides."""
+    """The coefficients of words (as they are counted), of vectors, of those of short messages besides, and of pairs."""
 
     constant: float
     words: Array
     vector: Array
     short: Array
+    axes: Array
+    pairs: Array
 
     def logits(self, sample: Sample) -> Array:
         """Of each message: its best sentence's words, its vector and the constant."""
         best = np.maximum.reduceat(sample.traits.rows @ self.words, sample.traits.starts)
         vectors = sample.vectors[:, : len(self.vector)]
-        return np.asarray(best + vectors @ self.vector + sample.short * (vectors @ self.short) + self.constant)
+        along = vectors @ self.axes
+        of_pairs = np.sum((along @ self.pairs) * along, axis=1)
+        return np.asarray(
+            best + vectors @ self.vector + sample.short * (vectors @ self.short) + of_pairs + self.constant
+        )
 
     def scaled(self, slope: float, shift: float) -> Fit:
         """The same with calibrated logits."""
-        return Fit(self.constant * slope + shift, self.words * slope, self.vector * slope, self.short * slope)
+        weights = (w * slope for w in (self.words, self.vector, self.short))
+        return Fit(self.constant * slope + shift, *weights, self.axes, self.pairs * slope)
 
 
 def fit(sample: Sample, *, width: int) -> Fit:
@@ -173,10 +183,15 @@ def fit(sample: Sample, *, width: int) -> Fit:
     rows, starts = sample.traits.rows, sample.traits.starts
     mean, deviation = rows.mean(0), rows.std(0) + 1e-6
     scaled, centre = (rows - mean) / deviation, sample.vectors[:, :width].mean(0)
-    vectors = (sample.vectors[:, :width] - centre) * SCALE
-    vectors = np.hstack([vectors, sample.vectors[:, :width] * sample.short[:, None] * SCALE])
-    penalties = (1e-3, PENALTY_WORDS, PENALTY_VECTOR, PENALTY_SHORT)
-    penalty = np.repeat(penalties, (1, len(TRAITS), width, width))
+    centred = sample.vectors[:, :width] - centre
+    axes = axes_of(centred)
+    first, second = np.triu_indices(axes.shape[1])
+    products = (centred @ axes)[:, first] * (centred @ axes)[:, second]
+    usual = products.mean(0)
+    short_ones = sample.vectors[:, :width] * sample.short[:, None]
+    vectors = np.hstack([centred * SCALE, short_ones * SCALE, (products - usual) * SCALE_PAIRS])
+    penalties = (1e-3, PENALTY_WORDS, PENALTY_VECTOR, PENALTY_SHORT, PENALTY_PAIRS)
+    penalty = np.repeat(penalties, (1, len(TRAITS), width, width, len(first)))
     weights = np.array([WEIGHTS.get(i.source, 1.0) for i in sample.items])
     chosen = np.add.reduceat(scaled, starts) / np.bincount(sample.owner)[:, None]
     found = np.zeros(len(penalty))
@@ -188,8 +203,23 @@ def fit(sample: Sample, *, width: int) -> Fit:
         # Sorted by message, then by worth: the last of each message is its best sentence.
         order = np.lexsort((worth, sample.owner))
         chosen = scaled[order[np.append(starts[1:], len(rows)) - 1]]
-    words, vector, short = of_words / deviation, of_vector[:width] * SCALE, of_vector[width:] * SCALE
-    return Fit(float(found[0] - mean @ words - centre @ vector), words, vector, short)
+    words, vector, short = of_words / deviation, of_vector[:width] * SCALE, of_vector[width : 2 * width] * SCALE
+    of_products = of_vector[2 * width :] * SCALE_PAIRS
+    pairs = np.zeros((axes.shape[1], axes.shape[1]))
+    pairs[first, second] = of_products
+    # The products of centred vectors are those of the vectors themselves, and a part that is linear in them.
+    middle, both = centre @ axes, pairs + pairs.T
+    constant = found[0] - mean @ words - centre @ vector - usual @ of_products + middle @ pairs @ middle
+    return Fit(float(constant), words, vector - axes @ both @ middle, short, axes, pairs)
+
+
+def axes_of(centred: Array) -> Array:
+    """The axes along which vectors differ most, each a column, scaled so that the first ones stand out less."""
+    if not centred.shape[1]:
+        return np.zeros((0, 0))
+    spread, axes = np.linalg.eigh(np.cov(centred.T))
+    spread, axes = spread[-AXES:], axes[:, -AXES:]
+    return np.asarray(axes * (spread.mean() / spread) ** 0.25)
 
 
 def regress(
@@ -307,7 +337,7 @@ def measure(name: str, items: list[Item], chances: Array) -> dict[str, Any]:
 
 async def run(people: Sequence[Path], locomo: Path, *, write: bool) -> None:
     """Fit, measure, print, and write the coefficients if asked to."""
-    sources_of_text = ("talk", "worth", "plain")
+    sources_of_text = ("talk", "worth", "plain", "known")
     told = [item for folder in people for item in read_people(folder)]
     sample = await embedded(told + [item for source in sources_of_text for item in read_texts(source)])
     sources = np.array([i.source for i in sample.items])
@@ -334,15 +364,19 @@ async def run(people: Sequence[Path], locomo: Path, *, write: bool) -> None:
 
 def store(fits: dict[str, Fit]) -> None:
     """Write the coefficients, for each width of vectors."""
-    known = {
-        width: {
+    known = {}
+    for width, found in fits.items():
+        # Whole numbers up to 127 take little space; the weights of pairs take over their scale.
+        step = np.abs(found.axes).max(0, initial=0) / 127
+        whole = (found.axes / step).round().astype(np.int8)
+        known[width] = {
             "constant": round(found.constant, 4),
             "words": dict(zip(TRAITS, found.words.round(4).tolist(), strict=True)),
             "vector": found.vector.round(3).tolist(),
             "short": found.short.round(3).tolist(),
+            "axes": b64encode(whole.tobytes()).decode(),
+            "pairs": [[float(f"{weight:.4g}") for weight in row] for row in found.pairs * np.outer(step, step)],
         }
-        for width, found in fits.items()
-    }
     COEFFICIENTS.write_text(json.dumps(known, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

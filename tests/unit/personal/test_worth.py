@@ -58,7 +58,7 @@ def test_what_is_said_with_names_and_times_is_kept() -> None:
 
 @needs_embedder
 def test_short_statements_are_kept_and_small_talk_is_not() -> None:
-    told = ["I'm vegetarian", "I live in Berlin", "My dog is called Rufus", "我老婆是医生", "我住在上海"]
+    told = ["I'm vegetarian", "I live in Berlin", "My dog is called Rufus", "我老婆是医生", "我住在上海", "我吃素"]
     idle = ["thanks!", "hi", "sounds good", "see you tomorrow", "哈哈"]
     chances = judged(*(("", text) for text in [*told, *idle]), embeds=True)
     assert min(chances[: len(told)]) >= KEEP_SHORT_FROM > max(chances[len(told) :])
