@@ -6,6 +6,7 @@ is done as it says, in one change with the messages marked as summarised.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -41,6 +42,8 @@ _OWN: Final = 1 / 3
 """The share of a statement's words that people may have said themselves where it is another's all the same."""
 _MOST_EVIDENCE: Final = 4
 """Messages from which on evidence is none if it is all that people said: small models name them all for anything."""
+_GLOSS: Final = re.compile(r"\s*[(（][^()（）]*[)）]")
+"""What a model adds in brackets, as a translation or a date. A statement that says too much is tried without that."""
 _NEAR: Final = 10
 """Memories near one message that are looked at."""
 _BRIEFLY: Final = 40
@@ -161,6 +164,8 @@ class _Reader:
                 unread = [*unread, *(m.model_copy(update={"content": part_told(m.content, stated)}) for m in spelt_out)]
                 continue
             item = self._in_doubt_a_fact(item)
+            if operation.op in ("add", "change") and self._says_more(item, remembered):
+                item = replace(item, statement=_GLOSS.sub("", item.statement))
             if operation.op in ("add", "change") and self._says_more(item, remembered):
                 refused.append(_refusal(operation, grounding.STATEMENT))
                 item = replace(item, statement=self._word_for_word(item))

@@ -26,7 +26,7 @@ def letters_of(text: str) -> str:
 
 
 def numbers_in(text: str, *, in_words: bool = True) -> set[str]:
-    """The whole numbers of a text: those of its figures, and of its words if these count as well."""
+    """The whole numbers of a text: those of its figures, and if its words count as well, what is said with them."""
     found = {part.lstrip("0") or "0" for part in re.findall(r"\d+", text)}
     if in_words:
         spelt = {value for value, words in _WORDS.items() if words.search(text)}
@@ -35,6 +35,9 @@ def numbers_in(text: str, *, in_words: bool = True) -> set[str]:
         spelt |= {ten + one for ten in tens for one in spelt if one < 10}
         found |= {str(n) for n in spelt | {one * power for one in spelt if one < 100 for power in powers}}
         found |= {str(_chinese_number(match)) for match in _CHINESE.findall(text)}
+        # "An 09 plate" names 2009, and "3k" 3,000.
+        found |= {century + year for year in _TWO_DIGITS.findall(text) for century in ("19", "20")}
+        found |= {f"{int(figure)}000" for figure in _THOUSANDS.findall(text)}
         found |= {"30"} if _HALF_PAST.search(text) else set()
     return found
 
@@ -68,5 +71,7 @@ _WORDS: Final = {
 }  # fmt: skip
 _FIGURES: Final = "零一二三四五六七八九"
 _POWERS: Final = {"十": 10, "百": 100, "千": 1_000}
+_TWO_DIGITS: Final = re.compile(r"(?<![\d.,:])\d\d(?![\d.,:])")
+_THOUSANDS: Final = re.compile(r"(?<![\d.,])(\d{1,4}) ?k\b", re.IGNORECASE)
 _HALF_PAST: Final = re.compile("[点點]半")
 _CHINESE: Final = re.compile(rf"[{_FIGURES}两十百千]+")

@@ -100,6 +100,34 @@ async def test_of_a_message_only_what_the_statement_tells_is_kept_as_it_was_said
     assert await contents(reme_with_chat) == [kept]
 
 
+@pytest.mark.parametrize(
+    ("said", "statement", "value", "kept"),
+    [
+        (
+            "we got the BYD dolphin-thing 海豚, I'd drive it to the moon",
+            "They have a BYD 海豚 (Seagull)",
+            "BYD 海豚",
+            "They have a BYD 海豚",
+        ),
+        ("过年歇到正月初六，谁叫我我咬谁", "用户过年歇到正月初六（2031年2月3日）", "正月初六", "用户过年歇到正月初六"),
+        (
+            "nan gave me her jazz, 09 plate, I am the queen of roads",
+            "The user has a 2009 Jazz",
+            "jazz",
+            "The user has a 2009 Jazz",
+        ),
+        ("rent is 3k, might as well sell a kidney", "The user's rent is 3000", "rent", "The user's rent is 3000"),
+    ],
+)
+async def test_a_statement_gives_way_to_what_was_said_only_where_it_says_more_than_that(
+    reme_with_chat: Engine, loopback: Loopback, said: str, statement: str, value: str, kept: str
+) -> None:
+    loopback.chat(answering(operation("add", statement, (1,), value=value)))
+    response = await summarise(reme_with_chat, turn(said), turn("lol"))
+    assert response.metadata["refused"] == []
+    assert await contents(reme_with_chat) == [kept]
+
+
 async def test_all_messages_are_no_evidence(reme_with_chat: Engine, loopback: Loopback) -> None:
     told = [turn(text) for text in ("I play the cello", "my cat is called Mo", "the bus was late", "I like tea")]
     loopback.chat(answering(operation("add", "The user likes tea", (1, 2, 3, 4), value="tea")))
