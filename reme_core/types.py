@@ -323,6 +323,8 @@ class Parts(BaseModel):
     """How near the meaning is, 0…1: scaled over the candidates of the query."""
     lexical: float = 0.0
     """How well the words fit (BM25), scaled likewise."""
+    covered: float = 0.0
+    """The share of the query's words that it has, 0…1; rare words count more, and neighbours lend a message theirs."""
     session: float = 0.0
     """Of a message: the best score in its session, divided by the best of all."""
     speaker: float = 0.0

