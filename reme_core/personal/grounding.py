@@ -72,6 +72,13 @@ def is_borrowed(text: str, own: str, heard: str, most: float) -> bool:
     return len(repeated) >= max(1, _REPEATED * len(words)) and len(said) <= most * len(repeated)
 
 
+def share(text: str, own: str, heard: str) -> float:
+    """How many of the words of a text that were heard at all stand in `own`, 0 to 1; 1 where none was heard."""
+    words, heard, own = set(terms(text)) - _PERSON, _letters(heard), _letters(own)
+    repeated = {word for word in words if _occurs(word, heard)}
+    return sum(_occurs(word, own) for word in repeated) / len(repeated) if repeated else 1.0
+
+
 def _names(text: str) -> list[str]:
     """The proper names of a text: capitalised words that do not begin a sentence."""
     found = [match[0].removesuffix("'s") for match in _NAME.finditer(text.replace("’", "'"))]
