@@ -12,7 +12,7 @@ from typing import Final
 
 from reme_core.personal import grounding
 from reme_core.text.commands import command_of
-from reme_core.text.voice import ONESELF, own_sentences
+from reme_core.text.voice import ONESELF, brings_in_others, own_sentences
 
 
 def wishes_in(text: str) -> list[str]:
@@ -28,9 +28,13 @@ def wishes_in(text: str) -> list[str]:
 def told_of_oneself(text: str, asked: str) -> list[str]:
     """The sentences in which the author of a message tells of themselves, or answers a question about them.
 
-    >>> told_of_oneself("I'm Ann. Bo is here.", ""), told_of_oneself("Leeds.", "Where do you live?")
+    There are none in a message that brings in what others say or write: the "I" in it may be theirs.
+
+    >>> told_of_oneself("I'm Ann. Bo came by.", ""), told_of_oneself("Leeds.", "Where do you live?")
     (["I'm Ann."], ['Leeds.'])
     """
+    if brings_in_others(text):
+        return []
     is_asked = bool(_YOU.search(asked))
     return [sentence for sentence in own_sentences(text) if is_asked or ONESELF.search(sentence)]
 

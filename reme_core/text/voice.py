@@ -34,7 +34,20 @@ def own_sentences(text: str) -> list[str]:
         if _FOLLOWS.search(sentence):
             break  # "Ravi asked me to pass this on."
         own.append(_own_part(sentence))
+        if _WRITTEN.search(sentence):
+            break  # "I wrote a story today": what follows may be it
     return [part for part in own if part]
+
+
+def brings_in_others(text: str) -> bool:
+    """Whether a message cites or shows what others say, speaks for them, or speaks of a text or a work of fiction.
+
+    >>> brings_in_others("My mum lives in Hull"), brings_in_others("Is this CV fine? I am a nurse")
+    (False, True)
+    """
+    if _WRITTEN.search(text) or own_words(text) != text:
+        return True
+    return any(pattern.search(sentence) for sentence in sentences(text.replace("’", "'")) for pattern in _ANOTHERS)
 
 
 def _own_part(sentence: str) -> str:
@@ -81,6 +94,12 @@ def _any(*patterns: str) -> re.Pattern[str]:
 
 ONESELF: Final = _any(r"\b(?:I|im|ive|me|my|mine|myself|we|us|our)\b", r"[我咱]")
 """Words for the author."""
+_WRITTEN: Final = _any(
+    rf"\b{_TEXTS}\b(?<!\bterms)(?<!\bgroup)|\b(?:cv|curriculum|r[ée]sum[ée]s?|applications?|essays?|diar(?:y|ies)|blogs?|speech(?:es)?|biograph(?:y|ies)|testimonials?|personas?|file ?names?"
+    r"|novels?|stor(?:y|ies)|poems?|lyrics|songs?|plays?|films?|movies?|comics?|games?|characters?|heroes|heroine|hero|protagonist|villains?|avatars?|scenes?|chapters?|dreams?|fiction|tales?)\b",
+    r"简历|求职信|自我介绍|作文|日记|博客|演讲|传记|小说|故事|诗|歌词|剧本|电影|漫画|游戏|角色|人设|台词|主角|文件名|信里|邮件|公告",
+)
+"""Words for texts and works of fiction, in which another may say "I"."""
 _OF_OTHERS: Final = _any(
     rf"\b(?:my|our|his|her|their|the|a|an|some|this|that) (?:[\w'-]+ ){{0,2}}?{_PEOPLE}\b(?:'s\b)?"
     r"(?: told (?:me|us))?(?: to (?:tell|let|ask|remind) you\b)?",
@@ -111,6 +130,8 @@ _SAID_BEFORE: Final = _any(
 )
 # What follows is another's: "Ravi asked me to pass this on", "my landlord's rule is simple".
 _FOLLOWS: Final = _any(
+    rf"\b(?:borrow\w*|using|on|from|at|stole|took|grabbed|hijack\w*) (?:(?:[\w'-]+ )?{_SOMEBODY}(?:'s|s')|his|her|their) (?:\w+ )?(?:phone|laptop|account|keyboard|computer|tablet|device|login|machine|pc|seat|desk)\b",
+    r"^\W*(?:hi|hey|hello)?\W*(?:this is |it's )?(?-i:[A-Z][a-zà-ÿ-]+)(?: \w+)? (?:here|speaking|typing)\b|借(?:用)?[^，。]{1,8}的(?:账号|手机|电脑|平板|account)",
     r"\bpass(?:ing|ed)? (?:this|it|that|these|something|a message|word) (?:on|along)\b|\b(?:sends?|sent) word\b|\bspeaking for\b|\bonly the messenger\b|\brelay(?:ing)?\b",
     rf"\b(?:message|note|word|request|instructions?) from (?:{_SOMEBODY}|him|her|them)\b|(?:{_SOMEBODY}'s|\b(?:his|her|their)) (?:\w+ )?{_BY} (?:is|are|was|were)\b|\b(?:has|had) (?:a|one|some|this) (?:\w+ )?{_BY} (?:for you|too)?\W*$",
     r"转告|传话|带话|(?:替|帮)[^我，。]{1,6}(?:说|问|转|记)一?[声下]|(?:领导|老板|主任|经理|他|她)的?(?:意思|要求|规定)是",
@@ -138,6 +159,7 @@ _SHOWN: Final = _any(
     r"(?:公告|通知|来信|邮件|信里|信中|短信|消息|留言|告示|标语|弹幕|评论|写着|原文|签名|台词|歌词|剧本|文案|朋友圈|第[一二三四五六七八九十\d]+[封条篇段])[^：:，。]{0,6}[：:]",
 )
 _MARKUP: Final = re.compile(r"</?[A-Za-z_][^<>]{0,80}>|⟦[^⟧]{0,80}⟧|\{\{|\w\(['\"]|[{[]\s*[\"']\w+[\"']\s*:")
+_ANOTHERS: Final = (_MARKUP, _SHOWN, _FOR_OTHERS, _HEARSAY, _ATTRIBUTED, _SAID_BEFORE, _FOLLOWS)
 _REQUESTS: Final = _any(
     r"\b(?:can|could|would|will) you\b|\bplease\b|\bremember\b",
     r"请|麻烦|能不能|可不可以|可以.{0,12}[吗么]|能.{0,12}[吗么]",

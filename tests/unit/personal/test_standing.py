@@ -71,4 +71,6 @@ def test_a_person_tells_of_themselves_in_the_first_person_or_in_answer_to_a_ques
     assert told_of_oneself("I'm Ann. My mum lives in Hull. Bo paints.", "") == ["I'm Ann."]
     assert told_of_oneself("Leeds.", "Where do you live?") == ["Leeds."]
     assert told_of_oneself("Leeds.", "Where does Bo live?") == []
+    assert told_of_oneself("Hi, Tom here on Ann's laptop. I live in Hull.", "") == []
+    assert told_of_oneself("How is this CV? I grew up in Graz.", "") == []
     assert told_of_oneself('My flatmate wrote: "I am a doctor."', "") == []
