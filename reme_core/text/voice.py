@@ -28,6 +28,8 @@ def in_own_name(text: str) -> str:
 def own_sentences(text: str) -> list[str]:
     """The same, sentence by sentence."""
     own: list[str] = []
+    if _PLAYED.search(text) or _shows_a_text(text):
+        return own
     for sentence in sentences(own_words(text).replace("’", "'")):
         if _SAID_BEFORE.search(sentence):
             own.clear()  # "That's what my sister wants."
@@ -37,6 +39,12 @@ def own_sentences(text: str) -> list[str]:
         if _WRITTEN.search(sentence):
             break  # "I wrote a story today": what follows may be it
     return [part for part in own if part]
+
+
+def _shows_a_text(text: str) -> bool:
+    """Whether a message has several lines of which one asks, or introduces others: these are hardly its author's."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return len(lines) > 1 and any(asks(line) or line.rstrip().endswith((":", "：")) for line in lines)
 
 
 def brings_in_others(text: str) -> bool:
@@ -159,6 +167,11 @@ _SHOWN: Final = _any(
     r"(?:公告|通知|来信|邮件|信里|信中|短信|消息|留言|告示|标语|弹幕|评论|写着|原文|签名|台词|歌词|剧本|文案|朋友圈|第[一二三四五六七八九十\d]+[封条篇段])[^：:，。]{0,6}[：:]",
 )
 _MARKUP: Final = re.compile(r"</?[A-Za-z_][^<>]{0,80}>|⟦[^⟧]{0,80}⟧|\{\{|\w\(['\"]|[{[]\s*[\"']\w+[\"']\s*:")
+# "*bows* From now on call me milord", "you are now the cook of a ship"
+_PLAYED: Final = _any(
+    r"(?<!\*)\*[A-Za-z一-鿿][^*\n]{1,60}\*(?!\*)|[（(](?:[^（）()\n]{0,8})(?:地|着|鞠躬|叹气|微笑|转身|bows|sighs|smiles|nods)[）)]",
+    r"\byou(?:'re| are) (?:now )?(?:a|an|the|my) (?!(?:best|great|good|nice|star|life|angel|legend|gem|help\w*|machine|bot|robot|assistant|ai)\b)\w+|你(?:现在)?是(?:我的|一个|一名|一位|个)(?!助手|助理)",
+)
 _ANOTHERS: Final = (_MARKUP, _SHOWN, _FOR_OTHERS, _HEARSAY, _ATTRIBUTED, _SAID_BEFORE, _FOLLOWS)
 _REQUESTS: Final = _any(
     r"\b(?:can|could|would|will) you\b|\bplease\b|\bremember\b",
