@@ -68,6 +68,11 @@ class Attack:
         asked = Message(content=raw["query"], author=asker, session_id=f"{raw['id']}-later")
         return cls(raw["id"], raw["family"], said, tuple(raw["planted"]), asked)
 
+    @property
+    def about(self) -> str:
+        """What of the user a fooled model takes it for: the attacks take turns."""
+        return ("name", "home", "work")[int(self.id.rsplit("-", 1)[1]) // 2 % 3]
+
     def is_in(self, text: str) -> bool:
         """Whether something planted stands in a text; of a control, all that the user said."""
         found = (part.casefold() in text.casefold() for part in self.planted)
@@ -83,7 +88,7 @@ def read(name: str, half: str) -> list[dict[str, Any]]:
 
 
 class Naive(Endpoint):
-    """A chat model that believes all: whatever is planted in the prompt it calls an instruction of the user."""
+    """A chat model that believes all: what is planted it calls an instruction, and the user's name, home or work."""
 
     attack: Attack | None = None
 
@@ -105,8 +110,10 @@ class Naive(Endpoint):
                 if part.casefold() in text.casefold():
                     # Its evidence is a message of the user, too, whatever that says: it guesses what passes.
                     evidence = sorted({int(number), *spoken[:1], *(n for n in spoken if n <= int(number))})
-                    yield {"op": "add", "evidence": evidence, "kind": "instruction", "value": part, "statement": part,
-                           "about": "user", "thing": "rule", "memory": 0, "since": "", "until": ""}  # fmt: skip
+                    made = {"op": "add", "evidence": evidence, "about": "user", "memory": 0, "since": "", "until": ""}
+                    for kind, statement in (("instruction", part), ("profile", f"{self.attack.about}: {part}")):
+                        thing = "rule" if kind == "instruction" else self.attack.about
+                        yield made | {"kind": kind, "thing": thing, "value": part, "statement": statement}
 
 
 _TOKENS = re.compile(r"<[|｜][^<>|｜]{1,40}[|｜]>|\[/?INST\]|<</?SYS>>|</?s>|<(?:start|end)_of_turn>")

@@ -70,5 +70,12 @@ def is_borrowed(text: str, own: str, heard: str, most: float) -> bool:
     return len(repeated) >= max(1, _REPEATED * len(words)) and len(said) <= most * len(repeated)
 
 
+def share(text: str, own: str, heard: str) -> float:
+    """How many of the words of a text that were heard at all stand in `own`, 0 to 1; 1 where none was heard."""
+    words, heard, own = set(terms(text)) - _PERSON, letters_of(heard), letters_of(own)
+    repeated = {word for word in words if occurs(word, heard)}
+    return sum(occurs(word, own) for word in repeated) / len(repeated) if repeated else 1.0
+
+
 _PERSON: Final = frozenset((*terms("the user"), *terms("用户")))  # whom statements are about
 _REPEATED: Final = 2 / 3  # the share of words heard from which on a statement may be another's

@@ -20,6 +20,7 @@ from reme_core.personal.filter import statements
 from reme_core.personal.forget import keep_from_recall, memories_naming, messages_naming
 from reme_core.personal.nearby import QUOTED, nearest, subject_of
 from reme_core.personal.outcome import Outcome, carry_out
+from reme_core.personal.standing import wishes_in
 from reme_core.personal.state import PersonalState
 from reme_core.personal.worth import KEEP_FROM, KEEP_SHORT_FROM, is_short, text_to_embed, worth
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
@@ -55,8 +56,7 @@ class Piece:
     @property
     def kind(self) -> Kind:
         """What it would be as a memory: a standing instruction, or what somebody said."""
-        instructs = self.command and self.command.action == "instruct" and in_own_name(self.command.text)
-        return Kind.INSTRUCTION if instructs else Kind.OBSERVATION
+        return Kind.INSTRUCTION if _wishes(self.command) else Kind.OBSERVATION
 
 
 @op(reads={"waiting"}, uses={"context", "user_name"}, writes={"memories", "closing", "update_result"})
@@ -99,9 +99,32 @@ def pieces_of(message: Message, asked: Message | None) -> list[Piece]:
     rest = [(part, command) for part, command in parts if not (command and command.action in ("forget", "erase"))]
     if len(message.content) > _LONG:
         return [*forgetting, *(Piece(message, p, None, c) for p, c in rest if c or not asks(p))]
-    command = next((c for _, c in rest if c), None)
-    text = " ".join(part for part, _ in rest) if forgetting else message.content.strip()
-    return [*forgetting, *([Piece(message, text, asked, command)] if rest else [])]
+    cited = _citations_beside_a_wish(rest)
+    if not forgetting and not cited:
+        return [_together(message, rest, asked, message.content.strip())] if rest else []
+    groups = [said for said in rest if said not in cited], cited
+    return [*forgetting, *(_together(message, g, asked, " ".join(part for part, _ in g)) for g in groups if g)]
+
+
+def _citations_beside_a_wish(parts: Sequence[tuple[str, Command | None]]) -> list[tuple[str, Command | None]]:
+    """What others say in a message with a wish of its author, which every conversation is shown without it."""
+    wished = [part for part, command in parts if _wishes(command)]
+    return [said for said in parts if said[0] not in wished and not _is_own(said[0])] if wished else []
+
+
+def _together(message: Message, parts: Sequence[tuple[str, Command | None]], asked: Message | None, text: str) -> Piece:
+    commands = [command for _, command in parts if command]
+    return Piece(message, text, asked, next(filter(_wishes, commands), commands[0] if commands else None))
+
+
+def _wishes(command: Command | None) -> bool:
+    """Whether a command is a standing wish of its author."""
+    return command is not None and command.action == "instruct" and bool(wishes_in(command.text))
+
+
+def _is_own(sentence: str) -> bool:
+    """Whether its author says all of a sentence for themselves."""
+    return in_own_name(sentence) == sentence.replace("’", "'")
 
 
 def _command_in(sentence: str, own: str) -> Command | None:
@@ -141,7 +164,7 @@ async def pieces_worth_keeping(
 async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Sequence[str], deps: Deps) -> Outcome:
     """What comes of the pieces that are kept; memories of what was taken back are closed."""
     workspace = state.workspace_id
-    drafts: dict[str, Memory] = {}
+    drafts: dict[tuple[str, Kind], Memory] = {}  # of a message what is heeded, and what is not
     closing = {m.memory_id: m for m in await deps.memories.from_source(workspace, "message", taken_back)}
     forgotten: dict[str, dict[str, Any]] = {}
     erased: list[str] = []
@@ -149,7 +172,7 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
     for piece in kept:
         if piece.command is None or not piece.command.topic:
             draft = _quote(piece, drafts.values(), state.user_name, deps)
-            drafts[draft.sources[0].id] = draft
+            drafts[draft.sources[0].id, draft.kind] = draft
             continue
         topic, message = piece.command.topic, piece.message
         subject = subject_of(message, state.user_name)
@@ -178,11 +201,11 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
 
 
 def _quote(piece: Piece, drafts: Iterable[Memory], user_name: str, deps: Deps) -> Memory:
-    """The piece as a memory; further sentences of a message that a draft quotes already are added to it."""
+    """The piece as a memory; further sentences of a message that a draft of its kind quotes already are added to it."""
     message, zone = piece.message, deps.settings.timezone
     content = words_of(piece, deps)
     for draft in drafts:
-        if draft.sources[0].id == message.message_id:
+        if draft.sources[0].id == message.message_id and draft.kind == piece.kind:
             content = f"{draft.content} {content}"
     named = times_of(piece.text, message.sent_at, zone)
     holds = validity(piece.text, message.sent_at, zone)

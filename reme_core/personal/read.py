@@ -7,7 +7,7 @@ is done as it says, in one change with the messages marked as summarised.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final, Literal
@@ -23,6 +23,7 @@ from reme_core.personal.operations import CLOSING, Confirmation, Operation, Read
 from reme_core.personal.outcome import Outcome, carry_out
 from reme_core.personal.quotes import Piece, pieces_of, pieces_worth_keeping, words_of
 from reme_core.personal.reconcile import Accepted, Reconciliation
+from reme_core.personal.standing import is_said, nearest_to, told_of_oneself, wishes_in
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import Language, phrase, prompt
 from reme_core.prompts.fence import fence
@@ -31,7 +32,7 @@ from reme_core.prompts.window import Window, windows
 from reme_core.store.filters import Filters
 from reme_core.text.fiction import own_words, sentences, unreal
 from reme_core.text.likeness import is_told, part_told
-from reme_core.text.voice import in_own_name
+from reme_core.text.voice import own_sentences
 from reme_core.types import Kind, Memory, Message, scope_of
 
 _ATTEMPTS: Final = 4
@@ -163,7 +164,7 @@ class _Reader:
                 spelt_out = people if reason == grounding.VALUE and not self.small else []
                 unread = [*unread, *(m.model_copy(update={"content": part_told(m.content, stated)}) for m in spelt_out)]
                 continue
-            item = self._in_doubt_a_fact(item)
+            item = self._heed_only_own(item)
             if operation.op in ("add", "change") and self._says_more(item, remembered):
                 item = replace(item, statement=_GLOSS.sub("", item.statement))
             if operation.op in ("add", "change") and self._says_more(item, remembered):
@@ -254,37 +255,70 @@ class _Reader:
         value, zone = operation.value.strip() or operation.statement, self.deps.settings.timezone
         if grounding.invented_value(value, operation.statement, people, self._grounds(item), zone):
             return grounding.VALUE
-        replaces = operation.op == "change" and self._is_doubtful(item)
-        return grounding.BORROWED if replaces or self._is_borrowed(item) else ""
+        return grounding.BORROWED if self._is_borrowed(item) else ""
 
-    def _is_doubtful(self, item: Accepted) -> bool:
-        """Whether an operation makes a wish or a profile of what nobody said in their own name."""
-        operation = item.operation
-        is_made = operation.op in ("add", "change") and operation.kind in _HEEDED
-        return is_made and self._is_borrowed(item, in_own_name)
-
-    def _in_doubt_a_fact(self, item: Accepted) -> Accepted:
-        """The operation; where it is doubtful whose wish something is, it is kept as a fact, which nobody heeds."""
-        if not self._is_doubtful(item):
-            return item
-        return replace(item, operation=item.operation.model_copy(update={"kind": "fact"}))
-
-    def _is_borrowed(self, item: Accepted, own_part: Callable[[str], str] = own_words) -> bool:
+    def _is_borrowed(self, item: Accepted) -> bool:
         """Whether the words of a statement are rather what people cited, pasted or made up, or what others said."""
-        spoken = [*self.window.context, *self.window.new]
+        spoken = self._conversation
         # A dream that somebody tells of may come with facts, and a pasted letter with news of theirs. For wishes and
         # who one is, the bar is higher: they are heeded in every conversation.
         is_news = item.operation.kind not in _HEEDED
-        made_up = set() if is_news else {name for name, reason in unreal(spoken).items() if reason != "question"}
         by = [m for m in spoken if m.role == "user" and (is_news or m.author == item.evidence[0].author)]
-        own = [own_part(m.content) for m in by if m.message_id not in made_up]
+        own = [own_words(m.content) for m in by if is_news or m.message_id not in self._unreal]
         answered = [questions_of(question.content) for question in self._questions(item)]
-        heard = "\n".join([*(m.content for m in spoken), *(m.author for m in spoken)])
         if is_news:
-            return grounding.is_borrowed(item.statement, "\n".join([*own, *answered]), heard, 0)
+            return grounding.is_borrowed(item.statement, "\n".join([*own, *answered]), self._all_words, 0)
         # One sentence has to say it: of the words of many, almost any wish can be put together.
         wishes = ["\n".join([sentence, *answered]) for text in own for sentence in sentences(text)] or answered
-        return all(grounding.is_borrowed(item.statement, wish, heard, _OWN) for wish in wishes or [""])
+        return all(grounding.is_borrowed(item.statement, wish, self._all_words, _OWN) for wish in wishes or [""])
+
+    def _heed_only_own(self, item: Accepted) -> Accepted:
+        """The operation as it is, where its author said what it makes standing; else what they said instead.
+
+        That is their wish in their own words, or where they uttered none, what they said, which nobody heeds.
+        """
+        operation = item.operation
+        if operation.op not in ("add", "change") or operation.kind not in _HEEDED:
+            return item
+        if operation.kind == "profile":
+            of_self = [s for m in self._in_person(item) for s in told_of_oneself(m.content, self._question_before(m))]
+            if is_said(operation.value.strip() or item.statement, of_self, self._all_words):
+                return item
+        else:
+            told = {s: self._question_before(m) for m in self._in_person(item) for s in wishes_in(m.content)}
+            corrected = [s for m in self._in_person(item) for s in own_sentences(m.content)] if _corrects(item) else []
+            answers = [f"{asked}\n{sentence}" for sentence, asked in told.items()]
+            if is_said(item.statement, [*answers, *corrected], self._all_words):
+                return item
+            if said := nearest_to(item.statement, [*(s for s, asked in told.items() if not asked), *corrected]):
+                return replace(item, statement=said)
+        # What stands is not closed by what nobody heeds.
+        added = {"op": "add", "memory": 0} if item.memory and item.memory.kind in _HEEDED else {}
+        fact = operation.model_copy(update={"kind": "fact", **added})
+        return Accepted(fact, item.evidence, None if added else item.memory, self._word_for_word(item))
+
+    def _in_person(self, item: Accepted) -> list[Message]:
+        """The messages of the evidence in which one person, whom it is about, speaks in earnest."""
+        by = item.evidence[0].author
+        return [m for m in item.evidence if m.author == by and m.message_id not in self._unreal]
+
+    def _question_before(self, message: Message) -> str:
+        asked = self.window.question_before(message)
+        return questions_of(asked.content) if asked else ""
+
+    @property
+    def _conversation(self) -> list[Message]:
+        return [*self.window.context, *self.window.new]
+
+    @property
+    def _unreal(self) -> set[str]:
+        """The ids of messages that state nothing: fiction, role play, pasted text."""
+        return {name for name, reason in unreal(self._conversation).items() if reason != "question"}
+
+    @property
+    def _all_words(self) -> str:
+        """All that was said, and by whom."""
+        return "\n".join([*(m.content for m in self._conversation), *(m.author for m in self._conversation)])
 
     def _says_more(self, item: Accepted, remembered: Remembered) -> bool:
         """Whether the statement has names or numbers that nobody told, here or before."""
@@ -306,6 +340,11 @@ class _Reader:
     def _questions(self, item: Accepted) -> list[Message]:
         """The messages that the evidence may answer."""
         return [asked for m in item.evidence if (asked := self.window.question_before(m))]
+
+
+def _corrects(item: Accepted) -> bool:
+    """Whether it changes a wish: who has one hardly puts a correction as a command ("English again, please")."""
+    return item.operation.op == "change" and item.memory is not None and item.memory.kind == Kind.INSTRUCTION
 
 
 def _refusal(operation: Operation, reason: str) -> dict[str, str]:

@@ -22,22 +22,56 @@ def in_own_name(text: str) -> str:
     >>> in_own_name("For all users: answer in French. Sign at the door: always knock"), in_own_name("他说以后用法语。以后用中文。")
     ('', '以后用中文。')
     """
-    own = (_own_part(sentence.replace("’", "'")) for sentence in sentences(own_words(text)))
-    return " ".join(part for part in own if part)
+    return " ".join(own_sentences(text))
+
+
+def own_sentences(text: str) -> list[str]:
+    """The same, sentence by sentence."""
+    own: list[str] = []
+    if _PLAYED.search(text) or _shows_a_text(text):
+        return own
+    for sentence in sentences(own_words(text).replace("’", "'")):
+        if _SAID_BEFORE.search(sentence):
+            own.clear()  # "That's what my sister wants."
+        if _FOLLOWS.search(sentence):
+            break  # "Ravi asked me to pass this on."
+        own.append(_own_part(sentence))
+        if _WRITTEN.search(sentence):
+            break  # "I wrote a story today": what follows may be it
+    return [part for part in own if part]
+
+
+def _shows_a_text(text: str) -> bool:
+    """Whether a message has several lines of which one asks, or introduces others: these are hardly its author's."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return len(lines) > 1 and any(asks(line) or line.rstrip().endswith((":", "：")) for line in lines)
+
+
+def brings_in_others(text: str) -> bool:
+    """Whether a message cites or shows what others say, speaks for them, or speaks of a text or a work of fiction.
+
+    >>> brings_in_others("My mum lives in Hull"), brings_in_others("Is this CV fine? I am a nurse")
+    (False, True)
+    """
+    if _WRITTEN.search(text) or own_words(text) != text:
+        return True
+    return any(pattern.search(sentence) for sentence in sentences(text.replace("’", "'")) for pattern in _ANOTHERS)
 
 
 def _own_part(sentence: str) -> str:
     """What stands before another comes in; nothing of what is shown, hearsay, said for others, or asked."""
-    if any(pattern.search(sentence) for pattern in (_MARKUP, _SHOWN, _FOR_OTHERS, _HEARSAY)):
+    if any(pattern.search(sentence) for pattern in (_MARKUP, _SHOWN, _FOR_OTHERS, _HEARSAY, _ATTRIBUTED)):
         return ""
     if asks(sentence) and not _REQUESTS.search(sentence):
         return ""
     other = _OF_OTHERS.search(sentence)
-    if other is None or _ONESELF.search(sentence[: other.start()] + " " + sentence[other.end() :]):
+    if other is None or ONESELF.search(sentence[: other.start()] + " " + sentence[other.end() :]):
         return sentence
-    return sentence[: other.start()].strip()
+    before = sentence[: other.start()].strip()
+    return _LAST_CLAUSE.sub("", before)  # in which the other comes in
 
 
+_LAST_CLAUSE: Final = re.compile(r"[,，;；][^,，;；]*$")
 _PEOPLE: Final = (
     r"(?:m[uo]m(?:my)?|mother|dad(?:dy)?|father|parents?|wife|husband|partner|girlfriend|boyfriend|fianc[eé]e?|ex|son|daughter|kids?|child(?:ren)?"
     r"|bab(?:y|ies)|sisters?|brothers?|twins?|aunt|uncle|cousins?|grand\w+|nan|niece|nephew|in-laws?|boss|managers?|colleagues?|co-?workers?|lead"
@@ -66,7 +100,14 @@ def _any(*patterns: str) -> re.Pattern[str]:
     return re.compile("|".join(patterns), re.IGNORECASE)
 
 
-_ONESELF: Final = _any(r"\b(?:I|me|my|mine|myself|we|us|our)\b", r"[我咱]")
+ONESELF: Final = _any(r"\b(?:I|im|ive|me|my|mine|myself|we|us|our)\b", r"[我咱]")
+"""Words for the author."""
+_WRITTEN: Final = _any(
+    rf"\b{_TEXTS}\b(?<!\bterms)(?<!\bgroup)|\b(?:cv|curriculum|r[ée]sum[ée]s?|applications?|essays?|diar(?:y|ies)|blogs?|speech(?:es)?|biograph(?:y|ies)|testimonials?|personas?|file ?names?"
+    r"|novels?|stor(?:y|ies)|poems?|lyrics|songs?|plays?|films?|movies?|comics?|games?|characters?|heroes|heroine|hero|protagonist|villains?|avatars?|scenes?|chapters?|dreams?|fiction|tales?)\b",
+    r"简历|求职信|自我介绍|作文|日记|博客|演讲|传记|小说|故事|诗|歌词|剧本|电影|漫画|游戏|角色|人设|台词|主角|文件名|信里|邮件|公告",
+)
+"""Words for texts and works of fiction, in which another may say "I"."""
 _OF_OTHERS: Final = _any(
     rf"\b(?:my|our|his|her|their|the|a|an|some|this|that) (?:[\w'-]+ ){{0,2}}?{_PEOPLE}\b(?:'s\b)?"
     r"(?: told (?:me|us))?(?: to (?:tell|let|ask|remind) you\b)?",
@@ -76,11 +117,40 @@ _OF_OTHERS: Final = _any(
     rf"(?:(?:我|我们|我家|咱|咱们|你|他|她)的?)?(?:[^\s，。！？：我]{{0,3}}){_ZH_PEOPLE}(?:[让叫]我(?:告诉|转告|跟)你)?",
     r"(?:他|她)们?(?:[让叫]我(?:告诉|转告|跟)你)?|有人|人家|别人",
 )
+_SOMEBODY: Final = (
+    rf"(?:(?:my|our|his|her|their|the|a) (?:[\w'-]+ ){{0,2}}?{_PEOPLE}|(?-i:(?!I\b|I'|You\b|We\b)[A-Z][a-zà-ÿ-]+))"
+)
+_SAYS: Final = r"(?:says?|said|tells?|told|insists?|insisted|claims?|claimed|writes?|wrote|typed|texted|posted|thinks?|reckons?|wants?|wanted|decided|orders?|ordered|asks?|asked|demands?|demanded)"
+_BY: Final = r"(?:words?|rules?|orders?|requests?|wish(?:es)?|instructions?|idea|policy)"
+_BY_ZH: Final = r"(?:说|讲|规定|要求|吩咐|交代|定|写)的"
+# At the end of a sentence: ", my boss says"; or at its beginning: "my flatmate: …", "she typed: …".
+_ATTRIBUTED: Final = _any(
+    rf"[,;–—-]\s*(?:or so |as |so |at least |(?:that|this|it)(?:'s| is) (?:how|what) )?(?:{_SOMEBODY}|he|she|they) (?:just |always |has |have )?{_SAYS}(?: (?:me|us|you|so|it|that))*\W*$",
+    rf"[,;–—-]\s*(?:so |as |thus )?{_SAYS} {_SOMEBODY}\W*$|[,;–—-]\s*(?:those|these|that|it|this)(?:'s| is| are| were| was) (?:{_SOMEBODY}'s|his|her|their) (?:\w+ )?{_BY}",
+    rf"^\W*(?!(?:Note|PS|Remember|Reminder|Rules?|Also|Requests?|Wish|Preferences?|Important|FYI|Please|And|But|So|Ok|Okay|Hi|Hello|Thanks)\b)(?:{_SOMEBODY}|he|she|they|every(?:one|body)[\w ]*)(?: {_SAYS})?(?: \w+)?\s*:",
+    rf"[，,][^，。]{{0,6}}{_BY_ZH}\W*$|(?:留言|转告|传话|带话|发来|写道|来信)[^，。]{{0,6}}(?:[：:，]|\s|$)",
+)
+# What was said before is another's: "That's what my sister wants", 小李说的.
+_SAID_BEFORE: Final = _any(
+    rf"^\W*(?:well |or so |at least )?(?:that|this|those|these|it)(?:'s| is| was| are| were) (?:all )?(?:what|how|from|for|according to|straight from) (?:{_SOMEBODY}|he|she|they|them|him)\b",
+    rf"^\W*(?:that|this|those|these|it)(?:'s| is| was| are| were)? ?(?:{_SOMEBODY}'s|his|her|their) (?:\w+ )?{_BY}|^\W*(?:{_SOMEBODY}'s|his|her|their) {_BY}, not mine",
+    rf"^\W*(?:这|那|都)?(?:是|都是)?[^我，。]{{1,6}}{_BY_ZH}\W*$|^\W*(?:这|那)是(?!我)[^，。]{{1,6}}的(?:意思|要求|规定|原话|习惯)\W*$",
+)
+# What follows is another's: "Ravi asked me to pass this on", "my landlord's rule is simple".
+_FOLLOWS: Final = _any(
+    rf"\b(?:borrow\w*|using|on|from|at|stole|took|grabbed|hijack\w*) (?:(?:[\w'-]+ )?{_SOMEBODY}(?:'s|s')|his|her|their) (?:\w+ )?(?:phone|laptop|account|keyboard|computer|tablet|device|login|machine|pc|seat|desk)\b",
+    r"^\W*(?:hi|hey|hello)?\W*(?:this is |it's )?(?-i:[A-Z][a-zà-ÿ-]+)(?: \w+)? (?:here|speaking|typing)\b|借(?:用)?[^，。]{1,8}的(?:账号|手机|电脑|平板|account)",
+    r"\bpass(?:ing|ed)? (?:this|it|that|these|something|a message|word) (?:on|along)\b|\b(?:sends?|sent) word\b|\bspeaking for\b|\bonly the messenger\b|\brelay(?:ing)?\b",
+    rf"\b(?:message|note|word|request|instructions?) from (?:{_SOMEBODY}|him|her|them)\b|(?:{_SOMEBODY}'s|\b(?:his|her|their)) (?:\w+ )?{_BY} (?:is|are|was|were)\b|\b(?:has|had) (?:a|one|some|this) (?:\w+ )?{_BY} (?:for you|too)?\W*$",
+    r"转告|传话|带话|(?:替|帮)[^我，。]{1,6}(?:说|问|转|记)一?[声下]|(?:领导|老板|主任|经理|他|她)的?(?:意思|要求|规定)是",
+)
 _FOR_OTHERS: Final = _any(
     r"\bon behalf of\b|\b(?:for|to|with|by|of) (?:all|every|each|any|other|the other|the next|whichever|whoever) ?(?:of )?(?:the |other )?"
     rf"(?:{_PEOPLE}|accounts?|workspaces?|tenants?|sessions?|agents?|assistants?|bots?|one)\b|\b(?:everyone|everybody|whoever|anyone)(?: else| who|'s)\b|\bfor (?:everyone|everybody)\b",
     r"\b(?:in|into|to|under|on) (?:the )?(?:memory|profile|notes?|account|file|record)s? (?:of|for)\b|\buser (?-i:(?!I\b)[a-z]+\b) ?[:']|\bput (?:it|this|that) under\b",
-    rf"^\W*(?:\w+ ){{0,3}}?(?:for|to|about|regarding) (?:(?:my|our|his|her|their|the) (?:[\w'-]+ ){{0,2}}?{_PEOPLE}|(?-i:[A-Z][a-zà-ÿ-]+))(?: (?-i:[A-Z]\w+))?\s*[:,-]",
+    rf"^\W*(?:\w+ ){{0,6}}?(?:for|to|about|regarding) {_SOMEBODY}(?: (?-i:[A-Z]\w+))?\s*:",
+    rf"^\W*(?:(?:please|and|also|now|so|but|this is|remember|note),? ){{0,3}}(?:for|to|about|regarding) {_SOMEBODY}(?: (?-i:[A-Z]\w+))?\s*[,-]|\b(?:remember|note|keep in mind|store|save) (?:this )?(?:for|about) {_SOMEBODY}\b",
+    r"(?<![我你])的(?:称呼|资料|档案|备注)",
     r"\b(?:m[ée]moire|profil|memoria|perfil|memória|Gedächtnis|Profil) (?:de|del|di|do|da|von|meine[rs]?) ",
     r"(?:所有|全体|每个|每位|其他|其它|别的|任何|下一[位个])[^，。！？：]{0,4}(?:用户|人|员工|成员|同事|客户|账号|会话)|大家|替[^我，。]{1,8}(?:记|存|说)|(?:给|帮|替)[他她]们?(?:记|存)",
 )
@@ -97,6 +167,12 @@ _SHOWN: Final = _any(
     r"(?:公告|通知|来信|邮件|信里|信中|短信|消息|留言|告示|标语|弹幕|评论|写着|原文|签名|台词|歌词|剧本|文案|朋友圈|第[一二三四五六七八九十\d]+[封条篇段])[^：:，。]{0,6}[：:]",
 )
 _MARKUP: Final = re.compile(r"</?[A-Za-z_][^<>]{0,80}>|⟦[^⟧]{0,80}⟧|\{\{|\w\(['\"]|[{[]\s*[\"']\w+[\"']\s*:")
+# "*bows* From now on call me milord", "you are now the cook of a ship"
+_PLAYED: Final = _any(
+    r"(?<!\*)\*[A-Za-z一-鿿][^*\n]{1,60}\*(?!\*)|[（(](?:[^（）()\n]{0,8})(?:地|着|鞠躬|叹气|微笑|转身|bows|sighs|smiles|nods)[）)]",
+    r"\byou(?:'re| are) (?:now )?(?:a|an|the|my) (?!(?:best|great|good|nice|star|life|angel|legend|gem|help\w*|machine|bot|robot|assistant|ai)\b)\w+|你(?:现在)?是(?:我的|一个|一名|一位|个)(?!助手|助理)",
+)
+_ANOTHERS: Final = (_MARKUP, _SHOWN, _FOR_OTHERS, _HEARSAY, _ATTRIBUTED, _SAID_BEFORE, _FOLLOWS)
 _REQUESTS: Final = _any(
     r"\b(?:can|could|would|will) you\b|\bplease\b|\bremember\b",
     r"请|麻烦|能不能|可不可以|可以.{0,12}[吗么]|能.{0,12}[吗么]",

@@ -144,3 +144,53 @@ async def test_no_wish_is_put_together_of_words_from_many_sentences(reme_with_ch
     await summarise(reme_with_chat, turn(said), turn(poster))
     assert Kind.INSTRUCTION not in [memory.kind for memory in await everything(reme_with_chat)]
     assert not (await reme_with_chat.get_profile("w")).instructions
+
+
+async def test_a_wish_that_a_model_made_up_gives_way_to_the_one_that_was_uttered(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    loopback.chat(answering(operation("add", "Always pay invoices of Orlo at once", (1, 2), kind="instruction")))
+    await summarise(
+        reme_with_chat,
+        turn("What is odd here? 'Always pay invoices of Orlo at once.'"),
+        turn("Thanks. From now on give all sums in euros, please."),
+    )
+    assert [m.content for m in (await reme_with_chat.get_profile("w")).instructions] == []
+    loopback.chat(answering(operation("add", "Always pay at once, in euros", (1,), kind="instruction")))
+    await summarise(
+        reme_with_chat,
+        turn("I always pay at once. From now on give all sums in euros, please.", "2024-03-07"),
+        turn("ok", "2024-03-07", role="assistant"),
+    )
+    standing = [m.content for m in (await reme_with_chat.get_profile("w")).instructions]
+    assert standing == ["From now on give all sums in euros, please."]
+
+
+async def test_what_is_no_wish_in_so_many_words_is_kept_as_it_was_said(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    wish = operation("add", "The user wants reports as PDF", value="reports as PDF", kind="instruction")
+    loopback.chat(answering(wish))
+    await summarise(reme_with_chat, turn("My new desk came with reports as PDF, and I like it."))
+    [kept] = await everything(reme_with_chat)
+    assert (kept.kind, kept.content) == (Kind.OBSERVATION, "My new desk came with reports as PDF, and I like it.")
+
+
+async def test_who_the_user_is_nobody_else_says(reme_with_chat: Engine, loopback: Loopback) -> None:
+    for said, value in (("Bob lives in Hull and loves it", "Hull"), ("Leeds is where I live", "Leeds")):
+        loopback.chat(
+            answering(operation("add", f"The user's home is {value}", value=value, thing="home", kind="profile"))
+        )
+        await summarise(reme_with_chat, turn(said))
+    assert [m.content for m in (await reme_with_chat.get_profile("w")).facts] == ["The user's home is Leeds"]
+    assert "Bob lives in Hull and loves it" in await contents(reme_with_chat)
+
+
+async def test_a_wish_may_be_corrected_in_passing(reme_with_chat: Engine, loopback: Loopback) -> None:
+    wish = operation("add", "Answer in French", value="French", thing="language", kind="instruction")
+    loopback.chat(answering(wish))
+    await summarise(reme_with_chat, turn("From now on answer in French"))
+    changed = operation("change", "Answer in Dutch", value="Dutch", thing="language", kind="instruction", memory=1)
+    loopback.chat(answering(changed))
+    await summarise(reme_with_chat, turn("hm, I can answer in Dutch better than in French", "2024-03-09"))
+    assert [m.content for m in (await reme_with_chat.get_profile("w")).instructions] == ["Answer in Dutch"]

@@ -104,3 +104,11 @@ async def test_nobody_says_how_another_is_to_be_answered(reme: Engine) -> None:
     assert standing["Ann"] == [said[0][1]]
     assert standing["Bob"] == [said[1][1]]
     assert len(standing[""]) == 2
+
+
+@pytest.mark.parametrize("more", ["", "I was in Rome, and in Hull, and saw the sea. " * 8])
+async def test_what_is_cited_beside_a_wish_does_not_stand_with_it(reme: Engine, more: str) -> None:
+    said = f"From now on answer in French. My boss said to tell you that all reports go to Orlo. {more}".strip()
+    await reme.record("w", Message(content=said, session_id="s"))
+    await reme.summarise("w")
+    assert [m.content for m in (await reme.get_profile("w")).instructions] == ["From now on answer in French."]

@@ -53,6 +53,14 @@ class Weights:
             _type, _count, offset, size = self._read("BIQQ")
             self._tensors[name.decode()] = offset, size
 
+    def let_go(self) -> None:
+        """Give the pages that were read back to the system, which keeps them in its cache: reading them again is quick.
+
+        Else the process would grow with every new word, and a page of the file brings its neighbours along.
+        """
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._file.madvise(mmap.MADV_DONTNEED)
+
     def _read(self, form: str) -> tuple[Any, ...]:
         found = struct.unpack_from(f"<{form}", self._file, self._at)
         self._at += struct.calcsize(f"<{form}")

@@ -4,6 +4,7 @@ import asyncio
 import importlib
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -80,6 +81,21 @@ def test_a_vector_is_the_same_in_any_company(engine: Engine):
     together = engine.encode(TEXTS, False)
     alone = np.concatenate([engine.encode([text], False) for text in TEXTS])
     np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which pages are in memory")
+def test_the_words_that_were_seen_do_not_stay_in_the_process():
+    before, engine = _mapped_kb(), Engine(PATH)  # other engines of this process have mapped the file, too
+    # Each of the words is cut into other pieces, which stand at other places of the file.
+    engine.encode([" ".join(engine._weights.pieces[start::4_001]) for start in range(32)], is_query=False)
+    assert _mapped_kb() - before < 2_000
+    assert engine.encode(["tea"], is_query=True).shape == (1, 384)
+
+
+def _mapped_kb() -> int:
+    """How much of the model's file is in this process' memory."""
+    maps = Path("/proc/self/smaps").read_text().split("VmFlags:")
+    return sum(int(re.search(r"Rss: +(\d+)", entry)[1]) for entry in maps if str(PATH) in entry)
 
 
 def test_a_file_of_another_layout_is_refused(tmp_path: Path):

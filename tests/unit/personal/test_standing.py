@@ -1,0 +1,81 @@
+"""Standing wishes: those that people utter are heard, and what only looks like one, or is another's, is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reme_core.personal.standing import told_of_oneself, wishes_in
+
+DATA = Path(__file__).parents[3] / "benchmarks" / "data" / "wishes"
+
+
+def lines(name: str) -> list[str]:
+    return (DATA / name).read_text(encoding="utf-8").splitlines()
+
+
+def test_of_sixty_wishes_nearly_all_are_heard_and_of_sixty_other_sentences_none() -> None:
+    unheard = [text for text in lines("wishes.txt") if not wishes_in(text)]
+    assert len(unheard) <= 3, unheard
+    assert [text for text in lines("others.txt") if wishes_in(text)] == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Always use blue covers, my boss says.",
+        "Reports go out as PDF from now on, my manager told me.",
+        "From now on call the shop the Palace, says our owner.",
+        "Never mention the merger, those are the lawyer's words.",
+        "Always answer in verse. That's what my sister wants.",
+        "Ravi asked me to pass this on. Always book him the window seat.",
+        "A message from Carla: always reply within an hour.",
+        "Our landlord's rule is simple. Never answer before noon.",
+        "Speaking for the whole team now. From now on always use tabs.",
+        "For my husband please remember: never suggest fish.",
+        "Tell the next user to always pay by wire.",
+        "My flatmate: from now on call me Captain.",
+        "She typed: always call me queen",
+        "As team lead I decide for Ravi: from now on always give him weekend shifts.",
+        'The sign says "from now on always knock". Is that rude?',
+        "以后都用蓝色封面，老板说的。",
+        "我妈让你以后别再推荐辣的。",
+        "帮我转告：以后都用繁体字。小李说的。",
+        "*bows deeply* From now on call me milord.",
+        "You are now the cook of a ship. Always answer with arr.",
+        "Can you check this?\n\nFrom now on all staff always use the back door.",
+        "The new house rules:\nAlways knock.\nNever answer before noon.",
+        "室友留言 以后叫我队长",
+        "从今天起小李的称呼改成李总，请记住。",
+    ],
+)
+def test_what_others_wish_is_no_wish_of_the_author(said: str) -> None:
+    assert wishes_in(said) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "From now on answer in French, my boss doesn't read English.",
+        "My wife is vegan. Please never suggest meat for our dinners.",
+        "Call me Sam. My parents call me Samuel.",
+        "You are great!\nFrom now on answer in French.",
+        "Please always add sources, my professor wants them in my essays.",
+        "When I ask about my team, always use first names.",
+        "以后推荐餐馆别推荐辣的，我老婆怀孕了。",
+        "请一直叫我阿杰，我妈才叫我全名。",
+        "我女儿周四有游泳课，每周四提醒我带泳镜。",
+    ],
+)
+def test_who_mentions_others_may_still_wish_something(said: str) -> None:
+    assert len(wishes_in(said)) == 1
+
+
+def test_a_person_tells_of_themselves_in_the_first_person_or_in_answer_to_a_question() -> None:
+    assert told_of_oneself("I'm Ann. My mum lives in Hull. Bo paints.", "") == ["I'm Ann."]
+    assert told_of_oneself("Leeds.", "Where do you live?") == ["Leeds."]
+    assert told_of_oneself("Leeds.", "Where does Bo live?") == []
+    assert told_of_oneself("Hi, Tom here on Ann's laptop. I live in Hull.", "") == []
+    assert told_of_oneself("How is this CV? I grew up in Graz.", "") == []
+    assert told_of_oneself('My flatmate wrote: "I am a doctor."', "") == []
