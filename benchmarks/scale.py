@@ -1,6 +1,6 @@
 """Does a recall stay as fast when there are more workspaces, and more in them?
 
-    python -m benchmarks.scale [100:10000 10000:1000000] [--sizes even|zipf] [--rounds 400] [--plot FILE.svg]
+    python -m benchmarks.scale [100:10000 10000:1000000] [--sizes even|zipf] [--rounds 400]
 
 Each size, `workspaces:memories`, gets a database of its own, which four writers fill through the public API. Then
 recalls with the vector given go to workspaces chosen at random, in turns on all databases: `recall` as it comes, where
@@ -126,26 +126,7 @@ async def measure(all_filled: Sequence[Filled], rounds: int) -> dict[str, dict[s
     return found
 
 
-def draw(found: dict[str, dict[str, Any]], file: str) -> None:
-    """A plot of the medians and the 95th percentiles."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 3), layout="constrained")
-    axes = figure.subplots()
-    places = np.arange(len(found))
-    for shift, what in ((-0.2, "recall_ms"), (0.2, "again_ms")):
-        medians = [one[what]["p50"] for one in found.values()]
-        slowest = [one[what]["p95"] for one in found.values()]
-        label = "as it comes" if what == "recall_ms" else "asked again"
-        axes.bar(places + shift, medians, 0.35, label=f"{label}, median")
-        axes.scatter(places + shift, slowest, marker="_", s=300, color="black", label=f"{label}, 95th percentile")
-    axes.set_xticks(places, [f"{name} workspaces" for name in found])
-    axes.set_ylabel("ms a recall")
-    axes.legend(fontsize="small")
-    figure.savefig(file)
-
-
-async def main(scales: Sequence[str], law: str, rounds: int, plot: str | None) -> None:
+async def main(scales: Sequence[str], law: str, rounds: int) -> None:
     """Fill all databases, ask them in turns, and print."""
     async with AsyncExitStack() as stack:
         filled = []
@@ -155,8 +136,6 @@ async def main(scales: Sequence[str], law: str, rounds: int, plot: str | None) -
                 filled.append(Filled(workspaces, memories, await stack.enter_async_context(fresh_reme())))
                 await fill(filled[-1], law, rounds, progress)
         found = await measure(filled, rounds)
-    if plot:
-        draw(found, plot)
     report(benchmark="scale", sizes=law, rounds=rounds, **found)
 
 
@@ -165,6 +144,5 @@ if __name__ == "__main__":
     parser.add_argument("scales", nargs="*", default=["100:10000", "10000:1000000"], metavar="workspaces:memories")
     parser.add_argument("--sizes", choices=["even", "zipf"], default="even")
     parser.add_argument("--rounds", type=int, default=400)
-    parser.add_argument("--plot")
     given = parser.parse_args()
-    asyncio.run(main(given.scales, given.sizes, given.rounds, given.plot))
+    asyncio.run(main(given.scales, given.sizes, given.rounds))

@@ -72,10 +72,28 @@ def compare_sizes(cells: Table) -> str:
     return _svg(figure, axes)
 
 
+def compare_workspace_sizes(cells: Table) -> str:
+    """Milliseconds of a recall by the number of memories in its workspace: the median, and the 95th percentile."""
+    figure, axes = _figure()
+    sizes = [int(re.sub(r"\D", "", row[0])) for row in cells[1:]]
+    times = [[float(number) for number in re.findall(r"\d+", row[1])] for row in cells[1:]]
+    for place, name in enumerate(("median", "95th percentile")):
+        axes.plot(sizes, [both[place] for both in times], marker="o", ms=4, label=name)
+    axes.set_xscale("log")
+    axes.set_xlabel("memories in the workspace")
+    axes.set_ylabel("milliseconds a recall")
+    return _svg(figure, axes)
+
+
+_ONE_WORKSPACE = (
+    "| memories in one workspace | a recall, median (95th percentile) | of the exact ten | of words, the exact ten"
+    " | building the index |"
+)
 _DRAWN: dict[tuple[str, str, str], Callable[[Table], str]] = {
     ("retrieval.md", "searches", "| | recall | cosine | BM25 | reciprocal ranks of the two |"): compare_searches,
     ("retrieval.md", "shares", "| | 0 | .4 | .5 | .6 | .7 | .8 | .9 | 1 |"): compare_shares,
     ("architecture.md", "sizes", "| memories | recall | sql | vector | of the exact hybrid ten |"): compare_sizes,
+    ("scaling.md", "workspace-sizes", _ONE_WORKSPACE): compare_workspace_sizes,
 }
 
 
