@@ -1,10 +1,14 @@
-"""The base of models that callers make themselves. A value that does not fit is an `InputError`, not pydantic's own."""
+"""What callers make themselves: the base of its models, and the values that have bounds, such as times and numbers.
+
+A value that does not fit is an `InputError`, not pydantic's own.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from reme_core.errors import InputError
 
@@ -34,3 +38,40 @@ class Given(BaseModel):
 
     # Without this mark pydantic would call `__init__` also for values that it reads itself, at five times the cost.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+
+_EARLIEST, _LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
+
+
+def moment_of(time: datetime) -> datetime:
+    """The same with a time zone (UTC if it has none), in the years 2 to 9998: others say "unset" or "for ever"."""
+    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return _EARLIEST if aware < _EARLIEST else _LATEST if aware > _LATEST else aware
+
+
+Moment = Annotated[datetime, AfterValidator(moment_of)]
+"""A point in time, as `moment_of` makes it: every time zone and Postgres can show it."""
+
+_DEEPEST = 100  # levels, far more than anybody nests; pydantic fails at 255
+
+
+def _check_depth(value: Any) -> Any:
+    if not value:
+        return value
+    level: list[Any] = [value]  # level by level: recursion would fail on what is nested too deeply
+    for _ in range(_DEEPEST):
+        inner = [list(one.values()) if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = [member for members in inner for member in members]
+        if not level:
+            return value
+    raise ValueError(f"it is nested deeper than {_DEEPEST} levels; flatten it")
+
+
+JsonObject = Annotated[dict[str, Any], AfterValidator(_check_depth)]
+"""A JSON object, nested no deeper than 100 levels."""
+
+AnyJson = Annotated[Any, AfterValidator(_check_depth)]
+"""Any JSON value, nested no deeper than 100 levels."""
+
+Count = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+"""A number that fits an integer of Postgres; in imported libraries it may be negative."""

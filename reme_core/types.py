@@ -11,12 +11,12 @@ import json
 import uuid
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
 
-from reme_core.given import Given
+from reme_core.given import Count, Given, JsonObject, Moment
 
 
 def new_id() -> str:
@@ -27,43 +27,6 @@ def new_id() -> str:
 def now() -> datetime:
     """The present moment in UTC."""
     return datetime.now(UTC)
-
-
-_EARLIEST, _LATEST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
-
-
-def moment_of(time: datetime) -> datetime:
-    """The same with a time zone (UTC if it has none), in the years 2 to 9998: others say "unset" or "for ever"."""
-    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return _EARLIEST if aware < _EARLIEST else _LATEST if aware > _LATEST else aware
-
-
-Moment = Annotated[datetime, AfterValidator(moment_of)]
-"""A point in time, as `moment_of` makes it: every time zone and Postgres can show it."""
-
-_DEEPEST = 100  # levels, far more than anybody nests; pydantic fails at 255
-
-
-def _check_depth(value: Any) -> Any:
-    if not value:
-        return value
-    level: list[Any] = [value]  # level by level: recursion would fail on what is nested too deeply
-    for _ in range(_DEEPEST):
-        inner = [list(one.values()) if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
-        level = [member for members in inner for member in members]
-        if not level:
-            return value
-    raise ValueError(f"it is nested deeper than {_DEEPEST} levels; flatten it")
-
-
-JsonObject = Annotated[dict[str, Any], AfterValidator(_check_depth)]
-"""A JSON object, nested no deeper than 100 levels."""
-
-AnyJson = Annotated[Any, AfterValidator(_check_depth)]
-"""Any JSON value, nested no deeper than 100 levels."""
-
-Count = Annotated[int, Field(ge=-(2**31), lt=2**31)]
-"""A number that fits an integer of Postgres; in imported libraries it may be negative."""
 
 
 class Kind(enum.StrEnum):

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from pydantic import AliasChoices, ConfigDict, Field, field_validator
 
-from reme_core.given import Given
+from reme_core.given import Given, JsonObject, Moment
 from reme_core.settings import EpisodeSettings
-from reme_core.types import JsonObject, Message, Moment, new_id, now
+from reme_core.types import Message, new_id, now
 
 THRESHOLDS: Final = EpisodeSettings()
 MAX_TASK_RULES: Final = 10

@@ -17,11 +17,12 @@ import numpy.typing as npt
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from reme_core.errors import InputError
+from reme_core.given import Moment
 from reme_core.ids import with_ids
 from reme_core.settings import Names
 from reme_core.store.change import Close
 from reme_core.store.rows import within_scope
-from reme_core.types import SCOPES, Hit, Memory, Message, Moment, Recollection, Scope, Source, TimeRange, Trajectory
+from reme_core.types import SCOPES, Hit, Memory, Message, Recollection, Scope, Source, TimeRange, Trajectory
 
 T = TypeVar("T")
 

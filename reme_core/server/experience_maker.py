@@ -11,11 +11,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
+from reme_core.given import JsonObject
 from reme_core.server.errors import COMMON_STATUSES, openapi_errors
 from reme_core.server.route import JsonRoute
 from reme_core.server.service import TheAccess, TheService
 from reme_core.server.wire import FlowRequest, SearchRequest, TopK, TrajectoryIn, flow_arguments
-from reme_core.types import JsonObject
 
 
 class RetrieverRequest(SearchRequest):

@@ -10,13 +10,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from reme_core.episodes.api import CurvePoint
 from reme_core.errors import InputError, NotFoundError
+from reme_core.given import JsonObject
 from reme_core.server.errors import COMMON_STATUSES, ErrorBody, openapi_errors
 from reme_core.server.route import JsonRoute
 from reme_core.server.service import TheAccess, TheService
 from reme_core.server.wire import MessageIn, Number, PathWorkspace, Time, TopK
 from reme_core.store.filters import Filters
 from reme_core.store.undo import Undone
-from reme_core.types import HistoryEntry, JsonObject, Kind, Memory, Message, Recollection, Status, TimeRange, names_in
+from reme_core.types import HistoryEntry, Kind, Memory, Message, Recollection, Status, TimeRange, names_in
 
 _ACTOR: Final = "http"
 

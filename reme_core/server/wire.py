@@ -31,9 +31,9 @@ from reme_core.flows.build import Flow
 from reme_core.flows.grammar import leaves
 from reme_core.flows.overrides import MAY_SET, json_schema
 from reme_core.flows.state import RetrievalState
+from reme_core.given import JsonObject, moment_of
 from reme_core.postgres.database import check_workspace
 from reme_core.store.tool_calls import unknown_key
-from reme_core.types import JsonObject, moment_of
 
 DEFAULT_WORKSPACE: Final = "default"
 _MIN_INTEGER: Final = -(2**31)

@@ -13,12 +13,12 @@ from psycopg.types.json import Jsonb
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from reme_core.errors import InputError, did_you_mean
-from reme_core.given import Given
+from reme_core.given import AnyJson, Given, JsonObject, Moment
 from reme_core.postgres.database import Database
 from reme_core.store import rows
 from reme_core.store.sql import ENSURE_WORKSPACE, NUMBERS, load
 from reme_core.text.redact import redact
-from reme_core.types import AnyJson, JsonObject, Moment, now
+from reme_core.types import now
 
 _SQL = load("tool.sql")
 

@@ -17,13 +17,13 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from reme_core.engine import Engine
 from reme_core.errors import InputError, NotFoundError, ReMeError
+from reme_core.given import moment_of
 from reme_core.postgres.database import check_workspace
 from reme_core.server.auth import Access, key_in_headers
 from reme_core.server.errors import AccessError, message_for_caller, status_of
 from reme_core.server.inspector.look import environment
 from reme_core.server.service import Service
 from reme_core.store.sql import load
-from reme_core.types import moment_of
 
 HEADERS: Final = {
     # Memories may contain anything, even scripts: the browser may run only our own files, and connect only to us.

@@ -13,7 +13,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from reme_core.errors import InputError
-from reme_core.types import PERSONAL_KINDS, TASK_KINDS, Kind, Status, moment_of
+from reme_core.given import moment_of
+from reme_core.types import PERSONAL_KINDS, TASK_KINDS, Kind, Status
 
 ALIASES: Final = {
     "memory_id": ("memory_id", "experience_id", "id"),

@@ -13,9 +13,10 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from reme_core.errors import InputError
+from reme_core.given import moment_of
 from reme_core.text.timex import chinese
 from reme_core.text.timex.find import find_times
-from reme_core.types import TimeRange, moment_of
+from reme_core.types import TimeRange
 
 # Nobody says how long ago "recently" is.
 _VAGUE: Final = re.compile(

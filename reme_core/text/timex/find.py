@@ -8,11 +8,12 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from reme_core.errors import InputError
+from reme_core.given import moment_of
 from reme_core.text.terms import language_of
 from reme_core.text.timex import chinese_joins, english_joins, others
 from reme_core.text.timex.joins import drop_overlaps
 from reme_core.text.timex.mention import Expression, TimeMention
-from reme_core.types import TimeRange, moment_of
+from reme_core.types import TimeRange
 
 _ENGLISH: Final = re.compile("[a-z]+")
 _ANY_WORD: Final = re.compile(r"\w+")
