@@ -16,13 +16,10 @@ from llama_index.core.agent.workflow import AgentInput, AgentWorkflow, CodeActAg
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms import ChatMessage
 from llama_index.core.memory import InsertMethod, Memory
-from llama_index.core.storage.chat_store.base_db import MessageStatus
-from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context, JsonSerializer
 from pydantic import SecretStr
 from reme_llamaindex import ConversationStore, ReMeMemory, ReMeMemoryBlock
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from reme_core import AsyncReMe, ReMe, Settings
 from reme_core.errors import DatabaseUnavailableError, InputError
@@ -359,39 +356,6 @@ async def test_a_block_recalls_once_a_turn_and_records_what_leaves_short_term_me
     async with AsyncReMe(settings) as reme:
         said = [hit.content for hit in (await reme.recall("alice", "Remark 0", kind="conversation")).hits]
         assert f"Remark 0 {words}" in said
-
-
-async def test_the_store_answers_as_the_one_of_llamaindex_does() -> None:
-    engine = create_async_engine("sqlite+aiosqlite:///:memory:")
-    theirs, ours = SQLAlchemyChatStore("messages", async_engine=engine), ConversationStore()
-    said = [ChatMessage(role=role, content=f"{role} {n}") for n in range(4) for role in ("user", "assistant")]
-    active, archived = MessageStatus.ACTIVE, MessageStatus.ARCHIVED
-    calls: list[tuple[str, Any]] = [
-        ("add_messages", ("a", said)),
-        ("add_message", ("b", said[0])),
-        ("archive_oldest_messages", ("a", 3)),
-        ("add_message", ("a", said[7], archived)),
-        ("delete_oldest_messages", ("a", 2)),
-        ("delete_message", ("a", 7)),
-        ("delete_message", ("a", 9)),  # of the other conversation
-        ("delete_message", ("a", 99)),
-        ("set_messages", ("b", said[:2])),
-        ("delete_messages", ("a", archived)),
-        ("archive_oldest_messages", ("nobody", 1)),
-        ("delete_messages", ("b",)),
-    ]
-    for name, arguments in calls:
-        assert await getattr(ours, name)(*arguments) == await getattr(theirs, name)(*arguments), name
-        assert sorted(await ours.get_keys()) == sorted(await theirs.get_keys())
-        for key in ("a", "b", "nobody"):
-            for status in (active, archived, None):
-                assert await ours.count_messages(key, status) == await theirs.count_messages(key, status)
-                assert await ours.get_messages(key, status) == await theirs.get_messages(key, status), name
-            page = {"limit": 2, "offset": 1}
-            assert await ours.get_messages(key, **page) == await theirs.get_messages(key, **page)
-    (await ours.get_messages("a"))[0].additional_kwargs["changed"] = True
-    assert not (await ours.get_messages("a"))[0].additional_kwargs
-    await engine.dispose()
 
 
 async def test_tools_tend_the_memory(settings: Settings) -> None:

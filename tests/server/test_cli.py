@@ -5,11 +5,9 @@ from __future__ import annotations
 import io
 import json
 import shlex
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing, redirect_stdout
-from itertools import product
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -18,8 +16,6 @@ import reme_core
 from reme_core import ReMe
 from reme_core.cli.main import _is_assignment, main
 from reme_core.settings import Settings
-from reme_core.spool.file import Entry
-from reme_core.spool.waiting import Spool, spool_path
 from reme_core.types import Memory, Message, Source
 from tests.server.command import Reme
 
@@ -155,33 +151,6 @@ def test_what_was_said_is_recorded_and_summarised(reme: Reme, monkeypatch: pytes
         monkeypatch.setattr("sys.stdin", io.StringIO(wrong))
         reme("record", "-", "-w", "alice", code=2)
         assert '"role": "user"' in reme.err
-
-
-def test_turns_that_wait_and_that_were_refused_are_listed(reme: Reme, tmp_path: Path) -> None:
-    place = ["--set", f"data_dir={tmp_path}"]
-    assert "Nothing waits" in reme("spool", "list", *place)
-    spool = Spool(spool_path("file", Settings(data_dir=tmp_path)))
-    spool.put(Entry("alice", [Message(content="one")]))
-    spool.keep()
-    spool.set_aside(Entry("bob", [Message(content="two")]), "it is too long")
-    told = reme("spool", "list", *place)
-    assert "alice" in told and "it is too long" in told and "two" not in told
-    assert [entry["refusal"] for entry in reme.json("spool", "list", *place)["refused"]] == ["it is too long"]
-    assert reme.json("spool", "retry", *place) == {"again": 1}
-    found = reme.json("spool", "list", *place)
-    assert ([entry["workspace"] for entry in found["waiting"]], found["refused"]) == (["alice", "bob"], [])
-
-
-def test_a_file_that_is_no_spool_stays_as_it_is(reme: Reme, tmp_path: Path) -> None:
-    text, foreign = tmp_path / "notes.txt", tmp_path / "foreign.sqlite3"
-    text.write_text("mine")
-    with closing(sqlite3.connect(foreign)) as file:
-        file.execute("create table mine (words text)")
-    before = {path: path.read_bytes() for path in (text, foreign)}
-    for command, path in product(("list", "retry"), before):
-        reme("spool", command, "--file", str(path), code=2)
-        assert "is no spool" in reme.err
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 @pytest.mark.usefixtures("configured")

@@ -1,13 +1,20 @@
-"""`reme` on a whole database: its schema, its backup, and what is undone in it."""
+"""`reme` on a whole database: its schema, its backup, what is undone in it, and the turns that wait for it."""
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+from contextlib import closing
+from itertools import product
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from reme_core.settings import Settings
+from reme_core.spool.file import Entry
+from reme_core.spool.waiting import Spool, spool_path
+from reme_core.types import Message
 from tests.server.command import Reme
 
 
@@ -81,3 +88,30 @@ def test_a_database_is_backed_up_and_restored(
     monkeypatch.setenv("DATABASE_URL", empty_database_url)
     assert "restored: 1 workspace, 1 memory, 0 messages" in reme("db", "restore", file)
     assert "She drinks tea." in reme("recall", "tea", "-w", "alice")
+
+
+def test_turns_that_wait_and_that_were_refused_are_listed(reme: Reme, tmp_path: Path) -> None:
+    place = ["--set", f"data_dir={tmp_path}"]
+    assert "Nothing waits" in reme("spool", "list", *place)
+    spool = Spool(spool_path("file", Settings(data_dir=tmp_path)))
+    spool.put(Entry("alice", [Message(content="one")]))
+    spool.keep()
+    spool.set_aside(Entry("bob", [Message(content="two")]), "it is too long")
+    told = reme("spool", "list", *place)
+    assert "alice" in told and "it is too long" in told and "two" not in told
+    assert [entry["refusal"] for entry in reme.json("spool", "list", *place)["refused"]] == ["it is too long"]
+    assert reme.json("spool", "retry", *place) == {"again": 1}
+    found = reme.json("spool", "list", *place)
+    assert ([entry["workspace"] for entry in found["waiting"]], found["refused"]) == (["alice", "bob"], [])
+
+
+def test_a_file_that_is_no_spool_stays_as_it_is(reme: Reme, tmp_path: Path) -> None:
+    text, foreign = tmp_path / "notes.txt", tmp_path / "foreign.sqlite3"
+    text.write_text("mine")
+    with closing(sqlite3.connect(foreign)) as file:
+        file.execute("create table mine (words text)")
+    before = {path: path.read_bytes() for path in (text, foreign)}
+    for command, path in product(("list", "retry"), before):
+        reme("spool", command, "--file", str(path), code=2)
+        assert "is no spool" in reme.err
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

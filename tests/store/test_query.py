@@ -11,7 +11,7 @@ import pytest
 
 from reme_core import Memory, Message, Settings
 from reme_core.engine import Engine
-from reme_core.store.query import centre, names_in, persons_words
+from reme_core.store.query import centre, name_terms, persons_words
 from reme_core.store.recall_sql import (
     COVERED_WEIGHT,
     LEXICAL_WEIGHT,
@@ -64,9 +64,9 @@ def test_of_a_dialogue_the_people_s_words_are_searched_for(query: str, words: st
 
 
 def test_names_are_known_by_their_capitals_in_english_alone() -> None:
-    assert names_in("Which cup did Lisa and Bart win? They won it.") == ["lisa", "bart"]
-    assert names_in("Wo hat die Katze von der Nachbarin heute geschlafen?") == []
-    assert names_in("丽莎喜欢什么？") == []
+    assert name_terms("Which cup did Lisa and Bart win? They won it.") == ["lisa", "bart"]
+    assert name_terms("Wo hat die Katze von der Nachbarin heute geschlafen?") == []
+    assert name_terms("丽莎喜欢什么？") == []
 
 
 async def test_a_name_in_the_query_counts_more_than_other_words(reme: Engine) -> None:
