@@ -6,10 +6,10 @@ go: by their characters, in any inflection. Words are the model's own; nothing i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final
 
-from reme_core.text.named import letters_of, names_in, numbers_in, occurs
+from reme_core.text.named import letters_of, numbers_in, occurs, proper_names
 from reme_core.text.terms import language_of, terms
 from reme_core.text.timex import dates_near
 from reme_core.types import Message
@@ -37,7 +37,7 @@ def inventions(text: str, evidence: Sequence[Message], known: Sequence[str], tim
     grounds = "\n".join([said, *known])
     folded = letters_of(grounds)
     # What was said in Chinese may be named in Latin letters, which share none with it.
-    missing = [] if language_of(said) == "zh" else [name for name in names_in(text) if not occurs(name, folded)]
+    missing = [] if language_of(said) == "zh" else [name for name in proper_names(text) if not occurs(name, folded)]
     numbers = numbers_in(grounds) | {"0"}  # of "20:00", or of "none"
     for message in evidence:
         numbers |= dates_near(message, timezone)
@@ -49,7 +49,7 @@ def invented_value(
     value: str, statement: str, evidence: Sequence[Message], known: Sequence[str], timezone: str
 ) -> list[str]:
     """The same of a value; its first word is a name where the statement has it as one."""
-    named = [name for name in names_in(statement) if name in value]
+    named = [name for name in proper_names(statement) if name in value]
     return inventions(f": {', '.join(named)}, {value}" if named else value, evidence, known, timezone)
 
 
@@ -64,17 +64,20 @@ def is_borrowed(text: str, own: str, heard: str, most: float) -> bool:
         heard: All that was said, theirs included.
         most: The share of the words heard that may be their own.
     """
-    words, heard, own = set(terms(text)) - _PERSON, letters_of(heard), letters_of(own)
-    repeated = {word for word in words if occurs(word, heard)}
-    said = {word for word in repeated if occurs(word, own)}
-    return len(repeated) >= max(1, _REPEATED * len(words)) and len(said) <= most * len(repeated)
+    words = set(terms(text)) - _PERSON
+    repeated = _words_in(heard, words)
+    return len(repeated) >= max(1, _REPEATED * len(words)) and len(_words_in(own, repeated)) <= most * len(repeated)
 
 
 def share(text: str, own: str, heard: str) -> float:
     """How many of the words of a text that were heard at all stand in `own`, 0 to 1; 1 where none was heard."""
-    words, heard, own = set(terms(text)) - _PERSON, letters_of(heard), letters_of(own)
-    repeated = {word for word in words if occurs(word, heard)}
-    return sum(occurs(word, own) for word in repeated) / len(repeated) if repeated else 1.0
+    repeated = _words_in(heard, set(terms(text)) - _PERSON)
+    return len(_words_in(own, repeated)) / len(repeated) if repeated else 1.0
+
+
+def _words_in(text: str, words: Set[str]) -> set[str]:
+    letters = letters_of(text)
+    return {word for word in words if occurs(word, letters)}
 
 
 _PERSON: Final = frozenset((*terms("the user"), *terms("用户")))  # whom statements are about

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import Final, Literal
 
@@ -110,7 +111,7 @@ async def read_conversation(
     state.waiting = []
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Reader:
     """Reads one window."""
 
@@ -306,16 +307,16 @@ class _Reader:
         asked = self.window.question_before(message)
         return questions_of(asked.content) if asked else ""
 
-    @property
+    @cached_property
     def _conversation(self) -> list[Message]:
         return [*self.window.context, *self.window.new]
 
-    @property
+    @cached_property
     def _unreal(self) -> set[str]:
         """The ids of messages that state nothing: fiction, role play, pasted text."""
         return {name for name, reason in unreal(self._conversation).items() if reason != "question"}
 
-    @property
+    @cached_property
     def _all_words(self) -> str:
         """All that was said, and by whom."""
         return "\n".join([*(m.content for m in self._conversation), *(m.author for m in self._conversation)])
