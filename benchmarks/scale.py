@@ -33,9 +33,7 @@ from reme_core.store.index import hnsw, postings
 
 WRITERS, BATCH = 4, 1_000
 SIZES = """
-select sum(pg_total_relation_size(c.oid)) filter (where relkind = 'r') / 1e6,
-       max(c.reltuples) filter (where c.relname = 'embedding')
-from pg_class c where relnamespace = 'reme'::regnamespace
+select sum(pg_total_relation_size(oid)) / 1e6 from pg_class where relnamespace = 'reme'::regnamespace and relkind = 'r'
 """
 
 Asked = tuple[str, str, npt.NDArray[np.float32]]

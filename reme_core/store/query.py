@@ -21,8 +21,9 @@ _SPOKEN_LINE: Final = re.compile(
     r"|^[ \t]*(?P<plain>[^\W\d][^\s:：]{0,30})[ \t]*[:：](?P<told>.*)$",
     re.MULTILINE,
 )
-# A word with a capital that does not begin a sentence, and who speaks in a dialogue.
-_NAME: Final = re.compile(r"(?<=[^\W.!?:\"'] )[A-Z][a-z]+|(?<=<)[A-Z][a-z]+(?=>)")
+NAME: Final = r"(?<=[^\W.!?:\"'] )[A-Z][a-z]+"
+"""A word with a capital that does not begin a sentence; in Chinese nothing tells a name."""
+_NAME: Final = re.compile(NAME + r"|(?<=<)[A-Z][a-z]+(?=>)")  # and who speaks in a dialogue
 
 
 def centre(vector: npt.NDArray[np.float32], model: str) -> npt.NDArray[np.float32]:
@@ -64,10 +65,10 @@ def persons_words(query: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def names_in(query: str) -> list[str]:
+def name_terms(query: str) -> list[str]:
     """The terms of the names in an English query; in other languages nothing, or too much, has a capital.
 
-    >>> names_in("What does Caroline paint?")
+    >>> name_terms("What does Caroline paint?")
     ['carolin']
     """
     if language_of(query) != "en":

@@ -25,7 +25,7 @@ from reme_core.store import rows
 from reme_core.store.filters import Filters
 from reme_core.store.index.hnsw import EF_SEARCH
 from reme_core.store.index.postings import Corpus
-from reme_core.store.query import centre, names_in
+from reme_core.store.query import centre, name_terms
 from reme_core.store.relevance import NOTHING, Background, Found, Match, Question, asks_what_assistant_said
 from reme_core.store.sql import load
 from reme_core.text.terms import terms
@@ -240,7 +240,7 @@ def _values(question: Question, filters: Filters, plan: Plan, corpus: Corpus) ->
         "centred": None if question.vector is None else HalfVector(centre(question.vector, question.model)),
         "terms": asked,
         "counted_terms": min(len(asked), _COUNTED_TERMS),
-        "names": names_in(question.text),
+        "names": name_terms(question.text),
         "name_weight": NAME_WEIGHT,
         "share": plan.shares.conversation,
         "limit": question.limit,

@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from reme_core.store.query import NAME
 from reme_core.text.terms import language_of
 from reme_core.text.timex import AskedTime
 from reme_core.types import TASK_KINDS, TOOL_KINDS
@@ -47,8 +48,7 @@ _PATTERNS: Final = {
         r"|什么|哪|谁|怎|多少|几|吗|呢|啥|何",
         re.I,
     ),
-    # A word with a capital that does not begin a sentence; in Chinese nothing tells a name.
-    "name": re.compile(r"(?<=[^\W.!?:\"'] )[A-Z][a-z]+"),
+    "name": re.compile(NAME),
 }
 # A question mark, or "I", "my", "we" in other languages.
 _OTHERS: Final = re.compile(

@@ -8,7 +8,7 @@ import unicodedata
 from typing import Final
 
 
-def names_in(text: str) -> list[str]:
+def proper_names(text: str) -> list[str]:
     """The proper names of a text: capitalised words that do not begin a sentence."""
     found = [match[0].removesuffix("'s") for match in _NAME.finditer(text.replace("’", "'"))]
     return [name for name in found if name.casefold() not in _CALENDAR and len(name) > 1]
