@@ -245,19 +245,8 @@ def exit_on_error(options: Options) -> Iterator[None]:
     except KeyboardInterrupt:
         output.print_error("interrupted", code="interrupted", as_json=options.as_json)
         raise typer.Exit(INTERRUPTED) from None
-    except Exception as error:
-        known = _known_error(error)
-        if known is None:
-            raise
+    except ReMeError as error:
         if options.debug:
             output.stderr().print_exception(width=None)
-        output.print_error(str(known), code=known.code, as_json=options.as_json)
-        raise typer.Exit(next(code for kind, code in EXIT_CODES if isinstance(known, kind))) from None
-
-
-def _known_error(error: Exception) -> ReMeError | None:
-    from psycopg import DataError
-
-    if isinstance(error, DataError):
-        return InputError(f"a value does not fit: {error.diag.message_primary or error}")
-    return error if isinstance(error, ReMeError) else None
+        output.print_error(str(error), code=error.code, as_json=options.as_json)
+        raise typer.Exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind))) from None

@@ -66,6 +66,7 @@ _BY_CLASS: dict[tuple[type[psycopg.Error], ...], _Reply] = {
     (pg.ProgramLimitExceeded, pg.StatementTooComplex, pg.TooManyColumns, pg.TooManyArguments): _Reply(
         InputError, "this is more than {where} can do at once", "give shorter values, or fewer at a time"
     ),
+    (psycopg.DataError,): _Reply(InputError, "a value does not fit", "correct it; nothing was stored"),
     (pg.UndefinedFile,): _Reply(
         DatabaseError, "the server of {where} misses a file", "install what it belongs to over there"
     ),
@@ -163,8 +164,7 @@ def mask_password(url: str) -> str:
 def translating_errors(url: str) -> Iterator[None]:
     """Raise errors of ours, which say what to do, for those of Postgres and its driver about the database at `url`.
 
-    Errors of violated constraints and of values that do not fit are raised as they are: what they mean depends on the
-    statement.
+    Errors of violated constraints are raised as they are: what they mean depends on the statement.
     """
     try:
         yield

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-import psycopg
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
@@ -130,11 +129,6 @@ def add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def answer_invalid_request(request: Request, error: RequestValidationError) -> JSONResponse:
         return error_response(_request_id(request), 422, InputError.code, _validation_message(error))
-
-    @app.exception_handler(psycopg.DataError)
-    async def answer_data_error(request: Request, error: psycopg.DataError) -> JSONResponse:
-        message = f"a value does not fit: {error.diag.message_primary or error}"
-        return error_response(_request_id(request), 422, InputError.code, message)
 
     @app.exception_handler(HTTPException)
     async def answer_http_exception(request: Request, error: HTTPException) -> JSONResponse:

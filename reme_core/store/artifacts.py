@@ -173,8 +173,10 @@ class Artifacts:
             rows = await self._database.fetch(
                 workspace, _SQL["grep"], values | {"before": LINE, "after": LINE}, settings=_GREP
             )
+        except InputError as error:
+            raise InputError(f"{pattern!r} is no regular expression to use: {error}") from error
         # Postgres gives an InternalError for a regular expression that would need too much memory.
-        except (psycopg.DataError, psycopg.InternalError) as error:
+        except psycopg.InternalError as error:
             raise InputError(f"{pattern!r} is no regular expression to use: {error.diag.message_primary}") from error
         except DatabaseError as error:
             if isinstance(error.__cause__, psycopg.errors.QueryCanceled):

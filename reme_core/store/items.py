@@ -6,8 +6,7 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from string import Template
@@ -15,7 +14,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import psycopg
 from pgvector import Vector
 from psycopg.types.json import Jsonb
 
@@ -186,8 +184,7 @@ class Items:
             "limit": limit,
             "offset": offset,
         }
-        with _refusing_bad_values():
-            rows = await self._database.fetch(workspace, _SQL["namespaces"], values)
+        rows = await self._database.fetch(workspace, _SQL["namespaces"], values)
         return [tuple(decode_json(row[0])) for row in rows]
 
     async def write(self, workspace: str, writes: Sequence[ItemWrite], *, order: Iterable[Namespace] = ()) -> None:
@@ -210,25 +207,24 @@ class Items:
             "lock": _BATCH_LOCK,
         }
         sequence = {"sequence": "reme.item_place", "count": len(namespaces) + len(rows)}
-        with _refusing_bad_values():
-            async with self._database.transaction(workspace) as connection:
-                async with connection.pipeline():
-                    # Two batches with items in common, in other orders, would each wait for an item of the other.
-                    if len(writes) > 1:
-                        await connection.execute(_SQL["take_turns"], values)
-                    await connection.execute(ENSURE_WORKSPACE, values)
-                    numbered = await connection.execute(NUMBERS, sequence)
-                ((values["numbers"],),) = await numbered.fetchall()
-                async with connection.pipeline():
-                    await connection.execute(_SQL["drop_expired"], values)
-                    # One statement sees all items as they were before it. So a namespace whose only item is replaced
-                    # within the batch keeps its place.
-                    cursor = await connection.execute(_SQL["write"], values)
-                    await connection.execute(_SQL["drop_vectors"], values)
-                written = decode_json([list(row) for row in await cursor.fetchall()])
-                places = {(tuple(namespace), key): place for namespace, key, place in written}
-                if any(one.vectors for one in writes):
-                    await connection.execute(_SQL["write_vectors"], values | _vector_columns(writes, places))
+        async with self._database.transaction(workspace) as connection:
+            async with connection.pipeline():
+                # Two batches with items in common, in other orders, would each wait for an item of the other.
+                if len(writes) > 1:
+                    await connection.execute(_SQL["take_turns"], values)
+                await connection.execute(ENSURE_WORKSPACE, values)
+                numbered = await connection.execute(NUMBERS, sequence)
+            ((values["numbers"],),) = await numbered.fetchall()
+            async with connection.pipeline():
+                await connection.execute(_SQL["drop_expired"], values)
+                # One statement sees all items as they were before it. So a namespace whose only item is replaced
+                # within the batch keeps its place.
+                cursor = await connection.execute(_SQL["write"], values)
+                await connection.execute(_SQL["drop_vectors"], values)
+            written = decode_json([list(row) for row in await cursor.fetchall()])
+            places = {(tuple(namespace), key): place for namespace, key, place in written}
+            if any(one.vectors for one in writes):
+                await connection.execute(_SQL["write_vectors"], values | _vector_columns(writes, places))
 
     async def refresh(self, workspace: str, items: Iterable[Item]) -> None:
         """Begin the time to live of those items that expire anew.
@@ -256,8 +252,7 @@ class Items:
         return int(rows[0][0])
 
     async def _read(self, workspace: str, statement: str, values: dict[str, Any]) -> list[Item]:
-        with _refusing_bad_values():
-            rows = await self._database.fetch(workspace, statement, values | {"workspace": workspace})
+        rows = await self._database.fetch(workspace, statement, values | {"workspace": workspace})
         return [Item(tuple(decode_json(row[0])), decode_json(row[1]), decode_json(row[2]), *row[3:]) for row in rows]
 
 
@@ -268,12 +263,3 @@ def _vector_columns(writes: Iterable[ItemWrite], places: Mapping[tuple[Namespace
         "paths": [path for _, path in texts],
         "vectors": [Vector(one.vectors[path]) for one, path in texts],
     }
-
-
-@contextmanager
-def _refusing_bad_values() -> Iterator[None]:
-    try:
-        yield
-    except psycopg.DataError as error:
-        problem = error.diag.message_primary or error
-        raise InputError(f"Postgres cannot take an item ({problem}); nothing was written") from error

@@ -27,7 +27,7 @@ from reme_core.types import Message
 log = logging.getLogger(__name__)
 
 _IDS_REMEMBERED: Final = 20_000  # of messages and calls; older ones the database recognises
-_REFUSALS: Final = (InputError, psycopg.DataError, psycopg.IntegrityError)  # trying again would not help
+_REFUSALS: Final = (InputError, psycopg.IntegrityError)  # trying again would not help
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between tries to write to a disk that is full
 # A turn that ends should not share the processor with its delivery: its caller has an answer to give.
 _AFTER_TURN: Final = 0.02

@@ -157,8 +157,8 @@ def test_what_was_said_is_recorded_and_summarised(reme: Reme, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("told", "command"),
     [
-        ("does not fit: bigint out of range", ["jobs", "show", "9" * 20]),
-        ("does not fit: bigint out of range", ["jobs", "retry", "9" * 20]),
+        ("does not fit (bigint out of range)", ["jobs", "show", "9" * 20]),
+        ("does not fit (bigint out of range)", ["jobs", "retry", "9" * 20]),
         ("limit must be a positive whole number", ["chat", "/memory limit=" + "9" * 20, "-w", "alice"]),
         ("limit must be a positive whole number", ["chat", "/memory limit=²", "-w", "alice"]),
         ("--concurrency", ["worker", "--concurrency", "0"]),

@@ -103,7 +103,7 @@ async def test_when_a_memory_holds_is_shown_where_it_is_known(client: httpx.Asyn
         ("/inspector/memories", 422, "choose one on the first page"),
         ("/inspector/memories?w=nobody", 404, "the first page lists"),
         ("/inspector/memories?w=a&p=0", 422, "look at the address"),
-        ("/inspector/memories?w=a&q=%00", 422, "look at the address"),
+        ("/inspector/memories?w=a&q=%00", 422, "a value does not fit"),
         ("/inspector/memory?w=a&id=none", 404, "none"),
         ("/inspector/recall?w=a&id=none", 404, "older than the log"),
         ("/inspector/conversation?w=a&s=none", 404, "nothing was recorded"),

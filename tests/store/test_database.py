@@ -42,6 +42,13 @@ async def test_a_statement_sees_its_own_workspace_only(database: Database) -> No
         assert len(await (await connection.execute("select from workspace")).fetchall()) == 2
 
 
+@pytest.mark.parametrize("value", ["seven", "9" * 30, "a\0b"])
+async def test_a_value_that_does_not_fit_is_wrong_input_through_every_door(database: Database, value: str) -> None:
+    with pytest.raises(InputError, match=r"a value does not fit.*nothing was stored"):
+        await database.fetch("a", "select (%s::text)::integer", [value])
+    assert await database.fetch("a", "select 1") == [(1,)]
+
+
 async def test_writing_into_another_workspace_is_refused(database: Database) -> None:
     with pytest.raises(DatabaseError, match="row-level security"):
         await database.execute("a", "insert into workspace (workspace_id) values ('b')")

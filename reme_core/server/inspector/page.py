@@ -9,7 +9,6 @@ from string import Template
 from typing import Annotated, Any, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-import psycopg
 from fastapi import Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -137,8 +136,8 @@ class PageRoute(APIRoute):
                 if status == 401:
                     return _to_sign_in(request)
                 return render(request, "error.html", code=status, message=message_for_caller(error))
-            except (RequestValidationError, psycopg.DataError) as error:
-                what = error.errors()[0]["msg"] if isinstance(error, RequestValidationError) else "a value does not fit"
+            except RequestValidationError as error:
+                what = error.errors()[0]["msg"]
                 return render(request, "error.html", code=422, message=f"{what}; look at the address of this page")
 
         return handle_with_pages
