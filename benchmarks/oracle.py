@@ -21,7 +21,10 @@ _INSTRUCTIONS = re.compile(r"instruct|style|format|address|rule|answer|reply|rec
 
 
 class Endpoint:
-    """An OpenAI-compatible endpoint that answers each prompt by a function; `url` is its base URL while it is open."""
+    """An OpenAI-compatible endpoint that answers each prompt by a function; `url` is its base URL while it is open.
+
+    An answer that has `tool_calls` calls these; any other is sent as JSON.
+    """
 
     def __init__(self, answer: Callable[[str], dict[str, Any]]) -> None:
         class Handler(BaseHTTPRequestHandler):
@@ -29,18 +32,20 @@ class Endpoint:
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                prompt = "\n".join(message["content"] for message in body["messages"])
-                text = json.dumps(answer(prompt), ensure_ascii=False)
+                prompt = "\n".join(message["content"] or "" for message in body["messages"])
+                answered = answer(prompt)
+                text = json.dumps(answered, ensure_ascii=False)
                 tokens = {"prompt_tokens": count_tokens(prompt), "completion_tokens": count_tokens(text)}
-                choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+                told = answered if "tool_calls" in answered else {"content": text}
+                choice = {"index": 0, "message": {"role": "assistant", **told}, "finish_reason": "stop"}
                 head = {"id": "oracle", "object": "chat.completion", "created": 0, "model": body["model"]}
                 usage = {**tokens, "total_tokens": sum(tokens.values())}
-                told = json.dumps({**head, "choices": [choice], "usage": usage}).encode()
+                sent = json.dumps({**head, "choices": [choice], "usage": usage}).encode()
                 self.send_response(200)
                 self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(told)))
+                self.send_header("content-length", str(len(sent)))
                 self.end_headers()
-                self.wfile.write(told)
+                self.wfile.write(sent)
 
             def log_message(self, *args: Any) -> None:
                 """Keep the table readable."""

@@ -2,11 +2,14 @@
 
     python -m benchmarks.tenants [--many 40]
 
-The workspace `victim` holds memories, messages, tool calls, episodes, items, artifacts and jobs, and all of their texts
-hold one word. Somebody who may use the workspace `spy` alone tries to read and to change them: by the ids that they
-have, by questions that they answer, and in SQL. What is counted are attempts that get to see the word, rows of the
-victim that are changed after all attempts of a surface, and attempts that see what is the spy's own: without any, the
-others would prove nothing. The last line is a JSON object.
+The workspace `victim` holds memories, messages, tool calls, episodes, items, artifacts and jobs, and their texts hold
+one word. Somebody who may use the workspaces `spy` and `spy-new` alone tries to read and to change them: by the ids
+that they have, by questions that they answer, and in SQL. What is counted are attempts that get to see the word, and
+rows of the victim that are changed after all attempts of a surface.
+
+That proves nothing where a call never answers anybody. So before the attempts of a surface and after them, each kind of
+call is made once for a thing of the spy's own, too: it has to show it, or to change it in the database. If one does
+not, the run fails. The last line is a JSON object.
 """
 
 from __future__ import annotations
@@ -14,203 +17,206 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import io
 import itertools
+import json
 import os
 import socket
 import sys
+import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
 
 import httpx
+import numpy as np
 import psycopg
 import uvicorn
+from fastapi import FastAPI
 from mcp import ClientSession
 from mcp.client.streamable_http import streamablehttp_client
 from mcp.shared.exceptions import McpError
-from pydantic import AnyUrl
+from pydantic import SecretStr
 from starlette.types import ASGIApp
 
+from benchmarks import attempts
+from benchmarks.attempts import SQL, WRITTEN, Call, Fields
 from benchmarks.common import fresh_reme, report
+from benchmarks.oracle import Endpoint
 from reme_core import AsyncReMe, Memory, Message
-from reme_core.cli import main as command_line
 from reme_core.engine import Engine
-from reme_core.episodes.rules import Episode
+from reme_core.episodes.rules import Episode, MistakeCard
 from reme_core.errors import ReMeError
 from reme_core.server.auth import ApiKeys
 from reme_core.server.http import create_app
 from reme_core.server.mcp import create_mcp_app
-from reme_core.settings import McpSettings, WorkerSettings
-from reme_core.store.filters import Filters
+from reme_core.settings import ChatSettings, McpSettings, WorkerSettings
+from reme_core.store.artifacts import Artifact, Artifacts
 from reme_core.store.items import ItemWrite
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.turn import TurnMemory
-from reme_core.turn.memory_tools import MemoryTools
+from reme_core.types import Source
 
 WORD, OWN = "quetzal", "kestrel"
-Attempt = Callable[[], Awaitable[Any]]
+FIGURES: Final = ("attempts", "seen", "changed", "controls", "answered")
+OF_THE_SPY: Final = ("spy", "spy-new")
+PLACES: Final = ("victim", "spy", "*", "victim/", "spy/../victim", "%76ictim", "Victim", "")
+IN_SQL: Final = (None, "", "spy", "Victim", "victim ", "%", "spy' or 'victim", "vic*")
+NOBODYS: Final = frozenset((
+    "GET /health", "GET /health/live", "GET /health/ready", "GET /list", "GET /metrics", "POST /check_context",
+    "check_context", "reme.alembic_version", "reme.api_key", "reme.embedding_model", "reme.queue_migration",
+    "reme.procrastinate_workers", "reme.procrastinate_periodic_defers",
+))  # fmt: skip
+"""Calls and tables in which nothing belongs to a workspace, so that there is nothing of one's own to see."""
+NAMED: Final = {
+    "GET /v1/workspaces": ("victim", '"spy"'), "resources": ("victim", "/spy/"),
+    **dict.fromkeys(("jobs list", "GET /v1/workspaces/{workspace_id}/jobs"), ("m0-talk", "own")),
+}  # fmt: skip
+"""What calls that show no texts show instead: of the victim's, and of the spy's own."""
 
 
-async def fill(reme: Engine, many: int) -> None:
-    """Give the victim something of everything."""
-    texts = [f"The locker of person {n} opens with {WORD}{n}." for n in range(many)]
-    await reme.memories.add("victim", [Memory(memory_id=f"m{n}", content=text) for n, text in enumerate(texts)])
-    await reme.record(
-        "victim",
-        [Message(message_id=f"n{n}", session_id="s", content=text) for n, text in enumerate(texts)],
-        wait=True,
-    )
-    await reme.tools.record("victim", [ToolCallResult(tool_name="t", input={}, output=text) for text in texts])
-    await reme.episodes.record("victim", Episode(episode_id="e1", task_id="t", summary=texts[0], score=1.0))
-    await reme.items.write("victim", [ItemWrite(("a",), f"k{n}", {"text": text}) for n, text in enumerate(texts)])
-    await reme.recall("victim", "What opens the locker?")
-
-
-async def fill_own(reme: Engine) -> None:
-    """Give the spy something to see, anew for each surface, since the attempts delete it."""
-    await reme.memories.add("spy", f"The locker of person 0 opens with {OWN}.")
-    await reme.record("spy", {"role": "user", "content": f"My locker opens with {OWN}."}, session_id=OWN, wait=True)
-    await asyncio.sleep(2)  # entries of the log are written a little later
-
-
-def of_python(reme: Engine, many: int) -> Iterator[Attempt]:
-    """Through the library: the ids of the victim, and questions that its memories answer."""
+async def fill(reme: Engine, workspace: str, things: Sequence[str], word: str) -> None:
+    """Give a workspace something of everything for each thing; all of it holds a word."""
     store = reme.memories
-    for n in range(many):
-        name, question = f"m{n}", f"What opens the locker of person {n}?"
-        yield from (
-            partial(store.get, "spy", name), partial(store.history, "spy", name), partial(store.evidence, "spy", name),
-            partial(store.list, "spy", Filters(ids=[name], status=None)),
-            partial(store.from_source, "spy", "message", [f"n{n}"]), partial(store.restore, "spy", name),
-            partial(store.update, "spy", name, content="Mine."), partial(store.delete, "spy", name),
-            partial(store.delete, "spy", name, erase=True), partial(reme.erase_messages, "spy", f"n{n}"),
-            partial(reme.items.get, "spy", [(("a",), f"k{n}")]), partial(reme.messages, "spy", "s"),
-            partial(reme.recall, "spy", question), partial(reme.recall, "spy", question, limit=100),
-            *(partial(reme.retrieve, "spy", question, kind=kind) for kind in ("personal", "task")),
-        )  # fmt: skip
+    for thing in things:
+        text, tool = f"The locker of {thing} opens with {word}.", f"{thing}-tool"
+        said = Message(message_id=f"{thing}-said", session_id=f"{thing}-talk", content=f"Please remember: {text}")
+        await reme.record(workspace, [said], wait=True)
+        evidence = [Source(kind="message", id=f"{thing}-said")]
+        await store.add(workspace, Memory(memory_id=thing, content=text, user_id=thing, sources=evidence))
+        await store.update(workspace, thing, content=f"{text} Really.")
+        await reme.tools.record(workspace, [ToolCallResult(tool_name=tool, output=text, summary=text, success=True)])
+        await reme.execute("summary_tool_memory", workspace_id=workspace, tool_names=tool)
+        why = "insert into reme.job_error (workspace_id, job_id, error) values (%s, 0, %s)"
+        await reme.database.execute(workspace, why, [workspace, text])
+        artifact = Artifact(f"{thing}-text", "output", "t", text)
+        await Artifacts(reme.database, 0).put(workspace, f"{thing}-talk", [artifact])
+        card = MistakeCard(mistake_type="guess", evidence=text, lesson=text)
+        attempt = Episode(task_id=f"{thing}-{word}", summary=text, mistakes=[text], mistake_cards=[card])
+        await reme.episodes.record(workspace, attempt)
+        vectors = {"text": np.ones(384, dtype=np.float32)}
+        await reme.items.write(workspace, [ItemWrite(("a",), thing, {"text": text}, vectors=vectors)])
+        of_task = Memory(memory_id=f"{thing}-task", kind="task", content=text, when_to_use=attempts.question(thing))
+        seen = [Memory(memory_id=f"{thing}-{n}", content=f"{word} is key {n} of {thing}.") for n in range(6)]
+        await store.add(workspace, [of_task, *seen])  # the last change of several memories, which can be undone
+        used = [{"memory_id": f"{thing}-task"}]
+        await reme.execute("record_task_memory", workspace_id=workspace, memory_dicts=used, update_utility=False)
 
 
-def of_adapters(turn: TurnMemory, many: int) -> Iterator[Attempt]:
-    """What an adapter offers a model: the note of a turn, and the tools of memory."""
-    tools = MemoryTools(turn)
-    for n in range(many):
-        question = f"What opens the locker of person {n}?"
-        yield from (
-            partial(turn.begin, question), partial(tools.search_memory, question, 50),
-            partial(tools.update_memory, f"m{n}", "Mine."), partial(tools.forget_memory, f"m{n}"),
-        )  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Tenants:
+    """The workspaces of the victim and of the spy, and the files of their libraries."""
+
+    reme: Engine
+    folder: Path
+    victims_jobs: int
+    """So many of the jobs of the queue are the victim's, the first ones."""
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    async def refill(self) -> str:
+        """Give the spy a new thing to see, since calls delete what there is; gives its id."""
+        thing = f"own{next(self.numbers)}"
+        with contextlib.suppress(ReMeError):  # it is there only after a copy into it
+            await self.reme.workspaces.clear("spy-new")
+        await fill(self.reme, "spy", [thing], OWN)
+        await self.reme.workspaces.dump("spy", str(self.folder))
+        # So that there is something to load which is not stored yet.
+        file = self.folder / "spy.jsonl"
+        file.write_text(file.read_text(encoding="utf-8").replace("Really", "Truly"), encoding="utf-8")
+        return thing
+
+    def rows(self, *workspaces: str) -> Counter[str]:
+        """All rows of workspaces, as texts, and the lines of their libraries."""
+        found: Counter[str] = Counter()
+        with psycopg.connect(self.reme.database.url) as connection:
+            tables = connection.execute(
+                "select c.table_name from information_schema.columns c join information_schema.tables t"
+                " using (table_schema, table_name) where t.table_schema = 'reme' and c.column_name = 'workspace_id'"
+                " and t.table_type = 'BASE TABLE'"
+            ).fetchall()
+            for (table,) in tables:
+                query = f"select t::text from reme.{table} t where workspace_id = any(%s)"
+                found.update(f"{table} {row}" for (row,) in connection.execute(query, [list(workspaces)]))
+            for name in workspaces:
+                query = "select j::text from reme.procrastinate_jobs j where j.args->>'workspace_id' = %s"
+                found.update(f"job {row}" for (row,) in connection.execute(query, [name]))
+                file = self.folder / f"{name}.jsonl"
+                found.update(file.read_text(encoding="utf-8").splitlines() if file.exists() else ())
+        return found
+
+    def own_rows(self) -> Counter[str]:
+        """Those of the spy's that hold a text of the spy's: no log of a question is among them."""
+        found = self.rows(*OF_THE_SPY)
+        return Counter({row: many for row, many in found.items() if OWN in row or WRITTEN in row})
 
 
-def of_http(client: httpx.AsyncClient, paths: dict[str, Any], many: int) -> Iterator[Attempt]:
-    """Every endpoint with a key for `spy`: for the victim, and for `spy` with ids and questions of the victim's."""
-    places = ["victim", "spy", "*", "victim/", "spy/../victim", "%76ictim", "Victim", ""]
-    for path, n in itertools.product(paths, range(max(1, many // 8))):
-        for method, place in itertools.product(paths[path], places):
-            url = path
-            for part, value in {"workspace_id": place or "%20", "memory_id": f"m{n}", "path": place}.items():
-                url = url.replace("{" + part + "}", value)
-            body = {
-                "workspace_id": place, "query": f"What opens the locker of person {n}?", "limit": 50, "tool_names": "t",
-                "memory_id": f"m{n}", "memory_ids": [f"m{n}"], "ids": [f"m{n}"], "action": "dump", "content": "Mine.",
-                "messages": [{"content": "Hm."}], "trajectories": [{"messages": [{"role": "user", "content": "Hm."}]}],
-            }  # fmt: skip
-            yield partial(client.request, method, url, json=body, params={"q": "locker", "workspace_id": place})
+async def answer_of(call: Call) -> str:
+    """What a call answers; empty where it is refused."""
+    try:
+        answer = await call[1]()
+    except (ReMeError, LookupError, McpError, httpx.InvalidURL):
+        return ""
+    return answer.text if isinstance(answer, httpx.Response) else str(answer)
 
 
-def of_mcp(session: ClientSession, tools: list[str], many: int) -> Iterator[Attempt]:
-    """Every tool over HTTP with a key for `spy`, and the victim's resources and prompts."""
-    for n in range(many):
-        question = f"What opens the locker of person {n}?"
-        for place in ("victim", "spy", "*"):
-            asked = {
-                "workspace_id": place,
-                "query": question,
-                "tool_names": "t",
-                "memory_id": f"m{n}",
-                "content": "Hm.",
-            }
-            for tool in tools:
-                yield partial(session.call_tool, tool, asked)
-            yield partial(session.get_prompt, "memory_note", {"query": question, "workspace_id": place})
-        for uri in (f"reme://workspaces/victim/memories/m{n}", f"reme://workspaces/spy/memories/m{n}"):
-            yield partial(session.read_resource, AnyUrl(uri))
+def shown_by(kind: str) -> tuple[str, str]:
+    """What a call of a kind shows where it shows the victim's, and where the spy's own."""
+    return ("victim", "spy") if kind.startswith(SQL) else NAMED.get(kind, (WORD, OWN))
 
 
-def of_command_line(many: int) -> Iterator[Attempt]:
-    """Commands for `spy` with the ids of the victim."""
-    for n in range(max(1, many // 8)):
-        for command in (
-            ["show", f"m{n}"], ["history", f"m{n}"], ["update", f"m{n}", "Mine."], ["delete", f"m{n}"],
-            ["recall", f"What opens the locker of person {n}?"], ["list"], ["jobs", "list"], ["restore", f"m{n}"],
-        ):  # fmt: skip
-            yield partial(asyncio.to_thread, _run, [*command, "-w", "spy", "--json"])
+def is_somebodys(kind: str) -> bool:
+    """Whether a call of a kind looks at what belongs to a workspace."""
+    return kind not in NOBODYS and kind.removeprefix(SQL).partition(":")[0] not in NOBODYS
 
 
-def _run(arguments: list[str]) -> str:
-    told = io.TextIOWrapper(io.BytesIO(), "utf-8")
-    with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told), contextlib.suppress(SystemExit):
-        command_line(arguments)
-    told.seek(0)
-    return told.read()
-
-
-def of_sql(url: str, queue: bool) -> Iterator[Attempt]:
-    """As the role of the service, in `spy` and in no workspace: every table and view, or those of the queue."""
-    with psycopg.connect(url) as connection:
-        found = connection.execute(
-            "select relname from pg_class where relnamespace = 'reme'::regnamespace and relkind in ('r', 'v')"
-            " and (relname like 'procrastinate%%') = %s order by 1", [queue]
-        ).fetchall()  # fmt: skip
-    shapes = [
-        "select t::text from reme.{0} t", "select t::text from reme.{0} t where t::text like '%victim%'",
-        "select t::text from reme.{0} t where t::text ~ '{1}'", "delete from reme.{0} t returning t::text",
-        "select max(t::text) from reme.{0} t", "select string_agg(t::text, ' ') from reme.{0} t",
-        "select json_agg(t)::text from reme.{0} t", "copy (select t::text from reme.{0} t) to stdout",
-        "select t::text from reme.{0} t, reme.workspace w", "select t::text from reme.{0} t for update",
-        "with t as materialized (select * from reme.{0}) select t::text from t", "table reme.{0}",
-        "select query_to_xml('select * from reme.{0}', true, false, '')::text",
-        "select (select string_agg(t::text, ' ') from reme.{0} t) from generate_series(1, 3)",
-        "select t::text from reme.{0} t order by random() limit 1",
-    ]  # fmt: skip
-    places = [None, "", "spy", "Victim", "victim ", "%", "spy' or 'victim", "vic*"]
-    for (table,), shape, place in itertools.product(found, shapes, places):
-        yield partial(asyncio.to_thread, _rows, url, shape.format(table, WORD), place)
-
-
-def _rows(url: str, statement: str, place: str | None) -> str:
-    """What a statement gives; it is taken back, since in tables that are nobody's it would touch everybody."""
-    with psycopg.connect(url) as connection:
-        connection.execute("set role reme_service")
-        if place is not None:
-            connection.execute("select set_config('reme.workspace', %s, false)", [place])
-        found = ""
-        with contextlib.suppress(psycopg.Error):
-            if statement.startswith("copy"):
-                with connection.cursor().copy(statement) as rows:
-                    found = "\n".join(bytes(row).decode() for row in rows)
-            else:
-                found = str(connection.execute(statement).fetchall())
-        connection.rollback()
-    return f"{WORD}: {found}" if "victim" in found else found  # not all rows of the victim's hold texts
-
-
-async def count(attempts: Iterator[Attempt]) -> Counter[str]:
-    """Make attempts, and count them and those that saw the victim's word, or the spy's own."""
-    found: Counter[str] = Counter(attempts=0, seen=0, own=0)
-    for attempt in attempts:
-        found["attempts"] += 1
-        try:
-            answer = await attempt()
-        except (ReMeError, LookupError, McpError, httpx.InvalidURL):
-            continue
-        text = answer.text if isinstance(answer, httpx.Response) else str(answer)
-        found["own"] += OWN in text
-        if WORD in text:
-            found["seen"] += 1
-            print(f"seen: {attempt}: {text[:300]}", file=sys.stderr)
+async def prove(tenants: Tenants, own: Callable[[str], Iterator[Call]]) -> Counter[str]:
+    """Make each kind of call for a thing of the spy's; counts them, and those that show it or change it."""
+    found: Counter[str] = Counter(controls=0, answered=0)
+    thing, calls = await tenants.refill(), own("")
+    for kind, _ in filter(lambda call: is_somebodys(call[0]), calls):
+        if not kind.startswith(SQL):  # a statement is taken back, while other calls delete what there is
+            thing = await tenants.refill()
+        before = tenants.own_rows()
+        text = await answer_of(next(call for call in own(thing) if call[0] == kind))
+        is_answered = shown_by(kind)[1] in text or tenants.own_rows() != before
+        found += Counter(controls=1, answered=is_answered)
+        if not is_answered:
+            print(f"nothing of one's own: {kind}: {text[:300]}", file=sys.stderr)
     return found
+
+
+async def made(tenants: Tenants, calls: Iterator[Call]) -> Counter[str]:
+    """Make attempts, and count them, those that saw the victim's word, and the victim's rows that they changed."""
+    found: Counter[str] = Counter(attempts=0, seen=0, changed=0)
+    before = tenants.rows("victim")
+    for call in calls:
+        found["attempts"] += 1
+        text = await answer_of(call)
+        if shown_by(call[0])[0] in text:
+            found["seen"] += 1
+            print(f"seen: {call}: {text[:300]}", file=sys.stderr)
+    after = tenants.rows("victim")
+    found["changed"] = ((before - after) + (after - before)).total()
+    found["seen"] += sum(WORD in row for row in tenants.rows(*OF_THE_SPY))
+    return found
+
+
+async def try_surface(
+    tenants: Tenants, surface: str, calls: Iterator[Call], own: Callable[[str], Iterator[Call]]
+) -> dict[str, int]:
+    """Make the attempts of a surface between two rounds of calls for what is the spy's own; gives its figures."""
+    found = await prove(tenants, own)
+    await tenants.refill()
+    await asyncio.sleep(2)  # entries of the log are written a little later
+    found += await made(tenants, calls)
+    found += await prove(tenants, own)
+    figures = {name: found[name] for name in FIGURES}
+    print(f"{surface:12}", *(f"{name} {number:6}" for name, number in figures.items()), flush=True)
+    return figures
 
 
 @contextlib.asynccontextmanager
@@ -226,62 +232,94 @@ async def listening(app: ASGIApp) -> AsyncIterator[str]:
     await serving
 
 
-def snapshot(url: str) -> Counter[str]:
-    """All rows of the victim's, as texts."""
-    rows: Counter[str] = Counter()
-    with psycopg.connect(url) as connection:
-        for (table,) in connection.execute(
-            "select c.table_name from information_schema.columns c join information_schema.tables t using (table_name)"
-            " where t.table_schema = 'reme' and c.column_name = 'workspace_id' and t.table_type = 'BASE TABLE'"
-        ).fetchall():
-            for (row,) in connection.execute(f"select t::text from reme.{table} t where workspace_id = 'victim'"):
-                rows[f"{table} {row}"] += 1
-        for (row,) in connection.execute("select j::text from reme.procrastinate_jobs j where j::text like '%victim%'"):
-            rows[f"job {row}"] += 1
-    return rows
+def fields_of_http(app: FastAPI) -> Fields:
+    """The operations of the HTTP service, with the fields of their bodies."""
+    document = app.openapi()
+    models = document["components"]["schemas"]
+    found: dict[str, list[str]] = {}
+    for path, method, operation in ((p, m, o) for p, all_of in document["paths"].items() for m, o in all_of.items()):
+        content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+        model = models.get(content.get("schema", {}).get("$ref", "").rpartition("/")[2], {})
+        found[f"{method.upper()} {path}"] = list(model.get("properties", ()))
+    return found
+
+
+def echo(prompt: str) -> dict[str, Any]:
+    """The answer of a chat model that says what it is given to read, in whatever form it is asked for.
+
+    An agent that it answers for looks into its memory first.
+    """
+    if "search_memory" in prompt and "memory_note" not in prompt:
+        call = {"name": "search_memory", "arguments": json.dumps({"query": prompt[-200:]})}
+        return {"tool_calls": [{"id": "1", "type": "function", "function": call}]}
+    lesson = {"when_to_use": "The locker is locked.", "experience": prompt}
+    verdicts = [{"number": n, "is_valid": True, "score": 1} for n in range(1, 10)]
+    insight = {"subjects": [f"lockers, {uuid4()}"], "content": f"it opens with {WRITTEN}"}
+    return {
+        "answer": prompt, "guidance": prompt, **lesson, "lessons": [lesson], "operations": [], "verdicts": verdicts,
+        **insight,
+    }  # fmt: skip
 
 
 async def try_all(many: int) -> dict[str, dict[str, int]]:
     """Make the attempts of each surface, print a line for each, and give the figures."""
-    figures: dict[str, dict[str, int]] = {}
-    async with fresh_reme(worker=WorkerSettings(embedded=False), mcp=McpSettings(tools="all")) as reme:
-        await fill(reme, many)
-        url = reme.database.url
+    with tempfile.TemporaryDirectory() as folder, Endpoint(echo) as model:
+        chat = ChatSettings(base_url=model.url, model_name="echo", api_key=SecretStr("-"))
+        async with fresh_reme(
+            worker=WorkerSettings(embedded=False), mcp=McpSettings(tools="all"), library_dirs=[Path(folder)],
+            llm={"default": chat},
+        ) as reme:  # fmt: skip
+            victims = [f"m{n}" for n in range(many)]
+            await fill(reme, "victim", victims, WORD)
+            await reme.recall("victim", "What opens the locker?")
+            await ApiKeys(reme.database).create("victim", ["victim"])
+            await reme.workspaces.dump("victim", folder)
+            with psycopg.connect(reme.database.url) as connection:
+                ((jobs,),) = connection.execute("select max(id) from reme.procrastinate_jobs").fetchall()
+            tenants = Tenants(reme, Path(folder), jobs)
+            return {**await try_inside(tenants, victims), **await try_services(tenants, victims[: max(1, many // 8)])}
 
-        async def on(surface: str, attempts: Iterator[Attempt]) -> None:
-            await fill_own(reme)
-            before = snapshot(url)
-            found = await count(attempts)
-            after = snapshot(url)
-            found["changed"] = sum(((before - after) + (after - before)).values())
-            figures[surface] = dict(found)
-            print(
-                f"{surface:12} {found['attempts']:6} attempts, {found['seen']} seen, {found['changed']} changed,"
-                f" {found['own']} own",
-                flush=True,
-            )
 
-        await on("Python", of_python(reme, many))
-        async with TurnMemory(AsyncReMe.of(reme), "spy", kinds=("personal", "task"), spool="memory") as turn:
-            await on("adapters", of_adapters(turn, many))
-        await on("SQL", of_sql(url, queue=False))
-        await on("queue", of_sql(url, queue=True))
-        os.environ["DATABASE_URL"] = url
-        await on("command line", of_command_line(many))
-        key = await ApiKeys(reme.database).create("spy", ["spy"])
-        headers = {"Authorization": f"Bearer {key}"}
-        app = create_app(reme)
-        async with listening(app) as served, httpx.AsyncClient(base_url=served, headers=headers, timeout=60) as client:
-            paths = {p: list(methods) for p, methods in app.openapi()["paths"].items() if not p.startswith("/admin")}
-            await on("HTTP", of_http(client, paths, many))
-        async with (
-            listening(create_mcp_app(reme, "http")) as served,
-            streamablehttp_client(f"{served}/mcp", headers=headers) as (read, write, _),
-            ClientSession(read, write) as session,
-        ):
-            await session.initialize()
-            tools = [tool.name for tool in (await session.list_tools()).tools]
-            await on("MCP", of_mcp(session, tools, max(1, many // 4)))
+async def try_inside(tenants: Tenants, victims: Sequence[str]) -> dict[str, dict[str, int]]:
+    """The surfaces that know no keys: Python, adapters, SQL and the command line."""
+    reme, figures = tenants.reme, {}
+
+    async def on(surface: str, of: Callable[[str], Iterator[Call]]) -> None:
+        figures[surface] = await try_surface(tenants, surface, chain.from_iterable(map(of, victims)), of)
+
+    await on("Python", partial(attempts.of_python, reme))
+    async with TurnMemory(AsyncReMe.of(reme), "spy", kinds=("personal", "task"), spool="memory") as turn:
+        await on("adapters", partial(attempts.of_adapters, turn))
+    os.environ["DATABASE_URL"] = url = reme.database.url
+    await on("command line", attempts.of_command_line)
+    for surface in ("SQL", "queue"):
+        of = partial(attempts.of_sql, url, attempts.statements_on(url, tenants.victims_jobs, queue=surface == "queue"))
+        own = partial(of, (OWN, "spy"), ["spy"])
+        figures[surface] = await try_surface(tenants, surface, of((WORD, "victim"), IN_SQL), lambda _: own())  # noqa: B023
+    return figures
+
+
+async def try_services(tenants: Tenants, victims: Sequence[str]) -> dict[str, dict[str, int]]:
+    """HTTP and MCP, with a key for the spy's workspaces."""
+    reme, folder, figures = tenants.reme, str(tenants.folder), {}
+
+    async def on(surface: str, of: Callable[[str, Sequence[str]], Iterator[Call]]) -> None:
+        calls = chain.from_iterable(of(thing, PLACES) for thing in victims)
+        figures[surface] = await try_surface(tenants, surface, calls, lambda thing: of(thing, ["spy"]))
+
+    headers = {"Authorization": f"Bearer {await ApiKeys(reme.database).create('spy', OF_THE_SPY)}"}
+    app = create_app(reme)
+    async with listening(app) as url, httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client:
+        await on("HTTP", partial(attempts.of_http, client, fields_of_http(app), folder))
+    async with (
+        listening(create_mcp_app(reme, "http")) as url,
+        streamablehttp_client(f"{url}/mcp", headers=headers) as (read, write, _),
+        ClientSession(read, write) as session,
+    ):
+        await session.initialize()
+        catalog = reme.flows.catalog
+        fields = {tool.name: list(catalog.get(tool.name).input_schema) for tool in (await session.list_tools()).tools}
+        await on("MCP", partial(attempts.of_mcp, session, fields, folder))
     return figures
 
 
@@ -290,6 +328,6 @@ if __name__ == "__main__":
     parser.add_argument("--many", type=int, default=40, help="things of each kind that the victim has")
     given = parser.parse_args()
     told = asyncio.run(try_all(given.many))
-    sums = {name: sum(one[name] for one in told.values()) for name in ("attempts", "seen", "changed")}
+    sums = {name: sum(one[name] for one in told.values()) for name in FIGURES}
     report(benchmark="tenants", **sums, surfaces=told)
-    sys.exit(min(sums["seen"] + sums["changed"], 1) or not all(one["own"] for one in told.values()))
+    sys.exit(sums["seen"] + sums["changed"] > 0 or sums["answered"] < sums["controls"] or not sums["attempts"])
