@@ -20,9 +20,9 @@ demo: $(VENV)/.demo  ## see memory at work, on an embedded Postgres
 test: $(VENV)/.dev  ## run all tests
 	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(TESTS)
 
-test-citus: $(VENV)/.dev  ## run the tests of store, flows and faults on the Citus cluster whose coordinator REME_TEST_CITUS_URL names
+test-citus: $(VENV)/.dev  ## run the tests of store, flows, faults and doctor on the Citus cluster whose coordinator REME_TEST_CITUS_URL names
 	@if [ -z "$$REME_TEST_CITUS_URL" ]; then echo "test-citus is skipped: REME_TEST_CITUS_URL names no cluster"; \
-	else $(BIN)/python -m pytest $(or $(TESTS),tests/store tests/flows tests/faults); fi
+	else $(BIN)/python -m pytest $(or $(TESTS),tests/store tests/flows tests/faults tests/server/test_doctor.py); fi
 
 lint: $(VENV)/.dev  ## look for mistakes and for untidy format
 	@$(BIN)/ruff check .

@@ -164,7 +164,7 @@ def _rights(connection: Connection, url: str) -> str:
     try:
         if role is not None:
             connection.execute(f"set local role {role}".encode())
-        connection.execute("select set_config('reme.workspace', 'reme doctor', true)")
+        connection.execute("set local reme.workspace = 'reme doctor'")  # other servers are not told of a `set_config`
         connection.execute("insert into reme.workspace (workspace_id) values ('reme doctor')")
         seen = connection.execute("select workspace_id from reme.workspace").fetchall()
     finally:
