@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
-from dotenv import dotenv_values, find_dotenv
 from pydantic import Field, SecretStr, ValidationError, model_validator
 
 from reme_core.errors import ConfigurationError
@@ -39,7 +38,15 @@ from reme_core.settings.sections import (
     default_data_dir,
     hide_secrets,
 )
-from reme_core.settings.sources import Environment, explain, merge, nest, parse_assignment, read_yaml
+from reme_core.settings.sources import (
+    Environment,
+    explain,
+    merge,
+    nest,
+    parse_assignment,
+    read_dotenv,
+    read_yaml,
+)
 
 __all__ = [
     "LOCAL_EMBEDDERS",
@@ -138,7 +145,7 @@ class Settings(Section):
         file = next((value for key, value in pairs if key == "config"), config)
         if environ is None:
             # The real environment wins over `.env`, so that a value can be set for one run.
-            environ = {**{k: v or "" for k, v in dotenv_values(find_dotenv(usecwd=True)).items()}, **os.environ}
+            environ = {**read_dotenv(), **os.environ}
         tree = read_yaml(Path(str(file))) if file else {}
         merge(tree, Environment(cls, environ)())
         for key, value in pairs:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import yaml
+from dotenv import dotenv_values, find_dotenv
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource
@@ -39,6 +40,15 @@ class Environment(EnvSettingsSource):
         filled = {name: value for name, value in environ.items() if value}
         renamed = {new: filled[old] for old, new in _OLD_NAMES.items() if old in filled}
         self.env_vars = {name.lower(): value for name, value in {**renamed, **filled}.items()}
+
+    def __call__(self) -> dict[str, Any]:
+        """What is set, also for sections that do not exist: these are errors, as in every other source."""
+        found = super().__call__()
+        for name, value in self.env_vars.items():
+            section, *path = name.removeprefix("reme_").split("__")
+            if path and name.startswith("reme_") and section not in self.settings_cls.model_fields:
+                merge(found, nest([section, *path], value))
+        return found
 
     def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
         """Decode a list or a mapping; any other text stays as it is."""
@@ -101,6 +111,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
         tree = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except OSError as error:
         raise ConfigurationError(f"cannot read the configuration file {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path} is not UTF-8: {error}") from None
     except yaml.YAMLError as error:
         raise ConfigurationError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(tree, dict):
@@ -111,6 +123,19 @@ def read_yaml(path: Path) -> dict[str, Any]:
     base = read_yaml(path.parent / str(parent))
     merge(base, tree)
     return base
+
+
+def read_dotenv() -> dict[str, str]:
+    """The variables of the `.env` of this folder, or of the nearest one above that has one.
+
+    Raises:
+        ConfigurationError: It is not a text.
+    """
+    path = find_dotenv(usecwd=True)
+    try:
+        return {name: value or "" for name, value in dotenv_values(path).items()}
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path} is not UTF-8: {error}") from None
 
 
 def explain(error: ValidationError, model: type[BaseModel]) -> str:

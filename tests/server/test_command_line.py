@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -88,6 +89,8 @@ def test_every_setting_is_an_environment_variable_too(tmp_path: Path) -> None:
     ("name", "value", "told"),
     [
         ("REME_HTTP__PRT", "1", r"unknown setting 'http\.prt'; did you mean 'http\.port'\?"),
+        ("REME_HTPP__PORT", "1", r"unknown setting 'htpp'; did you mean 'http'\?"),
+        ("REME_LLMS__DEFAULT__MODEL_NAME", "small", r"unknown setting 'llms'; did you mean 'llm'\?"),
         ("REME_HTTP__PORT", "many", "http.port: Input should be a valid integer"),
         ("REME_LIBRARY_DIRS", "/tmp", "library_dirs: Input should be a valid list"),
     ],
@@ -95,6 +98,16 @@ def test_every_setting_is_an_environment_variable_too(tmp_path: Path) -> None:
 def test_a_wrong_environment_variable_is_named_like_any_setting(name: str, value: str, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         Settings.load(environ={name: value})
+
+
+@pytest.mark.parametrize("name", [".env", "mine.yaml"])
+def test_a_file_of_settings_that_is_no_text_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_bytes(b"language\xff=en")
+    with pytest.raises(ConfigurationError, match=rf"{re.escape(name)} is not UTF-8"):
+        Settings.load(config=None if name == ".env" else name)
 
 
 def test_settings_that_are_made_by_hand_do_not_look_into_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
