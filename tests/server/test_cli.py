@@ -195,7 +195,8 @@ def test_the_version_is_printed_without_a_command(reme: Reme) -> None:
 
 @pytest.mark.usefixtures("configured")
 def test_all_keys_are_deleted_only_on_an_answer(reme: Reme) -> None:
-    reme("keys", "create", "phone")
+    reme("keys", "create", "phone", "-w", "alice")
+    assert reme.json("keys", "list")[0]["workspaces"] == ["alice"]
     assert reme("keys", "clear", code=2) == "" and "say --yes" in reme.err
     assert reme.json("keys", "clear", "--yes") == {"deleted_count": 1}
 
