@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
 
+from reme_core.errors import InputError
 from reme_core.given import Count, Given, JsonObject, Moment
 
 
@@ -363,8 +364,14 @@ class HistoryEntry(BaseModel):
 
 
 def kinds_of(kind: str | Sequence[str] | None) -> list[str]:
-    """The kinds that are meant by a kind, a family of kinds (`personal`, `task`, `tool`), or several of these."""
+    """The kinds that are meant by a kind, a family of kinds (`personal`, `task`, `tool`), or several of these.
+
+    Raises:
+        InputError: There is no such kind.
+    """
     families = {"personal": PERSONAL_KINDS, "task": TASK_KINDS, "tool": TOOL_KINDS}
     names = [kind] if isinstance(kind, str) else kind or ()
     # "task" is a family and a kind; here it means the family.
+    if unknown := [name for name in names if name not in (*families, *Kind)]:
+        raise InputError(f"there is no kind {unknown[0]!r}; known are {', '.join(['personal', *Kind])}")
     return [str(member) for name in names for member in families.get(str(name)) or (Kind(name),)]

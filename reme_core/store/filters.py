@@ -96,11 +96,7 @@ class Filters:
             raise InputError(
                 f"there is no filter {min(unknown)!r}; there are {', '.join(FilterOptions.__annotations__)}"
             )
-        try:
-            kinds = kinds_of(kind)
-        except ValueError:
-            known_kinds = ", ".join(["personal", *Kind])
-            raise InputError(f"there is no kind {kind!r}; known are {known_kinds}") from None
+        kinds = kinds_of(kind)
         status = options.get("status", Status.ACTIVE)
         try:
             held_status = Status(status) if status else None

@@ -201,7 +201,4 @@ def spell_out(kinds: Iterable[str]) -> list[str]:
     Raises:
         InputError: A kind is unknown.
     """
-    try:
-        return [kind for kind in kinds_of(list(kinds)) if kind not in STANDING_KINDS]
-    except ValueError as error:
-        raise InputError(f"{error}; kinds are personal, task, tool, {', '.join(Kind)}") from None
+    return [kind for kind in kinds_of(list(kinds)) if kind not in STANDING_KINDS]

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from reme_core import Episode, Memory, ReMeError, TimeRange, ToolCallResult
-from reme_core.types import Message, ToolCall, Trajectory
+from reme_core.errors import InputError
+from reme_core.types import Kind, Message, ToolCall, Trajectory, kinds_of
 
 
 def test_null_is_the_same_as_nothing() -> None:
@@ -38,6 +39,14 @@ def test_the_text_is_taken_out_of_content_parts() -> None:
 def test_values_that_do_not_fit_are_an_error_of_ours_that_names_them(make: Callable[[], object], told: str) -> None:
     with pytest.raises(ReMeError, match=f"^[^{{}}]*{re.escape(told)}"):
         make()
+
+
+@pytest.mark.parametrize("unknown", ["fruit", ["personal", "fruit"]])
+def test_a_kind_that_does_not_exist_is_named_with_each_of_those_that_do(unknown: str | list[str]) -> None:
+    with pytest.raises(InputError, match=r"^there is no kind 'fruit'; known are personal, ") as refused:
+        kinds_of(unknown)
+    known = str(refused.value).split("known are ")[1].split(", ")
+    assert known == ["personal", *Kind]
 
 
 @pytest.mark.parametrize(
