@@ -21,7 +21,8 @@ _SHARDS = 4  # two on each of two workers
 def distributed_database(cluster_url: str) -> Iterator[str]:
     """The URL of a fresh database with our schema, distributed over the nodes of the cluster at this URL."""
     with cluster_database(cluster_url) as url:
-        distribute.distribute(url, _SHARDS)
+        with _alone(cluster_url):
+            distribute.distribute(url, _SHARDS)
         yield url
 
 
@@ -32,15 +33,16 @@ def cluster_database(cluster_url: str) -> Iterator[str]:
     with psycopg.connect(cluster_url, autocommit=True) as connection:
         nodes = connection.execute("select nodename, nodeport from pg_dist_node order by groupid").fetchall()
     urls = [make_conninfo(cluster_url, host=host, port=port) for host, port in nodes]
+    made = make_conninfo(urls[0], dbname=name)
+    coordinator, *workers = nodes
     try:
-        for url in urls:
-            _execute(url, "set citus.enable_create_database_propagation = off", f"create database {name}")
-            _execute(make_conninfo(url, dbname=name), "create extension citus", "create extension vector")
-        made = make_conninfo(urls[0], dbname=name)
-        coordinator, *workers = nodes
-        _execute(made, "select citus_set_coordinator_host('{}', {})".format(*coordinator))
-        _execute(made, *("select citus_add_node('{}', {})".format(*worker) for worker in workers))
-        migrate.upgrade(made)
+        with _alone(cluster_url):
+            for url in urls:
+                _execute(url, "set citus.enable_create_database_propagation = off", f"create database {name}")
+                _execute(make_conninfo(url, dbname=name), "create extension citus", "create extension vector")
+            _execute(made, "select citus_set_coordinator_host('{}', {})".format(*coordinator))
+            _execute(made, *("select citus_add_node('{}', {})".format(*worker) for worker in workers))
+            migrate.upgrade(made)
         yield made
     finally:
         for url in urls:
@@ -65,6 +67,14 @@ def empty(url: str) -> None:
             "select indexname from pg_indexes where schemaname = 'reme' and indexdef like '%USING hnsw%'"
         ):
             connection.execute(f"drop index reme.{index}")
+
+
+@contextmanager
+def _alone(cluster_url: str) -> Iterator[None]:
+    """While no other process makes a database here: each writes the roles, and of two at once Postgres refuses one."""
+    with psycopg.connect(cluster_url, autocommit=True) as connection:
+        connection.execute("select pg_advisory_lock(hashtext('reme tests'))")
+        yield
 
 
 def _execute(url: str, *statements: str) -> None:
