@@ -47,9 +47,12 @@ begin
     return null;
 end $$;
 comment on function reme.sync_embedding is 'Keeps kind and active of a memory''s vectors as the memory says.';
-create trigger memory_embedding after update of status, kind on reme.memory
-    for each row when (old.status is distinct from new.status or old.kind is distinct from new.kind)
-    execute function reme.sync_embedding();
+-- In a block: of a distributed table, Citus sends its servers the whole text that a statement about triggers came with.
+do $$ begin
+    create trigger memory_embedding after update of status, kind on reme.memory
+        for each row when (old.status is distinct from new.status or old.kind is distinct from new.kind)
+        execute function reme.sync_embedding();
+end $$;
 
 
 -- Terms ---------------------------------------------------------------------------------------------------------------

@@ -74,8 +74,7 @@ def distribute(url: str, shards: int = SHARDS, *, on_step: OnStep | None = None)
     """
     to_do = steps(url, shards)
     with translating_errors(url), connect(url, autocommit=True, application_name="reme-core distribute") as connection:
-        # Citus calls triggers unsafe since they may touch rows of other nodes. Ours touch rows of one workspace.
-        connection.execute("select set_config('citus.enable_unsafe_triggers', 'on', false)")
+        migrate.allow_triggers(connection)
         connection.execute("select set_config('citus.propagate_set_commands', 'local', false)")
         for done, step in enumerate(to_do):
             if on_step is not None:

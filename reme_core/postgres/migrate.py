@@ -136,6 +136,12 @@ def search_path(connection: Connection) -> str:
     return ", ".join(dict.fromkeys(("reme", "public", *(row or ()))))
 
 
+def allow_triggers(connection: Connection) -> None:
+    """Let this session make and drop our triggers on tables that Citus distributes; elsewhere it changes nothing."""
+    # Citus calls triggers unsafe since they may touch rows of other nodes. Ours touch rows of one workspace.
+    connection.execute("select set_config('citus.enable_unsafe_triggers', 'on', false)")
+
+
 def run_sql(name: str) -> None:
     """Run a file of `migrations/sql`, which may have many statements, in the running migration."""
     migrating_connection().execute(_sql(name))
@@ -211,6 +217,7 @@ def _run_alembic(command_name: str, connection: Any, revision: str) -> None:
     raw: Connection = connection.connection.driver_connection
     values = [search_path(raw)]
     raw.execute("select set_config('reme.workspace', '*', false), set_config('search_path', %s, false)", values)
+    allow_triggers(raw)
     config = Config(attributes={"connection": connection})
     # Alembic's configuration takes a single % for a placeholder.
     config.set_main_option("script_location", str(migrations_dir()).replace("%", "%%"))
