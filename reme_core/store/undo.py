@@ -76,7 +76,10 @@ async def undo_last(database: Database, workspace: str, embedder: Embedder, *, a
     values = {"workspace": workspace, "counts": COUNTS}
     found = await database.fetch(workspace, _SQL["last_bulk_change"], values)
     if not found:
-        raise NotFoundError(f"nothing to undo: no change of workspace '{workspace}' concerned several memories")
+        raise NotFoundError(
+            f"nothing to undo: no change of workspace '{workspace}' concerned several memories; "
+            "restore takes back the change of one"
+        )
     moment, changed_by, why = found[0]
     changed = await database.fetch(workspace, _SQL["states_before"], values | {"moment": moment})
     if later := [memory_id for memory_id, _, is_later in changed if is_later]:
