@@ -289,6 +289,8 @@ class Parts(BaseModel):
     """How well the words fit (BM25), scaled likewise."""
     covered: float = 0.0
     """The share of the query's words that it has, 0…1; rare words count more, and neighbours lend a message theirs."""
+    telling: float = 1.0
+    """Of a message: a factor of `lexical` and `covered`. The less the query's words tell, the lower it is."""
     session: float = 0.0
     """Of a message: the best score in its session, divided by the best of all."""
     speaker: float = 0.0

@@ -38,9 +38,11 @@ TIME_WEIGHTS = {"conversation": 2.0, "said": 2.0, "happened": 0.4}
 """What is added to the score of a message from the time asked about, by what the query asks."""
 TOLD_WITHIN = {"conversation": 0.001, "said": 86_400.0, "happened": 7 * 86_400.0}
 """Seconds before or after that time at which 1/e of `TIME_WEIGHTS` is left."""
-LEXICAL_WEIGHT, COVERED_WEIGHT = 0.4, 0.67
+LEXICAL_WEIGHT, COVERED_WEIGHT = 0.5, 1.2
 """What counts of a message's words: its BM25 score, and the share of the query's words that it has, by their idf."""
-SESSION_WEIGHT, SPEAKER_WEIGHT, ROLE_WEIGHT = 0.2, 0.3, 0.5
+TELLING_IDF = 20.0
+"""The idf of a query's words together at which they count half; those of a broad query ("What did she paint?") less."""
+SESSION_WEIGHT, SPEAKER_WEIGHT, ROLE_WEIGHT = 0.25, 0.3, 0.5
 """What counts for a message: its session fits, the query names its speaker, the user said it."""
 QUESTION_MALUS, NAMING_BONUS = 0.05, 0.08
 """What counts against a message that is a question, and for one that has a name in it."""
@@ -140,13 +142,18 @@ def hits_of(found: Found, chances: Sequence[float]) -> list[Hit]:
             {
                 "rank": rank,
                 "memory": match.memory,
-                "parts": match.parts | {"covered": match.covered / whole},
+                "parts": match.parts | {"covered": match.covered / whole} | _telling_part(match, whole),
                 "relevance": chance,
                 "alike": match.alike,
             }
             for rank, (match, chance) in enumerate(zip(found.matches, chances, strict=True), 1)
         ]
     )
+
+
+def _telling_part(match: Match, whole_idf: float) -> dict[str, float]:
+    said = match.memory["kind"] == Kind.CONVERSATION
+    return {"telling": whole_idf / (whole_idf + TELLING_IDF)} if said else {}
 
 
 def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict[str, Any]]:
@@ -257,6 +264,7 @@ def _values(question: Question, filters: Filters, plan: Plan, corpus: Corpus) ->
         "naming_bonus": NAMING_BONUS,
         "lexical_weight": LEXICAL_WEIGHT,
         "covered_weight": COVERED_WEIGHT,
+        "telling_idf": TELLING_IDF,
     }
 
 

@@ -86,8 +86,23 @@ async def test_the_parts_of_a_message_explain_its_score(reme: Engine) -> None:
     assert hits[0].content == said[0]
     for hit in hits:
         parts = hit.parts
-        words = LEXICAL_WEIGHT * parts.lexical + COVERED_WEIGHT * parts.covered
+        words = parts.telling * (LEXICAL_WEIGHT * parts.lexical + COVERED_WEIGHT * parts.covered)
         prior = {said[1]: -QUESTION_MALUS, said[2]: NAMING_BONUS}.get(hit.content, 0)
         explained = 0.5 * parts.vector + 0.5 * words + SESSION_WEIGHT * parts.session + SPEAKER_WEIGHT * parts.speaker
         assert parts.final == pytest.approx(explained + ROLE_WEIGHT * parts.role + prior)
         assert 0 < parts.covered < 1  # nobody said "xylophone"
+
+
+async def test_words_count_the_less_the_less_the_query_s_words_tell(reme: Engine) -> None:
+    said = ["I painted a sunset over the lake.", "The dog sleeps.", "We bought a red kayak in Oslo."]
+    await reme.record("w", [Message(author="Ann", content=text, session_id="s") for text in said], wait=True)
+    telling = []
+    for query in (
+        "What did she paint?",
+        "Did she paint the sunset?",
+        "Did she paint the sunset over the lake of Oslo?",
+    ):
+        hits = (await reme.recall("w", query, kind="conversation")).hits
+        assert len({hit.parts.telling for hit in hits}) == 1
+        telling.append(hits[0].parts.telling)
+    assert 0 < telling[0] < telling[1] < telling[2] < 1

@@ -390,10 +390,12 @@ said as materialized (
 -- A turn counts by its own score, by the best of its session, by whether its speaker is the one asked about, by whether
 -- it is the user (or the assistant, where its words are asked for), and by the time that is asked about. A question
 -- seldom holds the answer; what has a name in it, a capital inside a sentence, does more often. Of its words count most
--- which of the query's it has, not how often or among how many others.
+-- which of the query's it has, not how often or among how many others; and words count the less, the less the query's
+-- words tell: a broad question ("What has she painted?") has many answers in other words.
 judged as materialized (
     select said.*, %(share)s * vector
-                   + (1 - %(share)s) * (%(lexical_weight)s * lexical + coalesce(%(covered_weight)s * covered / whole_idf, 0)) as own,
+                   + (1 - %(share)s) * coalesce((%(lexical_weight)s * lexical * whole_idf + %(covered_weight)s * covered)
+                                                / (whole_idf + %(telling_idf)s), 0) as own,
            case when author <> '' and strpos(%(padded_query)s, ' ' || split_part(lower(author), ' ', 1) || ' ') > 0
                 then 1.0 else 0 end as speaker,
            case when role = %(asked_role)s then 1.0 else 0 end as asked_role,
