@@ -53,8 +53,8 @@ def invented_value(
     return inventions(f": {', '.join(named)}, {value}" if named else value, evidence, known, timezone)
 
 
-def is_borrowed(text: str, own: str, heard: str, most: float) -> bool:
-    """Whether a text repeats what was heard, and what people said in words of their own hardly has a part in that.
+def is_borrowed(text: str, own: str, heard: str) -> bool:
+    """Whether a text repeats what was heard, and nothing of that is what people said in words of their own.
 
     Words of the model's own are no sign of it: they were not heard either.
 
@@ -62,11 +62,10 @@ def is_borrowed(text: str, own: str, heard: str, most: float) -> bool:
         text: A statement.
         own: What people said for themselves, and the questions that they answered.
         heard: All that was said, theirs included.
-        most: The share of the words heard that may be their own.
     """
     words = set(terms(text)) - _PERSON
     repeated = _words_in(heard, words)
-    return len(repeated) >= max(1, _REPEATED * len(words)) and len(_words_in(own, repeated)) <= most * len(repeated)
+    return len(repeated) >= max(1, _REPEATED * len(words)) and not _words_in(own, repeated)
 
 
 def share(text: str, own: str, heard: str) -> float:

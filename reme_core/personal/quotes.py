@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -56,7 +56,7 @@ class Piece:
     @property
     def kind(self) -> Kind:
         """What it would be as a memory: a standing instruction, or what somebody said."""
-        return Kind.INSTRUCTION if _wishes(self.command) else Kind.OBSERVATION
+        return Kind.INSTRUCTION if self.command and self.command.action == "instruct" else Kind.OBSERVATION
 
 
 @op(reads={"waiting"}, uses={"context", "user_name"}, writes={"memories", "closing", "update_result"})
@@ -93,8 +93,8 @@ def pieces_of(message: Message, asked: Message | None) -> list[Piece]:
     A command to forget stands for itself.
     """
     # What somebody cites commands nothing, and a quotation may hold several sentences.
-    own = own_words(message.content)
-    parts = [(part, _command_in(part, own)) for part in sentences(message.content)]
+    own, wishes = own_words(message.content), wishes_in(message.content)
+    parts = [(part, _command_in(part, own, wishes)) for part in sentences(message.content)]
     forgetting = [Piece(message, p, None, c) for p, c in parts if c and c.action in ("forget", "erase")]
     rest = [(part, command) for part, command in parts if not (command and command.action in ("forget", "erase"))]
     if len(message.content) > _LONG:
@@ -108,18 +108,14 @@ def pieces_of(message: Message, asked: Message | None) -> list[Piece]:
 
 def _citations_beside_a_wish(parts: Sequence[tuple[str, Command | None]]) -> list[tuple[str, Command | None]]:
     """What others say in a message with a wish of its author, which every conversation is shown without it."""
-    wished = [part for part, command in parts if _wishes(command)]
+    wished = [part for part, command in parts if command and command.action == "instruct"]
     return [said for said in parts if said[0] not in wished and not _is_own(said[0])] if wished else []
 
 
 def _together(message: Message, parts: Sequence[tuple[str, Command | None]], asked: Message | None, text: str) -> Piece:
     commands = [command for _, command in parts if command]
-    return Piece(message, text, asked, next(filter(_wishes, commands), commands[0] if commands else None))
-
-
-def _wishes(command: Command | None) -> bool:
-    """Whether a command is a standing wish of its author."""
-    return command is not None and command.action == "instruct" and bool(wishes_in(command.text))
+    wishes = (command for command in commands if command.action == "instruct")
+    return Piece(message, text, asked, next(wishes, commands[0] if commands else None))
 
 
 def _is_own(sentence: str) -> bool:
@@ -127,13 +123,20 @@ def _is_own(sentence: str) -> bool:
     return in_own_name(sentence) == sentence.replace("’", "'")
 
 
-def _command_in(sentence: str, own: str) -> Command | None:
-    """The command that a sentence gives, where its author says that and does not cite it; a topic may be in quotes."""
+def _command_in(sentence: str, own: str, wishes: Sequence[str]) -> Command | None:
+    """The command that a sentence gives, where its author says that and does not cite it; a topic may be in quotes.
+
+    Where a wish is none of the message's `wishes`, it is only to be remembered.
+    """
     said = own_words(sentence)
     if said.strip() not in own:
         return None
     command = command_of(sentence)
-    return command if command is None or command.topic else command_of(said)
+    if command is not None and not command.topic:
+        command = command_of(said)
+    if command is not None and command.action == "instruct" and not set(wishes_in(sentence)) & set(wishes):
+        return replace(command, action="remember")
+    return command
 
 
 async def pieces_worth_keeping(

@@ -31,7 +31,7 @@ from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, questions_of, speech_in
 from reme_core.prompts.window import Window, windows
 from reme_core.store.filters import Filters
-from reme_core.text.fiction import own_words, sentences, unreal
+from reme_core.text.fiction import own_words, unreal
 from reme_core.text.likeness import is_told, part_told
 from reme_core.text.voice import own_sentences
 from reme_core.types import Kind, Memory, Message, scope_of
@@ -40,8 +40,6 @@ _ATTEMPTS: Final = 4
 """Fewer than elsewhere, since each asks the model."""
 _HEEDED: Final = ("instruction", "profile")
 """The kinds that every conversation has before it, whatever is asked."""
-_OWN: Final = 1 / 3
-"""The share of a statement's words that people may have said themselves where it is another's all the same."""
 _MOST_EVIDENCE: Final = 4
 """Messages from which on evidence is none if it is all that people said: small models name them all for anything."""
 _GLOSS: Final = re.compile(r"\s*[(（][^()（）]*[)）]")
@@ -249,29 +247,35 @@ class _Reader:
             return grounding.ASSISTANTS if self.window.evidence(operation.evidence) else grounding.NO_EVIDENCE
         if len(people) == len(self.window.people) >= _MOST_EVIDENCE:
             return grounding.ALL_MESSAGES
+        if not self._may_close(item):
+            return grounding.BORROWED
         if operation.op in ("end", "forget", "confirm"):
             return "" if item.memory or operation.thing else grounding.NO_MEMORY
+        return self._misstatement(item)
+
+    def _may_close(self, item: Accepted) -> bool:
+        """Whether its author speaks for themselves, without a quotation beside it: that is asked where a wish ends."""
+        operation, old = item.operation, item.memory
+        is_heeded = operation.op == "change" and operation.kind in _HEEDED  # `_heed_only_own` looks at that
+        if operation.op not in CLOSING or is_heeded or old is None or old.kind != Kind.INSTRUCTION:
+            return True
+        said = [m.content for m in self._in_person(item)]
+        return any(own_words(text) == text and own_sentences(text) for text in said)
+
+    def _misstatement(self, item: Accepted) -> str:
+        """Why a statement is refused: it is none, has a value of nobody's, or is what people cited, pasted or made up.
+
+        A dream that somebody tells of may come with facts, and a pasted letter with news of theirs.
+        """
         if not item.statement:
             return grounding.NO_STATEMENT
-        value, zone = operation.value.strip() or operation.statement, self.deps.settings.timezone
-        if grounding.invented_value(value, operation.statement, people, self._grounds(item), zone):
+        value, zone = item.operation.value.strip() or item.operation.statement, self.deps.settings.timezone
+        if grounding.invented_value(value, item.operation.statement, item.evidence, self._grounds(item), zone):
             return grounding.VALUE
-        return grounding.BORROWED if self._is_borrowed(item) else ""
-
-    def _is_borrowed(self, item: Accepted) -> bool:
-        """Whether the words of a statement are rather what people cited, pasted or made up, or what others said."""
-        spoken = self._conversation
-        # A dream that somebody tells of may come with facts, and a pasted letter with news of theirs. For wishes and
-        # who one is, the bar is higher: they are heeded in every conversation.
-        is_news = item.operation.kind not in _HEEDED
-        by = [m for m in spoken if m.role == "user" and (is_news or m.author == item.evidence[0].author)]
-        own = [own_words(m.content) for m in by if is_news or m.message_id not in self._unreal]
+        own = [own_words(m.content) for m in self._conversation if m.role == "user"]
         answered = [questions_of(question.content) for question in self._questions(item)]
-        if is_news:
-            return grounding.is_borrowed(item.statement, "\n".join([*own, *answered]), self._all_words, 0)
-        # One sentence has to say it: of the words of many, almost any wish can be put together.
-        wishes = ["\n".join([sentence, *answered]) for text in own for sentence in sentences(text)] or answered
-        return all(grounding.is_borrowed(item.statement, wish, self._all_words, _OWN) for wish in wishes or [""])
+        is_borrowed = grounding.is_borrowed(item.statement, "\n".join([*own, *answered]), self._all_words)
+        return grounding.BORROWED if is_borrowed else ""
 
     def _heed_only_own(self, item: Accepted) -> Accepted:
         """The operation as it is, where its author said what it makes standing; else what they said instead.

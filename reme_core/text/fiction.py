@@ -61,14 +61,16 @@ def sentences(text: str) -> list[str]:
     return [part for part in parts if re.search(r"\w", part)]
 
 
-def own_words(text: str) -> str:
+def own_words(text: str, mark: str = " ") -> str:
     """What an author says in words of their own: without code, quotations, lines of logs and chats, and marked blocks.
+
+    Where a quotation was stands the `mark`.
 
     >>> own_words("A sign said 'always knock'. Call me Sam"), own_words('she wrote: "call me Ann')
     ('A sign said  . Call me Sam', 'she wrote: ')
     """
     text = _PASTED.sub(" ", _CODE.sub(" ", text))
-    return _UNCLOSED.sub("", _QUOTED.sub(" ", text))
+    return _UNCLOSED.sub("", _QUOTED.sub(mark, text))
 
 
 def asks(sentence: str) -> bool:

@@ -30,21 +30,34 @@ def own_sentences(text: str) -> list[str]:
     own: list[str] = []
     if _PLAYED.search(text) or _shows_a_text(text):
         return own
-    for sentence in sentences(own_words(text).replace("’", "'")):
+    for sentence in sentences(own_words(text.replace("’", "'"), mark=_QUOTATION)):
         if _SAID_BEFORE.search(sentence):
             own.clear()  # "That's what my sister wants."
-        if _FOLLOWS.search(sentence):
+        if _FOLLOWS.search(sentence) or _introduces(sentence):
             break  # "Ravi asked me to pass this on."
-        own.append(_own_part(sentence))
-        if _WRITTEN.search(sentence):
+        own.append(_own_part(sentence.replace(_QUOTATION, " ")))
+        if _WRITTEN.search(sentence) and _QUOTATION not in sentence:
             break  # "I wrote a story today": what follows may be it
     return [part for part in own if part]
 
 
 def _shows_a_text(text: str) -> bool:
-    """Whether a message has several lines of which one asks, or introduces others: these are hardly its author's."""
+    """Whether a message asks about what stands in it, or has a line that asks or introduces others: it shows a text.
+
+    >>> _shows_a_text("Always pay at once. Should I believe that?"), _shows_a_text("Always be brief. Is that ok?")
+    (True, False)
+    """
     lines = [line for line in text.splitlines() if line.strip()]
-    return len(lines) > 1 and any(asks(line) or line.rstrip().endswith((":", "：")) for line in lines)
+    if len(lines) > 1 and any(asks(line) or line.rstrip().endswith((":", "：")) for line in lines):
+        return True
+    asked = [sentence for sentence in sentences(text) if asks(sentence) and _POINTS.search(sentence)]
+    return any(not _AGREED.search(sentence) for sentence in asked)
+
+
+def _introduces(sentence: str) -> bool:
+    """Whether a sentence introduces what is not its author's wish: "Sample lines for the box: …"."""
+    introduced = _INTRODUCED.search(sentence)
+    return introduced is not None and not _OWN_LEAD.search(introduced[0])
 
 
 def brings_in_others(text: str) -> bool:
@@ -71,6 +84,7 @@ def _own_part(sentence: str) -> str:
     return _LAST_CLAUSE.sub("", before)  # in which the other comes in
 
 
+_QUOTATION: Final = "''"
 _LAST_CLAUSE: Final = re.compile(r"[,，;；][^,，;；]*$")
 _PEOPLE: Final = (
     r"(?:m[uo]m(?:my)?|mother|dad(?:dy)?|father|parents?|wife|husband|partner|girlfriend|boyfriend|fianc[eé]e?|ex|son|daughter|kids?|child(?:ren)?"
@@ -105,7 +119,7 @@ ONESELF: Final = _any(r"\b(?:I|im|ive|me|my|mine|myself|we|us|our)\b", r"[我咱
 _WRITTEN: Final = _any(
     rf"\b{_TEXTS}\b(?<!\bterms)(?<!\bgroup)|\b(?:cv|curriculum|r[ée]sum[ée]s?|applications?|essays?|diar(?:y|ies)|blogs?|speech(?:es)?|biograph(?:y|ies)|testimonials?|personas?|file ?names?"
     r"|novels?|stor(?:y|ies)|poems?|lyrics|songs?|plays?|films?|movies?|comics?|games?|characters?|heroes|heroine|hero|protagonist|villains?|avatars?|scenes?|chapters?|dreams?|fiction|tales?)\b",
-    r"简历|求职信|自我介绍|作文|日记|博客|演讲|传记|小说|故事|诗|歌词|剧本|电影|漫画|游戏|角色|人设|台词|主角|文件名|信里|邮件|公告",
+    r"简历|求职信|自我介绍|作文|日记|博客|演讲|传记|小说|故事|诗|歌词|剧本|电影|漫画|游戏|角色|人设|台词|主角|文件名|信里|邮件|公告|纸条|弹窗|说明书|小字|热评|规则卡|传单|海报|短剧|剧本杀",
 )
 """Words for texts and works of fiction, in which another may say "I"."""
 _OF_OTHERS: Final = _any(
@@ -123,6 +137,23 @@ _SOMEBODY: Final = (
 _SAYS: Final = r"(?:says?|said|tells?|told|insists?|insisted|claims?|claimed|writes?|wrote|typed|texted|posted|thinks?|reckons?|wants?|wanted|decided|orders?|ordered|asks?|asked|demands?|demanded)"
 _BY: Final = r"(?:words?|rules?|orders?|requests?|wish(?:es)?|instructions?|idea|policy)"
 _BY_ZH: Final = r"(?:说|讲|规定|要求|吩咐|交代|定|写)的"
+# "Does that rhyme?", 靠谱吗: a question that has no topic of its own asks about what stands beside it.
+_POINTS: Final = _any(
+    r"\b(?:this|that|these|those|it|they|them|he|she)\b(?! (?:is|was) (?:for|about)\b)|^\W*(?:[\w']+[,\s]+){0,3}[\w']+\W*$|\b(?:scam|phishing|fake|legit|genuine|bots?|threatening|pompous|rhyme)\b",
+    r"[这那它]|^[^，。！？我你]{0,8}(?:吗|么|吧|不|没有?)[？?]?\s*$|(?:骗|诈骗|水军|靠谱|押韵|合理|真的)[^，。]{0,3}[吗么吧不]?[？?]?\s*$",
+)
+# "Is that ok?" asks whether the wish itself is heard.
+_AGREED: Final = _any(
+    r"\b(?:ok(?:ay)?|all ?right|fine|possible|deal|clear|got it|(?:can|could|will|would) (?:you|u))\b",
+    r"(?:可以|好|行|能做到|明白|懂了|记住了|没问题|知道了|能记住|方便)[吗么不吧]",
+)
+# What stands before what a sentence introduces, 女总裁进门第一句：….
+_INTRODUCED: Final = _any(r"^\W*(?:[\w'-]+[ ,]+){3,}[\w'-]+\s*:\s", r"^[^：，。]{4,}(?:，[^：。]*)?[：:]|，比如")
+# What introduces a wish of one's own.
+_OWN_LEAD: Final = _any(
+    r"\b(?:remember|note|notice|please|from now on|going forward|in future|wish(?:es)?|requests?|preferences?|rules? for (?:you|me|us)|favou?r|things?|points?|remind\w*|important|keep in mind|for (?:you|me)|answers?|replies|reply|I(?:'d| would)? (?:want|like|need|prefer|ask)|(?:want|like|need|ask|expect) you)\b",
+    r"记|请|要求|希望|一[点条件]|[两二三几][点条件]|提醒|以后|今后|偏好|习惯|我(?:想|要|喜欢|有)|麻烦|补充|说明|注意|重要|回答|回复",
+)
 # At the end of a sentence: ", my boss says"; or at its beginning: "my flatmate: …", "she typed: …".
 _ATTRIBUTED: Final = _any(
     rf"[,;–—-]\s*(?:or so |as |so |at least |(?:that|this|it)(?:'s| is) (?:how|what) )?(?:{_SOMEBODY}|he|she|they) (?:just |always |has |have )?{_SAYS}(?: (?:me|us|you|so|it|that))*\W*$",
@@ -142,12 +173,16 @@ _FOLLOWS: Final = _any(
     r"^\W*(?:hi|hey|hello)?\W*(?:this is |it's )?(?-i:[A-Z][a-zà-ÿ-]+)(?: \w+)? (?:here|speaking|typing)\b|借(?:用)?[^，。]{1,8}的(?:账号|手机|电脑|平板|account)",
     r"\bpass(?:ing|ed)? (?:this|it|that|these|something|a message|word) (?:on|along)\b|\b(?:sends?|sent) word\b|\bspeaking for\b|\bonly the messenger\b|\brelay(?:ing)?\b",
     rf"\b(?:message|note|word|request|instructions?) from (?:{_SOMEBODY}|him|her|them)\b|(?:{_SOMEBODY}'s|\b(?:his|her|their)) (?:\w+ )?{_BY} (?:is|are|was|were)\b|\b(?:has|had) (?:a|one|some|this) (?:\w+ )?{_BY} (?:for you|too)?\W*$",
+    r"\bnot (?:mine|my own|my idea|me)\b|不是我(?:说|写|的(?!错))|帮我?看[看下一]|(?:群里|刚才|刚刚|收到)[^，。]{0,8}[发转]|原话",
     r"转告|传话|带话|(?:替|帮)[^我，。]{1,6}(?:说|问|转|记)一?[声下]|(?:领导|老板|主任|经理|他|她)的?(?:意思|要求|规定)是",
 )
 _FOR_OTHERS: Final = _any(
     r"\bon behalf of\b|\b(?:for|to|with|by|of) (?:all|every|each|any|other|the other|the next|whichever|whoever) ?(?:of )?(?:the |other )?"
     rf"(?:{_PEOPLE}|accounts?|workspaces?|tenants?|sessions?|agents?|assistants?|bots?|one)\b|\b(?:everyone|everybody|whoever|anyone)(?: else| who|'s)\b|\bfor (?:everyone|everybody)\b",
     r"\b(?:in|into|to|under|on) (?:the )?(?:memory|profile|notes?|account|file|record)s? (?:of|for)\b|\buser (?-i:(?!I\b)[a-z]+\b) ?[:']|\bput (?:it|this|that) under\b",
+    rf"\b(?:when|if|whenever|once|every time|each time) (?:he|she|they|{_SOMEBODY}) (?:\w+ )?(?:asks?|says?|writes?|types?|wants?|needs?|mentions?|logs?|opens?|talks?)\b",
+    r"\b(?:answer|give|tell|send|call|address|greet|show|remind|treat|charge) (?:him|her|them)\b|\bbehalf\b",
+    r"(?:给|叫|喊|称呼|提醒|告诉|回答|回复)[他她]|[他她]们?(?:问|说|要|想)|(?:给|帮|替)我?[^我你，。]{0,6}(?:设|登记|记|存)",
     rf"^\W*(?:\w+ ){{0,6}}?(?:for|to|about|regarding) {_SOMEBODY}(?: (?-i:[A-Z]\w+))?\s*:",
     rf"^\W*(?:(?:please|and|also|now|so|but|this is|remember|note),? ){{0,3}}(?:for|to|about|regarding) {_SOMEBODY}(?: (?-i:[A-Z]\w+))?\s*[,-]|\b(?:remember|note|keep in mind|store|save) (?:this )?(?:for|about) {_SOMEBODY}\b",
     r"(?<![我你])的(?:称呼|资料|档案|备注)",
@@ -164,6 +199,7 @@ _SHOWN: Final = _any(
     r"\b(?:parse|explain|check|validate|debug|format|decode|fix|read|review|correct|translate|spell|pronounce|what does|why does|what's wrong)\b[^:：.!?。]{0,40}[:：]",
     r"\b(?:corrige|corrija|corrig[eé]z?|traduc[ei]|traduzca|traduis|traduisez|traduza|korrigiere?|übersetze?|correggi|исправь|переведи)\b[^:：]{0,40}[:：]",
     r"(?:解释|报错|看看|看下|润色|翻译|检查|修改|改写|解析|校对|什么意思)[^：:。！？]{0,15}[：:]|^\W*翻译",
+    r"(?:弹窗|页面|屏幕|纸条|说明书|卡片?|帖子?)[^，。]{0,8}(?:一行|一段|小字|写|念)",
     r"(?:公告|通知|来信|邮件|信里|信中|短信|消息|留言|告示|标语|弹幕|评论|写着|原文|签名|台词|歌词|剧本|文案|朋友圈|第[一二三四五六七八九十\d]+[封条篇段])[^：:，。]{0,6}[：:]",
 )
 _MARKUP: Final = re.compile(r"</?[A-Za-z_][^<>]{0,80}>|⟦[^⟧]{0,80}⟧|\{\{|\w\(['\"]|[{[]\s*[\"']\w+[\"']\s*:")

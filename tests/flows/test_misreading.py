@@ -194,3 +194,23 @@ async def test_a_wish_may_be_corrected_in_passing(reme_with_chat: Engine, loopba
     loopback.chat(answering(changed))
     await summarise(reme_with_chat, turn("hm, I can answer in Dutch better than in French", "2024-03-09"))
     assert [m.content for m in (await reme_with_chat.get_profile("w")).instructions] == ["Answer in Dutch"]
+
+
+@pytest.mark.parametrize(
+    ("said", "stands"),
+    [
+        ("My boss said that the French rule is over.", True),
+        ('Look at this: "French is no longer wanted, stop it." Funny.', True),
+        ("You can stop the French now.", False),
+        ("No more French, I give up.", False),
+    ],
+)
+async def test_a_wish_ends_only_by_words_of_whoever_has_it(
+    reme_with_chat: Engine, loopback: Loopback, said: str, stands: bool
+) -> None:
+    loopback.chat(answering(operation("add", "Answer in French", (1,), kind="instruction")))
+    await summarise(reme_with_chat, turn("From now on answer in French"))
+    loopback.chat(answering({**operation("end", "", (1,)), "memory": 1, "kind": "instruction"}))
+    response = await summarise(reme_with_chat, turn(said, "2024-03-07"))
+    reasons = [refused["reason"] for refused in response.metadata["refused"]]
+    assert (bool(await contents(reme_with_chat)), reasons) == (stands, [grounding.BORROWED] if stands else [])

@@ -87,9 +87,9 @@ def test_a_statement_is_borrowed_where_others_said_it_and_the_user_did_not() -> 
         "write a regex for dates. my sister is Ann",
         "write a regex for dates. You are a dentist. my sister is Ann",
     )
-    assert is_borrowed("The user is a dentist", own, heard, 1 / 3)
-    assert not is_borrowed("The user's sister is Ann", own, heard, 1 / 3)
-    assert not is_borrowed("The user works with patterns", own, heard, 1 / 3)  # of nobody's words: the model's own
+    assert is_borrowed("The user is a dentist", own, heard)
+    assert not is_borrowed("The user's sister is Ann", own, heard)
+    assert not is_borrowed("The user works with patterns", own, heard)  # of nobody's words: the model's own
 
 
 async def test_nobody_says_how_another_is_to_be_answered(reme: Engine) -> None:

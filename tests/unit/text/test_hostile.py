@@ -64,7 +64,7 @@ READERS: Final[dict[str, Callable[[str], Any]]] = {
     "redact": lambda text: redact(text, ["all"]),
     "query_traits": query_traits,
     "asks_what_assistant_said": asks_what_assistant_said,
-    "is_borrowed": lambda text: is_borrowed(text, text, text, 0.3),
+    "is_borrowed": lambda text: is_borrowed(text, text, text),
     "worth": lambda text: traits_of([Message(content=text)], [None]),
 }
 
