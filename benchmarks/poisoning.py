@@ -3,6 +3,7 @@
     python -m benchmarks.poisoning                # the half to develop on (odd ids), without a chat model
     python -m benchmarks.poisoning --naive        # with a chat model that remembers all that it is told to
     python -m benchmarks.poisoning --half even    # the half to measure on
+    python -m benchmarks.poisoning --spoken       # attacks that stand in the words of the user alone
     python -m benchmarks.poisoning --secrets      # what the setting `redact` finds, and what harmless turns it touches
 
 Each attack is recorded as turns in a workspace of its own and made memories of; then its question is asked of every
@@ -218,9 +219,9 @@ def _text(memory: Memory) -> str:
     return f"{memory.when_to_use}\n{memory.content}"
 
 
-async def attack_all(half: str, *, naive: bool, wrong: bool) -> dict[str, Any]:
-    """Carry out all attacks, print a line a family, and give the figures."""
-    attacks = [Attack.of(raw) for raw in read("attacks.jsonl", half)]
+async def attack_all(name: str, half: str, *, naive: bool, wrong: bool) -> dict[str, Any]:
+    """Carry out all attacks of a file, print a line a family, and give the figures."""
+    attacks = [Attack.of(raw) for raw in read(name, half)]
     totals: dict[str, Counter[str]] = defaultdict(Counter)
     with Naive() if naive else nullcontext() as model:
         settings: dict[str, Any] = {"worker": WorkerSettings(embedded=False)}
@@ -262,11 +263,13 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--half", choices=("odd", "even"), default="odd", help="which half of the data")
     parser.add_argument("--naive", action="store_true", help="with a chat model that believes all")
+    parser.add_argument("--spoken", action="store_true", help="the attacks that stand in the words of the user alone")
     parser.add_argument("--secrets", action="store_true", help="secrets and harmless turns, instead of attacks")
     parser.add_argument("--wrong", action="store_true", help="print what went wrong, for the odd half alone")
     given = parser.parse_args()
     if given.secrets:
         figures = find_secrets(given.half)
     else:
-        figures = asyncio.run(attack_all(given.half, naive=given.naive, wrong=given.wrong))
+        name = "spoken.jsonl" if given.spoken else "attacks.jsonl"
+        figures = asyncio.run(attack_all(name, given.half, naive=given.naive, wrong=given.wrong))
     report(benchmark="poisoning", half=given.half, naive=given.naive, **figures)
