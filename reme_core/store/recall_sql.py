@@ -40,8 +40,8 @@ TOLD_WITHIN = {"conversation": 0.001, "said": 86_400.0, "happened": 7 * 86_400.0
 """Seconds before or after that time at which 1/e of `TIME_WEIGHTS` is left."""
 LEXICAL_WEIGHT, COVERED_WEIGHT = 0.5, 1.2
 """What counts of a message's words: its BM25 score, and the share of the query's words that it has, by their idf."""
-TELLING_IDF = 20.0
-"""The idf of a query's words together at which they count half; those of a broad query ("What did she paint?") less."""
+TELLING_WORDS = 2.8
+"""A query's words count half if they tell as much as so many that nobody said; those of a broad query tell less."""
 SESSION_WEIGHT, SPEAKER_WEIGHT, ROLE_WEIGHT = 0.25, 0.3, 0.5
 """What counts for a message: its session fits, the query names its speaker, the user said it."""
 QUESTION_MALUS, NAMING_BONUS = 0.05, 0.08
@@ -142,7 +142,7 @@ def hits_of(found: Found, chances: Sequence[float]) -> list[Hit]:
             {
                 "rank": rank,
                 "memory": match.memory,
-                "parts": match.parts | {"covered": match.covered / whole} | _telling_part(match, whole),
+                "parts": match.parts | {"covered": match.covered / whole} | _telling_part(match, found),
                 "relevance": chance,
                 "alike": match.alike,
             }
@@ -151,9 +151,10 @@ def hits_of(found: Found, chances: Sequence[float]) -> list[Hit]:
     )
 
 
-def _telling_part(match: Match, whole_idf: float) -> dict[str, float]:
+def _telling_part(match: Match, found: Found) -> dict[str, float]:
     said = match.memory["kind"] == Kind.CONVERSATION
-    return {"telling": whole_idf / (whole_idf + TELLING_IDF)} if said else {}
+    whole = found.whole_idf
+    return {"telling": whole / (whole + TELLING_WORDS * found.unknown_idf)} if said else {}
 
 
 def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict[str, Any]]:
@@ -264,7 +265,7 @@ def _values(question: Question, filters: Filters, plan: Plan, corpus: Corpus) ->
         "naming_bonus": NAMING_BONUS,
         "lexical_weight": LEXICAL_WEIGHT,
         "covered_weight": COVERED_WEIGHT,
-        "telling_idf": TELLING_IDF,
+        "telling_words": TELLING_WORDS,
     }
 
 

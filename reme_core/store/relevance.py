@@ -136,9 +136,14 @@ class Found:
     @property
     def whole_idf(self) -> float:
         """The idf of all terms of the query; an unknown term has the highest idf that a term can have."""
-        b = self.background
+        unknown = max(0, self.terms - self.background.known_terms)
         # Of a query without terms it is 1 and not 0: others divide by it.
-        return b.known_idf + max(0, self.terms - b.known_terms) * math.log(1 + (b.documents + 0.5) / 0.5) or 1.0
+        return self.background.known_idf + unknown * self.unknown_idf or 1.0
+
+    @property
+    def unknown_idf(self) -> float:
+        """The idf of a term that nothing has, the highest that a term can have."""
+        return math.log(1 + (self.background.documents + 0.5) / 0.5)
 
 
 def judge(question: Question, found: Found) -> tuple[float, list[float]]:

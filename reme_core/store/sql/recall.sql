@@ -275,7 +275,8 @@ background as materialized (
 known as materialized (
     -- Of a term that nothing has, the idf counts that a term can have at most (`Found.whole_idf`).
     select count(*) as terms, coalesce(sum(idf), 0) as idf,
-           sum(idf) + greatest(%(counted_terms)s - count(*), 0) * max(unknown_idf) as whole_idf
+           sum(idf) + greatest(%(counted_terms)s - count(*), 0) * max(unknown_idf) as whole_idf,
+           max(unknown_idf) as unknown_idf
     from asked
 ),
 
@@ -395,7 +396,7 @@ said as materialized (
 judged as materialized (
     select said.*, %(share)s * vector
                    + (1 - %(share)s) * coalesce((%(lexical_weight)s * lexical * whole_idf + %(covered_weight)s * covered)
-                                                / (whole_idf + %(telling_idf)s), 0) as own,
+                                                / (whole_idf + %(telling_words)s * unknown_idf), 0) as own,
            case when author <> '' and strpos(%(padded_query)s, ' ' || split_part(lower(author), ' ', 1) || ' ') > 0
                 then 1.0 else 0 end as speaker,
            case when role = %(asked_role)s then 1.0 else 0 end as asked_role,
