@@ -43,7 +43,7 @@ Array = npt.NDArray[np.float64]
 DATA = Path(__file__).parent / "data"
 COEFFICIENTS = Path(__file__).parents[1] / "reme_core" / "store" / "relevance.json"
 FOLDS = 8
-PENALTY, PENALTY_VECTOR, SCALE = 1.0, 4.0, 10.0
+PENALTY, PENALTY_VECTOR, SCALE = 1.0, 1.0, 10.0
 """Ridges of the signs, standardised, and of the vector, centred and scaled so that it varies as much."""
 DEPTH = 10
 FOREIGN = 40
