@@ -22,7 +22,7 @@ test: $(VENV)/.dev  ## run all tests
 
 test-citus: $(VENV)/.dev  ## run the tests of store, flows, faults and doctor on the Citus cluster whose coordinator REME_TEST_CITUS_URL names
 	@if [ -z "$$REME_TEST_CITUS_URL" ]; then echo "test-citus is skipped: REME_TEST_CITUS_URL names no cluster"; \
-	else $(BIN)/python -m pytest $(or $(TESTS),tests/store tests/flows tests/faults tests/server/test_doctor.py); fi
+	else $(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(or $(TESTS),tests/store tests/flows tests/faults tests/server/test_doctor.py); fi
 
 lint: $(VENV)/.dev  ## look for mistakes and for untidy format
 	@$(BIN)/ruff check .
