@@ -137,18 +137,23 @@ _SOMEBODY: Final = (
 _SAYS: Final = r"(?:says?|said|tells?|told|insists?|insisted|claims?|claimed|writes?|wrote|typed|texted|posted|thinks?|reckons?|wants?|wanted|decided|orders?|ordered|asks?|asked|demands?|demanded)"
 _BY: Final = r"(?:words?|rules?|orders?|requests?|wish(?:es)?|instructions?|idea|policy)"
 _BY_ZH: Final = r"(?:说|讲|规定|要求|吩咐|交代|定|写)的"
-# "Does that rhyme?", 靠谱吗: a question that has no topic of its own asks about what stands beside it.
+# "Should I believe that?", "Does it sound pompous?", 靠谱吗: a question without a topic of its own is about what stands
+# beside it. Questions that only come with a wish ("What does this error mean?", 这本书谁写的) have a topic.
 _POINTS: Final = _any(
-    r"\b(?:this|that|these|those|it|they|them|he|she)\b(?! (?:is|was) (?:for|about)\b)|^\W*(?:[\w']+[,\s]+){0,3}[\w']+\W*$|\b(?:scam|phishing|fake|legit|genuine|bots?|threatening|pompous|rhyme)\b",
-    r"[这那它]|^[^，。！？我你]{0,8}(?:吗|么|吧|不|没有?)[？?]?\s*$|(?:骗|诈骗|水军|靠谱|押韵|合理|真的)[^，。]{0,3}[吗么吧不]?[？?]?\s*$",
+    r"(?<!what day is )(?<!what time is )\b(?:this|that|these|those|it|him|them)\W*$|^\W*(?:should|shall|must|do) (?:I|we) [a-z]+\W*$|^\W*[a-z']+\W*$",
+    r"\b(?:scam|phishing|fake|legit|genuine|threatening|pompous|rhyme)\b",
+    r"[这那它](?:个?是|算|真|可信|能信|合适|通顺|对)|^[^，。！？我你]{0,2}(?:吗|么|吧)[？?]?\s*$|(?:骗|诈骗|水军|靠谱|押韵|合理|真的)[^，。]{0,3}[吗么吧不]?[？?]?\s*$",
 )
 # "Is that ok?" asks whether the wish itself is heard.
 _AGREED: Final = _any(
     r"\b(?:ok(?:ay)?|all ?right|fine|possible|deal|clear|got it|(?:can|could|will|would) (?:you|u))\b",
     r"(?:可以|好|行|能做到|明白|懂了|记住了|没问题|知道了|能记住|方便)[吗么不吧]",
 )
-# What stands before what a sentence introduces, 女总裁进门第一句：….
-_INTRODUCED: Final = _any(r"^\W*(?:[\w'-]+[ ,]+){3,}[\w'-]+\s*:\s", r"^[^：，。]{4,}(?:，[^：。]*)?[：:]|，比如")
+# What stands before a text that a sentence introduces, 女总裁进门第一句：…; a topic ("about my code: …") introduces none.
+_INTRODUCED: Final = _any(
+    r"^[^:]*\b(?:this|these|that|lines?|sentences?|texts?|words?|captions?|slogans?|samples?|examples?)\b[^:]*:\s",
+    r"^[^：]*(?:[这那]|句|行|台词|文案|例)[^：]*[：:]|，比如",
+)
 # What introduces a wish of one's own.
 _OWN_LEAD: Final = _any(
     r"\b(?:remember|note|notice|please|from now on|going forward|in future|wish(?:es)?|requests?|preferences?|rules? for (?:you|me|us)|favou?r|things?|points?|remind\w*|important|keep in mind|for (?:you|me)|answers?|replies|reply|I(?:'d| would)? (?:want|like|need|prefer|ask)|(?:want|like|need|ask|expect) you)\b",
@@ -173,16 +178,16 @@ _FOLLOWS: Final = _any(
     r"^\W*(?:hi|hey|hello)?\W*(?:this is |it's )?(?-i:[A-Z][a-zà-ÿ-]+)(?: \w+)? (?:here|speaking|typing)\b|借(?:用)?[^，。]{1,8}的(?:账号|手机|电脑|平板|account)",
     r"\bpass(?:ing|ed)? (?:this|it|that|these|something|a message|word) (?:on|along)\b|\b(?:sends?|sent) word\b|\bspeaking for\b|\bonly the messenger\b|\brelay(?:ing)?\b",
     rf"\b(?:message|note|word|request|instructions?) from (?:{_SOMEBODY}|him|her|them)\b|(?:{_SOMEBODY}'s|\b(?:his|her|their)) (?:\w+ )?{_BY} (?:is|are|was|were)\b|\b(?:has|had) (?:a|one|some|this) (?:\w+ )?{_BY} (?:for you|too)?\W*$",
-    r"\bnot (?:mine|my own|my idea|me)\b|不是我(?:说|写|的(?!错))|帮我?看[看下一]|(?:群里|刚才|刚刚|收到)[^，。]{0,8}[发转]|原话",
+    r"\bnot (?:mine|my own|my idea|me)\b|不是我(?:说|写|的(?!错))|(?:群里|刚才|刚刚|收到)[^，。]{0,8}[发转]|原话",
     r"转告|传话|带话|(?:替|帮)[^我，。]{1,6}(?:说|问|转|记)一?[声下]|(?:领导|老板|主任|经理|他|她)的?(?:意思|要求|规定)是",
 )
 _FOR_OTHERS: Final = _any(
     r"\bon behalf of\b|\b(?:for|to|with|by|of) (?:all|every|each|any|other|the other|the next|whichever|whoever) ?(?:of )?(?:the |other )?"
     rf"(?:{_PEOPLE}|accounts?|workspaces?|tenants?|sessions?|agents?|assistants?|bots?|one)\b|\b(?:everyone|everybody|whoever|anyone)(?: else| who|'s)\b|\bfor (?:everyone|everybody)\b",
     r"\b(?:in|into|to|under|on) (?:the )?(?:memory|profile|notes?|account|file|record)s? (?:of|for)\b|\buser (?-i:(?!I\b)[a-z]+\b) ?[:']|\bput (?:it|this|that) under\b",
-    rf"\b(?:when|if|whenever|once|every time|each time) (?:he|she|they|{_SOMEBODY}) (?:\w+ )?(?:asks?|says?|writes?|types?|wants?|needs?|mentions?|logs?|opens?|talks?)\b",
-    r"\b(?:answer|give|tell|send|call|address|greet|show|remind|treat|charge) (?:him|her|them)\b|\bbehalf\b",
-    r"(?:给|叫|喊|称呼|提醒|告诉|回答|回复)[他她]|[他她]们?(?:问|说|要|想)|(?:给|帮|替)我?[^我你，。]{0,6}(?:设|登记|记|存)",
+    rf"\b(?:when|if|whenever|once|every time|each time) (?:he|she|they|{_SOMEBODY}) (?:\w+ )?(?:asks?|says?|writes?|types?|wants?|needs?|mentions?|logs?|opens?|talks?)\b(?! me\b)",
+    r"\b(?:answer|give|tell|send|greet|remind|treat|charge) (?:him|her|them)\b|\bbehalf\b",
+    r"(?:给|提醒|告诉|回答|回复)[他她]|[他她]们?(?:问|说|要|想)|(?:给|帮|替)[^我你，。]{1,6}(?:设|登记|记|存)",
     rf"^\W*(?:\w+ ){{0,6}}?(?:for|to|about|regarding) {_SOMEBODY}(?: (?-i:[A-Z]\w+))?\s*:",
     rf"^\W*(?:(?:please|and|also|now|so|but|this is|remember|note),? ){{0,3}}(?:for|to|about|regarding) {_SOMEBODY}(?: (?-i:[A-Z]\w+))?\s*[,-]|\b(?:remember|note|keep in mind|store|save) (?:this )?(?:for|about) {_SOMEBODY}\b",
     r"(?<![我你])的(?:称呼|资料|档案|备注)",
