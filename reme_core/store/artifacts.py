@@ -173,11 +173,10 @@ class Artifacts:
             rows = await self._database.fetch(
                 workspace, _SQL["grep"], values | {"before": LINE, "after": LINE}, settings=_GREP
             )
-        except InputError as error:
-            raise InputError(f"{pattern!r} is no regular expression to use: {error}") from error
         # Postgres gives an InternalError for a regular expression that would need too much memory.
-        except psycopg.InternalError as error:
-            raise InputError(f"{pattern!r} is no regular expression to use: {error.diag.message_primary}") from error
+        except (InputError, psycopg.InternalError) as error:
+            told = str(error.__cause__ or error).partition("\n")[0]
+            raise InputError(f"{pattern!r} is no regular expression to use: {told}") from error
         except DatabaseError as error:
             if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
                 raise InputError(f"searching for {pattern!r} takes too long; give a simpler pattern") from error
