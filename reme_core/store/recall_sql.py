@@ -44,8 +44,8 @@ TELLING_WORDS = 2.8
 """A query's words count half if they tell as much as so many that nobody said; those of a broad query tell less."""
 SESSION_WEIGHT, SPEAKER_WEIGHT, ROLE_WEIGHT = 0.25, 0.3, 0.5
 """What counts for a message: its session fits, the query names its speaker, the user said it."""
-QUESTION_MALUS, NAMING_BONUS = 0.05, 0.08
-"""What counts against a message that is a question, and for one that has a name in it."""
+QUESTION_MALUS, BARE_QUESTION_MALUS, NAMING_BONUS = 0.05, 0.3, 0.08
+"""What counts against a message that ends with a question or is but a short one, and for one that has a name in it."""
 NAME_WEIGHT = 3.0
 """Factor for the words of a memory that are names in the query: they say whom it is about."""
 
@@ -262,6 +262,7 @@ def _values(question: Question, filters: Filters, plan: Plan, corpus: Corpus) ->
         "role_weight": ROLE_WEIGHT,
         "asked_role": "assistant" if asks_what_assistant_said(question.text) else "user",
         "question_malus": QUESTION_MALUS,
+        "bare_question_malus": BARE_QUESTION_MALUS,
         "naming_bonus": NAMING_BONUS,
         "lexical_weight": LEXICAL_WEIGHT,
         "covered_weight": COVERED_WEIGHT,

@@ -389,8 +389,9 @@ said as materialized (
 
 -- name: judged
 -- A turn counts by its own score, by the best of its session, by whether its speaker is the one asked about, by whether
--- it is the user (or the assistant, where its words are asked for), and by the time that is asked about. A question
--- seldom holds the answer; what has a name in it, a capital inside a sentence, does more often. Of its words count most
+-- it is the user (or the assistant, where its words are asked for), and by the time that is asked about. A message that
+-- ends with a question seldom holds the answer, and one that is but a short question hardly ever: it is the same question,
+-- asked before. What has a name in it, a capital inside a sentence, does more often. Of its words count most
 -- which of the query's it has, not how often or among how many others; and words count the less, the less the query's
 -- words tell: a broad question ("What has she painted?") has many answers in other words.
 judged as materialized (
@@ -400,7 +401,8 @@ judged as materialized (
            case when author <> '' and strpos(%(padded_query)s, ' ' || split_part(lower(author), ' ', 1) || ' ') > 0
                 then 1.0 else 0 end as speaker,
            case when role = %(asked_role)s then 1.0 else 0 end as asked_role,
-           case when right(rtrim(content), 1) in ('?', '？') then -%(question_malus)s else 0 end
+           case when right(rtrim(content), 1) not in ('?', '？') then 0
+                when content ~ '^[^.!?。！？\n]{1,60}[?？]\s*$$' then -%(bare_question_malus)s else -%(question_malus)s end
            + case when content ~ '\w [[:upper:]][[:lower:]]' then %(naming_bonus)s else 0 end as prior
     from said cross join known
 ),
