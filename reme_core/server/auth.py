@@ -10,17 +10,18 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 import anyio.to_thread
 from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from reme_core.errors import NotFoundError
+from reme_core.errors import NotFoundError, ReMeError
 from reme_core.postgres.database import Database, check_workspace
-from reme_core.server.errors import AccessError
+from reme_core.server.errors import AccessError, answer_to
 from reme_core.types import now
 
 _PREFIX: Final = "reme"
@@ -30,6 +31,7 @@ _SCRYPT: Final = {"n": 2**14, "r": 8, "p": 1}
 # revokes may work for as long.
 _CACHE_SECONDS: Final = 5.0
 _CACHE_SIZE: Final = 10_000
+_ACCESS: Final = "reme.access"  # where the scope of a request has what its caller may do
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,36 @@ class ApiKeys:
         if not hmac.compare_digest(await anyio.to_thread.run_sync(_digest, secret, salt), digest):
             raise refusal
         return Access(key_id, None if workspaces is None else frozenset(workspaces))
+
+
+class KeyCheck:
+    """Middleware that answers 401 to a request without a valid API key, where there are keys, before it reads the body.
+
+    It finds the keys in the `state.service` of the app. `needs_no_key` is asked with the method and the path of a
+    request; by default every request needs a key.
+    """
+
+    def __init__(self, app: ASGIApp, *, needs_no_key: Callable[[str, str], bool] = lambda *_: False) -> None:
+        self._app = app
+        self._needs_no_key = needs_no_key
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, as ASGI defines it."""
+        if scope["type"] == "http":
+            path = scope["path"].removeprefix(scope.get("root_path", ""))
+            if not self._needs_no_key(scope["method"], path):
+                keys: ApiKeys = scope["app"].state.service.keys
+                try:
+                    scope[_ACCESS] = await keys.access(key_in_headers(HTTPConnection(scope)))
+                except ReMeError as error:
+                    await answer_to(error, str(scope.get("request_id", "")))(scope, receive, send)
+                    return
+        await self._app(scope, receive, send)
+
+
+def access_of(connection: HTTPConnection) -> Access:
+    """What the caller of a request may do, as `KeyCheck` found."""
+    return connection.scope[_ACCESS]  # type: ignore[no-any-return]
 
 
 def key_in_headers(connection: HTTPConnection) -> str:

@@ -110,6 +110,14 @@ def error_response(request_id: str, status: int, code: str, message: str) -> JSO
     return JSONResponse(body, status, headers)
 
 
+def answer_to(error: ReMeError, request_id: str) -> JSONResponse:
+    """The HTTP response to an error; an error of the service itself is logged, too."""
+    status = status_of(error)
+    if status >= 500:
+        log.error("request %s: %s", request_id, error, exc_info=error)
+    return error_response(request_id, status, error.code, message_for_caller(error))
+
+
 def message_for_caller(error: ReMeError) -> str:
     """The message of an error, without details of the database."""
     # A caller may be one of many tenants, whom addresses and roles of the database do not concern.
@@ -121,10 +129,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(ReMeError)
     async def answer_reme_error(request: Request, error: ReMeError) -> JSONResponse:
-        status = status_of(error)
-        if status >= 500:
-            log.error("request %s: %s", _request_id(request), error, exc_info=error)
-        return error_response(_request_id(request), status, error.code, message_for_caller(error))
+        return answer_to(error, _request_id(request))
 
     @app.exception_handler(RequestValidationError)
     async def answer_invalid_request(request: Request, error: RequestValidationError) -> JSONResponse:

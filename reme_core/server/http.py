@@ -24,6 +24,7 @@ from reme_core.flows.execute import Response as FlowResponse
 from reme_core.flows.state import RetrievalState
 from reme_core.models.registry import embedder
 from reme_core.server import experience_maker, inspector, v1
+from reme_core.server.auth import KeyCheck
 from reme_core.server.docs_page import docs_page
 from reme_core.server.errors import COMMON_STATUSES, add_error_handlers, openapi_errors
 from reme_core.server.guard import Guard
@@ -105,6 +106,7 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
         return docs_page(app.openapi())
 
     add_error_handlers(app)
+    app.add_middleware(KeyCheck, needs_no_key=_needs_no_key)
     app.add_middleware(HostCheck, allowed=settings.http.allowed_hosts)
     app.add_middleware(
         Guard,
@@ -121,6 +123,12 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
     app.include_router(experience_maker.router)
     app.include_router(inspector.router)
     return app
+
+
+def _needs_no_key(method: str, path: str) -> bool:
+    """Whether a request concerns nothing that is remembered, or is for the inspector, which asks for the key itself."""
+    first = path.removeprefix("/").partition("/")[0]
+    return first == "inspector" or (method == "GET" and first in ("health", "list", "docs", "openapi.json"))
 
 
 def _service_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:

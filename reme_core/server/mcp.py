@@ -24,14 +24,14 @@ from starlette.applications import Starlette
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response as HttpResponse
 from starlette.routing import Mount, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from reme_core._version import __version__
 from reme_core.client import AsyncReMe
 from reme_core.engine import Engine
 from reme_core.errors import DatabaseError, InputError, NotFoundError, ReMeError
-from reme_core.server.auth import FULL_ACCESS, Access, ApiKeys, key_in_headers
-from reme_core.server.errors import AccessError, error_response, message_for_caller
+from reme_core.server.auth import FULL_ACCESS, Access, KeyCheck, access_of
+from reme_core.server.errors import message_for_caller
 from reme_core.server.hosts import HostCheck
 from reme_core.server.mcp_tools import tool, tool_names
 from reme_core.server.service import Service
@@ -67,8 +67,12 @@ def create_server(reme: Engine, *, host: str | None = None) -> Server[Any, Any]:
     Raises:
         FlowError: A flow cannot be built.
     """
+    return _server_over(Service(reme, host or reme.settings.mcp.host))
+
+
+def _server_over(service: Service) -> Server[Any, Any]:
     server: Server[Any, Any] = Server("reme-core", version=__version__, instructions="Long-term memory for agents.")
-    handlers = _Handlers(Service(reme, host or reme.settings.mcp.host), server)
+    handlers = _Handlers(service, server)
     server.list_tools()(handlers.list_tools)  # type: ignore[no-untyped-call]
     # The flow's model validates the arguments, with messages that name the field; the SDK's own check does not.
     server.call_tool(validate_input=False)(handlers.call_tool)
@@ -89,13 +93,15 @@ async def run_stdio(reme: Engine) -> None:
 
 def create_mcp_app(reme: Engine, transport: Literal["sse", "http"]) -> Starlette:
     """The MCP service as an ASGI app: `http` is streamable HTTP at `/mcp`, `sse` is its predecessor at `/sse`."""
-    server = create_server(reme)
+    service = Service(reme, reme.settings.mcp.host)
+    server = _server_over(service)
     limit = reme.settings.http.max_body_bytes
     if transport == "sse":
         inner = _sse_app(server, SseServerTransport("/messages/", max_request_body_size=limit))
     else:
         inner = _streamable_app(StreamableHTTPSessionManager(server, max_request_body_size=limit))
-    inner.add_middleware(_KeyCheck, keys=ApiKeys(reme.database))
+    inner.state.service = service
+    inner.add_middleware(KeyCheck)
     inner.add_middleware(HostCheck, allowed=reme.settings.mcp.allowed_hosts)
     return inner
 
@@ -123,11 +129,11 @@ class _Handlers:
                 body = self._models[name].model_validate(replace_unstorable(arguments))
             except ValidationError as error:
                 raise InputError(describe_problems(error.errors())) from None
-            response = await self._service.execute(name, flow_arguments(body), await self._access())
+            response = await self._service.execute(name, flow_arguments(body), self._access())
             return [types.TextContent(type="text", text=response.answer)], response.model_dump(mode="json")
 
     async def list_resources(self) -> list[types.Resource]:
-        access = await self._access()
+        access = self._access()
         workspaces = await self._service.reme.workspaces.list()
         names = [name for name in workspaces if access.allows(name)]
         return [
@@ -159,7 +165,7 @@ class _Handlers:
         if not uri.startswith(f"{SCHEME}://workspaces/") or len(path) not in (2, 3) or path[1] != "memories":
             raise NotFoundError(f"there is no resource {uri}; read {SCHEME}://workspaces/<id>/memories")
         workspace, _, *memory_id = path
-        (await self._access()).check(workspace)
+        self._access().check(workspace)
         memories = self._service.reme.memories
         found: Memory | list[Memory]
         if memory_id:
@@ -180,7 +186,7 @@ class _Handlers:
             query, workspace = arguments.get("query", ""), arguments.get("workspace_id") or DEFAULT_WORKSPACE
             if not query.strip():
                 raise InputError("query: it is missing; give the question at hand")
-            (await self._access()).check(workspace)
+            self._access().check(workspace)
             memory = TurnMemory(
                 AsyncReMe.of(self._service.reme),
                 workspace,
@@ -196,12 +202,12 @@ class _Handlers:
                 description=_NOTE_PROMPT.description, messages=[types.PromptMessage(role="user", content=content)]
             )
 
-    async def _access(self) -> Access:
+    def _access(self) -> Access:
         request = self._server.request_context.request
         # Over stdio the caller is the program that started this one; it needs no key.
         if not isinstance(request, HTTPConnection):
             return FULL_ACCESS
-        return await self._service.keys.access(key_in_headers(request))
+        return access_of(request)
 
 
 @contextmanager
@@ -218,23 +224,6 @@ def _hide_internal_errors(what: str) -> Iterator[None]:
     except Exception:
         log.exception("%s failed", what)
         raise ReMeError("an error of the service itself; its log tells more") from None
-
-
-class _KeyCheck:
-    """Middleware that answers 401 to HTTP requests without a valid API key, where there are keys."""
-
-    def __init__(self, app: ASGIApp, *, keys: ApiKeys) -> None:
-        self._app = app
-        self._keys = keys
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            try:
-                await self._keys.access(key_in_headers(HTTPConnection(scope)))
-            except AccessError as error:
-                await error_response("", error.status, error.code, str(error))(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
 
 
 def _sse_app(server: Server[Any, Any], transport: SseServerTransport) -> Starlette:

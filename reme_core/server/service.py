@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from reme_core.engine import Engine
 from reme_core.flows.execute import Response
-from reme_core.server.auth import Access, ApiKeys, key_in_headers
+from reme_core.server.auth import Access, ApiKeys, access_of
 from reme_core.server.library_paths import LOOPBACK, library_folder
 
 
@@ -51,7 +51,7 @@ async def _service_of(request: Request) -> Service:  # async, since FastAPI runs
 
 
 async def _access_of(request: Request) -> Access:
-    return await (await _service_of(request)).keys.access(key_in_headers(request))
+    return access_of(request)
 
 
 TheService = Annotated[Service, Depends(_service_of)]

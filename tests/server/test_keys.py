@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from reme_core.engine import Engine
 from reme_core.server.auth import ApiKeys
+from reme_core.server.inspector import actions
+from reme_core.server.mcp import create_mcp_app
 from reme_core.server.service import Service
 from reme_core.types import now
 
@@ -19,6 +24,34 @@ Client = httpx.AsyncClient
 def keys(app: object, client: Client) -> ApiKeys:
     service: Service = app.state.service  # type: ignore[attr-defined]
     return service.keys
+
+
+async def answer_without_body(app: ASGIApp, method: str, path: str) -> tuple[int, bool]:
+    """The status that a request without a key gets whose body never comes, and whether it was asked for."""
+    asked, status = False, 0
+
+    async def receive() -> Any:
+        nonlocal asked
+        asked = True
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        nonlocal status
+        status = message.get("status", status)
+
+    host = (b"host", b"localhost")
+    headers = [
+        host,
+        (b"origin", b"http://localhost"),
+        (b"content-length", b"1000"),
+        (b"content-type", b"application/json"),
+    ]
+    scope = {
+        "type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b"w=mine",
+        "root_path": "", "scheme": "http", "headers": headers, "server": ("localhost", 80), "client": ("127.0.0.1", 1),
+    }  # fmt: skip
+    await app(scope, receive, send)
+    return status, asked
 
 
 def bearer(key: str) -> dict[str, str]:
@@ -82,3 +115,29 @@ async def test_the_database_holds_no_key(keys: ApiKeys, reme: Engine) -> None:
     assert secret not in row[0]
     assert secret.encode().hex() not in row[0]
     assert await reme.database.fetch("w", "select key_id from reme.api_key") == [], "no workspace sees the keys"
+
+
+async def test_nothing_of_a_request_is_read_before_its_key(app: FastAPI, keys: ApiKeys) -> None:
+    await keys.create("ops")
+    paths = app.openapi()["paths"]
+    assert {"/add_memory", "/v1/workspaces/{workspace_id}/records", "/retriever"} <= paths.keys()
+    for path in paths:
+        for method in paths[path].keys() - {"get"}:
+            address = path.format(workspace_id="mine", memory_id="x")
+            assert await answer_without_body(app, method.upper(), address) == (401, False), path
+    for form in {route.path for route in actions.router.routes} - {"/inspector/sign-in", "/inspector/sign-out"}:
+        assert await answer_without_body(app, "POST", form) == (303, False), f"{form} leads to the page for the key"
+
+
+@pytest.mark.parametrize(("transport", "path"), [("http", "/mcp"), ("sse", "/messages/"), ("sse", "/sse")])
+async def test_nothing_is_read_over_mcp_before_the_key(reme: Engine, transport: Any, path: str) -> None:
+    await ApiKeys(reme.database).create("ops")
+    app = create_mcp_app(reme, transport)
+    assert await answer_without_body(app, "GET" if path == "/sse" else "POST", path) == (401, False)
+
+
+async def test_a_form_that_is_no_key_is_not_read_to_its_end(client: Client, keys: ApiKeys) -> None:
+    await keys.create("ops")
+    form, headers = {"key": "x" * 100_000}, {"Origin": "http://localhost"}
+    refused = await client.post("/inspector/sign-in", data=form, headers=headers)
+    assert (refused.status_code, "the form is too long" in refused.text) == (422, True)

@@ -32,6 +32,7 @@ router = APIRouter(prefix="/inspector", route_class=PageRoute)
 
 _TEXTS: Final = ("content", "when_to_use", "subject")
 _TIMES: Final = ("valid_from", "valid_until")
+_MOST_SIGN_IN_BYTES: Final = 64 * 1024  # a key and an address; anybody may send this form
 
 
 def _to(path: str, **values: Any) -> RedirectResponse:
@@ -42,7 +43,7 @@ def _to(path: str, **values: Any) -> RedirectResponse:
 async def sign_in(request: Request) -> Response:
     """Takes an API key, and keeps it in a cookie that no script and no other site can use."""
     service: Service = request.app.state.service
-    form = await form_of(request)
+    form = await form_of(request, most_bytes=_MOST_SIGN_IN_BYTES)
     key, back = form.get("key", ""), form.get("next", "")
     try:
         await service.keys.access(key)

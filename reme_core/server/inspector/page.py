@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from functools import cache
@@ -155,9 +156,18 @@ def _to_sign_in(request: Request) -> RedirectResponse:
     return RedirectResponse(f"/inspector/sign-in?{urlencode({'next': back})}", 303, headers=HEADERS)
 
 
-async def form_of(request: Request) -> Mapping[str, str]:
-    """The fields of a form that was sent, without spaces around their values."""
-    fields = parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True, errors="replace")
+async def form_of(request: Request, *, most_bytes: float = math.inf) -> Mapping[str, str]:
+    """The fields of a form that was sent, without spaces around their values.
+
+    Raises:
+        InputError: The form has more than `most_bytes`.
+    """
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > most_bytes:
+            raise InputError(f"the form is too long; it has at most {most_bytes:,} bytes")
+    fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, errors="replace")
     return {name: values[-1].strip().replace("\r\n", "\n") for name, values in fields.items()}
 
 
