@@ -23,11 +23,11 @@ from reme_core.store.erasure import EraseWaiting, erase_memories
 from reme_core.store.filters import Filters
 from reme_core.store.index import postings, writer
 from reme_core.store.index.embedders import WorkspaceModels
-from reme_core.store.seen_again import addition
+from reme_core.store.seen_again import addition, read_back
 from reme_core.store.sql import load
 from reme_core.store.undo import Undone, earlier_state, restore_states, undo_last
 from reme_core.text.redact import redact
-from reme_core.types import SCOPES, Evidence, HistoryEntry, Kind, Memory, Scope, Scoped, Source
+from reme_core.types import SCOPES, Evidence, HistoryEntry, Kind, Memory, Scope, Scoped
 from reme_core.types import now as present
 
 Vectors = npt.NDArray[np.float32]
@@ -111,8 +111,9 @@ class Memories:
 
         async def add_new(conn: AsyncConnection[Any], vectors: Vectors, model: str) -> writer.IndexState:
             adding = await addition(conn, workspace, full)
-            stored[:] = adding.stored  # replaced, since `_write` may try again with another model
-            return await changes.apply(conn, workspace, adding.change, vectors[adding.new], model=model)
+            state = await changes.apply(conn, workspace, adding.change, vectors[adding.new], model=model)
+            stored[:] = await read_back(conn, workspace, adding.ids)  # all, since `_write` may try again
+            return state
 
         await self._write(workspace, full, add_new, embeddings=embeddings, actor=actor, reason=reason)
         return stored
@@ -210,17 +211,10 @@ class Memories:
         )
         values = {"workspace": workspace, "limit": limit, "offset": offset, **filters.parameters()}
         found = await self._database.fetch(workspace, statement, values)
-        sources = await self._sources(workspace, [row[0] for row in found])
-        return [rows.to_memory(workspace, row, sources.get(row[0], ())) for row in found]
-
-    async def _sources(self, workspace: str, ids: Sequence[str]) -> dict[str, Sequence[Source]]:
-        if not ids:
-            return {}
-        found = await self._database.fetch(workspace, _SQL["sources"], {"workspace": workspace, "ids": list(ids)})
-        sources: dict[str, builtins.list[Source]] = {}
-        for memory_id, kind, source_id, quote in found:
-            sources.setdefault(memory_id, []).append(Source(kind=kind, id=source_id, quote=quote))
-        return dict(sources)
+        if not found:
+            return []
+        ids = {"workspace": workspace, "ids": [row[0] for row in found]}
+        return rows.to_memories(workspace, found, await self._database.fetch(workspace, _SQL["sources"], ids))
 
     async def version(self, workspace: str) -> int:
         """A number that grows with each change of memories; for `Change.expected_version`."""

@@ -47,6 +47,14 @@ def to_memory(workspace: str, row: Sequence[Any], sources: Sequence[Source] = ()
     return Memory.model_validate(memory_values(workspace, row) | {"sources": sources})
 
 
+def to_memories(workspace: str, found: Sequence[Sequence[Any]], sources: Iterable[Sequence[Any]]) -> list[Memory]:
+    """Memories from rows of `COLUMNS` and from those of their sources, which are the id of the memory and a source."""
+    of_memory: dict[str, list[Source]] = {}
+    for memory_id, kind, source_id, quote in sources:
+        of_memory.setdefault(memory_id, []).append(Source(kind=kind, id=source_id, quote=quote))
+    return [to_memory(workspace, row, of_memory.get(row[0], ())) for row in found]
+
+
 def from_memory(workspace: str, memory: Memory, document_id: int) -> dict[str, Any]:
     """A memory as a JSON object that `jsonb_populate_recordset` turns into a row of `reme.memory`."""
     row = memory.model_dump(mode="json", include=set(COLUMNS))

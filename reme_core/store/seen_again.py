@@ -16,6 +16,10 @@ from reme_core.types import SCOPES, Memory, Source
 
 _SQL = load("memory.sql")
 _SAME_CONTENT = f"select {rows.select(rows.COLUMNS, 'm')} {_SQL['with_same_content']}"
+_BY_ID = (
+    f"select {rows.select(rows.COLUMNS, 'm')} from reme.memory m"
+    " where m.workspace_id = %(workspace)s and m.memory_id = any(%(ids)s)"
+)
 _STATED = {
     "kind", "subject", "when_to_use", "content", "keywords", "observed_at", "valid_from", "valid_until", "author",
     "metadata", *SCOPES,
@@ -29,8 +33,8 @@ class Addition:
     change: Change
     new: Sequence[int]
     """The places of the given memories that are new."""
-    stored: Sequence[Memory]
-    """For each given memory, the memory that is stored for it: itself, or the one that says the same."""
+    ids: Sequence[str]
+    """For each given memory, the id of the one that is stored for it: itself, or the one that says the same."""
 
 
 async def addition(conn: AsyncConnection[Any], workspace: str, given: Sequence[Memory]) -> Addition:
@@ -47,23 +51,28 @@ async def addition(conn: AsyncConnection[Any], workspace: str, given: Sequence[M
     new: list[int] = []
     confirm: list[str] = []
     support: dict[str, list[Source]] = {}
-    places: list[str] = []
-    by_id = {m.memory_id: m for m in known.values()}
+    ids: list[str] = []
     for place, memory in enumerate(given):
         same = known.setdefault(_statement(memory), memory) if "memory_id" not in memory.model_fields_set else memory
-        places.append(same.memory_id)
+        ids.append(same.memory_id)
         if same is memory:
             new.append(place)
-            # With its id set: the caller who adds this object again names an id, and gets a conflict.
-            named = {"workspace_id": workspace, "memory_id": memory.memory_id}
-            by_id[memory.memory_id] = memory.model_copy(update=named)
         else:
             confirm.append(same.memory_id)
             support.setdefault(same.memory_id, []).extend(memory.sources)
-            seen = by_id[same.memory_id]
-            by_id[same.memory_id] = seen.model_copy(update={"seen_count": seen.seen_count + 1})
     change = Change(add=[given[place] for place in new], confirm=confirm, support=support)
-    return Addition(change, new, [by_id[memory_id] for memory_id in places])
+    return Addition(change, new, ids)
+
+
+async def read_back(conn: AsyncConnection[Any], workspace: str, ids: Sequence[str]) -> list[Memory]:
+    """The memories of these ids as the transaction has stored them, in this order."""
+    values = {"workspace": workspace, "ids": list(ids)}
+    async with conn.pipeline():
+        found = await conn.execute(_BY_ID, values, binary=True)
+        sources = await conn.execute(_SQL["sources"], values)
+        memories = rows.to_memories(workspace, await found.fetchall(), await sources.fetchall())
+    by_id = {memory.memory_id: memory for memory in memories}
+    return [by_id[memory_id] for memory_id in ids]
 
 
 def _statement(memory: Memory) -> str:

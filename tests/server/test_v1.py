@@ -72,6 +72,19 @@ async def test_a_workspace_may_have_slashes_in_its_name(client: Client) -> None:
         assert hit["memory"]["memory_id"] == memory["memory_id"]
 
 
+async def test_what_is_answered_is_what_is_stored(client: Client) -> None:
+    given = {"memories": [{"content": "Rex is a dog.", "importance": 0.3, "score": 0.1}, {"content": "Rex barks."}]}
+    for time in range(2):
+        answered = (await ok(client, "POST", "memories", 201, json=given))["memories"]
+        assert all(memory["recorded_at"] for memory in answered)
+        assert answered[0]["seen_count"] == time + 1
+        for memory in answered:
+            assert memory == await ok(client, "GET", f"memories/{memory['memory_id']}")
+    changed = await ok(client, "PATCH", f"memories/{answered[0]['memory_id']}", json={"importance": 0.7})
+    assert (changed["importance"], changed["score"]) == (0.7, 0.1), "a number reads as it was given"
+    assert changed == await ok(client, "GET", f"memories/{answered[0]['memory_id']}")
+
+
 async def test_recall_says_why_and_keeps_to_the_kinds(client: Client) -> None:
     memories = [{"content": "Rex is a dog."}, {"content": "Refund with the API.", "kind": "task"}]
     await ok(client, "POST", "memories", 201, json={"memories": memories})
