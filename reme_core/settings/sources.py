@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +17,8 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from reme_core.errors import ConfigurationError
+
+log = logging.getLogger(__name__)
 
 # Other names of environment variables, most of them ReMe 0.1's.
 _OLD_NAMES = {
@@ -29,6 +33,19 @@ _OLD_NAMES = {
     "FLOW_RERANK_BASE_URL": "REME_RERANK_MODEL__DEFAULT__BASE_URL",
 }
 
+# Variables that begin with REME_ and are no settings, in lower case.
+_NO_SETTINGS = re.compile(
+    r"(home|"  # `default_data_dir` reads it
+    r"workspace|"  # commands read it, for --workspace
+    r"url|"  # the examples read it, to find the service
+    r"reference|(test|bench)_\w+|"  # tests and benchmarks
+    # Kubernetes gives them to each pod, for a service whose name is `reme` or begins so.
+    r"(\w+_)?(service_host|service_port(_\w+)?|port_\d+_\w+))=.*|(\w+_)?port=\w+://.*",
+    re.DOTALL,
+)
+# How alike two names are: as REME_LANGAUGE and REME_LANGUAGE, or as REME_LANG and REME_LANGUAGE.
+_IS_MEANT, _MAY_BE_MEANT = 0.82, 0.6
+
 
 class Environment(EnvSettingsSource):
     """Reads settings from environment variables, lists and mappings as JSON."""
@@ -42,13 +59,30 @@ class Environment(EnvSettingsSource):
         self.env_vars = {name.lower(): value for name, value in {**renamed, **filled}.items()}
 
     def __call__(self) -> dict[str, Any]:
-        """What is set, also for sections that do not exist: these are errors, as in every other source."""
+        """What is set, also for sections that do not exist: these are errors, as in every other source.
+
+        Raises:
+            ConfigurationError: A variable has nearly the name of a setting.
+        """
         found = super().__call__()
-        for name, value in self.env_vars.items():
-            section, *path = name.removeprefix("reme_").split("__")
-            if path and name.startswith("reme_") and section not in self.settings_cls.model_fields:
-                merge(found, nest([section, *path], value))
+        for variable, value in self.env_vars.items():
+            name = variable.removeprefix("reme_")
+            section, *path = name.split("__")
+            if name != variable and section not in self.settings_cls.model_fields:
+                if path:
+                    merge(found, nest([section, *path], value))
+                elif not _NO_SETTINGS.fullmatch(f"{name}={value}"):
+                    self._report_unknown(name)
         return found
+
+    def _report_unknown(self, name: str) -> None:
+        """Refuse a name that is near to that of a setting; warn of any other, which another program may read."""
+        known = [*_names_below(self.settings_cls), "home", "workspace"]
+        near = difflib.get_close_matches(name, known, n=1, cutoff=_MAY_BE_MEANT)
+        advice = f"; did you mean REME_{near[0].upper()}?" if near else ""
+        if near and difflib.SequenceMatcher(None, name, near[0]).ratio() >= _IS_MEANT:
+            raise ConfigurationError(f"unknown setting REME_{name.upper()}{advice}")
+        log.warning("REME_%s is no setting and has no effect%s", name.upper(), advice)
 
     def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
         """Decode a list or a mapping; any other text stays as it is."""
@@ -159,6 +193,22 @@ def _names_at(model: type[BaseModel], path: Iterable[str]) -> list[str]:
         field = model.model_fields.get(part)
         if field is None:
             continue  # in `llm.<name>` the name is free, and `model` is already that of its settings
-        candidates = [field.annotation, *getattr(field.annotation, "__args__", ())]
-        model = next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), model)
+        model = _section_in(field) or model
     return list(model.model_fields)
+
+
+def _names_below(model: type[BaseModel]) -> Iterator[str]:
+    """The names of all settings as variables have them; where a name is free, `default` stands for it."""
+    for name, field in model.model_fields.items():
+        section = _section_in(field)
+        if section is None:
+            yield name
+        else:
+            above = name if section is field.annotation else f"{name}__default"
+            yield from (f"{above}__{below}" for below in _names_below(section))
+
+
+def _section_in(field: FieldInfo) -> type[BaseModel] | None:
+    """The section that a setting is, or that it has one of for each name; None if it is a plain value."""
+    candidates = [field.annotation, *getattr(field.annotation, "__args__", ())]
+    return next((c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)), None)

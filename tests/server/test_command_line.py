@@ -91,6 +91,9 @@ def test_every_setting_is_an_environment_variable_too(tmp_path: Path) -> None:
         ("REME_HTTP__PRT", "1", r"unknown setting 'http\.prt'; did you mean 'http\.port'\?"),
         ("REME_HTPP__PORT", "1", r"unknown setting 'htpp'; did you mean 'http'\?"),
         ("REME_LLMS__DEFAULT__MODEL_NAME", "small", r"unknown setting 'llms'; did you mean 'llm'\?"),
+        ("REME_LANGAUGE", "zh", r"unknown setting REME_LANGAUGE; did you mean REME_LANGUAGE\?"),
+        ("REME_HTTP_PORT", "8010", r"unknown setting REME_HTTP_PORT; did you mean REME_HTTP__PORT\?"),
+        ("REME_WORKSPACES", "alice", r"unknown setting REME_WORKSPACES; did you mean REME_WORKSPACE\?"),
         ("REME_HTTP__PORT", "many", "http.port: Input should be a valid integer"),
         ("REME_LIBRARY_DIRS", "/tmp", "library_dirs: Input should be a valid list"),
     ],
@@ -98,6 +101,36 @@ def test_every_setting_is_an_environment_variable_too(tmp_path: Path) -> None:
 def test_a_wrong_environment_variable_is_named_like_any_setting(name: str, value: str, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         Settings.load(environ={name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("REME_LANG", "; did you mean REME_LANGUAGE?"),
+        ("REME_LLM_API_KEY", "; did you mean REME_LLM__DEFAULT__API_KEY?"),  # ReMe 0.2 reads it
+        ("REME_BACKUP_BUCKET", ""),
+    ],
+)
+def test_a_variable_that_another_program_may_read_is_told_of_and_stops_nothing(
+    name: str, advice: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert Settings.load(environ={name: "1"}) == Settings()
+    assert caplog.messages == [f"{name} is no setting and has no effect{advice}"]
+
+
+def test_variables_of_ours_that_are_no_settings_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    ours = dict.fromkeys(("REME_HOME", "REME_WORKSPACE", "REME_URL", "REME_TEST_POOLER", "REME_BENCH_CACHE"), "1")
+    # A pod gets these for each Kubernetes service, here for `reme` and `reme-http`.
+    address = "tcp://10.0.0.1:8002"
+    pod = {f"{name}_PORT": address for name in ("REME", "REME_HTTP")} | {
+        "REME_SERVICE_HOST": "10.0.0.1",
+        "REME_HTTP_SERVICE_PORT": "8002",
+        "REME_HTTP_SERVICE_PORT_METRICS": "8003",
+        "REME_HTTP_PORT_8002_TCP": address,
+        "REME_HTTP_PORT_8002_TCP_ADDR": "10.0.0.1",
+    }
+    assert Settings.load(environ=ours | pod) == Settings()
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize("name", [".env", "mine.yaml"])
