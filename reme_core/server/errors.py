@@ -176,5 +176,5 @@ def _validation_message(error: RequestValidationError) -> str:
             where, problem["msg"] = (), f"not valid JSON: {problem.get('ctx', {}).get('error', 'it cannot be read')}"
         elif not where and problem["type"] == "model_attributes_type":
             problem["msg"] = "give a JSON object, with the header Content-Type: application/json"
-        problems.append({"loc": where, "msg": problem["msg"]})
+        problems.append({**problem, "loc": where})
     return describe_problems(problems)

@@ -15,7 +15,7 @@ from reme_core.given import JsonObject
 from reme_core.server.errors import COMMON_STATUSES, openapi_errors
 from reme_core.server.route import JsonRoute
 from reme_core.server.service import TheAccess, TheService
-from reme_core.server.wire import FlowRequest, SearchRequest, TopK, TrajectoryIn, flow_arguments
+from reme_core.server.wire import NOT_BLANK, FlowRequest, SearchRequest, TopK, TrajectoryIn, flow_arguments
 
 
 class RetrieverRequest(SearchRequest):
@@ -33,7 +33,7 @@ class SummarizerRequest(FlowRequest):
 class AgentRequest(FlowRequest):
     """A request to the agent."""
 
-    query: Annotated[str, Field(pattern=r"\S")]
+    query: Annotated[str, Field(pattern=NOT_BLANK)]
 
 
 class RetrieverResponse(BaseModel):

@@ -14,7 +14,7 @@ from reme_core.given import JsonObject
 from reme_core.server.errors import COMMON_STATUSES, ErrorBody, openapi_errors
 from reme_core.server.route import JsonRoute
 from reme_core.server.service import TheAccess, TheService
-from reme_core.server.wire import MessageIn, Number, PathWorkspace, Time, TopK
+from reme_core.server.wire import NOT_BLANK, WITHOUT_NUL, MessageIn, Number, PathWorkspace, Time, TopK
 from reme_core.store.filters import Filters
 from reme_core.store.undo import Undone
 from reme_core.types import HistoryEntry, Kind, Memory, Message, Recollection, Status, TimeRange, names_in
@@ -22,8 +22,8 @@ from reme_core.types import HistoryEntry, Kind, Memory, Message, Recollection, S
 _ACTOR: Final = "http"
 
 
-MemoryId = Annotated[str, Path(min_length=1, max_length=500, pattern=r"^[^\x00]+$")]
-PlainText = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+MemoryId = Annotated[str, Path(min_length=1, max_length=500, pattern=WITHOUT_NUL)]
+PlainText = Annotated[str, Field(pattern=WITHOUT_NUL)]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
 Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="How many to skip.")]
 WritableKind = Literal["observation", "insight", "custom", "instruction", "profile", "task", "rule", "mistake", "tool"]
@@ -35,7 +35,7 @@ OfAgent = Annotated[PlainText | None, Query(description=_OF_AGENT)]
 OfRun = Annotated[PlainText | None, Query(description=_OF_RUN)]
 Subject = Annotated[PlainText | None, Query(description="Only memories about this.")]
 Importance = Annotated[Number, Field(ge=0, le=1), AfterValidator(lambda value: round(value, 6))]
-Content = Annotated[str, Field(pattern=r"[^\s]")]
+Content = Annotated[str, Field(pattern=NOT_BLANK)]
 
 
 class Workspaces(BaseModel):

@@ -39,6 +39,8 @@ DEFAULT_WORKSPACE: Final = "default"
 _MIN_INTEGER: Final = -(2**31)
 _MAX_INTEGER: Final = 2**31 - 1
 
+NOT_BLANK: Final = r"\S"
+WITHOUT_NUL: Final = r"^[^\x00]*$"
 _WORKSPACE = r"(?:[^*][\s\S]{0,199}|\*[\s\S]{1,199})"  # up to 200 characters, but not `*`, which means all
 _PATH_WORKSPACE = r"^(?:[^*\x00][^\x00]{0,199}|\*[^\x00]{1,199})$"
 
@@ -195,14 +197,14 @@ class FlowRequest(_Wire):
 
 _QUERY_OR_MESSAGES: Final[dict[str, Any]] = {
     "anyOf": [
-        {"properties": {"query": {"pattern": r"\S"}}, "required": ["query"]},
+        {"properties": {"query": {"pattern": NOT_BLANK}}, "required": ["query"]},
         {
             "properties": {
                 "messages": {
                     "contains": {
                         "properties": {
                             "role": {"enum": ["user", "assistant", "tool"]},
-                            "content": {"type": "string", "pattern": r"\S"},
+                            "content": {"type": "string", "pattern": NOT_BLANK},
                         },
                         "required": ["content"],
                     }
@@ -245,6 +247,12 @@ _LIMITS: Final = {
     "pattern": "pattern",
 }
 """The keywords of an `input_schema` that are checked, and pydantic's names for them."""
+
+_SAID_OF_PATTERNS: Final = {
+    NOT_BLANK: "it is empty; give a text",
+    WITHOUT_NUL: "it holds a NUL character (U+0000); remove it",
+}
+"""What a caller is told whose text does not match; of other patterns, pydantic's message."""
 
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
@@ -301,11 +309,13 @@ def replace_unstorable(value: Any) -> Any:
 def describe_problems(errors: Iterable[Mapping[str, Any]]) -> str:
     """The first ten errors that pydantic found, each with its field but without its value."""
     # Values may be private or very long.
-    problems = [
-        f"{'.'.join(map(str, error['loc'])) or 'body'}: {error['msg'].removeprefix('Value error, ')}"
-        for error in errors
-    ]
+    problems = [f"{'.'.join(map(str, error['loc'])) or 'body'}: {_told(error)}" for error in errors]
     return "; ".join(problems[:10])
+
+
+def _told(error: Mapping[str, Any]) -> str:
+    said_of_pattern = _SAID_OF_PATTERNS.get(error.get("ctx", {}).get("pattern", ""))
+    return said_of_pattern or str(error["msg"]).removeprefix("Value error, ")
 
 
 def _field(name: str, schema: Mapping[str, Any]) -> tuple[Any, FieldInfo]:

@@ -106,15 +106,16 @@ def check(memories: Sequence[Memory]) -> None:
         InputError: A memory has no text, a text that Postgres cannot store, or the kind of a raw message; or two have
             the same id.
     """
-    for memory in memories:
+    for place, memory in enumerate(memories, 1):
+        name = rows.name_of(memory, place, len(memories))
         if not (memory.content.strip() or memory.when_to_use.strip()):
-            raise InputError(f"memory '{memory.memory_id}' has no text; give it a content")
+            raise InputError(f"{name} has no text; give it a content")
         if memory.kind == Kind.CONVERSATION:
             raise InputError("kind 'conversation' is for raw messages; record them with record(messages)")
-        rows.check_texts(f"memory {memory.memory_id!r}", memory, _TEXTS)
+        rows.check_texts(name, memory, _TEXTS)
         if memory.keywords or memory.metadata or memory.sources or not math.isfinite(memory.score):
             rest = [memory.score, memory.keywords, memory.metadata, [(s.id, s.quote) for s in memory.sources]]
-            rows.check_json(f"score, keywords, metadata or a source of memory {memory.memory_id!r}", rest)
+            rows.check_json(f"score, keywords, metadata or a source of {name}", rest)
     if len({m.memory_id for m in memories}) < len(memories):
         raise InputError("two memories of one call have the same memory_id; give each its own")
 

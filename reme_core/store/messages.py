@@ -101,8 +101,8 @@ async def record(
         InputError: A message holds something that Postgres cannot store; none was stored.
     """
     messages = redact(messages, database.settings.redact)
-    for message in messages:
-        rows.check_texts(f"message {message.message_id!r}", message, _TEXTS)
+    for place, message in enumerate(messages, 1):
+        rows.check_texts(rows.name_of(message, place, len(messages)), message, _TEXTS)
     by_id: dict[str, Message] = {}  # the first of those with one id counts
     for message in messages:
         by_id.setdefault(message.message_id, message)

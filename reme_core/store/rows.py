@@ -105,6 +105,14 @@ def within_scope(given: Sequence[AnyScoped], scope: Scope) -> list[AnyScoped]:
     return [one.model_copy(update={k: v for k, v in scope.items() if not getattr(one, k)}) for one in given]
 
 
+def name_of(one: Memory | Message, place: int, count: int) -> str:
+    """What an error calls a memory or a message: by the id that its caller gave, else by its place among `count`."""
+    kind, key = ("memory", "memory_id") if isinstance(one, Memory) else ("message", "message_id")
+    if key in one.model_fields_set:
+        return f"{kind} {getattr(one, key)!r}"
+    return f"{kind} {place} of {count}" if count > 1 else f"the {kind}"
+
+
 def check_texts(whose: str, holder: Memory | Message, names: Sequence[str]) -> None:
     """Check that Postgres can store these texts of a memory or a message.
 

@@ -54,6 +54,29 @@ async def test_a_validation_error_names_the_field_and_repeats_nothing(client: Cl
     assert not any(value in response.text for value in ("many", "yesterday"))
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "told"),
+    [
+        (
+            "/v1/workspaces/a/memories",
+            {"memories": [{"content": "x"}, {"content": " "}]},
+            "memories.1.content: it is empty",
+        ),
+        ("/v1/workspaces/a/recall", {"query": ""}, "query: it is empty; give a text"),
+        ("/add_memory", {"content": ""}, "content: it is empty; give a text"),
+        ("/agent", {"query": " "}, "query: it is empty; give a text"),
+    ],
+)
+async def test_an_empty_text_is_called_empty(client: Client, path: str, body: Any, told: str) -> None:
+    refused = await client.post(path, json=body)
+    assert (refused.status_code, refused.json()["message"].startswith(told)) == (422, True), refused.text
+
+
+async def test_a_nul_in_an_address_is_called_one(client: Client) -> None:
+    refused = await client.get("/v1/workspaces/a/memories", params={"user_id": "a\0"})
+    assert refused.json()["message"] == "user_id: it holds a NUL character (U+0000); remove it"
+
+
 @pytest.mark.parametrize("content", [b"{", b"\xff", b'{"query": NaN}', b'{"top_k": 1e999}', b"[" * 100_000, b'"x"'])
 async def test_a_body_that_is_no_usable_json_is_the_callers_error(client: Client, content: bytes) -> None:
     headers = {"Content-Type": "application/json"}

@@ -91,6 +91,32 @@ async def test_ids_filters_limits_and_queries_of_another_type_are_named(words: E
 
 
 @pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("", "the memory has no text; give it a content"),
+        (["fine", ""], "memory 2 of 2 has no text; give it a content"),
+        (["fine", Memory(memory_id="m7", content=" ")], "memory 'm7' has no text; give it a content"),
+        (["a\0b", "fine"], "content of memory 1 of 2 holds a NUL character"),
+        (
+            Memory(content="x", metadata={"a": float("nan")}),
+            "score, .* or a source of the memory holds",
+        ),
+    ],
+)
+async def test_what_is_wrong_is_told_of_what_was_given_and_not_of_an_id_that_nobody_gave(
+    words: Engine, given: Any, told: str
+) -> None:
+    with pytest.raises(InputError, match=f"^{told}"):
+        await words.memories.add("w", given, user_id="ann")
+
+
+async def test_what_is_wrong_with_a_message_is_told_likewise(words: Engine) -> None:
+    for message, told in ((Message(content="\0"), "message 2 of 2"), (Message(message_id="m7", author="\0"), "'m7'")):
+        with pytest.raises(InputError, match=f"of (message )?{told} holds a NUL"):
+            await words.record("w", [Message(content="fine"), message])
+
+
+@pytest.mark.parametrize(
     ("memory", "reason"),
     [
         (Memory(content=" "), "has no text"),
