@@ -183,21 +183,26 @@ def occurrence(now: datetime, of_year: Callable[[int], Span], side: Side) -> Spa
     """
     # 29 February may be seven years away, around 1900; all else is near.
     for reach in (1, 8):
-        spans = []
-        for year_number in range(max(now.year - reach, MINYEAR), min(now.year + reach + 1, MAXYEAR)):
+        years = range(max(now.year - reach, MINYEAR), min(now.year + reach + 1, MAXYEAR))
+        # The first one that fits is the one that is meant, and often the second year that is looked at.
+        for year_number in years if side in ("this", "next") else reversed(years):
             with suppress(ValueError):
-                spans.append(of_year(year_number))
-        bounded = [(span.start, span.end, span) for span in spans if span.start and span.end]
+                span = of_year(year_number)
+                if _is_meant(span, now, side):
+                    return span
         if side == "this":
-            running = [span for start, end, span in bounded if start <= now < end]
-            return running[0] if running else of_year(now.year)
-        if side == "next":
-            found = [span for start, _, span in bounded if start > now][:1]
-        else:
-            found = [span for start, end, span in bounded if (start if side == "past" else end) <= now][-1:]
-        if found:
-            return found[0]
+            return of_year(now.year)
     raise ValueError("no such day near by")
+
+
+def _is_meant(span: Span, now: datetime, side: Side) -> bool:
+    if span.start is None or span.end is None:
+        return False
+    if side == "this":
+        return span.start <= now < span.end
+    if side == "next":
+        return span.start > now
+    return (span.start if side == "past" else span.end) <= now
 
 
 def third(span: Span, which: int) -> Span:

@@ -18,7 +18,7 @@ from typing import Final
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.calendar import Side, Unit
 from reme_core.text.timex.holidays import CHINESE as HOLIDAYS
-from reme_core.text.timex.mention import Expression, Span, expression, search_before
+from reme_core.text.timex.mention import CLAUSE, Expression, Span, expression, search_before
 
 # With the days of the week, of which Monday is 一, and 末, the weekend.
 _DIGITS: Final = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {
@@ -105,7 +105,7 @@ def unit_of(match: re.Match[str]) -> Unit:
 
 
 def _side_of(match: re.Match[str]) -> Side:
-    return "next" if search_before(_FUTURE, match.string, match.start()) else "past"
+    return "next" if search_before(_FUTURE, match.string, match.start(), CLAUSE) else "past"
 
 
 def _year_of(match: re.Match[str], now: datetime) -> int | None:

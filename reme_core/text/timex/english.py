@@ -39,7 +39,7 @@ from reme_core.text.timex.english_words import (
     unit_of,
 )
 from reme_core.text.timex.holidays import ENGLISH as HOLIDAYS
-from reme_core.text.timex.mention import Expression, Span, expression, search_before
+from reme_core.text.timex.mention import CLAUSE, Expression, Span, expression, search_before
 
 Rule = Callable[[re.Match[str], datetime], "Expression | None"]
 _RULES: list[tuple[re.Pattern[str], Rule]] = []
@@ -249,7 +249,7 @@ def _units_ahead(match: re.Match[str], now: datetime) -> Expression | None:
     tail = (match["tail"] or "").strip("' ").lower()
     if not (tail.startswith("from") or (match["in"] and tail == "time")):
         # "I'll be back in two weeks", but "I read it in two weeks".
-        if not match["in"] or not search_before(FUTURE, match.string, match.start()):
+        if not match["in"] or not search_before(FUTURE, match.string, match.start(), CLAUSE):
             return None
         if match["unit"].lower() == "decade":
             return None  # "it is going to be the coldest winter in a decade" looks back

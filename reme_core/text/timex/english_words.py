@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from reme_core.text.timex.calendar import Side, Unit
 from reme_core.text.timex.holidays import ENGLISH as HOLIDAYS
-from reme_core.text.timex.mention import search_before
+from reme_core.text.timex.mention import CLAUSE, search_before
 
 MONTHS: Final = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
                   "november", "december")  # fmt: skip
@@ -81,5 +81,5 @@ def side_of(match: re.Match[str]) -> Side:
         if side in ("last", "past", "previous", "this past"):
             return "last"
         return "this" if side == "this" else "next"
-    ahead = search_before(FUTURE, match.string, match.start()) or _FUTURE_AFTER.match(match.string, match.end())
+    ahead = search_before(FUTURE, match.string, match.start(), CLAUSE) or _FUTURE_AFTER.match(match.string, match.end())
     return "next" if ahead else "past"

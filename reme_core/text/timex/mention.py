@@ -103,10 +103,12 @@ def resolve(mention: TimeMention, anchor_date: date | datetime) -> TimeRange:
     return TimeRange(start=start, end=start + timedelta(days=1))
 
 
-_WINDOW: Final = 200  # characters, far more than such patterns match
+_FEW_WORDS: Final = 60  # characters
+CLAUSE: Final = 200  # characters, more than a clause has
 
 
-def search_before(pattern: re.Pattern[str], text: str, place: int) -> re.Match[str] | None:
-    """What a pattern that ends in `$` finds right before a place; the pattern may match a few words."""
-    # A search from the beginning would cost each time of a long text the whole text before it.
-    return pattern.search(text, max(0, place - _WINDOW), place)
+def search_before(pattern: re.Pattern[str], text: str, place: int, within: int = _FEW_WORDS) -> re.Match[str] | None:
+    """What a pattern that ends in `$` finds right before a place; it may match `within` so many characters."""
+    # A search from the beginning would cost each time of a long text the whole text before it. A search tries each
+    # place that it passes, so it begins no further back than the pattern can match.
+    return pattern.search(text, max(0, place - within), place)

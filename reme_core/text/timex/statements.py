@@ -37,7 +37,11 @@ def times_of(text: str, sent_at: datetime, timezone: str) -> list[When]:
     ['2024-10-05 00:00:00+00:00']
     """
     plain = _UNTIL.sub(r"until \1", text)
-    found = [*_spans(plain, sent_at, timezone), *_days_of_month(plain, sent_at, timezone)]
+    return _times_of(plain, _spans(plain, sent_at, timezone), sent_at, timezone)
+
+
+def _times_of(plain: str, spans: list[When], sent_at: datetime, timezone: str) -> list[When]:
+    found = [*spans, *_days_of_month(plain, sent_at, timezone)]
     for mention in find_times(plain, now=sent_at, timezone=timezone):
         if mention.recurring or mention.anchor or _VAGUE.search(mention.text):
             continue
@@ -45,7 +49,7 @@ def times_of(text: str, sent_at: datetime, timezone: str) -> list[When]:
         if (mention.range.start or mention.range.end) and not any(mention.text in when.text for when in found):
             named = _in_direction(mention, plain, sent_at, timezone)
             # 到五月 alone is "until May"; 从三月到五月 is a range.
-            until = plain[: mention.start].endswith(("到", "至")) and "从" not in plain[: mention.start]
+            until = plain.endswith(("到", "至"), 0, mention.start) and "从" not in plain[: mention.start]
             found.append(When(mention.text, TimeRange(end=named.end) if until else named))
     return found
 
@@ -58,9 +62,10 @@ def validity(text: str, sent_at: datetime, timezone: str) -> TimeRange:
     >>> validity("takes Jardiance since Friday", datetime(2024, 3, 6), "UTC").start.date().isoformat()
     '2024-03-01'
     """
-    bounds = [w.range for w in times_of(text, sent_at, timezone) if not (w.range.start and w.range.end)]
-    spans = [w.range for w in _spans(_UNTIL.sub(r"until \1", text), sent_at, timezone)]
-    return (bounds + spans)[0] if len(bounds + spans) == 1 else TimeRange()
+    plain = _UNTIL.sub(r"until \1", text)
+    spans = _spans(plain, sent_at, timezone)
+    bounds = [w for w in _times_of(plain, spans, sent_at, timezone) if not (w.range.start and w.range.end)]
+    return (bounds + spans)[0].range if len(bounds + spans) == 1 else TimeRange()
 
 
 def with_dates(statement: str, sent_at: datetime, timezone: str) -> str:
