@@ -91,7 +91,8 @@ class Catalog:
 @functools.cache
 def builtin_flows() -> Mapping[str, FlowSettings]:
     """The flows that come with ReMe core."""
-    tree = yaml.safe_load(files("reme_core.flows").joinpath("flows.yaml").read_text(encoding="utf-8"))
+    text = files("reme_core.flows").joinpath("flows.yaml").read_text(encoding="utf-8")
+    tree = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe; that in C is ten times as fast
     return {name: FlowSettings.model_validate(content) for name, content in tree.items()}
 
 

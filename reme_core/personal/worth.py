@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from reme_core.errors import ConfigurationError
 from reme_core.text.chinese import simplify
+from reme_core.text.regex import regex
 from reme_core.types import Message
 
 Array = npt.NDArray[np.float64]
@@ -241,20 +242,20 @@ _QUESTION: Final = 300
 _SHORT: Final = 12
 """Words (or Chinese characters) up to which a message needs the question that it answers."""
 
-_UNITS: Final = re.compile(r"[一-鿿]|[^\W_一-鿿]+(?:'[a-z]+)?")
-_CHINESE: Final = re.compile(r"[一-鿿]")
-_FULL_STOP: Final = re.compile(r"(?<![.。])[.。]\s*\Z")
+_UNITS: Final = regex(r"[一-鿿]|[^\W_一-鿿]+(?:'[a-z]+)?")
+_CHINESE: Final = regex(r"[一-鿿]")
+_FULL_STOP: Final = regex(r"(?<![.。])[.。]\s*\Z")
 _CLOSING: Final = '"”』」)'
-_QUESTION_STARTS: Final = re.compile(r"[.!?。！？\n]+(?=\s*[^\s.!?。！？\"”』」)])")
+_QUESTION_STARTS: Final = regex(r"[.!?。！？\n]+(?=\s*[^\s.!?。！？\"”』」)])")
 # Many write Chinese without punctuation and leave a space where a clause ends.
-_SENTENCE_ENDS: Final = re.compile(r"(?<=[。！？；!?])|(?<=[.;])\s|\n|(?<=[一-鿿]) +(?=[一-鿿A-Za-z])")
-_QUOTED: Final = re.compile(r"\"[^\"]*\"|“[^”]*”|「[^」]*」|『[^』]*』|【[^】]*】|(?<![^\W一-鿿])'[^']{12,}'")
+_SENTENCE_ENDS: Final = regex(r"(?<=[。！？；!?])|(?<=[.;])\s|\n|(?<=[一-鿿]) +(?=[一-鿿A-Za-z])")
+_QUOTED: Final = regex(r"\"[^\"]*\"|“[^”]*”|「[^」]*」|『[^』]*』|【[^】]*】|(?<![^\W一-鿿])'[^']{12,}'")
 # Patterns that begin with a set of characters are found several times faster than those that begin otherwise.
-_PASTED: Final = re.compile(r"[:：{}<>=`](?:(?<![:：])|//|\s*[^\s\d()].{25})", re.DOTALL)
-_DIGIT: Final = re.compile(r"\d")
+_PASTED: Final = regex(r"[:：{}<>=`](?:(?<![:：])|//|\s*[^\s\d()].{25})", re.DOTALL)
+_DIGIT: Final = regex(r"\d")
 _LAUGHTER: Final = ("haha", "hehe", "哈哈", "呵呵", "嘻嘻")
-_FACES: Final = re.compile(r"[😀-🙏🤣🤪]")
-_NAMES: Final = re.compile(r"[A-Z](?<=[\w,;:&] .)(?!K\b)[\w-]+")
+_FACES: Final = regex(r"[😀-🙏🤣🤪]")
+_NAMES: Final = regex(r"[A-Z](?<=[\w,;:&] .)(?!K\b)[\w-]+")
 _ASKING: Final = tuple("?？吗呢么不没吧")
 _YOU: Final = frozenset(("you", "your", "yours", "u", "你", "您"))
 _GROUPS: Final[dict[str, dict[str, str]]] = _read("worth_words.json")

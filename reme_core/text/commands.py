@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from reme_core.text.forgetting import POLITE, erases, topic_to_forget
+from reme_core.text.regex import regex
 from reme_core.text.wishes import is_standing_wish
 
 Action = Literal["remember", "instruct", "forget", "erase"]
@@ -51,7 +52,7 @@ def command_of(sentence: str) -> Command | None:
     return Command("instruct", text) if is_standing_wish(text) else None
 
 
-_REMEMBER: Final = re.compile(
+_REMEMBER: Final = regex(
     # "remember that I …", "keep in mind: …", "don't forget my …"
     POLITE + r"(?:but |and )?(?:can you |could you |you should |I need you to |I want you to )?(?:please |always )?(?:"
     r"(?:remember|rem(?:em)?b?er|note|keep in mind|bear in mind|make a note|don't (?:let (?:me|us) )?forget|dont (?:let (?:me|us) )?forget)"
@@ -66,7 +67,7 @@ _REMEMBER: Final = re.compile(
     re.IGNORECASE,
 )
 # Something to remember that is about answering ("remember: never call me Bob") is an instruction.
-_BEHAVIOUR: Final = re.compile(
+_BEHAVIOUR: Final = regex(
     r"\b(?:don't|dont|do not|never|always|stop|no more) (?:\w+ ){0,2}?(?:suggest|recommend|give|use|call|write|answer|reply|ask|"
     r"mention|send|include|add|remind|talk|speak)"
     r"|\bwhen(?:ever)? I ask\b|[别不]要?(?:再)?(?:给我|推荐|提|用|叫|问|发|写)|回答|回复",

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from reme_core.text.regex import regex
 from reme_core.types import Message
 
 # Characters beyond which a message is taken for pasted text; people say things about themselves in fewer words.
@@ -104,26 +105,24 @@ def _plain(text: str) -> str:
 
 
 def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE)
+    return regex("|".join(patterns), re.IGNORECASE)
 
 
-_CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_CODE: Final = regex(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 # Where a sentence ends; the point of "Dr." ends none.
-_ENDS: Final = re.compile(
-    r"(?<=[。！？；])|(?<=[.!?;])(?=\s)(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bSt\.)(?<!\bMrs\.)|\n"
-)
-_AFTER_FIRST: Final = re.compile(r"^[^.!。！\n]*[.!。！\n]?")
-_QUOTED: Final = re.compile(
+_ENDS: Final = regex(r"(?<=[。！？；])|(?<=[.!?;])(?=\s)(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bSt\.)(?<!\bMrs\.)|\n")
+_AFTER_FIRST: Final = regex(r"^[^.!。！\n]*[.!。！\n]?")
+_QUOTED: Final = regex(
     r"\"[^\"]+\"|“[^“”]+”|「[^「」]+」|『[^『』]+』|«[^«»]+»|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){1,400}'(?!\w)"
 )
 # Lines of mails and logs, speakers of a chat, and blocks between marks.
-_PASTED: Final = re.compile(
+_PASTED: Final = regex(
     r"^[ \t]*(?:>|\d\d:\d\d:\d\d\b|(?:system|user|assistant|human|bot\w?)[:,：]).*$|<<<[^<>]*>>>|(?<!-)---(?!-)[^-]*(?:-[^-]+)*---",
     re.IGNORECASE | re.MULTILINE,
 )
 # A quotation that never ends takes the rest of the text.
-_UNCLOSED: Final = re.compile(r"(?:(?<!\w)\"|[“「『«]).*\Z", re.DOTALL)
-_FIRST_PERSON: Final = re.compile(r"\bI\b|\bmy\b|我", re.IGNORECASE)
+_UNCLOSED: Final = regex(r"(?:(?<!\w)\"|[“「『«]).*\Z", re.DOTALL)
+_FIRST_PERSON: Final = regex(r"\bI\b|\bmy\b|我", re.IGNORECASE)
 _WORKS_OF: Final = (
     r"(?:novel|story|book|screenplay|script|game|dream|nightmare|poem|song|film|movie|play|campaign|fanfic\w*"
     r"|role-?play|novella|comic|simulation|parallel universe)"
@@ -173,7 +172,7 @@ _WORK: Final = _any(
     r"(?:一|个|首|篇|段|封)[^。]{0,12}(?:故事|小说|诗|歌词|剧本|童话|story|poem)",
     r"(?:以下|下面)(?:是|的)[^。]{0,12}(?:文章|邮件|信|文字|段落|对话|日记|评论|原文)",
 )
-_ASKS: Final = re.compile(
+_ASKS: Final = regex(
     r"[?？]\s*[\"”』」)]?\s*$|(?:吗|呢|么)[。！.!~～]?\s*$"
     r"|^\W*(?:(?:so|ok(?:ay)?|and|haha|hey|hi|perfect|thanks|ta)[,.\s]+)*(?:what|who|where|why|how|which)(?:'?s| is| are| do| does| did| would| can"
     r"| could| should)\b|^\W*(?:can|could|would|will|do|does|did|is|are|should) (?:you|u|i|we|it|they|he|she|there|this|that)\b"
@@ -181,7 +180,7 @@ _ASKS: Final = re.compile(
     re.IGNORECASE,
 )
 # "I'm vegetarian, so what could I cook?" states something before it asks.
-_STATES_BEFORE: Final = re.compile(
+_STATES_BEFORE: Final = regex(
     r"\b(?:I|we|my \w+)(?:'m|'ve| am| have| was| were| is| are| don't| got| need| can't| live| work| love| hate)\b[^?]*[,;:]"
     r"|(?:我|我们|我家)[^，,？?]{2,}[，,]",
     re.IGNORECASE,

@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 from reme_core.text.chinese import simplify
+from reme_core.text.regex import regex
 from reme_core.text.terms import terms
 
 # A command begins a sentence, or stands behind a comma or a word of politeness: "so, please forget …", 麻烦你忘掉….
@@ -67,18 +68,18 @@ def _words(text: str) -> set[str]:
     return {term for term in terms(plain) if not _HAN.search(term)} | set(_HAN.findall(_PARTICLES.sub("", plain)))
 
 
-_HAN: Final = re.compile(r"[\u4e00-\u9fff]")
-_PARTICLES: Final = re.compile(r"[我你您他她跟和的那这吧了啊呀哈]|个$")
+_HAN: Final = regex(r"[\u4e00-\u9fff]")
+_PARTICLES: Final = regex(r"[我你您他她跟和的那这吧了啊呀哈]|个$")
 _SHARE: Final = 2 / 3
 # A wish is looked for in so many characters; nobody puts one into a longer sentence.
 _READ: Final = 1_000
 # Many people write Chinese with blanks in place of commas.
-_CLAUSE_ENDS: Final = re.compile(r"(?<=[\u4e00-\u9fff])\s+(?=[\u4e00-\u9fff])")
-_LIST: Final = re.compile(r"[,;/、，；]|\band\b")
+_CLAUSE_ENDS: Final = regex(r"(?<=[\u4e00-\u9fff])\s+(?=[\u4e00-\u9fff])")
+_LIST: Final = regex(r"[,;/、，；]|\band\b")
 # A part of a list with more words is hardly a thing; it is a clause that follows the list.
 _LISTED: Final = 4
 # Words of a topic that name nothing: "that I told you", "stuff", "any more".
-_BESIDES: Final = re.compile(
+_BESIDES: Final = regex(
     r"\b(?:(?:that|which)? ?(?:i|we|i've|ive|i'd) (?:ever )?(?:just )?(?:told|said|mentioned|gave|shared|wrote)(?: to)?(?: (?:you|u|ya))?)\b"
     r"|\b(?:will you|would you|please|pls|thanks|ok(?:ay)?|for me|again|any ?more|way back|earlier|last time|the other day"
     r"|numbers?|stuff|things?|bits?|business|details?|info(?:rmation)?|both|everything|all of (?:it|them))\b"
@@ -86,13 +87,13 @@ _BESIDES: Final = re.compile(
     re.IGNORECASE,
 )
 # Texts that only look like a topic: "forget it", "forget to …", "delete the second paragraph".
-_NO_TOPIC: Final = re.compile(
+_NO_TOPIC: Final = regex(
     r"(?:it|that|this|me|him|her|them|us|anything|something|to .*|how .*|(?:my|our) (?:last|previous|earlier|first) .*|[这那它他她我个]|这个|那个|带.*|(?:跟|和|告诉)你.*"
     # A text that is worked on, or a question.
     r"|.*(?:[句段行项字词图页稿]|循环|代码|文件|怎么|什么|吗|\b(?:lines?|paragraphs?|sentences?|words?|sections?|slides?|rows?|columns?)\b).*)",
     re.IGNORECASE,
 )
-_ERASES: Final = re.compile(r"\b(?:delete|erase|wipe|remove|scrub)\b|[删刪抹]", re.IGNORECASE)
+_ERASES: Final = regex(r"\b(?:delete|erase|wipe|remove|scrub)\b|[删刪抹]", re.IGNORECASE)
 
 _REQUEST: Final = r"(?:can you |could you |would you |you can |you should |i want you to |i'd like you to |i need you to )?(?:please |pls |just )?"
 _ASK: Final = POLITE + _REQUEST
@@ -114,7 +115,7 @@ _DROP_ZH: Final = r"(?:忘掉|忘了吧|忘记吧|删一?下|delete ?掉?|forget
 _MENTIONED: Final = r"(?:i|we)(?: ever| even)? (?:told|said|mentioned|brought up|talked|asked)\b"
 
 _WISHES: Final = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    regex(pattern, re.IGNORECASE)
     for pattern in (
         # forget everything I told you about X
         rf"{_ASK}{_DROP} {_THING}{_TOLD}{_NAMED}(?P<topic>[^.!?;]+)",

@@ -12,6 +12,7 @@ import re
 from typing import Final
 
 from reme_core.text.fiction import asks, own_words, sentences
+from reme_core.text.regex import regex
 
 
 def in_own_name(text: str) -> str:
@@ -85,7 +86,7 @@ def _own_part(sentence: str) -> str:
 
 
 _QUOTATION: Final = "''"
-_LAST_CLAUSE: Final = re.compile(r"[,，;；][^,，;；]*$")
+_LAST_CLAUSE: Final = regex(r"[,，;；][^,，;；]*$")
 _PEOPLE: Final = (
     r"(?:m[uo]m(?:my)?|mother|dad(?:dy)?|father|parents?|wife|husband|partner|girlfriend|boyfriend|fianc[eé]e?|ex|son|daughter|kids?|child(?:ren)?"
     r"|bab(?:y|ies)|sisters?|brothers?|twins?|aunt|uncle|cousins?|grand\w+|nan|niece|nephew|in-laws?|boss|managers?|colleagues?|co-?workers?|lead"
@@ -111,7 +112,7 @@ _ZH_PEOPLE: Final = (
 
 
 def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(patterns), re.IGNORECASE)
+    return regex("|".join(patterns), re.IGNORECASE)
 
 
 ONESELF: Final = _any(r"\b(?:I|im|ive|me|my|mine|myself|we|us|our)\b", r"[我咱]")
@@ -207,7 +208,7 @@ _SHOWN: Final = _any(
     r"(?:弹窗|页面|屏幕|纸条|说明书|卡片?|帖子?)[^，。]{0,8}(?:一行|一段|小字|写|念)",
     r"(?:公告|通知|来信|邮件|信里|信中|短信|消息|留言|告示|标语|弹幕|评论|写着|原文|签名|台词|歌词|剧本|文案|朋友圈|第[一二三四五六七八九十\d]+[封条篇段])[^：:，。]{0,6}[：:]",
 )
-_MARKUP: Final = re.compile(r"</?[A-Za-z_][^<>]{0,80}>|⟦[^⟧]{0,80}⟧|\{\{|\w\(['\"]|[{[]\s*[\"']\w+[\"']\s*:")
+_MARKUP: Final = regex(r"</?[A-Za-z_][^<>]{0,80}>|⟦[^⟧]{0,80}⟧|\{\{|\w\(['\"]|[{[]\s*[\"']\w+[\"']\s*:")
 # "*bows* From now on call me milord", "you are now the cook of a ship"
 _PLAYED: Final = _any(
     r"(?<!\*)\*[A-Za-z一-鿿][^*\n]{1,60}\*(?!\*)|[（(](?:[^（）()\n]{0,8})(?:地|着|鞠躬|叹气|微笑|转身|bows|sighs|smiles|nods)[）)]",

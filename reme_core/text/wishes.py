@@ -12,6 +12,7 @@ import re
 from typing import Final
 
 from reme_core.text.forgetting import POLITE
+from reme_core.text.regex import regex
 
 
 def is_standing_wish(sentence: str) -> bool:
@@ -123,4 +124,4 @@ _CHINESE: Final = (
     # 日期一律写成…
     rf"{_HERE}[^，。！？们司校家他她]{{0,8}}?(?:一律|统一|默认|始终|永远)(?:请|都)?(?:{_NOT_ZH}|{_ACTS}|[写按给放标以])",
 )
-_WISHES: Final = tuple(re.compile(pattern, re.IGNORECASE) for pattern in (*_ENGLISH, *_CHINESE))
+_WISHES: Final = tuple(regex(pattern, re.IGNORECASE) for pattern in (*_ENGLISH, *_CHINESE))

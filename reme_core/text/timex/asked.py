@@ -14,15 +14,16 @@ from typing import Final, Literal, NamedTuple
 
 from reme_core.errors import InputError
 from reme_core.given import moment_of
+from reme_core.text.regex import regex
 from reme_core.text.timex import chinese
 from reme_core.text.timex.find import find_times
 from reme_core.types import TimeRange
 
 # Nobody says how long ago "recently" is.
-_VAGUE: Final = re.compile(
+_VAGUE: Final = regex(
     r"\b(?:recent\w*|lately|latest|these days|nowadays|currently|now)\b|近期|最近|近来|目前|现在", re.IGNORECASE
 )
-_OF_TALK: Final = re.compile(
+_OF_TALK: Final = regex(
     r"\b(?:discuss\w*|talk\w*|chat\w*|conversations?|spoke|say|said|mention\w*|tell|told|br(?:ing|ought) up)\b"
     r"|聊|说过|说了|讨论|谈|提到|提过|告诉",
     re.IGNORECASE,
@@ -194,7 +195,7 @@ def _last(match: re.Match[str]) -> Sessions:
 
 
 def _english(pattern: str) -> re.Pattern[str]:
-    return re.compile(rf"\b{pattern}", re.IGNORECASE)
+    return regex(rf"\b{pattern}", re.IGNORECASE)
 
 
 _Read = Callable[[re.Match[str]], Sessions]
@@ -207,10 +208,10 @@ _RULES: Final[list[tuple[re.Pattern[str], _Read]]] = [
     (_english(rf"session\s+(?:number\s+|#\s*)?(?P<n>{_N})\b"), _count_forward),
     (_english(rf"(?:our|the)\s+(?P<n>{_N})(?:\s+{_OURS}|\s+time{_WE_TALKED})"), _count_forward),
     (_english(rf"{_NOT_THEIRS}(?:(?:last|latest|previous|most recent)\s+{_OURS}|last\s+time{_WE_TALKED})"), _last),
-    (re.compile(rf"第(?P<a>{_CN})次?(?:到|至|-|~|—)第?(?P<b>{_CN})次{_CTALK}"), _between),
-    (re.compile(rf"第(?P<n>{_CN})次{_CTALK}"), _count_forward),
-    (re.compile(rf"首次{_CTALK}"), lambda match: Sessions(1, 1)),
-    (re.compile(rf"(?P<n>{_CN})次{_CTALK}(?:之前|以前|前)"), _count_back),
-    (re.compile(rf"(?:最近|过去|前面?|之前)的?(?P<n>{_CN})次{_CTALK}"), _latest),
-    (re.compile(rf"上一?次(?:的|我们的?|咱们的?)?{_CTALK}"), _last),
+    (regex(rf"第(?P<a>{_CN})次?(?:到|至|-|~|—)第?(?P<b>{_CN})次{_CTALK}"), _between),
+    (regex(rf"第(?P<n>{_CN})次{_CTALK}"), _count_forward),
+    (regex(rf"首次{_CTALK}"), lambda match: Sessions(1, 1)),
+    (regex(rf"(?P<n>{_CN})次{_CTALK}(?:之前|以前|前)"), _count_back),
+    (regex(rf"(?:最近|过去|前面?|之前)的?(?P<n>{_CN})次{_CTALK}"), _latest),
+    (regex(rf"上一?次(?:的|我们的?|咱们的?)?{_CTALK}"), _last),
 ]

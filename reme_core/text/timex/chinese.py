@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.calendar import Side, Unit
 from reme_core.text.timex.holidays import CHINESE as HOLIDAYS
@@ -64,7 +65,7 @@ _HOLIDAY: Final = rf"(?P<holiday>{'|'.join(sorted(HOLIDAYS, key=len, reverse=Tru
 _SEASON: Final = r"(?P<season>[春夏秋冬])(?:天|季|日里?)"
 
 # What makes a bare 周一 or 五月 the next one: such a word in the clause before it.
-_FUTURE: Final = re.compile(r"(?:将|打算|计划|准备|未来|即将|预计|下次|明天|下周|下个?月|明年)[^。！？；\n.!?;]*$")
+_FUTURE: Final = regex(r"(?:将|打算|计划|准备|未来|即将|预计|下次|明天|下周|下个?月|明年)[^。！？；\n.!?;]*$")
 Rule = Callable[[re.Match[str], datetime], "Expression | None"]
 _RULES: list[tuple[re.Pattern[str], Rule]] = []
 
@@ -80,7 +81,7 @@ def single_expressions(text: str, now: datetime) -> Iterator[Expression]:
 
 def _rule(pattern: str) -> Callable[[Rule], Rule]:
     def register(rule: Rule) -> Rule:
-        _RULES.append((re.compile(pattern), rule))
+        _RULES.append((regex(pattern), rule))
         return rule
 
     return register
@@ -231,8 +232,8 @@ def _season(match: re.Match[str], now: datetime) -> Expression:
 
 
 # 春节吃了什么: whoever does something at a holiday names it as a time.
-_WHAT_WAS_DONE: Final = re.compile(r"[我你他她咱去在吃做干玩回跟]|和谁|怎么过|过得")
-_COUNTS: Final = re.compile(r"[零一二三四五六七八九十百第\d]$")
+_WHAT_WAS_DONE: Final = regex(r"[我你他她咱去在吃做干玩回跟]|和谁|怎么过|过得")
+_COUNTS: Final = regex(r"[零一二三四五六七八九十百第\d]$")
 
 
 @_rule(
@@ -261,7 +262,7 @@ def _units_ago(match: re.Match[str], now: datetime) -> Expression:
 
 
 # What is over, in the rest of the clause; only its beginning, since a long text may be one clause full of times.
-_IS_OVER: Final = re.compile(r"[^，。！？；,.!?;\n]{0,200}?[了过]")
+_IS_OVER: Final = regex(r"[^，。！？；,.!?;\n]{0,200}?[了过]")
 
 
 @_rule(rf"(?:再过|过)?{NUMBER}{UNIT}(?:之后|以后|后)(?![来悔面])")

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.chinese import NUMBER, UNIT, number, single_expressions, unit_of
 from reme_core.text.timex.joins import drop_overlaps, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these; most texts have none, and are done with one search.
-SCREEN: Final = re.compile(
+SCREEN: Final = regex(
     r"[年月周][^\s]|月$|[年周]$|[一二三四五六七八九十两几\d]\s?(?:天|年|日|号|周|季|点)|[今昨前明后][天日晚夜早]|星期|礼拜|小时|分钟"
     r"|季度|最近|近来|近期|这阵子|这段时间|[春夏秋冬][天季]|[今去][春夏秋冬]|[^\W\d_]节|元旦|元宵|除夕|大年|国庆|中秋|端午|清明"
     r"|圣诞|平安夜|六一|五一|十一|[暑寒]假|\d{4}|年代|每"
 )
-_TO: Final = re.compile(r"\s*(?:到|至|和|-|—|–|~|～)\s*")
-_FROM: Final = re.compile(r"(?:从|自)$")
-_BETWEEN: Final = re.compile(r"之间|期间")
-_SINCE: Final = re.compile(r"以来|开始|起(?!来|床|身|飞)|至今|到现在")
-_SINCE_BEFORE: Final = re.compile(r"(?:自从|自|从)$")
-_AFTER: Final = re.compile(r"(?:之后|以后)|(?:后)(?![天来悔面])")
-_BEFORE: Final = re.compile(r"(?:之前|以前)|(?:前)(?![天面边后])")
-_UNTIL_BEFORE: Final = re.compile(r"(?:直到|截止到?|截至)$")
-_DISTANCE: Final = re.compile(rf"(?:的)?(?P<way>之前|之后|前|后)(?:的)?{NUMBER}{UNIT}")
+_TO: Final = regex(r"\s*(?:到|至|和|-|—|–|~|～)\s*")
+_FROM: Final = regex(r"(?:从|自)$")
+_BETWEEN: Final = regex(r"之间|期间")
+_SINCE: Final = regex(r"以来|开始|起(?!来|床|身|飞)|至今|到现在")
+_SINCE_BEFORE: Final = regex(r"(?:自从|自|从)$")
+_AFTER: Final = regex(r"(?:之后|以后)|(?:后)(?![天来悔面])")
+_BEFORE: Final = regex(r"(?:之前|以前)|(?:前)(?![天面边后])")
+_UNTIL_BEFORE: Final = regex(r"(?:直到|截止到?|截至)$")
+_DISTANCE: Final = regex(rf"(?:的)?(?P<way>之前|之后|前|后)(?:的)?{NUMBER}{UNIT}")
 # Without spaces nothing tells where a noun begins, so an anchor must be one of the events that people date things by.
 _EVENT: Final = (
     r"(?P<anchor>(?:(?:[我你您他她]们?|咱们)的?|[\u4e00-\u9fffA-Za-z]{1,4}的)?"
@@ -35,8 +35,8 @@ _EVENT: Final = (
     r"|演出|聚会|派对|葬礼|满月|纪念日|出院|住院|发布会))"
 )
 _ANCHORED: Final = (
-    re.compile(rf"{_EVENT}{_DISTANCE.pattern}"),
-    re.compile(rf"{_EVENT}(?:的)?{NUMBER}{UNIT}(?P<way>之前|之后|前|后)"),
+    regex(rf"{_EVENT}{_DISTANCE.pattern}"),
+    regex(rf"{_EVENT}(?:的)?{NUMBER}{UNIT}(?P<way>之前|之后|前|后)"),
 )
 
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
+from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.calendar import Side
 from reme_core.text.timex.english_words import (
@@ -48,7 +49,7 @@ _RULES: list[tuple[re.Pattern[str], Rule]] = []
 def _rule(pattern: str) -> Callable[[Rule], Rule]:
     def register(rule: Rule) -> Rule:
         # Not inside a word, an amount of money ("$2019") or a compound; "mid-May" is the exception.
-        _RULES.append((re.compile(rf"(?:(?<=\bmid-)|(?<![\w$€£#-])){pattern}(?!\w)", re.IGNORECASE), rule))
+        _RULES.append((regex(rf"(?:(?<=\bmid-)|(?<![\w$€£#-])){pattern}(?!\w)", re.IGNORECASE), rule))
         return rule
 
     return register

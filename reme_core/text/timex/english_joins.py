@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.english import single_expressions
 from reme_core.text.timex.english_words import DAY_PARTS, NUMBER, TOMORROW, UNIT, WEEKDAYS, number, unit_of
@@ -28,28 +29,26 @@ SCREEN_WORDS: Final = frozenset(
     month months quarter quarters year years decade decades fortnight fortnights morning mornings afternoon evening
     annually weekly monthly""".split()  # noqa: SIM905 - a list of words reads better as text
 ).union(TOMORROW)
-SCREEN_DIGITS: Final = re.compile(r"(?:19|20)\d\d|\d0'?s|\d[./]\d")
+SCREEN_DIGITS: Final = regex(r"(?:19|20)\d\d|\d0'?s|\d[./]\d")
 
 # The words before a weak expression that show that it is a time, by what the expression is.
-_MONTH_CUE: Final = re.compile(
+_MONTH_CUE: Final = regex(
     r"\b(?:in|since|during|until|till|before|after|through|throughout|between|early|mid|late"
     r"|(?:beginning|start|middle|end|month|half) of)[\s-]+$", re.I)  # fmt: skip
-_YEAR_CUE: Final = re.compile(
+_YEAR_CUE: Final = regex(
     r"\b(?:in|since|during|until|till|before|after|between|circa|early|mid|late|(?:beginning|start|middle|end|year) of"
     r"|back in|year)[\s-]+$", re.I)  # fmt: skip
-_SEASON_CUE: Final = re.compile(
-    r"\b(?:in|during|over|since|until|(?:beginning|start|middle|end) of)\s+(?:the\s+)?$", re.I
-)
+_SEASON_CUE: Final = regex(r"\b(?:in|during|over|since|until|(?:beginning|start|middle|end) of)\s+(?:the\s+)?$", re.I)
 # "In the fall" only: behind other words it may be a fall ("during the fall of the wall").
-_FALL_CUE: Final = re.compile(r"\bin\s+(?:the\s+)?$", re.I)
-_HOLIDAY_CUE: Final = re.compile(r"\b(?:on|at|over|during|since|before|after|until|around|by|for)\s+(?:the\s+)?$", re.I)
+_FALL_CUE: Final = regex(r"\bin\s+(?:the\s+)?$", re.I)
+_HOLIDAY_CUE: Final = regex(r"\b(?:on|at|over|during|since|before|after|until|around|by|for)\s+(?:the\s+)?$", re.I)
 # "in 2000 steps", "in 2019 euros": what counts something is no year.
-_COUNTED: Final = re.compile(
+_COUNTED: Final = regex(
     r"\s+(?:people|percent|(?!(?:was|is|his|has|as|this|its|us|yes|always|does|perhaps|sometimes)\b)[a-z]+s)\b"
 )
-_OPENED: Final = re.compile(r"\s*(?:on|onwards?|and (?:on|later))\b", re.I)
+_OPENED: Final = regex(r"\s*(?:on|onwards?|and (?:on|later))\b", re.I)
 
-_NARROW: Final = re.compile(
+_NARROW: Final = regex(
     r"\b(?:the\s+)?(?P<part>early|mid|late|beginning|start|middle|end)"
     r"(?:\s+(?:in|of)(?:\s+the)?\s+|\s+|-)$", re.I)  # fmt: skip
 _PARTS: Final = {"early": 0, "beginning": 0, "start": 0, "mid": 1, "middle": 1, "late": 2, "end": 2}
@@ -57,22 +56,22 @@ _CLOCK: Final = (
     r"(?:(?P<hour>1[0-2]|0?[1-9])(?::[0-5]\d)?\s?(?P<half>[ap])\.?m\b\.?|(?P<hour24>[01]?\d|2[0-3]):[0-5]\d"
     r"|(?P<name>noon|midnight)\b)"
 )
-_CLOCK_AFTER: Final = re.compile(rf",?\s+(?:at\s+|around\s+|about\s+|by\s+)*{_CLOCK}", re.I)
-_CLOCK_BEFORE: Final = re.compile(rf"(?:\bat\s+)?(?<![\d:]){_CLOCK}\s+(?:on\s+)?$", re.I)
-_PART_AFTER: Final = re.compile(r",?\s+(?:in the\s+|at\s+)(?P<part>morning|afternoon|evening|night)\b", re.I)
-_PART_BEFORE: Final = re.compile(r"\b(?:the|on the|in the)\s+(?P<part>morning|afternoon|evening|night)\s+of\s+$", re.I)
+_CLOCK_AFTER: Final = regex(rf",?\s+(?:at\s+|around\s+|about\s+|by\s+)*{_CLOCK}", re.I)
+_CLOCK_BEFORE: Final = regex(rf"(?:\bat\s+)?(?<![\d:]){_CLOCK}\s+(?:on\s+)?$", re.I)
+_PART_AFTER: Final = regex(r",?\s+(?:in the\s+|at\s+)(?P<part>morning|afternoon|evening|night)\b", re.I)
+_PART_BEFORE: Final = regex(r"\b(?:the|on the|in the)\s+(?P<part>morning|afternoon|evening|night)\s+of\s+$", re.I)
 
-_WEEKDAY_GAP: Final = re.compile(r",?\s+(?:the\s+|(?P<way>before|after)\s+(?:the\s+)?)?", re.I)
-_TO: Final = re.compile(r"\s*(?:-|–|—|\bto\b|\bthrough\b|\bthru\b|\buntil\b|\btill\b|\band\b)\s*(?:the\s+)?", re.I)
-_FROM: Final = re.compile(r"\b(?P<from>from|between)\s+(?:the\s+)?$", re.I)
-_BOUND: Final = re.compile(r"\b(?:ever\s+)?(?P<bound>since|until|till|before|after|by|from)\s+(?:the\s+)?$", re.I)
+_WEEKDAY_GAP: Final = regex(r",?\s+(?:the\s+|(?P<way>before|after)\s+(?:the\s+)?)?", re.I)
+_TO: Final = regex(r"\s*(?:-|–|—|\bto\b|\bthrough\b|\bthru\b|\buntil\b|\btill\b|\band\b)\s*(?:the\s+)?", re.I)
+_FROM: Final = regex(r"\b(?P<from>from|between)\s+(?:the\s+)?$", re.I)
+_BOUND: Final = regex(r"\b(?:ever\s+)?(?P<bound>since|until|till|before|after|by|from)\s+(?:the\s+)?$", re.I)
 _DISTANCE: Final = rf"(?:{NUMBER}\s+{UNIT}|the\s+(?P<the>day|week|weekend|month|year|night|morning))"
-_SHIFT: Final = re.compile(
+_SHIFT: Final = regex(
     rf"\b{_DISTANCE}\s+(?P<way>before|after|prior to)\s+(?:the\s+)?$",
     re.I,
 )
 # "two days before my birthday": up to three words name the event, then the clause ends or a word begins another one.
-_ANCHORED: Final = re.compile(
+_ANCHORED: Final = regex(
     rf"\b{_DISTANCE}\s+(?P<way>before|after|prior to|following)\s+"
     r"(?P<anchor>(?:(?:my|his|her|their|our|your|its|the)|[A-Z][\w-]+(?:'s|s'))\s+[^\W\d_][\w'-]*"
     r"(?:\s+[^\W\d_][\w'-]*){0,2}?)"

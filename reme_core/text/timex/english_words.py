@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, cast
 
+from reme_core.text.regex import regex
 from reme_core.text.timex.calendar import Side, Unit
 from reme_core.text.timex.holidays import ENGLISH as HOLIDAYS
 from reme_core.text.timex.mention import CLAUSE, search_before
@@ -44,15 +45,13 @@ HOLIDAY: Final = rf"(?P<holiday>{'|'.join(re.escape(name) for name in HOLIDAYS)}
 
 TOMORROW: Final = ("tomorrow", "tmrw", "tmr", "tmw", "tomoz")
 # What turns a bare "Monday" or "May" into the next one. "Will" with a capital is a person.
-FUTURE: Final = re.compile(
+FUTURE: Final = regex(
     r"\b(?:(?-i:will)|'ll|won't|going to|gonna|plan(?:s|ned|ning)? (?:to|for|on)|upcoming|coming|about to|next"
     rf"|{'|'.join(TOMORROW)}|schedul\w+|looking forward)\b[^.!?;\n]*$",
     re.IGNORECASE,
 )
 # "On Monday I'll …": at most two words stand between the time and the verb.
-_FUTURE_AFTER: Final = re.compile(
-    r",?\s+(?:\w+\s+){0,2}(?:\w+'ll|(?-i:will)|won't|(?:am|is|are) going to)\b", re.IGNORECASE
-)
+_FUTURE_AFTER: Final = regex(r",?\s+(?:\w+\s+){0,2}(?:\w+'ll|(?-i:will)|won't|(?:am|is|are) going to)\b", re.IGNORECASE)
 
 
 def number(words: str, half: str | None = None) -> float:

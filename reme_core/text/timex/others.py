@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 
+from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.mention import Expression
 
@@ -109,7 +110,7 @@ def _pattern(words: _Words) -> str:
 
 
 _DIGITS: Final = r"(?<![\d./-])(?:\d{4}-\d\d?-\d\d?|\d\d?([./])\d\d?\1\d{4})(?![\d/-])"
-_PATTERNS: Final = {code: re.compile(rf"{_pattern(words)}|{_DIGITS}", re.I) for code, words in _WORDS.items()}
+_PATTERNS: Final = {code: regex(rf"{_pattern(words)}|{_DIGITS}", re.I) for code, words in _WORDS.items()}
 # What `find` looks for has one of these words or such digits.
 SCREEN_WORDS: Final = frozenset(
     name
@@ -117,7 +118,7 @@ SCREEN_WORDS: Final = frozenset(
     for names in (words.near, words.months, words.units)
     for name in re.findall(r"\w+", names)
 )
-SCREEN_DIGITS: Final = re.compile(r"\d{4}-\d|\d[./]\d\d?[./]\d")
+SCREEN_DIGITS: Final = regex(r"\d{4}-\d|\d[./]\d\d?[./]\d")
 
 
 def find(text: str, now: datetime, language: str) -> list[Expression]:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from reme_core.text.regex import regex
 from reme_core.text.timex.english_words import TOMORROW
 from reme_core.text.timex.find import find_times
 from reme_core.text.timex.mention import Precision, TimeMention
@@ -166,35 +167,33 @@ def _days_of_month(text: str, sent_at: datetime, timezone: str) -> list[When]:
 
 
 # "till Friday" and "'til Friday", which `find_times` does not know as "until".
-_UNTIL: Final = re.compile(r"(?<!\w)'?till? (\w)", re.IGNORECASE)
+_UNTIL: Final = regex(r"(?<!\w)'?till? (\w)", re.IGNORECASE)
 _MONTHS: Final = "|".join(f"{name}|{name[:3]}" for name in calendar.month_name[1:])
-_SPAN: Final = re.compile(
+_SPAN: Final = regex(
     rf"(?:\bfrom )?(?:the )?\b(?P<first>\d{{1,2}})(?:st|nd|rd|th)?\s*(?:to|till?|until|-|–)\s*(?:the )?"
     rf"(?P<last>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of )?(?P<month>{_MONTHS})\b",
     re.IGNORECASE,
 )
-_DAY_OF_MONTH: Final = re.compile(
-    rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?!\s+(?:of\s+)?(?:{_MONTHS}|\w+(?:day|time)))", re.I
-)
-_WEEKDAY: Final = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|[周期拜][一二三四五六日天]", re.IGNORECASE)
-_VAGUE: Final = re.compile(
+_DAY_OF_MONTH: Final = regex(rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?!\s+(?:of\s+)?(?:{_MONTHS}|\w+(?:day|time)))", re.I)
+_WEEKDAY: Final = regex(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|[周期拜][一二三四五六日天]", re.IGNORECASE)
+_VAGUE: Final = regex(
     r"\b(?:other (?:day|week|night)|recently|lately|these days|nowadays|soon|some day)\b|最近|近来|前阵子|前些|改天|过几天|不久",
     re.IGNORECASE,
 )
 # Words that say themselves whether a time lies behind or ahead.
-_DIRECTED: Final = re.compile(
+_DIRECTED: Final = regex(
     rf"\b(?:last|past|previous|ago|yesterday|next|coming|{'|'.join(TOMORROW)}|this|today|tonight|now|since|early|late)\b"
     r"|[上下昨明前后今本这那去]|以来|起|从",
     re.IGNORECASE,
 )
 # Verbs in the past tense; of those in -ed not "need" and "feed".
-_PAST: Final = re.compile(
+_PAST: Final = regex(
     r"\b(?:was|were|had|did|went|got|came|met|bought|left|made|took|saw|gave|told|said|been|began|started|finished|became|"
     r"lost|won|broke|quit|sold|found|felt|fell|ran|flew|drove|wrote|sent|paid|ate|[a-z]{2,}(?<!ne)(?<!fe)ed)\b|n't\b.*\bever"
     r"|[了过]|以前|曾|那次|当时",
     re.IGNORECASE,
 )
-_AHEAD: Final = re.compile(
+_AHEAD: Final = regex(
     r"\b(?:will|gonna|going to|'ll|shall|booked|scheduled|planned|planning|supposed to|due|by|until|starts?|upcoming|"
     r"postponed|rescheduled|put off|pushed back)\b"
     r"|将|会在|要在|要[到等]|才[能会]|打算|计划|准备|预约|订了|定在|开始|之前|推迟|延期|延后|改[到期]",
