@@ -45,7 +45,7 @@ def tool_names(settings: Settings, catalog: Catalog) -> list[str]:
         return [name for name in catalog.names() if name in DEFAULT_TOOLS or name in settings.flow]
     for name in asked:
         if name not in catalog.names():
-            advice = did_you_mean(name, catalog.names(), "`reme flows list` lists all flows")
+            advice = did_you_mean(name, catalog.names(), "`reme flows` lists all flows")
             raise ConfigurationError(f"mcp.tools names '{name}', but there is no such flow; {advice}")
     return list(asked)
 

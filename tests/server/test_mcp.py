@@ -117,6 +117,9 @@ async def test_a_tool_that_there_is_not_is_refused_at_the_start(settings: Settin
     async with Engine(settings) as reme:
         with pytest.raises(ConfigurationError, match="did you mean 'add_memory'"):
             create_server(reme)
+        reme.settings.mcp.tools = ["xyz"]
+        with pytest.raises(ConfigurationError, match="`reme flows` lists all flows"):
+            create_server(reme)
 
 
 async def test_an_error_tells_the_model_what_to_do(reme: Engine) -> None:
