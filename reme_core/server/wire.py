@@ -309,11 +309,11 @@ def replace_unstorable(value: Any) -> Any:
 def describe_problems(errors: Iterable[Mapping[str, Any]]) -> str:
     """The first ten errors that pydantic found, each with its field but without its value."""
     # Values may be private or very long.
-    problems = [f"{'.'.join(map(str, error['loc'])) or 'body'}: {_told(error)}" for error in errors]
+    problems = [f"{'.'.join(map(str, error['loc'])) or 'body'}: {_sentence_on(error)}" for error in errors]
     return "; ".join(problems[:10])
 
 
-def _told(error: Mapping[str, Any]) -> str:
+def _sentence_on(error: Mapping[str, Any]) -> str:
     said_of_pattern = _SAID_OF_PATTERNS.get(error.get("ctx", {}).get("pattern", ""))
     return said_of_pattern or str(error["msg"]).removeprefix("Value error, ")
 
