@@ -13,11 +13,11 @@ from reme_core import Memory, Message, Settings
 from reme_core.engine import Engine
 from reme_core.store.query import centre, name_terms, persons_words
 from reme_core.store.recall_sql import (
+    BARE_QUESTION_MALUS,
     COVERED_WEIGHT,
     LEXICAL_WEIGHT,
     NAME_WEIGHT,
     NAMING_BONUS,
-    QUESTION_MALUS,
     ROLE_WEIGHT,
     SESSION_WEIGHT,
     SPEAKER_WEIGHT,
@@ -87,7 +87,7 @@ async def test_the_parts_of_a_message_explain_its_score(reme: Engine) -> None:
     for hit in hits:
         parts = hit.parts
         words = parts.telling * (LEXICAL_WEIGHT * parts.lexical + COVERED_WEIGHT * parts.covered)
-        prior = {said[1]: -QUESTION_MALUS, said[2]: NAMING_BONUS}.get(hit.content, 0)
+        prior = {said[1]: -BARE_QUESTION_MALUS, said[2]: NAMING_BONUS}.get(hit.content, 0)
         explained = 0.5 * parts.vector + 0.5 * words + SESSION_WEIGHT * parts.session + SPEAKER_WEIGHT * parts.speaker
         assert parts.final == pytest.approx(explained + ROLE_WEIGHT * parts.role + prior)
         assert 0 < parts.covered < 1  # nobody said "xylophone"
