@@ -48,6 +48,7 @@ _RETRY_SECONDS = 0.2  # before a task that lost its cancellation is cancelled ag
 _UPKEEP_SECONDS = 15.0  # between two looks for stalled jobs, and for what is due
 _POLL_SECONDS = 2.0  # between two looks for due jobs: nothing is notified when the time of a job comes, or is changed
 _STALLED_SECONDS = 35.0  # a worker with an older heartbeat is dead; it has one every ten seconds
+_FIRST_SECONDS = 0.3  # before a worker begins: a memory that is open for a moment, as in a command, needs none
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 15.0  # between two attempts while the database is away
 _SETTLED_SECONDS = 30.0  # after so long without an error, the outage is over, and the next one is warned of again
 
@@ -174,6 +175,7 @@ class Worker:
     async def _keep_working(self) -> None:
         task = asyncio.current_task()
         away, pause = False, _FIRST_PAUSE_SECONDS
+        await self._pause(_FIRST_SECONDS)
         while not self._stopping.is_set():
             begun, lost = time.monotonic(), "it closed the connection"
             try:
@@ -193,9 +195,13 @@ class Worker:
             if not away:
                 log.warning("background work waits for the database: %s", lost)
             away = True
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), pause)
+            await self._pause(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, until it is told to stop at the longest."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def _work(self) -> None:
         """Work until told to stop, or until the database is away; that may raise an error, or not."""

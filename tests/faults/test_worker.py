@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from pydantic import SecretStr
 
@@ -64,6 +65,13 @@ async def server(migrated_data_dir: Path) -> AsyncIterator[EmbeddedServer]:
 
 
 @pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection is waited for for three seconds, not for fifteen."""
+    for module in ("database", "pool"):
+        monkeypatch.setattr(f"reme_core.postgres.{module}.POOL_SECONDS", 3.0)
+
+
+@pytest.fixture
 def settings(server: EmbeddedServer, tmp_path: Path) -> Settings:
     """Settings that name that server by its URL, as if it were somewhere else."""
     settings = Settings(database_url=SecretStr(server.url), data_dir=tmp_path)
@@ -92,6 +100,7 @@ async def until(happened: Callable[[], Any], seconds: float = 60) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.long
 async def test_a_worker_takes_up_its_work_when_the_database_is_back(
     settings: Settings, server: EmbeddedServer, migrated_data_dir: Path, caplog: pytest.LogCaptureFixture
@@ -151,7 +160,10 @@ async def test_a_job_that_an_outage_broke_off_runs_again(
 
 
 @pytest.mark.parametrize("after", [0.0, 0.003, 0.03])
-async def test_a_worker_that_is_only_starting_ends_at_once(settings: Settings, after: float) -> None:
+async def test_a_worker_that_is_only_starting_ends_at_once(
+    settings: Settings, after: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reme_core.jobs.worker._FIRST_SECONDS", 0.0)
     for _ in range(5):
         reme = await Engine(settings).open()
         reme.background.start()
@@ -160,6 +172,25 @@ async def test_a_worker_that_is_only_starting_ends_at_once(settings: Settings, a
         await reme.aclose()
         assert time.monotonic() - begun < PROMPTLY
         assert reme.background.task.done()
+
+
+async def test_a_memory_that_is_open_for_a_moment_has_no_worker(
+    settings: Settings, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reme_core.jobs.worker._FIRST_SECONDS", 60.0)
+    begun = time.monotonic()
+    async with Engine(settings) as reme:
+        await reme.record("w", [Message(content="hello")])
+        assert not reme.background.task.done()
+        await asyncio.sleep(0.5)
+    assert reme.background.task.done()
+    assert time.monotonic() - begun < PROMPTLY
+    settings.worker.embedded = False
+    async with Engine(settings) as later:
+        with psycopg.connect(server.url) as connection:
+            begun_ever = connection.execute("select is_called from reme.procrastinate_workers_id_seq").fetchall()
+        assert begun_ever == [(False,)]
+        assert [job.status for job in await later.background.jobs("w")] == ["todo"]
 
 
 @pytest.mark.parametrize("after", [0.0, 2.0])
@@ -207,6 +238,7 @@ async def test_a_worker_ends_in_the_middle_of_a_job_which_runs_again(
         assert job.status == ("doing" if away else "todo")  # left by a dead worker, or given back
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_who_waits_for_work_in_an_outage_is_told(settings: Settings, migrated_data_dir: Path) -> None:
     settings.worker.embedded = False
     async with Engine(settings) as reme:
