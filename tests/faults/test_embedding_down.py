@@ -11,6 +11,7 @@ import pytest
 
 from reme_core.engine import Engine
 from reme_core.errors import ModelAnswerError, ReMeError
+from reme_core.jobs import worker
 from reme_core.models import cache
 from reme_core.settings import EmbeddingSettings, Settings
 from reme_core.store.index import upkeep
@@ -92,21 +93,27 @@ async def test_an_endpoint_that_refuses_everything_marks_nothing(reme: Engine, l
     assert (await vectors(reme), await waiting(reme)) == (0, 10)
 
 
-async def test_what_waits_is_embedded_when_the_endpoint_is_back(reme: Engine, loopback: Loopback) -> None:
+async def test_what_waits_is_embedded_when_the_endpoint_is_back(
+    reme: Engine, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "_AGAIN_SECONDS", 1.0)
     loopback.fail(503, times=2)
     with pytest.raises(ReMeError):
         await reme.record("w", SAID, wait=True)
     await until_embedded(reme, 10, 25)
 
 
-async def test_a_worker_embeds_what_others_left(reme: Engine, at_loopback: Settings, loopback: Loopback) -> None:
+async def test_a_worker_embeds_what_others_left(
+    reme: Engine, at_loopback: Settings, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_UPKEEP_SECONDS", 1.0)
     loopback.fail(503, times=2)
     with pytest.raises(ReMeError):
         await reme.record("w", SAID, wait=True)
     await reme.aclose()
-    async with Engine(at_loopback) as worker:
-        worker.background.start()
-        await until_embedded(worker, 10, 40)
+    async with Engine(at_loopback) as other:
+        other.background.start()
+        await until_embedded(other, 10, 40)
 
 
 def hang(loopback: Loopback) -> None:
