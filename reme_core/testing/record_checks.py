@@ -129,7 +129,7 @@ async def _a_turn_cancelled_at_the_model_keeps_the_users_words(stage: Stage) -> 
 
 @check(Rule.DURABLE)
 async def _a_turn_cancelled_at_its_write_is_written_later(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel())
+    conversation = await stage.talk(ScriptedModel(), patience=2.0)
     await conversation.say("Hello.")
     stage.gate.close()
     turn = asyncio.ensure_future(conversation.say(STATEMENT))
