@@ -1,11 +1,12 @@
-"""A real browser before a real service, both started once a module; without a browser the tests are skipped by name.
+"""A real browser before a real service, both started once a module; without chromium or npm the tests are skipped.
 
-With `REME_TEST_BROWSER=1`, as CI has it, what is missing is a failure.
+The end of a run says so. With `REME_TEST_BROWSER=1`, as CI has it, what is missing is a failure.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import shutil
 import subprocess
@@ -86,15 +87,19 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def axe() -> str:
     """The source of axe-core, which finds what keeps people from using a page."""
-    source = _CACHE / f"axe-core-{AXE}" / "node_modules" / "axe-core" / "axe.min.js"
-    if not source.exists():
-        if shutil.which("npm") is None:
-            _lack("axe-core", "apt-get install npm")
-        command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", source.parents[2], f"axe-core@{AXE}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            _lack("axe-core", f"npm could not install it: {done.stderr[-500:]}")
-    return source.read_text(encoding="utf-8")
+    folder = _CACHE / f"axe-core-{AXE}"
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    with (_CACHE / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be installing it
+        if not (folder / "ready").exists():
+            if shutil.which("npm") is None:
+                _lack("axe-core", "apt-get install npm")
+            command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", folder, f"axe-core@{AXE}"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.fail(f"npm is there, and could not install axe-core: {done.stderr[-500:]}")
+            (folder / "ready").touch()
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
