@@ -62,15 +62,17 @@ async def test_where_memory_is_away_everything_is_shown_and_that_is_told(
     settings: Settings, gate: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
     through = settings.model_copy(update={"database_url": SecretStr(gate.url)})
+    through.working.patience = 0.5
     async with AsyncReMe(through) as reme:
-        turn = TurnMemory(reme, "alice", window=16_000)
+        turn = TurnMemory(reme, "alice", window=16_000, patience=1.0)
         gate.close()
         with caplog.at_level(logging.WARNING):
             assert await fit_window(turn, SAID, "s") is None
         assert "a conversation is shown in full" in caplog.text and turn.counts.failures == 1
         with pytest.raises(ReMeError):
-            await fit_window(TurnMemory(reme, "alice", window=16_000, on_error="raise"), SAID, "s")
+            await fit_window(TurnMemory(reme, "alice", window=16_000, on_error="raise", patience=1.0), SAID, "s")
         gate.open()
+        turn.patience = 20.0  # the pool takes its time to notice
         assert await fit_window(turn, SAID, "s") is not None
 
 
