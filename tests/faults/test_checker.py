@@ -57,7 +57,8 @@ def strike(folder: Path, *arguments: str) -> tuple[dict[str, list[str]], subproc
 def test_faults_that_are_planted_are_found(tmp_path: Path) -> None:
     plant = tmp_path / "plant.py"
     plant.write_text(PLANT)
-    found, done = strike(tmp_path / "histories", "--kinds", "nothing", "--plant", str(plant))
+    # On a busy machine, five seconds were too few calls for each of the faults to happen.
+    found, done = strike(tmp_path / "histories", "--kinds", "nothing", "--plant", str(plant), "--seconds", "15")
     assert done.returncode == 1
     for failure, told in {
         "lost": "is not in message",
