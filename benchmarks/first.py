@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +25,7 @@ from rich.table import Table
 from benchmarks.common import fresh_reme, interval, report
 from benchmarks.remembered import RememberingEmbedder
 from benchmarks.retrieval import PlainSearch
-from benchmarks.sets import Asked, first
+from benchmarks.sets import Asked, Conversation, read
 from reme_core.engine import Engine
 from reme_core.settings import WorkerSettings
 from reme_core.turn.options import DEFAULTS
@@ -62,12 +61,11 @@ def rank_of(ids: Sequence[str], evidence: frozenset[str]) -> int:
     return next((rank for rank, name in enumerate(ids, 1) if name in evidence), 0)
 
 
-async def measure(reme: Engine, lines: Sequence[str], console: Console, *, misses: bool) -> Tally:
+async def measure(reme: Engine, workspaces: Sequence[Conversation], console: Console, *, misses: bool) -> Tally:
     """Ask everything, and count."""
     tally, shown_from = Tally(), DEFAULTS["min_relevance"]
     embedder = reme._workspace_models.default = RememberingEmbedder(reme._workspace_models.default)
-    for line in lines:
-        workspace = first(line)
+    for workspace in workspaces:
         name = workspace.workspace
         await reme.record(name, workspace.messages, wait=True)
         plain = PlainSearch(workspace.messages, embedder)
@@ -81,10 +79,11 @@ async def measure(reme: Engine, lines: Sequence[str], console: Console, *, misse
                 for row in rows:
                     tally.add(row, "hit@1", name, float(rank == 1))
                     tally.add(row, "MRR", name, 1 / rank if rank else 0.0)
-            tally.add("recall", "shown", name, float(found.relevance >= shown_from))
+            for row in ("recall", asked.category):
+                tally.add(row, "shown", name, float(found.relevance >= shown_from))
             if misses and orders["recall"][:1] and orders["recall"][0] not in asked.evidence:
                 _explain(console, asked, found.hits, texts)
-        for query in json.loads(line)["nothing"]:
+        for query in workspace.nothing:
             found = await reme.recall(name, query, kind="conversation", limit=LIMIT)
             tally.add("recall", "nothing shown", name, float(found.relevance < shown_from))
             if misses and found.relevance >= shown_from:
@@ -106,17 +105,17 @@ def _cell(mean: float, low: float, high: float, _: float) -> str:
 
 async def run(path: Path, *, misses: bool) -> None:
     """Measure a file, and print."""
-    lines = path.read_text(encoding="utf-8").splitlines()
+    workspaces = read(path)
     console = Console(stderr=True, width=180)
     async with fresh_reme(worker=WorkerSettings(embedded=False)) as reme:
-        figures = (await measure(reme, lines, console, misses=misses)).figures()
+        figures = (await measure(reme, workspaces, console, misses=misses)).figures()
     columns = ("hit@1", "MRR", "shown", "nothing shown")
     table = Table("", "queries", *columns, box=box.SIMPLE)
     for row, by_measure in figures.items():
         cells = [_cell(*by_measure[column]) if column in by_measure else "" for column in columns]
         table.add_row(row, str(by_measure["hit@1"][3]), *cells)
     console.print(table)
-    report(benchmark="first", set=path.stem, workspaces=len(lines), **figures)
+    report(benchmark="first", set=f"{path.parent.name}/{path.stem}", workspaces=len(workspaces), **figures)
 
 
 if __name__ == "__main__":

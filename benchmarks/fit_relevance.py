@@ -6,7 +6,8 @@
 
 Files are those of `benchmarks/sets.py`. Of people, the memories that are made of their messages are a set as well.
 Fitted on the questions of all sets against queries about nothing, asked of every conversation: the dev half of
-data/nothing.json, and a draw of data/nothing_en.txt and data/nothing_zh.txt. Its test half is only measured. Of a set
+data/nothing.json, a draw of data/nothing_en.txt and data/nothing_zh.txt, and those that its file has. The test half of
+nothing.json is only measured. Of a set
 of messages two more are made (`benchmarks/variants.py`): questions in keywords or misspelt, and workspaces of a few
 messages. Every set weighs the same, and in it real questions as much as nothing. Questions of one conversation asked in
 another of its set ("foreign") are measured and not fitted. The last line is a JSON object.
@@ -68,7 +69,8 @@ class Sample:
     set: str
     workspace: str
     label: str
-    """`real`, `foreign`, or about nothing: `fit` and `dev` (of nothing.json), which are fitted on, and `test`."""
+    """`real`, `foreign`, or about nothing: `fit`, `dev` (of nothing.json) and `own` (of the conversation's file), which
+    are fitted on, and `test`."""
     question: Question
     found: Found
     right: list[bool]
@@ -100,6 +102,7 @@ async def samples_of(
     foreign = [asked for other in others for asked in other.questions][:FOREIGN]
     asked = [("real", question) for question in conversation.questions]
     asked += [(label, Asked(text, "", frozenset())) for label, text in _drawn(len(conversation.docs), draw)]
+    asked += [("own", Asked(text, "", frozenset())) for text in conversation.nothing]
     asked += [("foreign", Asked(question.text, "", frozenset())) for question in foreign]
     filters = Filters.of(kind="conversation" if conversation.messages else None)
     samples = []
@@ -156,7 +159,7 @@ async def gather(paths: Sequence[Path], most: int | None) -> list[Sample]:
                     memories = await quoted(reme, conversation)
                     own = Conversation("people, quotes", memories.workspace, memories.docs, memories.questions)
                     samples += await samples_of(reme, own, others, draw)
-                if conversation.messages and name != "first":
+                if conversation.messages and not conversation.nothing:
                     samples += await of_variants(reme, conversation, draw)
     return [sample for sample in samples if sample.found.matches and sample.question.vector is not None]
 
@@ -206,7 +209,7 @@ class Data:
         self.sets = np.array([s.set for s in self.samples])
         self.real = (self.labels == "real").astype(float)
         self.task = np.array([s.found.family == "task" for s in self.samples])
-        self.fitted = np.isin(self.labels, ["real", "fit", "dev"])
+        self.fitted = np.isin(self.labels, ["real", "own", "fit", "dev"])
         self.weights = np.zeros(len(self.samples))
         for name in set(self.sets):
             for side in (self.labels == "real", self.fitted & (self.labels != "real")):
@@ -280,8 +283,9 @@ def measure(title: str, samples: Sequence[Sample], chances: Array, least: float)
             "recall@10": float(recall[real].mean()),
             "with the rest left out": float((recall * kept)[real].mean()),
         }
-        for label, told in (("dev", "nothing kept, dev"), ("test", "nothing kept, test"), ("foreign", "foreign kept")):
+        for label in ("own", "dev", "test", "foreign"):
             if (chosen := own & (labels == label)).any():
+                told = "foreign kept" if label == "foreign" else f"nothing kept, {label}"
                 figures[name][told] = float(kept[chosen].mean())
         both = own & np.isin(labels, ["real", "test"])
         weights = np.where(labels == "real", 1 / max(real.sum(), 1), 1 / max((own & (labels == "test")).sum(), 1))

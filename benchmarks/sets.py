@@ -7,7 +7,7 @@ A file is in one of four forms, told apart by what is in it:
 - LoCoMo's own (Maharana et al., 2024); the questions of category 5, which have no answer, are left out
 - `{library: [[beginning of a memory's id, question], …]}`, with the libraries in `../libraries` (`lib_x` is `x.jsonl`)
 - a person of `benchmarks/data/people`
-- `….jsonl`: the small workspaces of `benchmarks/data/first`, a line each
+- `….jsonl`: small workspaces, a line each, with queries about nothing of their own (`benchmarks/data/first`, `…/turns`)
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class Conversation:
     workspace: str
     docs: Sequence[Message] | Sequence[Memory]
     questions: Sequence[Asked]
+    nothing: Sequence[str] = ()
+    """Queries that nothing in it answers, where the file has some."""
 
     @property
     def messages(self) -> list[Message]:
@@ -63,7 +65,7 @@ def read(path: Path) -> list[Conversation]:
     """
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".jsonl":
-        return [first(line) for line in text.splitlines()]
+        return [small(line, path.parent.name) for line in text.splitlines()]
     raw = json.loads(text)
     if isinstance(raw, dict) and "sessions" in raw:
         found = [_person(path)]
@@ -126,11 +128,12 @@ def _library(path: Path, name: str, asked: list[tuple[str, str]]) -> _Found:
     return name, docs, [Asked(question, "situation", frozenset([ids[begins]])) for begins, question in asked]
 
 
-def first(line: str) -> Conversation:
-    """The small workspace of a line of `benchmarks/data/first`."""
+def small(line: str, name: str) -> Conversation:
+    """The small workspace of a line; `name` is that of its set."""
     raw = json.loads(line)
     asked = [Asked(q["query"], q["kind"], frozenset(q["answer"])) for q in raw["questions"]]
-    return Conversation("first", raw["id"], [Message(**message) for message in raw["messages"]], asked)
+    docs = [Message(**message) for message in raw["messages"]]
+    return Conversation(name, raw["id"], docs, asked, raw["nothing"])
 
 
 def _person(path: Path) -> _Found:
