@@ -42,7 +42,7 @@ LEXICAL_WEIGHT, COVERED_WEIGHT = 0.5, 1.2
 """What counts of a message's words: its BM25 score, and the share of the query's words that it has, by their idf."""
 TELLING_WORDS = 2.8
 """A query's words count half if they tell as much as so many that nobody said; those of a broad query tell less."""
-SESSION_WEIGHT, SPEAKER_WEIGHT, ROLE_WEIGHT = 0.25, 0.3, 0.5
+SESSION_WEIGHT, SPEAKER_WEIGHT, ROLE_WEIGHT = 0.25, 0.3, 0.3
 """What counts for a message: its session fits, the query names its speaker, the user said it."""
 QUESTION_MALUS, BARE_QUESTION_MALUS, NAMING_BONUS = 0.05, 0.3, 0.08
 """What counts against a message that ends with a question or is but a short one, and for one that has a name in it."""

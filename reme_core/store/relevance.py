@@ -196,8 +196,7 @@ def query_signs(query: str, found: Found) -> dict[str, float]:
     if found.family == "task":
         return signs
     said = found.matches[0].memory["kind"] == "conversation"
-    # Keywords ("dentist", "dog name") ask as little as small talk does, but their words are there. The coefficients in
-    # use were fitted before this sign was, and leave it out.
+    # Keywords ("dentist", "dog name") ask as little as small talk does, but their words are there.
     short = float(found.terms <= 2)
     of_keywords = {"short": short, "short covered": short * signs["covered"]}
     return signs | query_traits(query) | {"memory": float(not said), "speaker": b.speaker} | of_keywords

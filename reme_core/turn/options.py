@@ -80,7 +80,7 @@ class TurnOptions(TypedDict, total=False):
 DEFAULTS: Final[TurnOptions] = {
     "kinds": ("personal", "conversation"),
     "top_k": 5,
-    "min_relevance": 0.05,
+    "min_relevance": 0.4,
     "user_id": "",
     "agent_id": "",
     "run_id": "",

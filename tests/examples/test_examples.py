@@ -91,7 +91,7 @@ def test_the_bot_asks_before_it_refunds_and_knows_the_customer_again(
 ) -> None:
     loopback.chat("Noted.", {"tool_calls": [tool_call("refund", order="A17", euros=30)]}, "Done.")
     assert "bot: Noted." in run("support_bot.py", "ann", typed="I only wear shoes in size 44.\n\n")
-    shown = run("support_bot.py", "ann", typed=f"The shoes do not fit my size. Refund A17.\n{decision}\n\n")
+    shown = run("support_bot.py", "ann", typed=f"The shoes are size 42! Refund order A17.\n{decision}\n\n")
     assert "colleague, refund {'order': 'A17', 'euros': 30}?" in shown and "bot: Done." in shown
     _, asked, resumed = prompts(loopback)
     assert "size 44" in str(asked) and "size 44" in str(resumed)
