@@ -281,7 +281,7 @@ known as materialized (
 ),
 
 -- name: convex
-scaled as materialized (
+scaled as (
     select candidate.*,
            coalesce((nearness - least_near) / nullif(most_near - least_near, 0),
                     case when similarity is null then 0 else 1 end) as vector,
@@ -358,8 +358,20 @@ cross join lateral (
 order by best.final desc, best.document_id
 
 -- name: said
+-- What counts of a message's own words is calculated here, so that no later step has to hold them. A message that ends with
+-- a question seldom holds the answer, and one that is but a short question hardly ever: it is the same question, asked
+-- before. What has a name in it, a capital inside a sentence, does more often.
 said as materialized (
-    select s.*, m.session_id, m.role, m.author, m.content, ${time} as time
+    select s.*, m.session_id, ${time} as time,
+           case when m.author <> '' and strpos(%(padded_query)s, ' ' || split_part(lower(m.author), ' ', 1) || ' ') > 0
+                then 1 else 0 end as speaker,
+           case when m.role = %(asked_role)s then 1 else 0 end as asked_role,
+           case when right(rtrim(m.content), 1) not in ('?', '？') then 0
+                -- No other sign before its mark that ends a sentence or a line. As a pattern it took a fifth of the statement.
+                when length(rtrim(m.content)) between 2 and 61
+                     and length(translate(rtrim(m.content), E'.!?。！？\n', '')) = length(rtrim(m.content)) - 1
+                then -%(bare_question_malus)s else -%(question_malus)s end
+           + case when m.content ~ '\w [[:upper:]][[:lower:]]' then %(naming_bonus)s else 0 end as prior
     from scaled s
     cross join lateral (
         select m.* from reme.message m
@@ -389,24 +401,13 @@ said as materialized (
 
 -- name: judged
 -- A turn counts by its own score, by the best of its session, by whether its speaker is the one asked about, by whether
--- it is the user (or the assistant, where its words are asked for), and by the time that is asked about. A message that
--- ends with a question seldom holds the answer, and one that is but a short question hardly ever: it is the same question,
--- asked before. What has a name in it, a capital inside a sentence, does more often. Of its words count most
--- which of the query's it has, not how often or among how many others; and words count the less, the less the query's
+-- it is the user (or the assistant, where its words are asked for), and by the time that is asked about. Of its words count
+-- most which of the query's it has, not how often or among how many others; and words count the less, the less the query's
 -- words tell: a broad question ("What has she painted?") has many answers in other words.
-judged as materialized (
+judged as (
     select said.*, %(share)s * vector
                    + (1 - %(share)s) * coalesce((%(lexical_weight)s * lexical * whole_idf + %(covered_weight)s * covered)
-                                                / (whole_idf + %(telling_words)s * unknown_idf), 0) as own,
-           case when author <> '' and strpos(%(padded_query)s, ' ' || split_part(lower(author), ' ', 1) || ' ') > 0
-                then 1.0 else 0 end as speaker,
-           case when role = %(asked_role)s then 1.0 else 0 end as asked_role,
-           case when right(rtrim(content), 1) not in ('?', '？') then 0
-                -- No other sign before its mark that ends a sentence or a line. As a pattern it took a fifth of the statement.
-                when length(rtrim(content)) between 2 and 61
-                     and length(translate(rtrim(content), E'.!?。！？\n', '')) = length(rtrim(content)) - 1
-                then -%(bare_question_malus)s else -%(question_malus)s end
-           + case when content ~ '\w [[:upper:]][[:lower:]]' then %(naming_bonus)s else 0 end as prior
+                                                / (whole_idf + %(telling_words)s * unknown_idf), 0) as own
     from said cross join known
 ),
 ranked as materialized (
