@@ -36,10 +36,13 @@ K1, B = 1.2, 0.5  # in the range of Robertson & Zaragoza; on LoCoMo, values arou
 
 SEGMENT = 512
 """Postings of a full segment: at twelve bytes each, its row still fits on a page."""
-MERGE_AFTER = 4_096
-"""Segments that are written before the next merge; 200 memories that are added one by one write about as many."""
+MERGE_AFTER = 512
+"""Segments that are written before the next merge of a small corpus; 25 memories that are added singly write as many.
+
+A recall reads those of its words one by one. After 4,096, which it was, they took a fifth of a recall of messages."""
 WITHOUT_THREAD = 20
 """So many documents are prepared faster than a thread starts."""
+_DOCUMENTS_PER_MERGE, _SELDOM = 1_000, 8  # a merge looks at all segments, so a large corpus is merged more seldom
 _MERGED_TOGETHER = 4  # fewer segments of similar size are not joined
 _TERMS_PER_MERGE = 100  # terms that one transaction merges: writers wait for it, some hundredths of a second
 
@@ -190,9 +193,19 @@ async def remove(
         await conn.execute(_REMOVE_FROM_TERMS, values | {"corpus": among[0], "terms": list(among[1])})
 
 
+def is_due(documents: int, unmerged_segments: int) -> bool:
+    """Whether a corpus of so many documents has enough segments to merge.
+
+    >>> is_due(200, 512), is_due(2_500, 3 * 512 - 1), is_due(1_000_000, 8 * 512)
+    (True, False, True)
+    """
+    return unmerged_segments >= MERGE_AFTER * min(_SELDOM, 1 + documents // _DOCUMENTS_PER_MERGE)
+
+
 async def merge(database: Database, workspace: str) -> None:
     """Join segments of similar size if enough were written since the last merge; reading and writing go on."""
-    for (corpus,) in await database.fetch(workspace, _SQL["due"], {"workspace": workspace, "enough": MERGE_AFTER}):
+    corpora = await database.fetch(workspace, _SQL["unmerged"], {"workspace": workspace})
+    for corpus in [corpus for corpus, documents, unmerged in corpora if is_due(documents, unmerged)]:
         values = {"workspace": workspace, "corpus": corpus, "enough_to_join": _MERGED_TOGETHER, "full": SEGMENT}
         # Counting begins anew before the merge, so that segments that are written during it count for the next one.
         await database.execute(workspace, _SQL["begin_merge"], values)

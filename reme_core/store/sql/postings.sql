@@ -40,8 +40,8 @@ kept as (
 )
 select
 
--- name: due
-select corpus from reme.corpus_statistic where workspace_id = %(workspace)s and unmerged_segments >= %(enough)s
+-- name: unmerged
+select corpus, documents, unmerged_segments from reme.corpus_statistic where workspace_id = %(workspace)s
 
 -- name: begin_merge
 update reme.corpus_statistic set unmerged_segments = 0 where workspace_id = %(workspace)s and corpus = %(corpus)s
