@@ -301,13 +301,15 @@ _SIGNS = (
 _PARTS = ("similarity", "vector", "lexical", "session", "speaker", "role", "time", "type", "final")
 _NAMED = "case when term = any(%(names)s::text[]) then %(name_weight)s::float8 else 1 end"
 _TYPE = "coalesce((%(type_weights)s::real[])[array_position(%(weighted_kinds)s::text[], kind)], 1)"
-_COLUMNS = {"message": rows.select(rows.MESSAGE_COLUMNS, "m"), "memory": rows.select(rows.COLUMNS, "m")}
+# Of a message, those by which it becomes a hit: its tool calls and reasoning may be many times as long as its words.
+_OF_MESSAGE = ("message_id", "role", "author", "content", "session_id", "sent_at", "metadata", *SCOPES)
+_COLUMNS = {"message": rows.select(_OF_MESSAGE, "m"), "memory": rows.select(rows.COLUMNS, "m")}
 _FAMILIES = {family: kinds_of(family) for family in VectorShares.model_fields}
 _HITS = TypeAdapter(list[Hit])
 
 
 def _message_values(workspace: str, row: Sequence[Any]) -> dict[str, Any]:
-    said = dict(zip(rows.MESSAGE_COLUMNS, row, strict=False))
+    said = dict(zip(_OF_MESSAGE, row, strict=True))
     return {
         "workspace_id": workspace,
         "memory_id": said["message_id"],
