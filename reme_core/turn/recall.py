@@ -85,7 +85,7 @@ class TurnRecall:
         query, session = (question.content.strip()[:_LONGEST_QUERY], question.session_id) if question else ("", "")
         # In a long conversation, the model sees many messages that fit the question, and memories quote others.
         most = max(2 * self._top_k, min(2 * self._top_k + len(present), _MOST_AT_ONCE))
-        ask = partial(self._ask, engine, workspace, query, session)
+        ask = partial(self._ask, engine, workspace, query, _asked_time(engine, query, session))
         to_messages, to_memories = await asyncio.gather(ask(self._messages, most), ask(self._memories, self._top_k))
         answer = partial(self._answer, engine, session, self._min_relevance)
         # With the vectors at hand, all statements go out at once: first that of the messages, which takes longest.
@@ -121,7 +121,8 @@ class TurnRecall:
     async def hits(self, engine: Engine, workspace: str, query: str, *, limit: int, min_relevance: float) -> list[Hit]:
         """Memories of the kinds in use, those added by hand and standing ones; then messages that they do not quote."""
         lasting = replace(self._memories, kinds=list({*self._memories.kinds, Kind.CUSTOM, *STANDING_KINDS}))
-        ask = partial(self._ask, engine, workspace, query[:_LONGEST_QUERY], "")
+        query = query[:_LONGEST_QUERY]
+        ask = partial(self._ask, engine, workspace, query, _asked_time(engine, query, ""))
         to_memories, to_messages = await asyncio.gather(ask(lasting, limit), ask(self._messages, limit))
         answer = partial(self._answer, engine, "", min_relevance)
         memories, messages = await asyncio.gather(answer(to_memories, lasting), answer(to_messages, self._messages))
@@ -150,13 +151,11 @@ class TurnRecall:
         return reason
 
     async def _ask(
-        self, engine: Engine, workspace: str, query: str, session: str, filters: Filters, limit: int
+        self, engine: Engine, workspace: str, query: str, time: AskedTime | None, filters: Filters, limit: int
     ) -> Question | None:
         """The query as a question to what passes the filters; None if there is no query or no kind."""
         if not query or not filters.kinds:
             return None
-        zone = engine.settings.timezone
-        time = AskedTime.of("query", query, now=None, timezone=zone, current_session=session)
         return await engine.recall_steps.question(workspace, query, filters, limit=limit, time=time)
 
     async def _answer(
@@ -169,6 +168,11 @@ class TurnRecall:
             [question], filters, min_relevance=min_relevance, flow="turn", session_id=session
         )
         return [found]
+
+
+def _asked_time(engine: Engine, query: str, session: str) -> AskedTime | None:
+    """The time that a turn's query asks about, which is read once for its memories and its messages."""
+    return AskedTime.of("query", query, now=None, timezone=engine.settings.timezone, current_session=session)
 
 
 def _check_filters(filters: Mapping[str, Any]) -> FilterOptions:
