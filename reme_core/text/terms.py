@@ -117,6 +117,7 @@ def terms(text: str, language: str | None = None) -> list[str]:
     return found or [term for token in tokens for term in _token_terms(token, code, True)]
 
 
+@lru_cache(maxsize=64)  # a turn asks for that of its query four times
 def language_of(text: str) -> str:
     """The language of most of a text, as an ISO 639-1 code.
 
