@@ -12,12 +12,11 @@ import json
 import math
 import re
 from base64 import b64decode
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +43,7 @@ KEEP_SHORT_FROM: Final = 0.6
 def worth(
     messages: Sequence[Message], before: Sequence[Message | None], vectors: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float64]:
-    """The probability of each message that it tells something lasting about its author or those near them.
+    """The probability of each message, 0 to 1, that it tells something lasting about its author or those near them.
 
     Args:
         messages: What people said; what an assistant or a tool said is not to be judged here.
@@ -53,10 +52,6 @@ def worth(
             messages, 384), unit length. Or shape (number of messages, 0), where that embedder is not at hand: then
             the words alone decide.
 
-    Returns:
-        Probabilities, 0 to 1, in the order of the messages; those from `KEEP_FROM` on are worth keeping, and short
-        ones from `KEEP_SHORT_FROM` on.
-
     Raises:
         ConfigurationError: The vectors are of another width.
     """
@@ -64,13 +59,13 @@ def worth(
         return np.empty(0)
     weights = _weights(vectors.shape[1])
     traits = traits_of(messages, before)
-    best = np.maximum.reduceat(traits.rows @ weights.words, traits.starts)
+    best = np.maximum.reduceat(traits.rows @ weights["words"], traits.starts)
     # What a short message is about tells more than its few words, so its vector has weights of its own besides.
     short = np.array([is_short(message.content) for message in messages])
-    of_vector = vectors @ weights.vector + short * (vectors @ weights.short)
-    along_axes = vectors @ weights.axes
-    of_vector += np.sum((along_axes @ weights.pairs) * along_axes, axis=1)
-    return np.asarray(1 / (1 + np.exp(-(best + of_vector + weights.constant))), dtype=np.float64)
+    of_vector = vectors @ weights["vector"] + short * (vectors @ weights["short"])
+    along_axes = vectors @ weights["axes"]
+    of_vector += np.sum((along_axes @ weights["pairs"]) * along_axes, axis=1)
+    return np.asarray(1 / (1 + np.exp(-(best + of_vector + weights["constant"]))), dtype=np.float64)
 
 
 def text_to_embed(message: Message, before: Message | None) -> str:
@@ -79,13 +74,8 @@ def text_to_embed(message: Message, before: Message | None) -> str:
     >>> text_to_embed(Message(content="wednesdays at 7."), Message(role="assistant", content="Fine. When is choir?"))
     'When is choir? wednesdays at 7'
     """
-    asked, said = question_in(before), _without_full_stop(message.content)
+    asked, said = _question_in(before), _FULL_STOP.sub("", message.content)
     return f"{asked} {said}" if asked and is_short(said) else said
-
-
-def _without_full_stop(text: str) -> str:
-    """A text without its closing full stop, which says nothing of its worth, but moves the vector of a short one."""
-    return _FULL_STOP.sub("", text)
 
 
 def is_short(text: str) -> bool:
@@ -93,14 +83,13 @@ def is_short(text: str) -> bool:
     return len(_UNITS.findall(text)) <= _SHORT
 
 
-def question_in(message: Message | None) -> str:
+def _question_in(message: Message | None) -> str:
     """The question with which a message ends, or nothing."""
     text = message.content.rstrip()[-_QUESTION:] if message else ""
     return _QUESTION_STARTS.split(text)[-1].strip() if text.rstrip(_CLOSING).endswith(("?", "？")) else ""
 
 
-@dataclass(frozen=True)
-class Traits:
+class Traits(NamedTuple):
     """What is counted in the sentences of some messages."""
 
     rows: Array
@@ -111,27 +100,28 @@ class Traits:
 
 def traits_of(messages: Sequence[Message], before: Sequence[Message | None]) -> Traits:
     """Count what the coefficients weigh; at least one sentence a message."""
-    rows: list[list[float]] = []
+    rows: list[dict[str, float]] = []
     starts = []
     for message, asked in zip(messages, before, strict=True):
         starts.append(len(rows))
-        text = _without_full_stop(message.content)[:_READ].strip()
-        rows += _traits(simplify(text.replace("’", "'")), simplify(question_in(asked)))
-    return Traits(np.array(rows, dtype=np.float64), np.array(starts, dtype=np.intp))
+        text = _FULL_STOP.sub("", message.content)[:_READ].strip()
+        rows += _traits(simplify(text.replace("’", "'")), simplify(_question_in(asked)))
+    return Traits(np.array([list(row.values()) for row in rows], dtype=np.float64), np.array(starts, dtype=np.intp))
 
 
-def _traits(text: str, asked: str) -> list[list[float]]:
+def _traits(text: str, asked: str) -> list[dict[str, float]]:
+    """The traits of each sentence, by name; those from "quotes" on are of the whole message."""
     # What is quoted was said by somebody else: it counts as a quote, not by its words.
     own = _QUOTED.sub(" ", text)
     sentences = [part for part in _SENTENCE_ENDS.split(own) if _UNITS.search(part)] or [own]
     chinese = _CHINESE.search(text) is not None
     rows = [_of_sentence(sentence, chinese=chinese, answers=bool(asked)) for sentence in sentences]
     of_message = _of_message(text, asked, rows, chinese=chinese, quotes=len(own) < len(text))
-    return [[*row, *map(float, of_message.values())] for row in rows]
+    return [row | of_message for row in rows]
 
 
 def _of_message(
-    text: str, asked: str, sentences: Sequence[Sequence[float]], *, chinese: bool, quotes: bool
+    text: str, asked: str, sentences: Sequence[Mapping[str, float]], *, chinese: bool, quotes: bool
 ) -> dict[str, float]:
     units = _UNITS.findall(text.lower())
     size, short = math.log1p(len(units)) / 3, len(units) <= _SHORT
@@ -139,8 +129,8 @@ def _of_message(
     return {
         "quotes": quotes,
         "pasted": _PASTED.search(text) is not None,
-        "laughs anywhere": _laughs(text.lower()) or any(row[_JOKES] for row in sentences),
-        "supposes anywhere": any(row[_SUPPOSES] for row in sentences),
+        "laughs anywhere": _laughs(text.lower()) or any(row["laughter"] for row in sentences),
+        "supposes anywhere": any(row["supposing"] for row in sentences),
         "length": size,
         "length squared": size * size,
         "Chinese": chinese,
@@ -152,28 +142,21 @@ def _of_message(
     }
 
 
-def _of_sentence(sentence: str, *, chinese: bool, answers: bool) -> list[float]:
+def _of_sentence(sentence: str, *, chinese: bool, answers: bool) -> dict[str, float]:
     units = _UNITS.findall(sentence.lower())
-    row = [0.0] * len(_LEXICON)
-    for term in _TERMS.keys() & _terms(units, chinese=chinese):
-        for index in _TERMS[term]:
-            row[index] = 1.0
-    opening = next((place for place, unit in enumerate(units) if unit not in _FILLERS), 0)
-    for index in _OPENINGS.get(units[opening], ()) if units else ():
-        row[index] = 1.0
-    of_speaker = row[_I] or row[_WE]
-    return [*row, *map(float, _forms_of(sentence, len(units), stranded=not of_speaker and not answers).values())]
-
-
-def _forms_of(sentence: str, size: int, *, stranded: bool) -> dict[str, float]:
-    return {
+    terms = _terms(units, chinese=chinese)
+    opening = next((unit for unit in units if unit not in _FILLERS), units[0] if units else "")
+    words = {name: not group.isdisjoint(terms) for name, group in _ANYWHERE.items()}
+    words |= {name: opening in group for name, group in _OPENING.items()}
+    stranded = not (words["I"] or words["we"] or answers)
+    return words | {
         "names": min(len(_NAMES.findall(sentence)), 4) / 2,
         "digits": _DIGIT.search(sentence) is not None,
         "asks": sentence.rstrip().endswith(_ASKING),
         "laughs": _laughs(sentence.lower()),
-        "words": math.log1p(size) / 3,
-        "up to 2 words": size <= 2,
-        "short, without I, no answer": stranded and size <= _SHORT,
+        "words": math.log1p(len(units)) / 3,
+        "up to 2 words": len(units) <= 2,
+        "short, without I, no answer": stranded and len(units) <= _SHORT,
     }
 
 
@@ -190,20 +173,9 @@ def _terms(units: Sequence[str], *, chinese: bool) -> set[str]:
     return terms
 
 
-@dataclass(frozen=True)
-class _Weights:
-    constant: float
-    words: Array
-    vector: Array
-    short: Array
-    axes: Array
-    """Shape (width, number of axes), in whole numbers; the file has them as signed bytes in base64."""
-    pairs: Array
-    """Of each pair of axes the weight of their product."""
-
-
 @cache
-def _weights(width: int) -> _Weights:
+def _weights(width: int) -> dict[str, Array]:
+    """The coefficients for vectors of a width; `axes` has a column for each axis, and `pairs` a weight for each two."""
     known = _read("worth.json")
     if str(width) not in known:
         raise ConfigurationError(
@@ -211,28 +183,18 @@ def _weights(width: int) -> _Weights:
             "give an array of width 0"
         )
     fitted = known[str(width)]
-    pairs = np.array(fitted["pairs"])
-    axes = np.frombuffer(b64decode(fitted["axes"]), dtype=np.int8).astype(np.float64)
-    return _Weights(
-        fitted["constant"],
-        np.array([fitted["words"][name] for name in TRAITS]),
-        np.array(fitted["vector"]),
-        np.array(fitted["short"]),
-        axes.reshape(width, len(pairs)),
-        pairs.reshape(len(pairs), len(pairs)),
-    )
+    size = len(fitted["pairs"])
+    axes = np.frombuffer(b64decode(fitted["axes"]), dtype=np.int8)  # whole numbers, as signed bytes
+    return {
+        **{name: np.array(fitted[name]) for name in ("constant", "vector", "short")},
+        "words": np.array([fitted["words"][name] for name in TRAITS]),
+        "axes": axes.astype(np.float64).reshape(width, size),
+        "pairs": np.array(fitted["pairs"]).reshape(size, size),
+    }
 
 
 def _read(name: str) -> Any:
     return json.loads((files(__package__) / name).read_text(encoding="utf-8"))
-
-
-def _index(groups: Iterable[str], first: int) -> dict[str, list[int]]:
-    terms: dict[str, list[int]] = {}
-    for index, group in enumerate(groups, first):
-        for term in group.split():
-            terms.setdefault(term, []).append(index)
-    return terms
 
 
 _READ: Final = 2_000
@@ -244,6 +206,7 @@ _SHORT: Final = 12
 
 _UNITS: Final = regex(r"[一-鿿]|[^\W_一-鿿]+(?:'[a-z]+)?")
 _CHINESE: Final = regex(r"[一-鿿]")
+# It says nothing of a text's worth, but moves the vector of a short one.
 _FULL_STOP: Final = regex(r"(?<![.。])[.。]\s*\Z")
 _CLOSING: Final = '"”』」)'
 _QUESTION_STARTS: Final = regex(r"[.!?。！？\n]+(?=\s*[^\s.!?。！？\"”』」)])")
@@ -258,18 +221,14 @@ _FACES: Final = regex(r"[😀-🙏🤣🤪]")
 _NAMES: Final = regex(r"[A-Z](?<=[\w,;:&] .)(?!K\b)[\w-]+")
 _ASKING: Final = tuple("?？吗呢么不没吧")
 _YOU: Final = frozenset(("you", "your", "yours", "u", "你", "您"))
-_GROUPS: Final[dict[str, dict[str, str]]] = _read("worth_words.json")
+_GROUPS: Final = {
+    place: {name: frozenset(words.split()) for name, words in groups.items()}
+    for place, groups in _read("worth_words.json").items()
+}
 """Groups of words: those that count anywhere in a sentence, and those that count where it opens with them."""
-_LEXICON: Final = (*_GROUPS["anywhere"], *_GROUPS["opening"])
-_FILLERS: Final = frozenset(_GROUPS["skipped"]["fillers"].split())
+_ANYWHERE, _OPENING = _GROUPS["anywhere"], _GROUPS["opening"]
+_FILLERS: Final = _GROUPS["skipped"]["fillers"]
 """Words that say nothing of what a sentence opens with."""
-_TERMS: Final = _index(_GROUPS["anywhere"].values(), 0)
-_OPENINGS: Final = _index(_GROUPS["opening"].values(), len(_GROUPS["anywhere"]))
-_I, _WE, _JOKES, _SUPPOSES = (_LEXICON.index(name) for name in ("I", "we", "laughter", "supposing"))
 
-TRAITS: Final = (
-    *_LEXICON,
-    *_forms_of("", 0, stranded=False),
-    *_of_message("", "", [[0.0] * len(_LEXICON)], chinese=False, quotes=False),
-)
-"""The names of what is counted: in a sentence, and from "quotes" on in the whole message."""
+TRAITS: Final = tuple(_traits("", "")[0])
+"""The names of what is counted."""
