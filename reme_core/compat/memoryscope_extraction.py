@@ -13,7 +13,7 @@ from typing import Final, Literal
 import numpy as np
 from pydantic import BaseModel, Field
 
-from reme_core.compat.memoryscope_forgetting import MOST, add_to_result, memories_about, time_said
+from reme_core.compat.memoryscope_forgetting import MOST, memories_about, time_said
 from reme_core.errors import InputError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
@@ -24,6 +24,7 @@ from reme_core.models.likeness import ALIKE, likeness
 from reme_core.personal.filter import statements, take_in
 from reme_core.personal.grounding import NO_EVIDENCE, VALUE, inventions
 from reme_core.personal.nearby import READ, STATED, nearest, subject_of
+from reme_core.personal.outcome import add_to_result
 from reme_core.personal.quotes import keep_quotes
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import phrase, prompt
@@ -165,9 +166,7 @@ async def contra_repeat(
         return
     version = await deps.memories.version(state.workspace_id)
     drafts = list({draft.memory_id: draft for draft in (*state.drafts, *state.dated_drafts)}.values())
-    contents = [draft.content for draft in drafts]
-    scopes = [draft.scope for draft in drafts]
-    hits = await nearest(state.workspace_id, contents, deps, limit=neighbours, scopes=scopes)
+    hits = await nearest(state.workspace_id, drafts, deps, limit=neighbours)
     pairs = [
         (draft, [hit.memory for hit in found] if enable_contra_repeat else [])
         for draft, found in zip(drafts, hits, strict=True)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
-from reme_core.flows.state import UpdateResult
+from reme_core.personal.outcome import add_to_result
 from reme_core.personal.state import PersonalState
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
@@ -75,15 +75,3 @@ def scope_to_reflect(state: PersonalState) -> Scope:
 def time_said(memory: Memory) -> datetime:
     """When a memory was said, or made if nobody said it."""
     return memory.observed_at or memory.created_at
-
-
-def add_to_result(state: PersonalState, change: Change) -> None:
-    """Add a change to what the flow says it did; several ops of one flow may make changes."""
-    state.memories = [*state.memories, *(m.model_copy(update={"workspace_id": state.workspace_id}) for m in change.add)]
-    state.closing = [*state.closing, *change.close]
-    before = state.update_result or UpdateResult()
-    state.update_result = UpdateResult(
-        before.deleted_count + len(change.close),
-        before.inserted_count + len(change.add),
-        before.updated_count + len(change.confirm),
-    )

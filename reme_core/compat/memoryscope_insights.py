@@ -7,13 +7,14 @@ from functools import partial
 
 from pydantic import BaseModel, Field
 
-from reme_core.compat.memoryscope_forgetting import MOST, add_to_result, memories_about, scope_to_reflect, time_said
+from reme_core.compat.memoryscope_forgetting import MOST, memories_about, scope_to_reflect, time_said
 from reme_core.flows.deps import Deps
 from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
 from reme_core.ids import stable_id
 from reme_core.models import ChatModel
 from reme_core.personal.grounding import inventions
+from reme_core.personal.outcome import add_to_result
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import Language, phrase, prompt
 from reme_core.prompts.fence import fence

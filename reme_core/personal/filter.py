@@ -27,9 +27,8 @@ async def take_in(state: PersonalState, deps: Deps) -> None:
     given = _input_messages(state)
     if given:
         if await record(deps.database, state.workspace_id, given):
-            await embed_waiting(
-                deps.database, state.workspace_id, await deps.workspace_models.embedder(state.workspace_id)
-            )
+            embedder = await deps.workspace_models.embedder(state.workspace_id)
+            await embed_waiting(deps.database, state.workspace_id, embedder)
         ids = [message.message_id for message in given]
         state.waiting = await unsummarised_messages(deps.database, state.workspace_id, ids=ids, limit=len(ids))
     else:
@@ -53,11 +52,8 @@ def statements(context: Sequence[Message], waiting: Sequence[Message]) -> tuple[
 
 
 def _input_messages(state: PersonalState) -> list[Message]:
-    conversations = [t.messages for t in state.trajectories]
-    if state.messages:
-        conversations.append(with_ids(state.messages))
     found = []
-    for messages in conversations:
+    for messages in (*(t.messages for t in state.trajectories), with_ids(state.messages)):
         # Turns without a session are one conversation: their neighbours lend them meaning.
         session = stable_id("session", messages[0].message_id) if messages else ""
         found += [m if m.session_id else m.model_copy(update={"session_id": session}) for m in messages]

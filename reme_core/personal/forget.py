@@ -5,61 +5,58 @@ A closed memory names these messages in `metadata["forgotten"]`. So they are fou
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Collection
 from itertools import count
 from typing import Final
 
 from reme_core.flows.deps import Deps
 from reme_core.personal.nearby import QUOTED, STATED, subject_of
+from reme_core.personal.state import PersonalState
 from reme_core.prompts.transcript import condense
 from reme_core.store.change import Change, forgotten_note
 from reme_core.store.filters import Filters
 from reme_core.store.messages import said_by_others
 from reme_core.text.forgetting import names_topic
-from reme_core.types import Kind, Memory, Message, Scope, Source, Status
+from reme_core.types import Kind, Memory, Message, Source, Status
 
 _PAGE: Final = 1_000
 _MESSAGES: Final = 100
 """How many messages are looked at for a topic, the nearest to it."""
 
 
-async def memories_naming(workspace: str, topic: str, subject: str, scope: Scope, deps: Deps) -> list[Memory]:
-    """The active memories of a person, within a scope, that name a topic."""
-    stored = _all(workspace, Filters(kinds=STATED, **scope), deps)
-    return [m async for m in stored if m.subject in (subject, "") and names_topic(topic, m.content)]
+async def memories_naming(topic: str, command: Message, state: PersonalState, deps: Deps) -> list[Memory]:
+    """The active memories that name a topic, of the person who gives a command and within its scope."""
+    filters, persons = Filters(kinds=STATED, **command.scope), (subject_of(command, state.user_name), "")
+    naming: list[Memory] = []
+    for offset in count(step=_PAGE):
+        page = await deps.memories.list(state.workspace_id, filters, limit=_PAGE, offset=offset)
+        naming += [m for m in page if m.subject in persons and names_topic(topic, m.content)]
+        if len(page) < _PAGE:
+            break
+    return naming
 
 
-async def _all(workspace: str, filters: Filters, deps: Deps) -> AsyncIterator[Memory]:
-    for page in count():
-        found = await deps.memories.list(workspace, filters, limit=_PAGE, offset=page * _PAGE)
-        for memory in found:
-            yield memory
-        if len(found) < _PAGE:
-            return
+async def keep_from_recall(
+    change: Change, topic: str, command: Message, state: PersonalState, deps: Deps, *, gone: Collection[str] = ()
+) -> None:
+    """Add to a change that recall finds the messages no more that name a topic, besides those that are `gone` anyway.
 
-
-async def messages_naming(workspace: str, topic: str, command: Message, deps: Deps) -> list[str]:
-    """The ids of the messages that name a topic, within the scope of a command: its author's and the assistant's."""
-    messages = Filters.of(kind=Kind.CONVERSATION, **command.scope)
-    found = await deps.recall(workspace, topic, messages, limit=_MESSAGES, flow=deps.flow)
-    ids = [hit.memory.memory_id for hit in found.hits if names_topic(topic, hit.content)]
-    others = await said_by_others(deps.database, workspace, ids, command.author) if command.author else set()
-    return [message_id for message_id in ids if message_id not in others]
-
-
-def keep_from_recall(change: Change, command: Message, message_ids: Sequence[str], user_name: str) -> None:
-    """Add to a change that recall finds some messages no more.
-
-    They are named by a memory that the command closes. If it closes none, a closed memory of the command names them.
+    These are messages of the command's author and of the assistant, within its scope. They are named by a memory that
+    the command closes. If it closes none, a closed memory of the command names them.
     """
-    if not set(message_ids) - {command.message_id}:
+    messages = Filters.of(kind=Kind.CONVERSATION, **command.scope)
+    found = await deps.recall(state.workspace_id, topic, messages, limit=_MESSAGES, flow=deps.flow)
+    naming = {hit.memory.memory_id for hit in found.hits if names_topic(topic, hit.content)}
+    if command.author:
+        naming -= await said_by_others(deps.database, state.workspace_id, list(naming), command.author)
+    naming.difference_update(gone)
+    if not naming - {command.message_id}:
         return
     for memory_id, note in change.annotate.items():
         if command.message_id in note.get("forgotten", ()):
-            all_of_them = sorted({*note["forgotten"], *message_ids})
-            change.annotate = {**change.annotate, memory_id: {"forgotten": all_of_them}}
+            change.annotate = {**change.annotate, memory_id: {"forgotten": sorted(naming.union(note["forgotten"]))}}
             return
-    subject, said = subject_of(command, user_name), condense(command.content, 300)
+    subject, said = subject_of(command, state.user_name), condense(command.content, 300)
     record = Memory(
         kind=Kind.OBSERVATION,
         subject=subject,
@@ -71,5 +68,5 @@ def keep_from_recall(change: Change, command: Message, message_ids: Sequence[str
         metadata={"mode": QUOTED},
         **command.scope,
     )
-    record.metadata |= forgotten_note(record, *message_ids)
+    record.metadata |= forgotten_note(record, *naming)
     change.add = [*change.add, record]

@@ -9,7 +9,7 @@ from reme_core.flows.deps import Deps
 from reme_core.store.filters import Filters
 from reme_core.store.recall_sql import Plan, find, hits_of
 from reme_core.store.relevance import Question, judge
-from reme_core.types import PERSONAL_KINDS, Hit, Kind, Message, Scope
+from reme_core.types import PERSONAL_KINDS, Hit, Kind, Memory, Message
 
 STATED: Final = [str(kind) for kind in PERSONAL_KINDS if kind != Kind.INSIGHT]
 """The kinds that people state. Insights are not stated, but concluded from these."""
@@ -17,18 +17,16 @@ READ, QUOTED = "read", "quoted"
 """How a memory was made, in its `metadata["mode"]`: read by a model, or what somebody said word for word."""
 
 
-async def nearest(
-    workspace: str, texts: Sequence[str], deps: Deps, *, limit: int, scopes: Sequence[Scope]
-) -> list[list[Hit]]:
-    """For each text the active statements of its scope nearest to it, best first, at most `limit`."""
-    if not texts:
+async def nearest(workspace: str, said: Sequence[Message | Memory], deps: Deps, *, limit: int) -> list[list[Hit]]:
+    """For each of these the active statements of its scope nearest to it, best first, at most `limit`."""
+    if not said:
         return []
     embedder = await deps.workspace_models.embedder(workspace)
-    vectors = await embedder.embed(list(texts), "passage")
+    vectors = await embedder.embed([one.content for one in said], "passage")
     hits = []
-    for text, vector, scope in zip(texts, vectors, scopes, strict=True):
-        question = Question(workspace, text, vector, embedder.name, limit)
-        found = await find(deps.database, question, Filters(kinds=STATED, **scope), Plan())
+    for one, vector in zip(said, vectors, strict=True):
+        question = Question(workspace, one.content, vector, embedder.name, limit)
+        found = await find(deps.database, question, Filters(kinds=STATED, **one.scope), Plan())
         hits.append(hits_of(found, judge(question, found)[1]))
     return hits
 

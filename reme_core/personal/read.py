@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Final, Literal
+from typing import Final
 
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.models import ChatModel
 from reme_core.personal import grounding
 from reme_core.personal.filter import statements
-from reme_core.personal.forget import keep_from_recall, memories_naming, messages_naming
-from reme_core.personal.nearby import QUOTED, STATED, nearest, subject_of
+from reme_core.personal.forget import keep_from_recall, memories_naming
+from reme_core.personal.nearby import QUOTED, STATED, nearest
 from reme_core.personal.operations import CLOSING, Confirmation, Operation, Reading, ShortReading
 from reme_core.personal.outcome import Outcome, carry_out
 from reme_core.personal.quotes import Piece, pieces_of, pieces_worth_keeping, words_of
@@ -28,7 +28,7 @@ from reme_core.personal.standing import is_said, nearest_to, told_of_oneself, wi
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import Language, phrase, prompt
 from reme_core.prompts.fence import fence
-from reme_core.prompts.transcript import condense, language, questions_of, speech_in
+from reme_core.prompts.transcript import condense, language, questions_of
 from reme_core.prompts.window import Window, windows
 from reme_core.store.filters import Filters
 from reme_core.text.fiction import own_words, unreal
@@ -52,33 +52,7 @@ _ANSWER_TOKENS: Final = 1_500
 """An answer of 24 messages took 900 at the most; without a bound, a small model that repeats itself never ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """What a prompt shows as remembered, numbered from 1; those from `in_full` on are shown briefly."""
-
-    memories: list[Memory]
-    in_full: int
-
-    def of(self, operation: Operation) -> Memory | None:
-        """The memory that an operation names."""
-        return self.memories[operation.memory - 1] if 0 < operation.memory <= len(self.memories) else None
-
-    def as_text(self) -> str:
-        """A line a memory: what it says and when that was said, or briefly what it is about."""
-        lines = []
-        for number, memory in enumerate(self.memories, 1):
-            day = f" ({memory.observed_at:%Y-%m-%d})" if memory.observed_at else ""
-            about = f"{memory.metadata.get('about', '')}: {memory.metadata.get('thing', '')}".strip(": ")
-            brief = f"… {about or condense(memory.content, 30)}"
-            lines.append(f"m{number}{day} {memory.content if number <= self.in_full else brief}")
-        return "\n".join(lines) or "-"
-
-
-@op(
-    reads={"waiting"},
-    uses={"context", "user_name"},
-    writes={"waiting", "memories", "closing", "update_result"},
-)
+@op(reads={"waiting"}, uses={"context", "user_name"}, writes={"waiting", "memories", "closing", "update_result"})
 async def read_conversation(
     state: PersonalState, deps: Deps, *, small: bool = False, shown: int = 24, max_tokens: int = _ANSWER_TOKENS
 ) -> None:
@@ -101,10 +75,8 @@ async def read_conversation(
         return
     state.report["refused"] = []
     for window in windows(state.waiting, state.context):
-        reader = _Reader(state, deps, deps.chat, window, small, shown, max_tokens)
-        outcome = await carry_out(
-            reader.decide, window.ids, state, deps, reason="read in a conversation", attempts=_ATTEMPTS
-        )
+        decide = _Reader(state, deps, deps.chat, window, small, shown, max_tokens).decide
+        outcome = await carry_out(decide, window.ids, state, deps, reason="read in a conversation", attempts=_ATTEMPTS)
         state.report["refused"] += outcome.refused if outcome else []
     state.waiting = []
 
@@ -130,112 +102,119 @@ class _Reader:
         """Ask and check, and say what that makes of the memories; None where somebody else has read the window."""
         if len(waiting) < len(self.window.ids):
             return None
-        workspace = self.state.workspace_id
         accepted, refused = await self._operations() if self.window.people else ([], [])
-        quotes = await self.deps.memories.from_source(workspace, "message", self.window.ids)
+        quotes = await self.deps.memories.from_source(self.state.workspace_id, "message", self.window.ids)
         made = Reconciliation(self.chat.name, self.state.user_name, self.deps.settings.timezone)
         for item in accepted:
             made.take(item)
         outcome = made.outcome([m for m in quotes if m.metadata.get("mode") == QUOTED])
         for message, topic in self._topics_to_forget():
-            passed_over = await messages_naming(workspace, topic, message, self.deps)
-            keep_from_recall(outcome.change, message, passed_over, self.state.user_name)
-        outcome.refused = refused
+            await keep_from_recall(outcome.change, topic, message, self.state, self.deps)
+        outcome.refused = [
+            {"operation": f"{o.op} {o.statement or o.value}".strip(), "reason": reason} for o, reason in refused
+        ]
         return outcome
 
-    async def _operations(self) -> tuple[list[Accepted], list[dict[str, str]]]:
+    async def _operations(self) -> tuple[list[Accepted], list[tuple[Operation, str]]]:
         """The model's operations that the guards let through, and the others with the reasons."""
         remembered = await self._recall_nearby()
-        answered = [o for o in (await self._ask(remembered)).operations if o.op != "nothing"]
-        doubtful = [o for o in answered if o.op in CLOSING and o.memory > remembered.in_full and remembered.of(o)]
-        if doubtful:
-            holding = await self._confirm(doubtful, remembered)
-            answered = [o for o in answered if o not in doubtful or o in holding]
-        accepted, refused = [], []
+        accepted: list[Accepted] = []
+        refused: list[tuple[Operation, str]] = []
         # What a small model passes over may be worth keeping. Any model may spell out "uni", which nobody did.
         unread = self.window.people if self.small else []
-        for operation in answered:
+        for operation in await self._ask(remembered):
             people = [m for m in self.window.evidence(operation.evidence) if m.role == "user"]
             stated = operation.statement.strip() or operation.value.strip()
-            item = Accepted(operation, people, remembered.of(operation), stated)
+            # A model may give a number that there is not.
+            named = remembered[operation.memory - 1] if 0 < operation.memory <= len(remembered) else None
+            item = Accepted(operation, people, named, stated)
             if reason := self._refusal(item):
-                refused.append(_refusal(operation, reason))
+                refused.append((operation, reason))
                 spelt_out = people if reason == grounding.VALUE and not self.small else []
                 unread = [*unread, *(m.model_copy(update={"content": part_told(m.content, stated)}) for m in spelt_out)]
                 continue
             item = self._heed_only_own(item)
             if operation.op in ("add", "change") and self._says_more(item, remembered):
                 item = replace(item, statement=_GLOSS.sub("", item.statement))
-            if operation.op in ("add", "change") and self._says_more(item, remembered):
-                refused.append(_refusal(operation, grounding.STATEMENT))
-                item = replace(item, statement=self._word_for_word(item))
+                if self._says_more(item, remembered):
+                    refused.append((operation, grounding.STATEMENT))
+                    item = replace(item, statement=self._word_for_word(item))
             accepted.append(item)
-        if unread:
-            accepted += await self._quotes(unread, accepted)
-        return accepted, refused
+        return accepted + await self._quotes(unread, accepted), refused
 
     async def _quotes(self, messages: Sequence[Message], accepted: Sequence[Accepted]) -> list[Accepted]:
         """What of some messages is worth keeping without a model and stands in no statement: word for word."""
-        window, workspace = self.window, self.state.workspace_id
-        real = {message.message_id for message in statements(window.context, window.new)[0]}
+        real = {message.message_id for message in statements(self.window.context, self.window.new)[0]}
         told = [message for message in messages if message.message_id in real]
-        pieces = await pieces_worth_keeping(workspace, told, speech_in([*window.context, *window.new]), self.deps)
         kept: list[Accepted] = []
-        for piece in pieces:
+        for piece in await pieces_worth_keeping(self.state.workspace_id, told, self._conversation, self.deps):
             message = piece.message
-            if piece.command and piece.command.topic:
-                subject = subject_of(message, self.state.user_name)
-                found = await memories_naming(workspace, piece.command.topic, subject, message.scope, self.deps)
+            if piece.topic:
+                found = await memories_naming(piece.topic, message, self.state, self.deps)
                 kept += [Accepted(Operation(op="forget", evidence=[]), [message], memory, "") for memory in found]
-            elif not is_told(piece.text, " ".join(i.statement for i in accepted if i.rests_on(message))):
-                kind: Literal["fact", "instruction"] = "instruction" if piece.kind == Kind.INSTRUCTION else "fact"
-                said = Operation(op="add", evidence=[], kind=kind)
+                continue
+            read = [i for i in accepted if message.message_id in [known.message_id for known in i.evidence]]
+            if not is_told(piece.text, " ".join(item.statement for item in read)):
+                is_wish = piece.kind == Kind.INSTRUCTION
+                said = Operation(op="add", evidence=[], kind="instruction" if is_wish else "fact")
                 kept.append(Accepted(said, [message], None, words_of(piece, self.deps)))
         return kept
 
-    async def _recall_nearby(self) -> Remembered:
+    async def _recall_nearby(self) -> list[Memory]:
         """What a prompt shows: standing instructions, what a command to forget names, and what is nearest."""
         workspace, memories = self.state.workspace_id, self.deps.memories
-        texts = [message.content for message in self.window.people]
         named: list[Memory] = []
         for message, topic in self._topics_to_forget():
-            subject = subject_of(message, self.state.user_name)
-            named += await memories_naming(workspace, topic, subject, message.scope, self.deps)
-        scopes = [message.scope for message in self.window.people]
-        found_near = await nearest(workspace, texts, self.deps, limit=_NEAR, scopes=scopes)
+            named += await memories_naming(topic, message, self.state, self.deps)
+        found_near = await nearest(workspace, self.window.people, self.deps, limit=_NEAR)
         near = [hit.memory for hit in sorted(chain.from_iterable(found_near), key=lambda hit: hit.rank)]
         scope = scope_of(self.window.people)
         instructions = Filters(kinds=[str(Kind.INSTRUCTION)], **scope)
         standing = await memories.list(workspace, instructions, limit=self.shown // 2)
         newest = await memories.list(workspace, Filters(kinds=STATED, **scope), limit=self.shown)
-        found = {m.memory_id: m for m in [*standing, *named, *near, *newest] if _is_settled(m)}
-        return Remembered(list(found.values())[: self.shown + _BRIEFLY], self.shown)
+        found = {m.memory_id: m for m in [*standing, *named, *near, *newest]}
+        # A quote that no model has read yet does not stand as it is.
+        settled = [m for m in found.values() if m.metadata.get("mode") != QUOTED or m.metadata.get("read")]
+        return settled[: self.shown + _BRIEFLY]
 
     def _topics_to_forget(self) -> list[tuple[Message, str]]:
         """What people ask to forget or to erase in so many words, with the messages in which they do."""
-        pieces = [piece for message in self.window.people for piece in pieces_of(message, None)]
-        return [(p.message, p.command.topic) for p in pieces if p.command and p.command.topic]
+        return [(m, piece.topic) for m in self.window.people for piece in pieces_of(m, None) if piece.topic]
 
-    async def _ask(self, remembered: Remembered) -> Reading:
+    async def _ask(self, remembered: Sequence[Memory]) -> list[Operation]:
+        """The operations that the model answers with; what they close without having seen it in full, it confirms."""
+        person = phrase("person", self.speech)
         request = prompt(
             "personal/read_small" if self.small else "personal/read",
             self.speech,
-            person=phrase("person", self.speech),
-            remembered=fence(remembered.as_text(), "memories"),
-            conversation=fence(self.window.as_text(self.speech, phrase("person", self.speech)), "conversation"),
+            person=person,
+            remembered=fence(self._as_text(remembered), "memories"),
+            conversation=fence(self.window.as_text(self.speech, person), "conversation"),
         )
         form = ShortReading if self.small else Reading
         answer = await self.chat.complete_as(request, form, purpose="read", max_tokens=self.max_tokens)
-        return Reading.model_validate(answer.model_dump())
+        answered = [o for o in Reading.model_validate(answer.model_dump()).operations if o.op != "nothing"]
+        doubtful = [o for o in answered if o.op in CLOSING and self.shown < o.memory <= len(remembered)]
+        holding = await self._confirm(doubtful, remembered) if doubtful else []
+        return [o for o in answered if o not in doubtful or o in holding]
 
-    async def _confirm(self, doubtful: Sequence[Operation], remembered: Remembered) -> list[Operation]:
+    def _as_text(self, remembered: Sequence[Memory]) -> str:
+        """A line a memory, numbered from 1: what it says and when that was said, or briefly what it is about."""
+        lines = []
+        for number, memory in enumerate(remembered, 1):
+            day = f" ({memory.observed_at:%Y-%m-%d})" if memory.observed_at else ""
+            about = f"{memory.metadata.get('about', '')}: {memory.metadata.get('thing', '')}".strip(": ")
+            brief = f"… {about or condense(memory.content, 30)}"
+            lines.append(f"m{number}{day} {memory.content if number <= self.shown else brief}")
+        return "\n".join(lines) or "-"
+
+    async def _confirm(self, doubtful: Sequence[Operation], remembered: Sequence[Memory]) -> list[Operation]:
         """Those of some closing operations that hold when their memories are shown in full."""
         lines = []
         for number, operation in enumerate(doubtful, 1):
-            memory = remembered.of(operation)
-            assert memory is not None
+            closed = remembered[operation.memory - 1]
             said = " ".join(message.content for message in self.window.evidence(operation.evidence))
-            lines.append(f"[{number}] {operation.op}: {memory.content}\n    {condense(said, 300)}")
+            lines.append(f"[{number}] {operation.op}: {closed.content}\n    {condense(said, 300)}")
         request = prompt("personal/confirm", self.speech, operations=fence("\n".join(lines), "operations"))
         answer = await self.chat.complete_as(request, Confirmation, purpose="confirm", max_tokens=200)
         return [operation for number, operation in enumerate(doubtful, 1) if number in answer.holds]
@@ -273,7 +252,7 @@ class _Reader:
         if grounding.invented_value(value, item.operation.statement, item.evidence, self._grounds(item), zone):
             return grounding.VALUE
         own = [own_words(m.content) for m in self._conversation if m.role == "user"]
-        answered = [questions_of(question.content) for question in self._questions(item)]
+        answered = [self._question_before(m) for m in item.evidence]
         is_borrowed = grounding.is_borrowed(item.statement, "\n".join([*own, *answered]), self._all_words)
         return grounding.BORROWED if is_borrowed else ""
 
@@ -285,13 +264,16 @@ class _Reader:
         operation = item.operation
         if operation.op not in ("add", "change") or operation.kind not in _HEEDED:
             return item
+        in_person = self._in_person(item)
         if operation.kind == "profile":
-            of_self = [s for m in self._in_person(item) for s in told_of_oneself(m.content, self._question_before(m))]
+            of_self = [s for m in in_person for s in told_of_oneself(m.content, self._question_before(m))]
             if is_said(operation.value.strip() or item.statement, of_self, self._all_words):
                 return item
         else:
-            told = {s: self._question_before(m) for m in self._in_person(item) for s in wishes_in(m.content)}
-            corrected = [s for m in self._in_person(item) for s in own_sentences(m.content)] if _corrects(item) else []
+            told = {s: self._question_before(m) for m in in_person for s in wishes_in(m.content)}
+            # Who changes a wish hardly puts the correction as a command ("English again, please").
+            corrects = operation.op == "change" and item.memory and item.memory.kind == Kind.INSTRUCTION
+            corrected = [s for m in in_person for s in own_sentences(m.content)] if corrects else []
             answers = [f"{asked}\n{sentence}" for sentence, asked in told.items()]
             if is_said(item.statement, [*answers, *corrected], self._all_words):
                 return item
@@ -325,10 +307,10 @@ class _Reader:
         """All that was said, and by whom."""
         return "\n".join([*(m.content for m in self._conversation), *(m.author for m in self._conversation)])
 
-    def _says_more(self, item: Accepted, remembered: Remembered) -> bool:
+    def _says_more(self, item: Accepted, remembered: Sequence[Memory]) -> bool:
         """Whether the statement has names or numbers that nobody told, here or before."""
-        earlier = [m.content for m in [*self.window.context, *self.window.people] if m.role == "user"]
-        known = [*self._grounds(item), *earlier, *(m.content for m in remembered.memories)]
+        said = [m.content for m in self._conversation if m.role == "user"]
+        known = [*self._grounds(item), *said, *(m.content for m in remembered)]
         return bool(grounding.inventions(item.statement, item.evidence, known, self.deps.settings.timezone))
 
     def _word_for_word(self, item: Accepted) -> str:
@@ -338,24 +320,7 @@ class _Reader:
 
     def _grounds(self, item: Accepted) -> list[str]:
         """What besides its evidence lends names and numbers: the question answered, the speaker, what is changed."""
+        asked = [question.content for m in item.evidence if (question := self.window.question_before(m))]
         names = [message.author for message in self.window.people]
         changed = [item.memory.content] if item.memory else []
-        return [*(question.content for question in self._questions(item)), *names, self.state.user_name, *changed]
-
-    def _questions(self, item: Accepted) -> list[Message]:
-        """The messages that the evidence may answer."""
-        return [asked for m in item.evidence if (asked := self.window.question_before(m))]
-
-
-def _corrects(item: Accepted) -> bool:
-    """Whether it changes a wish: who has one hardly puts a correction as a command ("English again, please")."""
-    return item.operation.op == "change" and item.memory is not None and item.memory.kind == Kind.INSTRUCTION
-
-
-def _refusal(operation: Operation, reason: str) -> dict[str, str]:
-    return {"operation": f"{operation.op} {operation.statement or operation.value}".strip(), "reason": reason}
-
-
-def _is_settled(memory: Memory) -> bool:
-    """Whether a memory stands as it is: a quote that no model has read yet does not."""
-    return memory.metadata.get("mode") != QUOTED or bool(memory.metadata.get("read"))
+        return [*asked, *names, self.state.user_name, *changed]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from reme_core.ids import stable_id
 from reme_core.personal.nearby import READ, subject_of
@@ -31,10 +31,6 @@ class Accepted:
     memory: Memory | None
     statement: str
 
-    def rests_on(self, message: Message) -> bool:
-        """Whether a message is evidence of it, in whole or in part."""
-        return message.message_id in {known.message_id for known in self.evidence}
-
 
 @dataclass(slots=True)
 class Reconciliation:
@@ -42,16 +38,11 @@ class Reconciliation:
 
     A closed memory ends on both axes: `superseded` or `expired`, and at the time of what ended it. What is told late,
     after something newer, is stored as history.
-
-    Attributes:
-        author: The model.
-        user_name: Whom messages without an author are from.
-        timezone: In which the speakers' days begin.
     """
 
-    author: str
-    user_name: str
-    timezone: str
+    author: str  # the model
+    user_name: str  # whom messages without an author are from
+    timezone: str  # in which the speakers' days begin
     new: dict[str, Memory] = field(default_factory=dict)
     closing: dict[str, Close] = field(default_factory=dict)
     support: dict[str, list[Source]] = field(default_factory=dict)
@@ -85,8 +76,8 @@ class Reconciliation:
             if heir is None and quote.kind == Kind.INSTRUCTION:
                 self.annotations[quote.memory_id] = {"read": True}  # it stays, as no model contradicts it
             else:
-                status: Literal["superseded", "expired"] = "superseded" if heir else "expired"
-                self.closing[quote.memory_id] = Close(quote.memory_id, status, heir.memory_id if heir else None)
+                successor = heir.memory_id if heir else None
+                self.closing[quote.memory_id] = Close(quote.memory_id, "superseded" if heir else "expired", successor)
         change = Change(
             add=list(self.new.values()),
             close=list(self.closing.values()),
@@ -110,12 +101,11 @@ class Reconciliation:
         if item.operation.op == "forget":
             del self.new[earlier.memory_id]
             return
-        over: dict[str, Any] = {"status": Status.EXPIRED}
+        earlier.status, earlier.valid_until = Status.EXPIRED, _not_before(earlier, _time_said(item.evidence))
         if item.operation.op == "change":
             self._add(None, item)
-            over = {"status": Status.SUPERSEDED, "superseded_by": next(reversed(self.new))}
-        over["valid_until"] = _not_before(earlier, _time_said(item.evidence))
-        self.new[earlier.memory_id] = earlier.model_copy(update=over)
+            earlier.status, earlier.superseded_by = Status.SUPERSEDED, next(reversed(self.new))
+            self.new[earlier.memory_id] = earlier
 
     def _confirm(self, old: Memory, item: Accepted) -> None:
         known = {source.id for source in old.sources}
@@ -129,9 +119,8 @@ class Reconciliation:
                 self.erased.append(old.memory_id)
                 return
             self.annotations[old.memory_id] = forgotten_note(old, command.message_id)
-        named = [resolve_bound(words, item.evidence, self.timezone)
-                 for words in (item.operation.until, item.operation.since) if words]  # fmt: skip
-        at = next((r.start or r.end for r in named if r), None) or _time_said(item.evidence)
+        since, until = self._bounds(item)
+        at = next((r.start or r.end for r in (until, since) if r), None) or _time_said(item.evidence)
         self.closing[old.memory_id] = Close(old.memory_id, "expired", None, _not_before(old, at))
 
     def _add(self, old: Memory | None, item: Accepted) -> None:
@@ -146,9 +135,8 @@ class Reconciliation:
             history = {"status": Status.SUPERSEDED, "superseded_by": old.memory_id, "valid_until": until}
             memory = memory.model_copy(update={**history, "valid_from": begins})
         elif old is not None:
-            begins = memory.valid_from or _time_said(item.evidence)
-            memory = memory.model_copy(update={"valid_from": begins})
-            at = _not_before(old, begins)
+            memory.valid_from = memory.valid_from or _time_said(item.evidence)
+            at = _not_before(old, memory.valid_from)
             self.closing[old.memory_id] = Close(old.memory_id, "superseded", memory.memory_id, at)
         self.new[memory.memory_id] = memory
 
@@ -177,14 +165,17 @@ class Reconciliation:
 
     def _holds(self, item: Accepted) -> TimeRange:
         """When it holds: by the bounds that the model names, else by those of its own words."""
-        operation = item.operation
-        since = resolve_bound(operation.since, item.evidence, self.timezone) if operation.since else None
-        until = resolve_bound(operation.until, item.evidence, self.timezone) if operation.until else None
+        since, until = self._bounds(item)
         if since is None and until is None:
             return validity(item.statement, _time_said(item.evidence), self.timezone)
         start = since.start if since else None
-        end = until.end if until else since.end if since and operation.kind == "event" else None
+        end = until.end if until else since.end if since and item.operation.kind == "event" else None
         return TimeRange(start=start, end=end) if not (start and end and start > end) else TimeRange()
+
+    def _bounds(self, item: Accepted) -> list[TimeRange | None]:
+        """The times of `since` and `until`; None where nothing is named, or the evidence does not bear it out."""
+        named = (item.operation.since, item.operation.until)
+        return [resolve_bound(words, item.evidence, self.timezone) if words else None for words in named]
 
 
 def _sources(evidence: Sequence[Message]) -> list[Source]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -53,6 +54,7 @@ async def recall_personal(
         messages: Give as many messages behind the memories; default is `top_k`, as adapters do.
     """
     past = narrowest(state.time_ranges)
+    asked = AskedTime([past]) if past else None
     plan = Plan.of(type_weights=type_weights or TYPE_WEIGHTS)
     limit = max(state.top_k, candidates) if deps.reranker is not None else state.top_k
     # What is over by now may have been true at the moment that is asked about.
@@ -62,11 +64,16 @@ async def recall_personal(
         **state.scope,
     )  # fmt: skip
     state.recalls = []
-    found = await _recall(state, deps, filters, limit, AskedTime([past]) if past else None, plan)
+    found = await _recall(state, deps, filters, plan, limit, asked)
     now = state.now or deps.now()
     hits = [_by_validity(hit, now, past) for hit in found.hits if _is_shown(hit.memory)]
     if past and past.end and past.end <= now and not (state.as_of or state.held_at):
-        hits += await _held_then(state, deps, past, limit, plan)
+        # What held then, and has been superseded since: "where did I live in May?" asks for that. It is scored among
+        # all that held then; what is still in force was found already.
+        then = await _recall(state, deps, replace(filters, status=None, happened=past), plan, limit, asked)
+        closed = [hit for hit in then.hits if hit.memory.status != Status.ACTIVE and _is_shown(hit.memory)]
+        # One without an end holds on in the words of its successor.
+        hits += [hit for hit in closed if hit.memory.valid_until]
     hits = sorted(hits, key=lambda hit: -hit.parts.final)[:limit]
     wanted = state.top_k if messages is None else messages
     hits += await _quotes(state, deps, hits, wanted) if wanted else []
@@ -82,55 +89,31 @@ async def recall_personal(
 )
 async def write_note(state: RetrievalState, deps: Deps) -> None:
     """Render what was recalled as a fenced, dated note within the budget; standing instructions come first."""
+    workspace, query, log = state.workspace_id, state.search_query, deps.log_writer
+    about = state.user_name or None
     profile = await get_profile(
-        deps.memories,
-        state.workspace_id,
-        subject=state.user_name or None,
-        as_of=state.as_of,
-        held_at=state.held_at,
-        **state.scope,
+        deps.memories, workspace, subject=about, as_of=state.as_of, held_at=state.held_at, **state.scope
     )
-    speech = language(deps.language, [Message(content=state.search_query)])
-    zone = deps.settings.timezone
+    speech, zone = language(deps.language, [Message(content=query)]), deps.settings.timezone
     note = render(state.hits, state.token_budget, speech, standing=profile.memories, timezone=zone)
     state.answer = note.text
     if note.standing:
-        state.recalls.append(
-            deps.log_writer.log_standing(state.workspace_id, state.search_query, note.standing, session_id="")
-        )
-    deps.log_writer.log_note(state.workspace_id, state.recalls, lambda hit: note.why_missing(hit, state.hits))
-    state.report["profile"] = [
-        {"memory_id": m.memory_id, "kind": str(m.kind), "content": m.content} for m in profile.memories
-    ]
+        state.recalls.append(log.log_standing(workspace, query, note.standing, session_id=""))
+    log.log_note(workspace, state.recalls, lambda hit: note.why_missing(hit, state.hits))
+    told = {"memory_id", "kind", "content"}
+    state.report["profile"] = [memory.model_dump(mode="json", include=told) for memory in profile.memories]
 
 
 async def _recall(
-    state: RetrievalState,
-    deps: Deps,
-    filters: Filters,
-    limit: int,
-    time: AskedTime | None,
-    plan: Plan | None = None,
+    state: RetrievalState, deps: Deps, filters: Filters, plan: Plan, limit: int, asked: AskedTime | None
 ) -> Recollection:
     """Recall by the query, and remember that this was done."""
     found = await deps.recall(
-        state.workspace_id, state.search_query, filters, plan or Plan(), limit=limit, min_relevance=state.min_relevance,
-        time=time, flow=deps.flow,
+        state.workspace_id, state.search_query, filters, plan, limit=limit, min_relevance=state.min_relevance,
+        time=asked, flow=deps.flow,
     )  # fmt: skip
     state.recalls.append(found)
     return found
-
-
-async def _held_then(state: RetrievalState, deps: Deps, past: TimeRange, limit: int, plan: Plan) -> list[Hit]:
-    """What held in a time that is over, and has been superseded since: "where did I live in May?" asks for that.
-
-    Scored among all that held then; what is still in force was found already.
-    """
-    filters = Filters.of(kind="personal", subject=state.user_name or None, status=None, happened=past, **state.scope)
-    found = await _recall(state, deps, filters, limit, AskedTime([past]), plan)
-    # One without an end holds on in the words of its successor.
-    closed = [hit for hit in found.hits if hit.memory.status in (Status.SUPERSEDED, Status.EXPIRED)]
-    return [hit for hit in closed if hit.memory.valid_until and _is_shown(hit.memory)]
 
 
 async def _quotes(state: RetrievalState, deps: Deps, hits: Sequence[Hit], limit: int) -> list[Hit]:
@@ -138,7 +121,7 @@ async def _quotes(state: RetrievalState, deps: Deps, hits: Sequence[Hit], limit:
     filters = Filters.of(kind=Kind.CONVERSATION, as_of=state.as_of, **state.scope)
     zone = state.timezone or deps.settings.timezone
     asked = asked_time(state.search_query, now=state.now or deps.now(), timezone=zone)
-    found = await _recall(state, deps, filters, min(2 * limit, MAX_HITS), asked)
+    found = await _recall(state, deps, filters, Plan(), min(2 * limit, MAX_HITS), asked)
     memories = [hit.memory for hit in hits]
     return [hit for hit in found.hits if not is_quoted(hit.memory, memories)][:limit]
 

@@ -24,12 +24,10 @@ class Command:
 
     Attributes:
         action: `remember` a statement, answer by an instruction from now on (`instruct`), `forget` or `erase` something.
-        text: The sentence.
         topic: What is to be forgotten or erased.
     """
 
     action: Action
-    text: str
     topic: str = ""
 
 
@@ -44,12 +42,12 @@ def command_of(sentence: str) -> Command | None:
     text = " ".join(sentence.replace("’", "'").split())
     if topic := topic_to_forget(text):
         if not erases(text.replace(topic, " ")):
-            return Command("forget", text, topic)
+            return Command("forget", topic)
         # What is erased does not come back, and behind a comma may stand what has nothing to do with it.
-        return Command("erase", text, topic.partition(",")[0].strip())
+        return Command("erase", topic.partition(",")[0].strip())
     if _REMEMBER.search(text):
-        return Command("instruct" if _BEHAVIOUR.search(text) or is_standing_wish(text) else "remember", text)
-    return Command("instruct", text) if is_standing_wish(text) else None
+        return Command("instruct" if _BEHAVIOUR.search(text) or is_standing_wish(text) else "remember")
+    return Command("instruct") if is_standing_wish(text) else None
 
 
 _REMEMBER: Final = regex(
