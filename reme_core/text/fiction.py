@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from reme_core.text.regex import regex
+from reme_core.text.regex import any_of, regex
 from reme_core.types import Message
 
 # Characters beyond which a message is taken for pasted text; people say things about themselves in fewer words.
@@ -104,10 +104,6 @@ def _plain(text: str) -> str:
     return text.replace("’", "'").replace("‘", "'")
 
 
-def _any(*patterns: str) -> re.Pattern[str]:
-    return regex("|".join(patterns), re.IGNORECASE)
-
-
 _CODE: Final = regex(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 # Where a sentence ends; the point of "Dr." ends none.
 _ENDS: Final = regex(r"(?<=[。！？；])|(?<=[.!?;])(?=\s)(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bSt\.)(?<!\bMrs\.)|\n")
@@ -127,7 +123,7 @@ _WORKS_OF: Final = (
     r"(?:novel|story|book|screenplay|script|game|dream|nightmare|poem|song|film|movie|play|campaign|fanfic\w*"
     r"|role-?play|novella|comic|simulation|parallel universe)"
 )
-_FICTION: Final = _any(
+_FICTION: Final = any_of(
     rf"\b(?:in|for|from) (?:my|the|this|a|our|that|his|her) (?:\w+ ){{0,2}}{_WORKS_OF}\b(?! (?:job|car|house|holiday))",
     rf"\b(?:{_WORKS_OF}|chapter|scene) (?:goes|begins|starts|opens)\b",
     r"\b(?:my|the|our) (?:\w+ )?(?:character|protagonist|narrator|hero|heroine|villain|alter ego|avatar)\b",
@@ -140,25 +136,25 @@ _FICTION: Final = _any(
     r"主人公|主角|男主|女主|反派|虚构|(?:我|昨晚|昨天)?(?:做梦|梦见|梦到)|从前有|第[一二三四五六七八九十\d]+章",
 )
 # "no, just kidding", 开玩笑的
-_OWNED_UP: Final = _any(
+_OWNED_UP: Final = any_of(
     r"^\W*(?:(?:no|nah|ha\w*|sorry|ok(?:ay)?|oh)\W+)*(?:(?:I(?:'m| am| was)|that was)\s+)?(?:just|only|totally)?\s*"
     r"(?:kidding|joking|jk|a joke|messing with you|pulling your leg)\b",
     r"^\W*(?:不是|不|没有|好吧|哈+)?[，,\s]*(?:我|刚才)?(?:是|在|只是|跟你)?(?:开(?:个)?玩笑|骗你|逗你|说笑|瞎说)",
 )
-_PLAY_BEGINS: Final = _any(
+_PLAY_BEGINS: Final = any_of(
     r"\brole[- ]?play|\blet'?s (?:pretend|play (?:a game|make-believe|that|pretend))|\bpretend (?:that |to be |you|I|we)",
     r"\b(?:I'll|I will|you'll|you will|I'm going to) (?:be|play) (?:a|an|the|as|your|my) [^.]{0,40}?\b(?:and|while|,)"
     r" (?:you|I)(?:'ll|'re| will| are|'m| am| be| play)\b",
     r"角色扮演|我们?来?扮演|演(?:一[出场]|个)?(?:戏|小品)|假装|你(?:来)?扮演|我(?:来)?扮演|玩(?:个|一个)游戏",
 )
-_PLAY_ENDS: Final = _any(
+_PLAY_ENDS: Final = any_of(
     r"\b(?:stop|end|enough of|enough with|quit|finish|leave) (?:the |this |our |with the )?(?:game|role|play|pretend|act)",
     r"\bgame over\b|\bback to (?:reality|normal|real life|being me)\b|\bout of character\b|\booc\b"
     r"|\bno more (?:games|role|pretend)",
     r"(?:游戏|扮演|表演)(?:到此)?(?:结束|为止)|不玩了|回到现实|说正经的|言归正传|别演了",
 )
 # "please translate the following text", 帮我写一首诗: what comes with such a request is no statement of the person's own.
-_WORK: Final = _any(
+_WORK: Final = any_of(
     r"(?:^|[.!?\n]\s*|\bplease\b|\b(?:can|could|would|will) you\b|\bhelp me(?: to)?\b|\bneed you to\b)\s*(?:please )?"
     r"(?:translate|proofread|rewrite|re-?phrase|paraphrase|summari[sz]e|correct|improve|edit|polish|analy[sz]e|classify"
     r"|write|compose|draft|finish|continue|complete)\b[^.!?\n]{0,60}"

@@ -27,3 +27,17 @@ def regex(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
     'dog'
     """
     return cast(re.Pattern[str], _Regex(pattern, flags))
+
+
+def any_of(*patterns: str) -> re.Pattern[str]:
+    """One of some patterns, in whatever case; likewise compiled when it is first used."""
+    return regex("|".join(patterns), re.IGNORECASE)
+
+
+def words(listed: str) -> str:
+    """The pattern of one of some words, which are listed with spaces between them.
+
+    >>> words("cats? dog")
+    '(?:cats?|dog)'
+    """
+    return f"(?:{'|'.join(listed.split())})"

@@ -8,11 +8,10 @@ name. In doubt a sentence is not, since it stays in the conversation anyway. Eng
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from reme_core.text.fiction import asks, own_words, sentences
-from reme_core.text.regex import regex
+from reme_core.text.regex import any_of, regex, words
 
 
 def in_own_name(text: str) -> str:
@@ -51,8 +50,7 @@ def _shows_a_text(text: str) -> bool:
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > 1 and any(asks(line) or line.rstrip().endswith((":", "：")) for line in lines):
         return True
-    asked = [sentence for sentence in sentences(text) if asks(sentence) and _POINTS.search(sentence)]
-    return any(not _AGREED.search(sentence) for sentence in asked)
+    return any(asks(part) and _POINTS.search(part) and not _AGREED.search(part) for part in sentences(text))
 
 
 def _introduces(sentence: str) -> bool:
@@ -69,137 +67,100 @@ def brings_in_others(text: str) -> bool:
     """
     if _WRITTEN.search(text) or own_words(text) != text:
         return True
-    return any(pattern.search(sentence) for sentence in sentences(text.replace("’", "'")) for pattern in _ANOTHERS)
+    signs = (_ANOTHERS, _SAID_BEFORE, _FOLLOWS)
+    return any(sign.search(sentence) for sentence in sentences(text.replace("’", "'")) for sign in signs)
 
 
 def _own_part(sentence: str) -> str:
     """What stands before another comes in; nothing of what is shown, hearsay, said for others, or asked."""
-    if any(pattern.search(sentence) for pattern in (_MARKUP, _SHOWN, _FOR_OTHERS, _HEARSAY, _ATTRIBUTED)):
-        return ""
-    if asks(sentence) and not _REQUESTS.search(sentence):
+    if _ANOTHERS.search(sentence) or (asks(sentence) and not _REQUESTS.search(sentence)):
         return ""
     other = _OF_OTHERS.search(sentence)
     if other is None or ONESELF.search(sentence[: other.start()] + " " + sentence[other.end() :]):
         return sentence
-    before = sentence[: other.start()].strip()
-    return _LAST_CLAUSE.sub("", before)  # in which the other comes in
+    return _LAST_CLAUSE.sub("", sentence[: other.start()].strip())  # without the clause in which the other comes in
 
 
 _QUOTATION: Final = "''"
 _LAST_CLAUSE: Final = regex(r"[,，;；][^,，;；]*$")
-_PEOPLE: Final = (
-    r"(?:m[uo]m(?:my)?|mother|dad(?:dy)?|father|parents?|wife|husband|partner|girlfriend|boyfriend|fianc[eé]e?|ex|son|daughter|kids?|child(?:ren)?"
-    r"|bab(?:y|ies)|sisters?|brothers?|twins?|aunt|uncle|cousins?|grand\w+|nan|niece|nephew|in-laws?|boss|managers?|colleagues?|co-?workers?|lead"
-    r"|leader|clients?|customers?|neighbou?rs?|(?:room|flat|class|team)mates?|friends?|buddy|teacher|doctor|dentist|vet|landlord|landlady|tenants?"
-    r"|interns?|ceo|cto|cfo|director|supervisor|professor|students?|pupils?|users?|people|members?|guests?|visitors?|employees?|staff|team|owner"
-    r"|coach|trainer|editor|lawyer|accountant|agent|patients?|guy|man|woman|lady|girl|boy|stranger|caller|admin\w*|maintainers?|reviewers?)"
-)
-_TEXTS: Final = (
-    r"(?:e-?mails?|mails?|letters?|notices?|announcements?|memos?|messages?|texts?|posts?|tweets?|comments?|reviews?|signs?|labels?|stickers?|posters?|banners?"
-    r"|ads?|adverts?|flyers?|leaflets?|manuals?|readme|docs?|documents?|files?|pages?|web ?sites?|sites?|articles?|slides?|screens?|pop-?ups?|subtitles?"
-    r"|captions?|transcripts?|voicemails?|out-of-office|auto-?reply|whatsapp|chat|group|newsletter|contract|policy|terms|menu|receipt|invoice|ticket"
-    r"|headline|title|subject|description|bio|lyrics|script|screenplay|quote|proverb|saying|prompt|snippet|log|output|form|survey|quiz|template)"
-)
-_WISHES: Final = (
-    r"(?:says?|said|told|tells?|asks?|asked|wants?|wanted|wishes|wished|insists?|insisted|demands?|demanded|prefers?|preferred|expects?|expected|thinks?"
-    r"|thought|believes?|claims?|claimed|writes?|wrote|typed|agrees|agreed|hates?|likes?|loves?|swears?|swore|orders?|ordered|suggests?|suggested"
-    r"|recommends?|recommended|announced|requires?|required|requests?|requested|needs?|needed|decided|promised|has agreed|is|was|are|were)"
-)
-_ZH_PEOPLE: Final = (
-    r"(?:妈妈?|爸爸?|爷爷|奶奶|外公|外婆|姥姥|姥爷|哥哥?|弟弟?|姐姐?|妹妹?|儿子|女儿|孩子|宝宝|老公|老婆|先生|太太|丈夫|妻子|对象|男友|女友|男朋友|女朋友"
-    r"|老板|主任|经理|领导|上司|同事|邻居|室友|舍友|朋友|闺蜜|哥们|老师|导师|学生|同学|医生|客户|顾客|甲方|房东|队长|组长|群主|群友|网友|管理员|主播|楼主|家人|亲戚)"
-)
 
+# Who others are, what they write, and what they do.
+_PEOPLE: Final = words(
+    r"m[uo]m(?:my)? mother dad(?:dy)? father parents? wife husband partner girlfriend boyfriend fianc[eé]e? ex son daughter kids? child(?:ren)? bab(?:y|ies)"
+    r" sisters? brothers? twins? aunt uncle cousins? grand\w+ nan niece nephew in-laws? boss managers? colleagues? co-?workers? lead(?:er)? clients? customers?"
+    r" neighbou?rs? (?:room|flat|class|team)mates? friends? buddy teacher doctor dentist vet land(?:lord|lady) tenants? interns? ceo cto cfo director"
+    r" supervisor professor students? pupils? users? people members? guests? visitors? employees? staff team owner coach trainer editor lawyer accountant agent"
+    r" patients? guy (?:wo)?man lady girl boy stranger caller admin\w* maintainers? reviewers?"
+)
+_ZH_PEOPLE: Final = words(
+    "妈妈? 爸爸? 爷爷 奶奶 外公 外婆 姥姥 姥爷 哥哥? 弟弟? 姐姐? 妹妹? 儿子 女儿 孩子 宝宝 老公 老婆 先生 太太 丈夫 妻子 对象 男友 女友 男朋友 女朋友"
+    " 老板 主任 经理 领导 上司 同事 邻居 室友 舍友 朋友 闺蜜 哥们 老师 导师 学生 同学 医生 客户 顾客 甲方 房东 队长 组长 群主 群友 网友 管理员 主播 楼主 家人 亲戚"
+)
+_TEXTS: Final = words(
+    "(?:e-?)?mails? letters? notices? announcements? memos? messages? texts? posts? tweets? comments? reviews? signs? labels? stickers? posters? banners?"
+    " ad(?:vert)?s? flyers? leaflets? manuals? readme doc(?:ument)?s? files? pages? (?:web)?sites? articles? slides? screens? pop-?ups? subtitles? captions?"
+    " transcripts? voicemails? out-of-office auto-?reply whatsapp chat group newsletter contract policy terms menu receipt invoice ticket headline title"
+    " subject description bio lyrics script screenplay quote proverb saying prompt snippet log output form survey quiz template"
+)
+_SAY: Final = "(?:say|tell|think|write)s? said told wrote typed decided (?:insist|claim|want|order|ask|demand)(?:s|ed)?"
+_SAYS: Final = words(f"{_SAY} texted posted reckons?")
+_WISHES: Final = words(
+    f"{_SAY} thought promised announced is was are were (?:believe|hate|like|love)s? wish(?:es|ed) prefer(?:s|red)? agree[sd]"
+    " require[sd]? (?:expect|suggest|recommend|request|need)(?:s|ed)? swears? swore"
+)
+_WORD: Final = r"(?:words?|rules?|orders?|requests?|wish(?:es)?|instructions?|idea|policy)"
+_SAYS_ZH: Final = r"(?:说|讲|规定|要求|吩咐|交代|定|写)的"
 
-def _any(*patterns: str) -> re.Pattern[str]:
-    return regex("|".join(patterns), re.IGNORECASE)
+# "my old boss", "Ravi", "my boss's rule", "that's", "for my husband Ravi".
+_KIN: Final = rf"(?:[\w'-]+ ){{0,2}}?{_PEOPLE}"
+_SOMEBODY: Final = rf"(?:(?:my|our|his|her|their|the|a) {_KIN}|(?-i:(?!I\b|I'|You\b|We\b)[A-Z][a-zà-ÿ-]+))"
+_THEY: Final = rf"(?:{_SOMEBODY}|he|she|they)"
+_THEIR: Final = rf"(?:{_SOMEBODY}'s|\b(?:his|her|their))"
+_THEIR_WORD: Final = rf"{_THEIR} (?:\w+ )?{_WORD}"
+_THAT_IS: Final = r"(?:that|this|those|these|it)(?:'s| is| was| are| were)"
+_ABOUT_SOMEBODY: Final = rf"(?:for|to|about|regarding) {_SOMEBODY}(?: (?-i:[A-Z]\w+))?\s*"
+_TO_TELL_YOU: Final = r"(?: to (?:tell|let|ask|remind) you\b)?"
 
-
-ONESELF: Final = _any(r"\b(?:I|im|ive|me|my|mine|myself|we|us|our)\b", r"[我咱]")
+ONESELF: Final = any_of(r"\b(?:I|im|ive|me|my|mine|myself|we|us|our)\b", r"[我咱]")
 """Words for the author."""
-_WRITTEN: Final = _any(
-    rf"\b{_TEXTS}\b(?<!\bterms)(?<!\bgroup)|\b(?:cv|curriculum|r[ée]sum[ée]s?|applications?|essays?|diar(?:y|ies)|blogs?|speech(?:es)?|biograph(?:y|ies)|testimonials?|personas?|file ?names?"
-    r"|novels?|stor(?:y|ies)|poems?|lyrics|songs?|plays?|films?|movies?|comics?|games?|characters?|heroes|heroine|hero|protagonist|villains?|avatars?|scenes?|chapters?|dreams?|fiction|tales?)\b",
+_WRITTEN: Final = any_of(
+    rf"\b{_TEXTS}\b(?<!\bterms)(?<!\bgroup)|\b(?:cv|curriculum|r[ée]sum[ée]s?|applications?|essays?|diar(?:y|ies)|blogs?|speech(?:es)?|biograph(?:y|ies)|testimonials?|personas?|file ?names?|"
+    r"novels?|stor(?:y|ies)|poems?|songs?|plays?|films?|movies?|comics?|games?|characters?|hero(?:es|ine)?|protagonist|villains?|avatars?|scenes?|chapters?|dreams?|fiction|tales?)\b",
     r"简历|求职信|自我介绍|作文|日记|博客|演讲|传记|小说|故事|诗|歌词|剧本|电影|漫画|游戏|角色|人设|台词|主角|文件名|信里|邮件|公告|纸条|弹窗|说明书|小字|热评|规则卡|传单|海报|短剧|剧本杀",
 )
 """Words for texts and works of fiction, in which another may say "I"."""
-_OF_OTHERS: Final = _any(
-    rf"\b(?:my|our|his|her|their|the|a|an|some|this|that) (?:[\w'-]+ ){{0,2}}?{_PEOPLE}\b(?:'s\b)?"
-    r"(?: told (?:me|us))?(?: to (?:tell|let|ask|remind) you\b)?",
-    rf"\b(?:he|she|they|somebody|someone|everyone|everybody|people|(?-i:(?!(?:I|We|You)\b)[A-Z][a-zà-ÿ-]+(?: [A-Z][a-zà-ÿ-]+)?))"
-    rf"(?:'s|'d| also| always| never| just| would| has| had| \w+ly){{0,2}} {_WISHES}\b"
-    r"(?: (?:me|us)\b)?(?: to (?:tell|let|ask|remind) you\b)?|\b(?:he|she|they)'(?:s|re|d|ll)\b",
+_OF_OTHERS: Final = any_of(
+    rf"\b(?:my|our|his|her|their|the|a|an|some|this|that) {_KIN}\b(?:'s\b)?(?: told (?:me|us))?{_TO_TELL_YOU}",
+    r"\b(?:he|she|they|somebody|someone|everyone|everybody|people|(?-i:(?!(?:I|We|You)\b)[A-Z][a-zà-ÿ-]+(?: [A-Z][a-zà-ÿ-]+)?))"
+    rf"(?:'s|'d| also| always| never| just| would| has| had| \w+ly){{0,2}} {_WISHES}\b(?: (?:me|us)\b)?{_TO_TELL_YOU}|\b(?:he|she|they)'(?:s|re|d|ll)\b",
     rf"(?:(?:我|我们|我家|咱|咱们|你|他|她)的?)?(?:[^\s，。！？：我]{{0,3}}){_ZH_PEOPLE}(?:[让叫]我(?:告诉|转告|跟)你)?",
     r"(?:他|她)们?(?:[让叫]我(?:告诉|转告|跟)你)?|有人|人家|别人",
 )
-_SOMEBODY: Final = (
-    rf"(?:(?:my|our|his|her|their|the|a) (?:[\w'-]+ ){{0,2}}?{_PEOPLE}|(?-i:(?!I\b|I'|You\b|We\b)[A-Z][a-zà-ÿ-]+))"
-)
-_SAYS: Final = r"(?:says?|said|tells?|told|insists?|insisted|claims?|claimed|writes?|wrote|typed|texted|posted|thinks?|reckons?|wants?|wanted|decided|orders?|ordered|asks?|asked|demands?|demanded)"
-_BY: Final = r"(?:words?|rules?|orders?|requests?|wish(?:es)?|instructions?|idea|policy)"
-_BY_ZH: Final = r"(?:说|讲|规定|要求|吩咐|交代|定|写)的"
 # "Should I believe that?", "Does it sound pompous?", 靠谱吗: a question without a topic of its own is about what stands
 # beside it. Questions that only come with a wish ("What does this error mean?", 这本书谁写的) have a topic.
-_POINTS: Final = _any(
+_POINTS: Final = any_of(
     r"(?<!what day is )(?<!what time is )\b(?:this|that|these|those|it|him|them)\W*$|^\W*(?:should|shall|must|do) (?:I|we) [a-z]+\W*$|^\W*[a-z']+\W*$",
     r"\b(?:scam|phishing|fake|legit|genuine|threatening|pompous|rhyme)\b",
     r"[这那它](?:个?是|算|真|可信|能信|合适|通顺|对)|^[^，。！？我你]{0,2}(?:吗|么|吧)[？?]?\s*$|(?:骗|诈骗|水军|靠谱|押韵|合理|真的)[^，。]{0,3}[吗么吧不]?[？?]?\s*$",
 )
 # "Is that ok?" asks whether the wish itself is heard.
-_AGREED: Final = _any(
+_AGREED: Final = any_of(
     r"\b(?:ok(?:ay)?|all ?right|fine|possible|deal|clear|got it|(?:can|could|will|would) (?:you|u))\b",
     r"(?:可以|好|行|能做到|明白|懂了|记住了|没问题|知道了|能记住|方便)[吗么不吧]",
 )
 # What stands before a text that a sentence introduces, 女总裁进门第一句：…; a topic ("about my code: …") introduces none.
-_INTRODUCED: Final = _any(
+_INTRODUCED: Final = any_of(
     r"^[^:]*\b(?:this|these|that|lines?|sentences?|texts?|words?|captions?|slogans?|samples?|examples?)\b[^:]*:\s",
     r"^[^：]*(?:[这那]|句|行|台词|文案|例)[^：]*[：:]|，比如",
 )
 # What introduces a wish of one's own.
-_OWN_LEAD: Final = _any(
+_OWN_LEAD: Final = any_of(
     r"\b(?:remember|note|notice|please|from now on|going forward|in future|wish(?:es)?|requests?|preferences?|rules? for (?:you|me|us)|favou?r|things?|points?|remind\w*|important|keep in mind|for (?:you|me)|answers?|replies|reply|I(?:'d| would)? (?:want|like|need|prefer|ask)|(?:want|like|need|ask|expect) you)\b",
     r"记|请|要求|希望|一[点条件]|[两二三几][点条件]|提醒|以后|今后|偏好|习惯|我(?:想|要|喜欢|有)|麻烦|补充|说明|注意|重要|回答|回复",
 )
-# At the end of a sentence: ", my boss says"; or at its beginning: "my flatmate: …", "she typed: …".
-_ATTRIBUTED: Final = _any(
-    rf"[,;–—-]\s*(?:or so |as |so |at least |(?:that|this|it)(?:'s| is) (?:how|what) )?(?:{_SOMEBODY}|he|she|they) (?:just |always |has |have )?{_SAYS}(?: (?:me|us|you|so|it|that))*\W*$",
-    rf"[,;–—-]\s*(?:so |as |thus )?{_SAYS} {_SOMEBODY}\W*$|[,;–—-]\s*(?:those|these|that|it|this)(?:'s| is| are| were| was) (?:{_SOMEBODY}'s|his|her|their) (?:\w+ )?{_BY}",
-    rf"^\W*(?!(?:Note|PS|Remember|Reminder|Rules?|Also|Requests?|Wish|Preferences?|Important|FYI|Please|And|But|So|Ok|Okay|Hi|Hello|Thanks)\b)(?:{_SOMEBODY}|he|she|they|every(?:one|body)[\w ]*)(?: {_SAYS})?(?: \w+)?\s*:",
-    rf"[，,][^，。]{{0,6}}{_BY_ZH}\W*$|(?:留言|转告|传话|带话|发来|写道|来信)[^，。]{{0,6}}(?:[：:，]|\s|$)",
-)
-# What was said before is another's: "That's what my sister wants", 小李说的.
-_SAID_BEFORE: Final = _any(
-    rf"^\W*(?:well |or so |at least )?(?:that|this|those|these|it)(?:'s| is| was| are| were) (?:all )?(?:what|how|from|for|according to|straight from) (?:{_SOMEBODY}|he|she|they|them|him)\b",
-    rf"^\W*(?:that|this|those|these|it)(?:'s| is| was| are| were)? ?(?:{_SOMEBODY}'s|his|her|their) (?:\w+ )?{_BY}|^\W*(?:{_SOMEBODY}'s|his|her|their) {_BY}, not mine",
-    rf"^\W*(?:这|那|都)?(?:是|都是)?[^我，。]{{1,6}}{_BY_ZH}\W*$|^\W*(?:这|那)是(?!我)[^，。]{{1,6}}的(?:意思|要求|规定|原话|习惯)\W*$",
-)
-# What follows is another's: "Ravi asked me to pass this on", "my landlord's rule is simple".
-_FOLLOWS: Final = _any(
-    rf"\b(?:borrow\w*|using|on|from|at|stole|took|grabbed|hijack\w*) (?:(?:[\w'-]+ )?{_SOMEBODY}(?:'s|s')|his|her|their) (?:\w+ )?(?:phone|laptop|account|keyboard|computer|tablet|device|login|machine|pc|seat|desk)\b",
-    r"^\W*(?:hi|hey|hello)?\W*(?:this is |it's )?(?-i:[A-Z][a-zà-ÿ-]+)(?: \w+)? (?:here|speaking|typing)\b|借(?:用)?[^，。]{1,8}的(?:账号|手机|电脑|平板|account)",
-    r"\bpass(?:ing|ed)? (?:this|it|that|these|something|a message|word) (?:on|along)\b|\b(?:sends?|sent) word\b|\bspeaking for\b|\bonly the messenger\b|\brelay(?:ing)?\b",
-    rf"\b(?:message|note|word|request|instructions?) from (?:{_SOMEBODY}|him|her|them)\b|(?:{_SOMEBODY}'s|\b(?:his|her|their)) (?:\w+ )?{_BY} (?:is|are|was|were)\b|\b(?:has|had) (?:a|one|some|this) (?:\w+ )?{_BY} (?:for you|too)?\W*$",
-    r"\bnot (?:mine|my own|my idea|me)\b|不是我(?:说|写|的(?!错))|(?:群里|刚才|刚刚|收到)[^，。]{0,8}[发转]|原话",
-    r"转告|传话|带话|(?:替|帮)[^我，。]{1,6}(?:说|问|转|记)一?[声下]|(?:领导|老板|主任|经理|他|她)的?(?:意思|要求|规定)是",
-)
-_FOR_OTHERS: Final = _any(
-    r"\bon behalf of\b|\b(?:for|to|with|by|of) (?:all|every|each|any|other|the other|the next|whichever|whoever) ?(?:of )?(?:the |other )?"
-    rf"(?:{_PEOPLE}|accounts?|workspaces?|tenants?|sessions?|agents?|assistants?|bots?|one)\b|\b(?:everyone|everybody|whoever|anyone)(?: else| who|'s)\b|\bfor (?:everyone|everybody)\b",
-    r"\b(?:in|into|to|under|on) (?:the )?(?:memory|profile|notes?|account|file|record)s? (?:of|for)\b|\buser (?-i:(?!I\b)[a-z]+\b) ?[:']|\bput (?:it|this|that) under\b",
-    rf"\b(?:when|if|whenever|once|every time|each time) (?:he|she|they|{_SOMEBODY}) (?:\w+ )?(?:asks?|says?|writes?|types?|wants?|needs?|mentions?|logs?|opens?|talks?)\b(?! me\b)",
-    r"\b(?:answer|give|tell|send|greet|remind|treat|charge) (?:him|her|them)\b|\bbehalf\b",
-    r"(?:给|提醒|告诉|回答|回复)[他她]|[他她]们?(?:问|说|要|想)|(?:给|帮|替)[^我你，。]{1,6}(?:设|登记|记|存)",
-    rf"^\W*(?:\w+ ){{0,6}}?(?:for|to|about|regarding) {_SOMEBODY}(?: (?-i:[A-Z]\w+))?\s*:",
-    rf"^\W*(?:(?:please|and|also|now|so|but|this is|remember|note),? ){{0,3}}(?:for|to|about|regarding) {_SOMEBODY}(?: (?-i:[A-Z]\w+))?\s*[,-]|\b(?:remember|note|keep in mind|store|save) (?:this )?(?:for|about) {_SOMEBODY}\b",
-    r"(?<![我你])的(?:称呼|资料|档案|备注)",
-    r"\b(?:m[ée]moire|profil|memoria|perfil|memória|Gedächtnis|Profil) (?:de|del|di|do|da|von|meine[rs]?) ",
-    r"(?:所有|全体|每个|每位|其他|其它|别的|任何|下一[位个])[^，。！？：]{0,4}(?:用户|人|员工|成员|同事|客户|账号|会话)|大家|替[^我，。]{1,8}(?:记|存|说)|(?:给|帮|替)[他她]们?(?:记|存)",
-)
-_HEARSAY: Final = _any(
-    r"\bI(?:'m| am| was|'ve been) told\b|\bI (?:\w+ )?heard\b|\bI (?:read|saw) (?:that|about|somewhere)\b|\b(?:apparently|supposedly|allegedly|rumou?r|reportedly|according to|word is|legend)\b",
-    r"听说|据说|传说|据称|网上说|有传言|看到(?:有|一)",
-)
-_SHOWN: Final = _any(
+# What a sentence says is another's where it shows something,
+_ANOTHERS: Final = any_of(
+    r"</?[A-Za-z_][^<>]{0,80}>|⟦[^⟧]{0,80}⟧|\{\{|\w\(['\"]|[{[]\s*[\"']\w+[\"']\s*:",
     rf"(?!^\W*(?:please )?note(?: that)?\s*:)\b{_TEXTS}\b[^:：.!?。]{{0,25}}[:：]",
     rf"\b{_TEXTS} (?:says?|said|reads?|states?|goes|told|tells?|asks?|wants?|claims?|instructs?)\b",
     r"\b(?:parse|explain|check|validate|debug|format|decode|fix|read|review|correct|translate|spell|pronounce|what does|why does|what's wrong)\b[^:：.!?。]{0,40}[:：]",
@@ -207,15 +168,47 @@ _SHOWN: Final = _any(
     r"(?:解释|报错|看看|看下|润色|翻译|检查|修改|改写|解析|校对|什么意思)[^：:。！？]{0,15}[：:]|^\W*翻译",
     r"(?:弹窗|页面|屏幕|纸条|说明书|卡片?|帖子?)[^，。]{0,8}(?:一行|一段|小字|写|念)",
     r"(?:公告|通知|来信|邮件|信里|信中|短信|消息|留言|告示|标语|弹幕|评论|写着|原文|签名|台词|歌词|剧本|文案|朋友圈|第[一二三四五六七八九十\d]+[封条篇段])[^：:，。]{0,6}[：:]",
+    # speaks for others,
+    r"\b(?:for|to|with|by|of) (?:all|every|each|any|other|the other|the next|whichever|whoever) ?(?:of )?(?:the |other )?"
+    rf"(?:{_PEOPLE}|accounts?|workspaces?|tenants?|sessions?|agents?|assistants?|bots?|one)\b|\b(?:everyone|everybody|whoever|anyone)(?: else| who|'s)\b|\bfor (?:everyone|everybody)\b",
+    r"\b(?:in|into|to|under|on) (?:the )?(?:memory|profile|notes?|account|file|record)s? (?:of|for)\b|\buser (?-i:(?!I\b)[a-z]+\b) ?[:']|\bput (?:it|this|that) under\b",
+    rf"\b(?:when|if|whenever|once|every time|each time) {_THEY} (?:\w+ )?(?:asks?|says?|writes?|types?|wants?|needs?|mentions?|logs?|opens?|talks?)\b(?! me\b)",
+    r"\b(?:answer|give|tell|send|greet|remind|treat|charge) (?:him|her|them)\b|\bbehalf\b",
+    r"(?:给|提醒|告诉|回答|回复)[他她]|[他她]们?(?:问|说|要|想)|(?:给|帮|替)[^我你，。]{1,6}(?:设|登记|记|存)|(?<![我你])的(?:称呼|资料|档案|备注)",
+    rf"^\W*(?:\w+ ){{0,6}}?{_ABOUT_SOMEBODY}:|^\W*(?:(?:please|and|also|now|so|but|this is|remember|note),? ){{0,3}}{_ABOUT_SOMEBODY}[,-]",
+    rf"\b(?:remember|note|keep in mind|store|save) (?:this )?(?:for|about) {_SOMEBODY}\b",
+    r"\b(?:m[ée]moire|profil|memoria|perfil|memória|Gedächtnis|Profil) (?:de|del|di|do|da|von|meine[rs]?) ",
+    r"(?:所有|全体|每个|每位|其他|其它|别的|任何|下一[位个])[^，。！？：]{0,4}(?:用户|人|员工|成员|同事|客户|账号|会话)|大家|替[^我，。]{1,8}(?:记|存|说)",
+    # has been heard somewhere,
+    r"\bI(?:'m| am| was|'ve been) told\b|\bI (?:\w+ )?heard\b|\bI (?:read|saw) (?:that|about|somewhere)\b|\b(?:apparently|supposedly|allegedly|rumou?r|reportedly|according to|word is|legend)\b",
+    r"听说|据说|传说|据称|网上说|有传言|看到(?:有|一)",
+    # or says at its end who says so (", my boss says"), or at its beginning ("my flatmate: …", "she typed: …").
+    rf"[,;–—-]\s*(?:or so |as |so |at least |(?:that|this|it)(?:'s| is) (?:how|what) )?{_THEY} (?:just |always |has |have )?{_SAYS}(?: (?:me|us|you|so|it|that))*\W*$",
+    rf"[,;–—-]\s*(?:so |as |thus )?{_SAYS} {_SOMEBODY}\W*$|[,;–—-]\s*{_THAT_IS} {_THEIR_WORD}",
+    rf"^\W*(?!(?:Note|PS|Remember|Reminder|Rules?|Also|Requests?|Wish|Preferences?|Important|FYI|Please|And|But|So|Ok|Okay|Hi|Hello|Thanks)\b)(?:{_THEY}|every(?:one|body)[\w ]*)(?: {_SAYS})?(?: \w+)?\s*:",
+    rf"[，,][^，。]{{0,6}}{_SAYS_ZH}\W*$|(?:留言|转告|传话|带话|发来|写道|来信)[^，。]{{0,6}}(?:[：:，]|\s|$)",
 )
-_MARKUP: Final = regex(r"</?[A-Za-z_][^<>]{0,80}>|⟦[^⟧]{0,80}⟧|\{\{|\w\(['\"]|[{[]\s*[\"']\w+[\"']\s*:")
+# What was said before is another's: "That's what my sister wants", 小李说的.
+_SAID_BEFORE: Final = any_of(
+    rf"^\W*(?:well |or so |at least )?{_THAT_IS} (?:all )?(?:what|how|from|for|according to|straight from) (?:{_THEY}|them|him)\b",
+    rf"^\W*{_THAT_IS}? ?{_THEIR_WORD}|^\W*{_THEIR} {_WORD}, not mine",
+    rf"^\W*(?:这|那|都)?(?:是|都是)?[^我，。]{{1,6}}{_SAYS_ZH}\W*$|^\W*(?:这|那)是(?!我)[^，。]{{1,6}}的(?:意思|要求|规定|原话|习惯)\W*$",
+)
+# What follows is another's: "Ravi asked me to pass this on", "my landlord's rule is simple".
+_FOLLOWS: Final = any_of(
+    rf"\b(?:borrow\w*|using|on|from|at|stole|took|grabbed|hijack\w*) (?:(?:[\w'-]+ )?{_SOMEBODY}(?:'s|s')|his|her|their) (?:\w+ )?(?:phone|laptop|account|keyboard|computer|tablet|device|login|machine|pc|seat|desk)\b",
+    r"^\W*(?:hi|hey|hello)?\W*(?:this is |it's )?(?-i:[A-Z][a-zà-ÿ-]+)(?: \w+)? (?:here|speaking|typing)\b|借(?:用)?[^，。]{1,8}的(?:账号|手机|电脑|平板|account)",
+    r"\bpass(?:ing|ed)? (?:this|it|that|these|something|a message|word) (?:on|along)\b|\b(?:sends?|sent) word\b|\bspeaking for\b|\bonly the messenger\b|\brelay(?:ing)?\b",
+    rf"\b(?:message|note|word|request|instructions?) from (?:{_SOMEBODY}|him|her|them)\b|{_THEIR_WORD} (?:is|are|was|were)\b|\b(?:has|had) (?:a|one|some|this) (?:\w+ )?{_WORD} (?:for you|too)?\W*$",
+    r"\bnot (?:mine|my own|my idea|me)\b|不是我(?:说|写|的(?!错))|(?:群里|刚才|刚刚|收到)[^，。]{0,8}[发转]|原话",
+    r"转告|传话|带话|(?:替|帮)[^我，。]{1,6}(?:说|问|转|记)一?[声下]|(?:领导|老板|主任|经理|他|她)的?(?:意思|要求|规定)是",
+)
 # "*bows* From now on call me milord", "you are now the cook of a ship"
-_PLAYED: Final = _any(
+_PLAYED: Final = any_of(
     r"(?<!\*)\*[A-Za-z一-鿿][^*\n]{1,60}\*(?!\*)|[（(](?:[^（）()\n]{0,8})(?:地|着|鞠躬|叹气|微笑|转身|bows|sighs|smiles|nods)[）)]",
     r"\byou(?:'re| are) (?:now )?(?:a|an|the|my) (?!(?:best|great|good|nice|star|life|angel|legend|gem|help\w*|machine|bot|robot|assistant|ai)\b)\w+|你(?:现在)?是(?:我的|一个|一名|一位|个)(?!助手|助理)",
 )
-_ANOTHERS: Final = (_MARKUP, _SHOWN, _FOR_OTHERS, _HEARSAY, _ATTRIBUTED, _SAID_BEFORE, _FOLLOWS)
-_REQUESTS: Final = _any(
+_REQUESTS: Final = any_of(
     r"\b(?:can|could|would|will) you\b|\bplease\b|\bremember\b",
     r"请|麻烦|能不能|可不可以|可以.{0,12}[吗么]|能.{0,12}[吗么]",
 )
