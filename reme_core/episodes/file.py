@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any, Final
 
 from reme_core.errors import InputError
-from reme_core.types import new_id
+from reme_core.files import replacement_of
 
 AgentMemory = dict[str, Any]
 """The file's content, and the dict that the helper's functions work on."""
@@ -105,22 +104,14 @@ def write_memory(memory: AgentMemory, path: str | Path) -> None:
             unchanged.
     """
     target = Path(path).resolve()  # the file behind a symbolic link is replaced, and the link stays
-    beside = target.with_name(f".{target.name}.{new_id()}")
     try:
         text = json.dumps(memory, indent=2)
     except (TypeError, ValueError) as error:
         raise InputError(f"the memory cannot be written as JSON, and {path} is as it was: {error}") from None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with beside.open("x", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())  # before the rename: else a crash could leave an empty file under the name
-            if target.exists():
-                beside.chmod(target.stat().st_mode & 0o777)
-            beside.replace(target)
-        finally:
-            beside.unlink(missing_ok=True)
+        mode = target.stat().st_mode & 0o777 if target.exists() else None
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from None
+    with replacement_of(target, mode=mode) as file:
+        file.write(text.encode())

@@ -8,7 +8,6 @@ the roles that it needs.
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,11 +19,11 @@ from typing import Any, Final
 
 from psycopg import sql
 
-from reme_core.errors import ConflictError, InputError, LibraryError, NotFoundError
+from reme_core.errors import ConflictError, LibraryError, NotFoundError
+from reme_core.files import replacement_of
 from reme_core.postgres import migrate
 from reme_core.postgres.connect import Connection, connect
 from reme_core.postgres.errors import mask_password, translating_errors
-from reme_core.types import new_id
 
 _MANIFEST: Final = "manifest.json"
 _CHUNK: Final = 2**20  # bytes read at once
@@ -115,21 +114,13 @@ def backup(url: str, path: Path) -> BackupReport:
         )
         if not manifest.report.workspaces:
             raise NotFoundError(f"the database {mask_password(url)} holds no workspace: nothing to back up")
-        part = path.with_name(f".{path.name}.{new_id()}.part")  # two backups to one path do not mix
-        try:
-            part.touch(0o600)
-            with part.open("wb") as file:
-                with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-                    archive.writestr(_MANIFEST, json.dumps(asdict(manifest), indent=1))
-                    for table, names in columns.items():
-                        _write_rows(connection, archive, table, names)
-                file.flush()
-                os.fsync(file.fileno())  # before the rename: else a loss of power could leave an empty file
-            part.replace(path)
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror}") from None
-        finally:
-            part.unlink(missing_ok=True)
+        with (
+            replacement_of(path, mode=0o600) as file,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        ):
+            archive.writestr(_MANIFEST, json.dumps(asdict(manifest), indent=1))
+            for table, names in columns.items():
+                _write_rows(connection, archive, table, names)
     return manifest.report
 
 

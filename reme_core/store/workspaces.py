@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +16,7 @@ from psycopg import AsyncConnection, sql
 from psycopg.types.json import Jsonb
 
 from reme_core.errors import ConflictError, InputError, NotFoundError
+from reme_core.files import flush_to_disk, replacement_of
 from reme_core.models import Embedder
 from reme_core.postgres.database import Database, check_workspace
 from reme_core.postgres.session import WRITE_LOCK
@@ -31,7 +30,7 @@ from reme_core.store.libraries.format import library_path, to_wire
 from reme_core.store.libraries.load import load_library
 from reme_core.store.sql import LOCK_LOG, WITHOUT_HISTORY, load
 from reme_core.store.tool_calls import ToolCallResult
-from reme_core.types import Scope, Source, names_in, new_id
+from reme_core.types import Scope, Source, names_in
 
 Progress = Callable[[int, int], None]
 """Called with progress: how much is done, and how much there is in all."""
@@ -166,8 +165,11 @@ class Workspaces:
         path = library_path(path, workspace)
         async with self._database.transaction(workspace) as conn:
             await _require_workspace(conn, workspace)
-            async with _atomic_file(path) as file:
-                return await _dump(conn, workspace, file)
+            with replacement_of(path) as file:
+                written = await _dump(conn, workspace, file)
+                # This may take long, so not in the event loop; the end of the block then has nothing left to wait for.
+                await anyio.to_thread.run_sync(flush_to_disk, file)
+                return written
 
     async def copy(self, source: str, target: str, *, replace: bool = False) -> int:
         """Make `target` a copy of `source`, inside the database and without embedding anything.
@@ -277,7 +279,7 @@ class Workspaces:
         self._workspace_models.forget(workspace)
 
 
-async def _dump(conn: AsyncConnection[Any], workspace: str, file: IO[str]) -> int:
+async def _dump(conn: AsyncConnection[Any], workspace: str, file: IO[bytes]) -> int:
     statement = Template(_SQL["dump"]).substitute(columns=rows.select(rows.COLUMNS, "m"))
     written = 0
 
@@ -287,7 +289,7 @@ async def _dump(conn: AsyncConnection[Any], workspace: str, file: IO[str]) -> in
             wire = to_wire(rows.to_memory(workspace, row, evidence))
             if calls:
                 wire[CALLS] = [call_to_wire(ToolCallResult.model_validate(call)) for call in calls]
-            file.write(json.dumps(wire, ensure_ascii=False) + "\n")
+            file.write(json.dumps(wire, ensure_ascii=False).encode() + b"\n")
 
     # A cursor on the server: rows come in parts, and a large workspace is never in memory as a whole.
     async with conn.cursor(name="dump", binary=True) as cursor:
@@ -296,27 +298,6 @@ async def _dump(conn: AsyncConnection[Any], workspace: str, file: IO[str]) -> in
             await anyio.to_thread.run_sync(write, found)
             written += len(found)
     return written
-
-
-@asynccontextmanager
-async def _atomic_file(path: Path) -> AsyncIterator[IO[str]]:
-    """A file that replaces `path` when the block ends, and is removed if an exception ends it."""
-    part = path.with_name(f".{path.name}.{new_id()}.part")
-    try:
-        file = await anyio.to_thread.run_sync(lambda: part.open("w", encoding="utf-8", newline="\n"))
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None
-    try:
-        with file:
-            yield file
-            file.flush()
-            # On the disk before the rename: a loss of power must not leave an empty file under the name.
-            await anyio.to_thread.run_sync(os.fsync, file.fileno())
-        part.replace(path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 async def _is_true(conn: AsyncConnection[Any], statement: str, workspace: str) -> bool:
