@@ -142,19 +142,13 @@ def hits_of(found: Found, chances: Sequence[float]) -> list[Hit]:
             {
                 "rank": rank,
                 "memory": match.memory,
-                "parts": match.parts | {"covered": match.covered / whole} | _telling_part(match, found),
+                "parts": match.parts | {"covered": match.covered / whole},
                 "relevance": chance,
                 "alike": match.alike,
             }
             for rank, (match, chance) in enumerate(zip(found.matches, chances, strict=True), 1)
         ]
     )
-
-
-def _telling_part(match: Match, found: Found) -> dict[str, float]:
-    said = match.memory["kind"] == Kind.CONVERSATION
-    whole = found.whole_idf
-    return {"telling": whole / (whole + TELLING_WORDS * found.unknown_idf)} if said else {}
 
 
 def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict[str, Any]]:
@@ -298,7 +292,7 @@ _SIGNS = (
     "background.nearest", "background.widest", "known.terms", "known.idf", "c.documents",
     "background.most_near", "background.mean_near",
 )  # fmt: skip
-_PARTS = ("similarity", "vector", "lexical", "session", "speaker", "role", "time", "type", "final")
+_PARTS = ("similarity", "vector", "lexical", "telling", "session", "speaker", "role", "time", "type", "final")
 _NAMED = "case when term = any(%(names)s::text[]) then %(name_weight)s::float8 else 1 end"
 _TYPE = "coalesce((%(type_weights)s::real[])[array_position(%(weighted_kinds)s::text[], kind)], 1)"
 # Of a message, those by which it becomes a hit: its tool calls and reasoning may be many times as long as its words.

@@ -273,11 +273,15 @@ background as materialized (
     from candidate
 ),
 known as materialized (
-    -- Of a term that nothing has, the idf counts that a term can have at most (`Found.whole_idf`).
-    select count(*) as terms, coalesce(sum(idf), 0) as idf,
-           sum(idf) + greatest(%(counted_terms)s - count(*), 0) * max(unknown_idf) as whole_idf,
-           max(unknown_idf) as unknown_idf
-    from asked
+    select terms, coalesce(idf, 0) as idf, whole_idf,
+           coalesce(whole_idf / (whole_idf + %(telling_words)s * unknown_idf),
+                    %(counted_terms)s / (%(counted_terms)s + %(telling_words)s)) as telling  -- where no term is known
+    from (
+        -- Of a term that nothing has, the idf counts that a term can have at most (`Found.whole_idf`).
+        select count(*) as terms, sum(idf) as idf, max(unknown_idf) as unknown_idf,
+               sum(idf) + greatest(%(counted_terms)s - count(*), 0) * max(unknown_idf) as whole_idf
+        from asked
+    ) of_query
 ),
 
 -- name: convex
@@ -329,7 +333,7 @@ best as (
     order by final desc, document_id
     limit %(limit)s
 )
-select best.similarity, best.vector, best.lexical, 0, 0, 0, best.time, best.type, best.final, ${signs}, 0, ${columns}
+select best.similarity, best.vector, best.lexical, 1, 0, 0, 0, best.time, best.type, best.final, ${signs}, 0, ${columns}
 from best cross join background cross join known
 left join reme.corpus_statistic c on c.workspace_id = %(workspace)s and c.corpus = %(corpus)s
 
@@ -406,8 +410,8 @@ said as materialized (
 -- words tell: a broad question ("What has she painted?") has many answers in other words.
 judged as (
     select said.*, %(share)s * vector
-                   + (1 - %(share)s) * coalesce((%(lexical_weight)s * lexical * whole_idf + %(covered_weight)s * covered)
-                                                / (whole_idf + %(telling_words)s * unknown_idf), 0) as own
+                   + (1 - %(share)s) * coalesce((%(lexical_weight)s * lexical + %(covered_weight)s * covered / whole_idf)
+                                                * telling, 0) as own
     from said cross join known
 ),
 ranked as materialized (
@@ -420,7 +424,8 @@ best as (
     order by final desc, document_id
     limit %(limit)s
 )
-select best.similarity, best.vector, best.lexical, best.session, best.speaker, best.asked_role, best.time, 1, best.final, ${signs}, (select max(speaker) from ranked), ${columns}
+select best.similarity, best.vector, best.lexical, known.telling, best.session, best.speaker, best.asked_role,
+       best.time, 1, best.final, ${signs}, (select max(speaker) from ranked), ${columns}
 from best cross join background cross join known
 left join reme.corpus_statistic c on c.workspace_id = %(workspace)s and c.corpus = %(corpus)s
 cross join lateral (
