@@ -283,7 +283,7 @@ class Memories:
         """Write a changed memory. If it was changed since `before` was read, write nothing and return False."""
         state = await writer.begin(conn, workspace, "memory", count=0)
         values = {"workspace": workspace, "id": before.memory_id}
-        # In binary, as `before` was read: a float4 that is read as text is another number.
+        # In binary, as `before` was read: so equal values are loaded as equal ones.
         current = await (await conn.execute(_LOCKED, values, binary=True)).fetchone()
         if current is None:
             raise NotFoundError(f"memory '{before.memory_id}' of workspace '{workspace}' was erased meanwhile")

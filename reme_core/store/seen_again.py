@@ -45,7 +45,7 @@ async def addition(conn: AsyncConnection[Any], workspace: str, given: Sequence[M
     """
     contents = [m.content for m in given if "memory_id" not in m.model_fields_set]
     values = {"workspace": workspace, "contents": contents}
-    # In binary, as all reads: a float4 that is read as text is another number.
+    # In binary, as all reads are: so equal values are loaded as equal ones.
     found = await (await conn.execute(_SAME_CONTENT, values, binary=True)).fetchall() if contents else []
     known = {_statement(m): m for m in (rows.to_memory(workspace, row) for row in found)}
     new: list[int] = []
