@@ -9,9 +9,9 @@ from __future__ import annotations
 import enum
 import json
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
@@ -156,12 +156,17 @@ def scope_of(evidence: Collection[Scoped]) -> Scope:
     {'user_id': 'ann', 'agent_id': '', 'run_id': ''}
     """
     found = {name: {getattr(one, name) for one in evidence} - {""} for name in SCOPES}
-    return {name: ids.pop() if len(ids) == 1 else "" for name, ids in found.items()}  # type: ignore[return-value]
+    return cast(Scope, {name: ids.pop() if len(ids) == 1 else "" for name, ids in found.items()})
 
 
 def names_in(scope: Scope) -> Scope:
     """The scope without its empty names."""
-    return {name: value for name, value in scope.items() if value}  # type: ignore[return-value]
+    return cast(Scope, {name: value for name, value in scope.items() if value})
+
+
+def scope_of_given(names: Mapping[str, str | None]) -> Scope:
+    """The scope of the names that are given, which are those that are not None."""
+    return cast(Scope, {name: value for name, value in names.items() if value is not None})
 
 
 class Message(Scoped, _FromClient):

@@ -15,7 +15,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -88,8 +88,8 @@ def table(*columns: str, title: str = "", right: Sequence[str] = (), wide: str =
         box=box.SIMPLE_HEAD, title=title or None, title_justify="left", title_style="bold", padding=(0, 1, 0, 0)
     )
     for name in columns:
-        justify = "right" if name in right else "left"
-        made.add_column(name, justify=justify, ratio=1 if name == wide else None, overflow="fold")  # type: ignore[arg-type]
+        justify: JustifyMethod = "right" if name in right else "left"
+        made.add_column(name, justify=justify, ratio=1 if name == wide else None, overflow="fold")
     made.expand = bool(wide)
     return made
 

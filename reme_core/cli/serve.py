@@ -72,7 +72,7 @@ def create_key(
     label: Annotated[str, typer.Argument(help="Whom or what it is for.")] = "",
     workspace: Annotated[
         list[str], typer.Option("--workspace", "-w", help="A workspace that it opens; default: all. Repeatable.")
-    ] = [],  # noqa: B006
+    ] = [],  # noqa: B006 - typer copies it
     expires: Annotated[datetime | None, typer.Option(help="When it stops working (UTC).")] = None,
 ) -> None:
     """Make a key and show it once; it cannot be shown again. From then on the services ask for a key."""

@@ -82,8 +82,9 @@ RunId = Annotated[str | None, typer.Option("--run-id", help="The run within the 
 
 def scope_of_options(user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope:
     """The part of a scope that the options name."""
-    given = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
-    return {name: value for name, value in given.items() if value is not None}  # type: ignore[return-value]
+    from reme_core.types import scope_of_given
+
+    return scope_of_given({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
 
 
 _SHARED = "Every command"

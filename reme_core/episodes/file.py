@@ -46,7 +46,7 @@ def read_memory(path: str | Path) -> AgentMemory:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     try:
         text = raw.decode("utf-8")
-        memory = json.loads(text)
+        memory: AgentMemory = json.loads(text)
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path} is no UTF-8 text: byte {error.start} ({raw[error.start]:#04x}) cannot be read; restore the file"
@@ -62,7 +62,7 @@ def read_memory(path: str | Path) -> AgentMemory:
             f" the file is as it was; restore it from a copy, or move it away to begin anew"
         ) from None
     check_memory(memory, str(path))
-    return memory  # type: ignore[no-any-return]  # json
+    return memory
 
 
 def check_memory(memory: Any, where: str) -> None:

@@ -61,9 +61,10 @@ def draw(flow: Flow) -> str:
     tree = Tree(flow.name)
     _add_to_tree(tree, flow.plan)
     # Wide and without colours: the text is the same in a pipe and in a terminal.
-    console = Console(file=io.StringIO(), width=200, color_system=None, highlight=False, markup=False)
+    drawn = io.StringIO()
+    console = Console(file=drawn, width=200, color_system=None, highlight=False, markup=False)
     console.print(tree)
-    return "\n".join(line.rstrip() for line in str(console.file.getvalue()).splitlines())  # type: ignore[attr-defined]
+    return "\n".join(line.rstrip() for line in drawn.getvalue().splitlines())
 
 
 def mermaid(flow: Flow) -> str:

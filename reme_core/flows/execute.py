@@ -119,7 +119,7 @@ async def _run_op(step: Step, state: State, deps: Deps) -> None:
     with _tracer.start_as_current_span(f"reme.op {step.title}", attributes={"reme.op": step.op.name}):
         try:
             await step.op.run(state, deps.for_op(step.settings), **step.parameters)
-        except Exception as error:
+        except Exception as error:  # of the op, and raised again
             # A note keeps the error's type and message, which callers and the HTTP service go by.
             error.add_note(f"in the op '{step.title}'")
             raise

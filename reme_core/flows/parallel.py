@@ -22,7 +22,7 @@ async def parallel(calls: Sequence[Callable[[], Awaitable[Result]]]) -> list[Res
     async def run_one(number: int, call: Callable[[], Awaitable[Result]]) -> None:
         try:
             results[number] = await call()
-        except Exception as error:
+        except Exception as error:  # of the call, and raised again below
             # The group would raise it inside an `ExceptionGroup`, which callers' `except` clauses do not match.
             errors.append(error)
             group.cancel_scope.cancel()

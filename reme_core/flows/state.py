@@ -22,7 +22,18 @@ from reme_core.ids import with_ids
 from reme_core.settings import Names
 from reme_core.store.change import Close
 from reme_core.store.rows import within_scope
-from reme_core.types import SCOPES, Hit, Memory, Message, Recollection, Scope, Source, TimeRange, Trajectory
+from reme_core.types import (
+    SCOPES,
+    Hit,
+    Memory,
+    Message,
+    Recollection,
+    Scope,
+    Source,
+    TimeRange,
+    Trajectory,
+    scope_of_given,
+)
 
 T = TypeVar("T")
 
@@ -79,8 +90,7 @@ class State(BaseModel):
     @property
     def scope(self) -> Scope:
         """The person, agent and run that the request names: the flow looks only there, and what it makes is theirs."""
-        given = {name: getattr(self, name) for name in SCOPES}
-        return {name: value for name, value in given.items() if value is not None}  # type: ignore[return-value]
+        return scope_of_given({name: getattr(self, name) for name in SCOPES})
 
     @model_validator(mode="after")
     def _scope_what_was_said(self) -> Self:

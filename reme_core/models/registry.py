@@ -138,7 +138,7 @@ def reranker(settings: Settings, name: str = "default", *, on_call: OnCall | Non
     section, key = _section(settings.rerank_model, name, "rerank_model"), f"rerank_model.{name}"
     if section is None or (section.backend != "chat" and _has_no_endpoint(section)):
         return None
-    from reme_core.models import dashscope, rerank  # noqa: PLC0415
+    from reme_core.models import dashscope, rerank  # noqa: PLC0415 - as in `chat_model`
 
     if section.backend == "chat":
         chat = chat_model(settings, section.model_name or "default", on_call=on_call)
@@ -183,7 +183,7 @@ def _model(section: ModelSettings, key: str) -> str:
 
 
 def _endpoint(section: ModelSettings, default_url: str) -> Endpoint:
-    from reme_core.models.endpoint import Endpoint  # noqa: PLC0415
+    from reme_core.models.endpoint import Endpoint  # noqa: PLC0415 - as in `chat_model`
 
     return Endpoint(
         section.base_url or default_url,
@@ -200,7 +200,7 @@ def _dimensions(section: EmbeddingSettings) -> int | None:
 
 
 def _remote_embedder(section: EmbeddingSettings, key: str, on_call: OnCall | None) -> Embedder:
-    from reme_core.models import dashscope, openai  # noqa: PLC0415
+    from reme_core.models import dashscope, openai  # noqa: PLC0415 - as in `chat_model`
 
     provider = dashscope.DashScopeEmbedder if _is_at_dashscope(section, key) else openai.OpenAIEmbedder
     return provider(

@@ -184,7 +184,7 @@ def _fill(connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, 
         connection.execute(_alter("enable trigger user", table))
         connection.execute(_alter("force row level security", table))
     for name, definition in manifest.indexes.items():
-        if not connection.execute("select to_regclass(format('reme.%%I', %s::text))", [name]).fetchone()[0]:  # type: ignore[index]
+        if not connection.execute("select to_regclass(format('reme.%%I', %s::text))", [name]).fetchall()[0][0]:
             connection.execute(definition.encode())
     sums = _sums(connection, manifest.columns)
     if wrong := sorted(table for table in manifest.sums if sums[table] != manifest.sums[table]):

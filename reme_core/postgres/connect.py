@@ -72,7 +72,7 @@ async def wait_for_start(url: str) -> None:
     """Return when the server no longer refuses connections because it starts, or after `RESTART_SECONDS`."""
     # A pool would try again half a second later, while a server may recover in tenths of one.
     deadline = time.monotonic() + RESTART_SECONDS
-    while time.monotonic() < deadline and await asyncio.to_thread(_ping, url) == Ping.REJECT:  # noqa: ASYNC110
+    while time.monotonic() < deadline and await asyncio.to_thread(_ping, url) == Ping.REJECT:  # noqa: ASYNC110 - as above
         await asyncio.sleep(_RETRY_SECONDS)
 
 

@@ -68,7 +68,7 @@ class Guard:
             if not limit.expired():  # a TimeoutError of the app itself
                 raise
             problem = (504, "timeout", f"it took longer than {self._timeout_seconds:g} seconds (http.timeout_seconds)")
-        except Exception:
+        except Exception:  # whatever no handler has caught is ours to mend, and is answered without its message
             log.exception("request %s failed", request_id)
             problem = (500, "internal", INTERNAL_MESSAGE)
         finally:

@@ -73,14 +73,14 @@ def create_server(reme: Engine, *, host: str | None = None) -> Server[Any, Any]:
 def _server_over(service: Service) -> Server[Any, Any]:
     server: Server[Any, Any] = Server("reme-core", version=__version__, instructions="Long-term memory for agents.")
     handlers = _Handlers(service, server)
-    server.list_tools()(handlers.list_tools)  # type: ignore[no-untyped-call]
+    server.list_tools()(handlers.list_tools)
     # The flow's model validates the arguments, with messages that name the field; the SDK's own check does not.
     server.call_tool(validate_input=False)(handlers.call_tool)
-    server.list_resources()(handlers.list_resources)  # type: ignore[no-untyped-call]
-    server.list_resource_templates()(handlers.list_resource_templates)  # type: ignore[no-untyped-call]
-    server.read_resource()(handlers.read_resource)  # type: ignore[no-untyped-call]
-    server.list_prompts()(handlers.list_prompts)  # type: ignore[no-untyped-call]
-    server.get_prompt()(handlers.get_prompt)  # type: ignore[no-untyped-call]
+    server.list_resources()(handlers.list_resources)
+    server.list_resource_templates()(handlers.list_resource_templates)
+    server.read_resource()(handlers.read_resource)
+    server.list_prompts()(handlers.list_prompts)
+    server.get_prompt()(handlers.get_prompt)
     return server
 
 
@@ -221,7 +221,7 @@ def _hide_internal_errors(what: str) -> Iterator[None]:
         raise ReMeError(message_for_caller(error)) from None
     except ReMeError:
         raise
-    except Exception:
+    except Exception:  # as above: of any library
         log.exception("%s failed", what)
         raise ReMeError("an error of the service itself; its log tells more") from None
 

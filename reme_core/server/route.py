@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from fastapi import Request
@@ -22,7 +22,7 @@ _UNSTORABLE_ESCAPE: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 class JsonRoute(APIRoute):
     """A route that replaces, in the JSON of its requests, what Postgres cannot store; see `replace_unstorable`."""
 
-    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """FastAPI's handler, called with a `_StorableRequest`."""
         handle = super().get_route_handler()
 

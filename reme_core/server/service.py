@@ -47,7 +47,8 @@ class Service:
 
 
 async def _service_of(request: Request) -> Service:  # async, since FastAPI runs a plain function in a thread
-    return request.app.state.service  # type: ignore[no-any-return]
+    service: Service = request.app.state.service
+    return service
 
 
 async def _access_of(request: Request) -> Access:

@@ -49,7 +49,7 @@ async def _events(request_id: str, execute: Callable[[Tell], Awaitable[Response]
     except ReMeError as error:
         log.warning("request %s: %s", request_id, error)
         yield ServerSentEvent(_error_json(error.code, message_for_caller(error), request_id), event="error")
-    except Exception:
+    except Exception:  # the answer has begun, so `guard.py` can send no error any more
         log.exception("request %s failed", request_id)
         yield ServerSentEvent(_error_json("internal", INTERNAL_MESSAGE, request_id), event="error")
     finally:

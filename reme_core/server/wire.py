@@ -339,7 +339,7 @@ def _annotation(schema: Mapping[str, Any]) -> Any:
     if kind == "string" and schema.get("format") == "date-time":
         return Moment
     if kind == "array":
-        return list[_annotation(schema["items"])] if isinstance(schema.get("items"), Mapping) else list[Any]  # type: ignore[misc]
+        return list[_annotation(schema["items"])] if isinstance(schema.get("items"), Mapping) else list[Any]  # type: ignore[misc]  # a type of the running program
     if kind == "integer":
         least, most = schema.get("minimum", _MIN_INTEGER), schema.get("maximum", _MAX_INTEGER)
         return Annotated[int, Field(strict=True, ge=least, le=most), _FROM_WHOLE_FLOAT]

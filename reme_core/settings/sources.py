@@ -118,9 +118,8 @@ def _parse_value(text: str) -> Any:
 
 def nest(path: list[str], value: Any) -> dict[str, Any]:
     """A value in mappings within mappings, by its path."""
-    for name in reversed(path):
-        value = {name: value}
-    return value  # type: ignore[no-any-return]
+    name, *rest = path
+    return {name: nest(rest, value) if rest else value}
 
 
 def merge(base: dict[str, Any], over: Mapping[str, Any]) -> None:

@@ -167,7 +167,7 @@ async def _a_dead_database_ends_the_turn_if_asked(stage: Stage) -> None:
     conversation = await stage.talk(ScriptedModel(), on_error="raise", patience=1.0)
     try:
         await conversation.say(STATEMENT)
-    except Exception as error:
+    except Exception as error:  # a framework may wrap the error in one of its own
         seen: BaseException | None = error
         while seen is not None and not isinstance(seen, ReMeError):
             seen = seen.__cause__ or seen.__context__

@@ -77,7 +77,7 @@ class _WatchedEngine(Engine):
             self._watched.traces.append(trace.get_current_span().get_span_context().trace_id)
             return await answer(questions, *rest, **options)
 
-        self.recall_steps.answer = watch  # type: ignore[method-assign]
+        self.recall_steps.answer = watch  # type: ignore[method-assign]  # in place of the method, for this engine alone
 
     async def record(
         self, workspace: str, messages: MessageLike | Sequence[MessageLike], **options: Any

@@ -51,9 +51,9 @@ async def _a_call_does_not_wait_for_tool_memory(stage: Stage) -> None:
 
     async def hesitate(*call: object, **options: object) -> object:
         await answering.wait()
-        return await record(*call, **options)  # type: ignore[arg-type]
+        return await record(*call, **options)  # type: ignore[arg-type]  # whatever it was called with
 
-    reme.tools.record = hesitate  # type: ignore[assignment,method-assign]
+    reme.tools.record = hesitate  # type: ignore[assignment,method-assign]  # for this memory alone
     model = ScriptedModel()
     conversation = await stage.talk(model, client=reme, kinds=KINDS, write="background")
     try:

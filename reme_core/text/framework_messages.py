@@ -41,5 +41,6 @@ def _reader(kind: type[Any]) -> Callable[[Any], list[Any]] | None:
         extra, module = _ADAPTERS.get(base.__module__.partition(".")[0], ("", ""))
         if module:
             with require_extra(extra):
-                return import_module(module).read_message  # type: ignore[no-any-return]
+                reader: Callable[[Any], list[Any]] = import_module(module).read_message
+                return reader
     return None

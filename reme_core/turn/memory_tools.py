@@ -159,7 +159,7 @@ async def answer_model(turn: TurnMemory, work: Awaitable[str]) -> str:
         return await work
     except (InputError, NotFoundError) as error:  # a mistake of the model, which it can correct
         return ToolFailure(f"That did not work: {error}")
-    except Exception as error:
+    except Exception as error:  # any error: a turn without memory is better than none
         if turn.on_error == "raise":
             raise
         log.warning("a memory tool failed: %s", error)

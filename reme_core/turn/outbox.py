@@ -118,7 +118,7 @@ class Outbox:
         try:
             async with asyncio.timeout(patience):
                 await self.flush()
-        except Exception:
+        except Exception:  # whatever kept the database from taking them: they are written down, and delivered later
             await self.keep_for_later()
             if write == "awaited":
                 raise

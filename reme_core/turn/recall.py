@@ -116,7 +116,8 @@ class TurnRecall:
     @property
     def scope(self) -> FilterOptions:
         """The scope of what is recalled, as filters."""
-        return {name: self._filters.get(name) for name in SCOPES}  # type: ignore[return-value]
+        get = self._filters.get
+        return {"user_id": get("user_id"), "agent_id": get("agent_id"), "run_id": get("run_id")}
 
     async def hits(self, engine: Engine, workspace: str, query: str, *, limit: int, min_relevance: float) -> list[Hit]:
         """Memories of the kinds in use, those added by hand and standing ones; then messages that they do not quote."""

@@ -64,7 +64,7 @@ def observe_call(
         yield run
     except interrupts:
         raise
-    except Exception as error:
+    except Exception as error:  # of the tool, which may fail of anything
         run.finish(f"{type(error).__name__}: {error}", success=False)
         raise
     finally:

@@ -25,7 +25,8 @@ _HOMES = {"ReMeMiddleware": ("middleware", 2), "ReMeLongTermMemory": ("long_term
 def read_message(msg: Msg) -> list[Message]:
     """A single message of the installed AgentScope as `Message`s."""
     module = "convert" if int(version("agentscope").partition(".")[0]) >= 2 else "long_term_memory"
-    return import_module(f"reme_agentscope.{module}").from_msg(msg)  # type: ignore[no-any-return]
+    messages: list[Message] = import_module(f"reme_agentscope.{module}").from_msg(msg)
+    return messages
 
 
 def __getattr__(name: str) -> Any:

@@ -96,7 +96,7 @@ def watch(context: ChatCompletionContext, contexts: Contexts) -> None:
         _watching[key] = []
         weakref.finalize(context, _watching.pop, key, None)
         # A bound method: a deep copy of the context gets one bound to the copy, which is not in `_watching`.
-        context.add_message = MethodType(_add_and_record, context)  # type: ignore[method-assign]
+        context.add_message = MethodType(_add_and_record, context)  # type: ignore[method-assign]  # of this context alone
     if contexts not in _watching[key]:
         _watching[key].append(contexts)
 

@@ -65,7 +65,7 @@ class Batches:
     async def _answer(self, batch: Sequence[_Call]) -> None:
         try:
             results = await self._run([op for call in batch for op in call.ops])
-        except Exception as error:
+        except Exception as error:  # each caller gets the error of its own call
             if len(batch) > 1 and not isinstance(error, DatabaseError):  # find the one call that fails
                 await self._answer(batch[: len(batch) // 2])
                 await self._answer(batch[len(batch) // 2 :])

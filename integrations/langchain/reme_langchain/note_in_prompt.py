@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from langchain.agents.middleware import ModelRequest
 from langchain_core.language_models import BaseChatModel
@@ -107,7 +107,7 @@ def _class_with_notes(kind: type[BaseChatModel]) -> type[Any]:
     made: Any = type(kind)(kind.__name__, (kind,), {**names, **own, "__slots__": ("reme_notes",)})
     made.reme_class = kind
     made.cache = property(lambda _: False)
-    return made  # type: ignore[no-any-return]
+    return cast(type[Any], made)
 
 
 def _is_own(kind: type[BaseChatModel], name: str) -> bool:

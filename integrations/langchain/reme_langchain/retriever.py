@@ -88,7 +88,7 @@ class ReMeRetriever(BaseRetriever, Closing):
         Raises:
             InputError: An option is unknown, or a value does not fit.
         """
-        scope: Scope = {name: options.pop(name) for name in SCOPES if name in options}  # type: ignore[assignment]
+        scope: Scope = {name: options.pop(name) for name in SCOPES if name in options}  # type: ignore[assignment]  # `SCOPES` are its names
         refuse_unknown(options.keys() - BaseRetriever.model_fields.keys(), known=_OPTIONS)
         limit = _limit_of(search_kwargs or {}, k=k, top_k=top_k)
         turn = TurnMemory(

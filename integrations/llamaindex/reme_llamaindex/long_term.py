@@ -61,7 +61,7 @@ class LongTermMemory(BaseModel, Closing):
         given: TurnOptions = {**options.pop("options", {})}  # type: ignore[typeddict-item]  # checked by `TurnMemory`
         if given.get("spool", "file") not in ("file", "memory"):
             given["spool"] = Path(given["spool"])  # a text after deserialising
-        given |= {name: options.pop(name) for name in _NAMES & options.keys()}  # type: ignore[typeddict-item]
+        given |= {name: options.pop(name) for name in _NAMES & options.keys()}  # type: ignore[typeddict-item]  # likewise
         written = {name: options.pop(name) for name in ("database", "data_dir") if name in options}
         refuse_unknown(options.keys() - type(self).model_fields.keys() - {"class_name"}, *_own_names(type(self)))
         if database_url is client is None and written:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
 from functools import cache
 from string import Template
@@ -124,7 +124,7 @@ ThePageOf = Annotated[Page, Depends(_page_of_workspace)]
 class PageRoute(APIRoute):
     """A route that answers errors with pages, and accepts forms only from the inspector's own pages."""
 
-    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """FastAPI's handler, with errors as pages."""
         handle = super().get_route_handler()
 

@@ -83,7 +83,7 @@ async def recalls(page: ThePageOf, q: Text = "", flow: Text = "", p: PageNumber 
 
 
 @router.get("/recall")
-async def recall(page: ThePageOf, id: Id) -> HTMLResponse:  # noqa: A002
+async def recall(page: ThePageOf, id: Id) -> HTMLResponse:  # noqa: A002 - likewise
     """One recall: which hits the note contained, which it left out and why, and the answer of the agent."""
     parts = await page.read("recall", id=id)
     if not parts:
@@ -159,7 +159,7 @@ async def people(page: ThePageOf) -> HTMLResponse:
 
 
 @router.get("/memory")
-async def memory(page: ThePageOf, id: Id, done: Text = "") -> HTMLResponse:  # noqa: A002
+async def memory(page: ThePageOf, id: Id, done: Text = "") -> HTMLResponse:  # noqa: A002 - likewise
     """One memory: its evidence, its history, what it replaced, and when it was recalled."""
     history = await page.reme.memories.history(page.workspace, id)
     evidence, related, uses = await asyncio.gather(

@@ -97,7 +97,7 @@ class Indexing:
         try:
             # An insert into the index takes many times as long, so a bulk load should end first.
             last = time.monotonic() + _MOST_SECONDS
-            while (until := min(self._grown_at[workspace] + _QUIET_SECONDS, last)) > time.monotonic():  # noqa: ASYNC110
+            while (until := min(self._grown_at[workspace] + _QUIET_SECONDS, last)) > time.monotonic():  # noqa: ASYNC110 - it may grow meanwhile
                 await asyncio.sleep(until - time.monotonic())
             await hnsw.ensure(self._database, workspace, exact_below=self._settings.exact_below)
             await postings.merge(self._database, workspace)
