@@ -170,11 +170,10 @@ def _model_rows(reme: Engine) -> list[tuple[str, str]]:
     return [("chat", chat), ("embedding", embedding), *ranker]
 
 
-def log_to_stderr(level: int = logging.INFO) -> None:
+def log_to_stderr() -> None:
     """Send all logs of this process to stderr."""
     # Not to stdout: over MCP's stdio transport, that carries the protocol.
-    logging.basicConfig(
-        level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
-    )
+    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=form, force=True)
     for name in _NOISY_LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -36,16 +36,16 @@ def server_pid(cluster: Path) -> int | None:
         return None
 
 
-def stop_server(cluster: Path, timeout_seconds: float = _STOP_SECONDS) -> bool:
+def stop_server(cluster: Path) -> bool:
     """Shut the server of data directory `cluster` down, rolling back open transactions, and wait for its end.
 
     Returns:
-        Whether it has ended: False after `timeout_seconds`.
+        Whether it has ended within `_STOP_SECONDS`.
     """
     pid = server_pid(cluster)
     if pid is None:
         return True
-    deadline = time.monotonic() + timeout_seconds
+    deadline = time.monotonic() + _STOP_SECONDS
     try:
         os.kill(pid, signal.SIGINT)  # Postgres's "fast shutdown"
     except ProcessLookupError:
