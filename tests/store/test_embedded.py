@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -98,6 +101,71 @@ def test_an_open_psql_keeps_it_running(own_data_dir: Path) -> None:
         time.sleep(0.5)
         assert connection.execute("select 1").fetchone() == (1,)
     wait_until_stopped(own_data_dir)
+
+
+@contextmanager
+def started_from_another_environment(data_dir: Path, environment: Path) -> Iterator[None]:
+    """A process that uses the server of `data_dir`, and has started it with a Postgres that lies in `environment`."""
+    package = files.postgres_binary("postgres").parents[2]
+    for folder in package.parent.glob(f"{package.name}*"):  # the libraries that it needs lie beside it
+        shutil.copytree(folder, environment / folder.name, ignore=shutil.ignore_patterns("include", "pginstall"))
+    script = (
+        "import sys; from pathlib import Path; from reme_core.postgres.embedded.server import EmbeddedServer;"
+        "EmbeddedServer.acquire(Path(sys.argv[1]), linger_seconds=0); print('it runs', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(data_dir)],
+        env=os.environ | {"PYTHONPATH": str(environment)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "it runs\n"
+        assert str(environment) in (data_dir / "postgres" / "postmaster.opts").read_text()
+        yield
+
+
+def test_a_server_whose_environment_was_removed_is_started_anew(own_data_dir: Path) -> None:
+    environment = own_data_dir / "environment"
+    with started_from_another_environment(own_data_dir, environment):
+        shutil.rmtree(environment)
+        server = EmbeddedServer.acquire(own_data_dir)
+        with psycopg.connect(server.url) as connection:
+            connection.execute("create extension vector")
+            assert connection.execute("select '[3,4]'::vector <-> '[0,0]'").fetchone() == (5.0,)
+        server.release()
+
+
+def test_a_process_goes_on_when_the_environment_of_its_server_is_removed(own_data_dir: Path) -> None:
+    environment = own_data_dir / "environment"
+    with started_from_another_environment(own_data_dir, environment):
+        server = EmbeddedServer.acquire(own_data_dir)
+        shutil.rmtree(environment)
+        server.ensure_running()
+        with psycopg.connect(server.url) as connection:
+            connection.execute("create extension vector")
+        server.release()
+
+
+def test_a_server_whose_environment_was_removed_stops_after_its_last_user(own_data_dir: Path) -> None:
+    environment = own_data_dir / "environment"
+    with started_from_another_environment(own_data_dir, environment):
+        shutil.rmtree(environment)
+    wait_until_stopped(own_data_dir)
+
+
+def test_a_server_is_left_running_where_there_is_no_other_program(
+    own_data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = own_data_dir / "environment"
+    with started_from_another_environment(own_data_dir, environment):
+        server = EmbeddedServer.acquire(own_data_dir)
+        shutil.rmtree(environment)
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        with pytest.raises(DatabaseError, match="the embedded Postgres is not installed"):
+            server.ensure_running()
+        assert ask(server.url, "select 1") == 1
+        server.release()
 
 
 def test_a_process_can_ask_for_the_address_alone(own_data_dir: Path) -> None:

@@ -152,6 +152,12 @@ def launch_plan(data_dir: Path) -> dict[str, Any]:
     }
 
 
+def started_program(data_dir: Path) -> Path:
+    """The program that the server of `data_dir` was started with, which its environment may have lost since then."""
+    # Its first word, before the arguments, which Postgres puts between quotes.
+    return Path((data_dir / "postgres" / "postmaster.opts").read_text().partition(' "')[0])
+
+
 def failure(data_dir: Path, message: str) -> DatabaseError:
     """An error with `message` and the last lines of the server's log."""
     log = data_dir / "postgres.log"

@@ -41,7 +41,9 @@ from reme_core.postgres.embedded.files import (
     is_blocked_by_old_processes,
     launch_plan,
     log_size,
+    postgres_binary,
     socket_dir,
+    started_program,
 )
 from reme_core.postgres.errors import translating_errors
 from reme_core.settings import Settings
@@ -54,6 +56,7 @@ LINGER_SECONDS = 20.0
 START_SECONDS = 60.0
 """How long a start may take. Only after a crash it takes long: then the write-ahead log is replayed."""
 DATABASE = "reme"
+_LIBRARIES_ARE_GONE = "select pg_stat_file(setting, true) is null from pg_config where name = 'PKGLIBDIR'"
 
 
 class EmbeddedServer:
@@ -101,10 +104,11 @@ class EmbeddedServer:
         return f"postgresql://{SUPERUSER}@/{DATABASE}?host={quote(str(socket_dir(self.data_dir)), safe='/')}"
 
     def ensure_running(self) -> None:
-        """Start the server again if it has ended. Blocks; if the server runs, for much less than a millisecond."""
+        """Start the server again if it has ended, or lost its programs. Blocks, mostly for less than a millisecond."""
         with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(OSError):
             probe.connect(str(socket_dir(self.data_dir) / SOCKET_NAME))
-            return
+            if not _has_lost_its_files(self.data_dir):
+                return
         self._ensure_running(LINGER_SECONDS)
 
     def release(self) -> None:
@@ -120,6 +124,10 @@ class EmbeddedServer:
             launched, log_before = False, 0
             while time.monotonic() < deadline:
                 running = _is_ready(self.data_dir)
+                if running and _has_lost_its_files(self.data_dir):
+                    postgres_binary("postgres")  # an error if there is none to start in its place
+                    stop_embedded(self.data_dir)
+                    running = False
                 lock = _supervisor_lock(self.data_dir)
                 if lock is not None:  # no supervisor runs: none was started yet, or it has ended, as its server has
                     if launched and not running and not is_blocked_by_old_processes(self.data_dir, log_before):
@@ -203,6 +211,19 @@ def _is_ready(data_dir: Path) -> bool:
         if not connection.execute("select 1 from pg_database where datname = %s", [DATABASE]).fetchone():
             connection.execute(f"create database {DATABASE}")
     return True
+
+
+def _has_lost_its_files(data_dir: Path) -> bool:
+    """Whether the environment that a running server was started from has been removed meanwhile.
+
+    Such a server takes connections, and fails as soon as one of them needs a file, such as the library of pgvector.
+    """
+    if started_program(data_dir).exists():
+        return False
+    # Perhaps it runs in another container, and has the files there: so it is asked.
+    where = make_conninfo(host=str(socket_dir(data_dir)), user=SUPERUSER, dbname="postgres", connect_timeout=5)
+    with translating_errors(where), psycopg.connect(where) as connection:
+        return connection.execute(_LIBRARIES_ARE_GONE).fetchone() == (True,)
 
 
 def _launch_supervisor(data_dir: Path, lock: int, *, adopt: bool, linger_seconds: float) -> None:

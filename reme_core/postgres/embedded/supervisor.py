@@ -124,6 +124,8 @@ def _wait_for_last_user(lock: int, plan: dict[str, Any]) -> None:
 
 
 def _connections(command: list[str]) -> int:
+    if not Path(command[0]).exists():  # its environment was removed: such a server is of no use to anybody
+        return 0
     answer = subprocess.run(
         [*command, _CONNECTIONS], capture_output=True, text=True, check=False, timeout=_STOP_SECONDS
     )
