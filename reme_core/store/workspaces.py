@@ -318,6 +318,7 @@ async def _clear(conn: AsyncConnection[Any], workspace: str) -> int:
     for table in _WITHOUT_WORKSPACE_KEY:
         statement = sql.SQL("delete from reme.{} where workspace_id = %(workspace)s").format(sql.Identifier(table))
         await conn.execute(statement, values)
+    await conn.execute(_SQL["drop_jobs"], values)
     return int(row[0]) if row else 0
 
 

@@ -90,6 +90,10 @@ with counted as (select count(*) as memories from reme.memory where workspace_id
 dropped as (delete from reme.workspace where workspace_id = %(workspace)s)
 select memories from counted
 
+-- name: drop_jobs
+-- A job that runs is left to its worker, to whom it belongs; it finds nothing to do.
+delete from procrastinate_jobs where args ->> 'workspace' = %(workspace)s and status <> 'doing'
+
 -- name: tables
 -- The tables that hold rows of a workspace, those that refer to others last, with the columns that can be copied.
 select c.relname, r.refers,
