@@ -18,10 +18,12 @@ from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.session import Commands, Session
+from reme_core.errors import ConflictError, DatabaseError, NotFoundError
 
 if TYPE_CHECKING:
     from reme_core import Settings
     from reme_core.demo import Answer, DemoResult
+    from reme_core.engine import Engine
 
 app = Commands()
 
@@ -40,19 +42,27 @@ def demo(
 ) -> None:
     """Show memory at work: what is stored, what is recalled for three questions, and why.
 
-    It runs offline, on the embedded Postgres and the embedding model that came with the installation, in the workspace
-    'demo'; a database or a model that is configured is not touched.
+    It runs offline, in the workspace 'demo' of the embedded Postgres. If another database is set (DATABASE_URL), it
+    runs there, in a workspace of its own that it erases in the end. It always uses the embedding model that came with
+    the installation.
     """
-    with _demo_settings(session, ephemeral) as settings, session.spinner("Remembering …"):
+    if session.settings.database_url is None or ephemeral:
+        _show_on_embedded(session, ephemeral)
+    else:
+        _show_on_given(session)
+
+
+def _show_on_embedded(session: Session, ephemeral: bool) -> None:
+    with _embedded_settings(session, ephemeral) as settings, session.spinner("Remembering …"):
         story, url = asyncio.run(_tell(settings))
-    plain = session.settings.database_url is None and not session.options.assignments and not session.options.config
+    plain = not session.options.assignments and not session.options.config
     where = '"$(reme db url)"' if plain else shlex.quote(url)
     command = None if ephemeral else f'{_psql()} {where} -c "{_SQL}"'
     session.show(_as_data(story, command), *_as_text(story, command))
 
 
 @contextmanager
-def _demo_settings(session: Session, ephemeral: bool) -> Iterator[Settings]:
+def _embedded_settings(session: Session, ephemeral: bool) -> Iterator[Settings]:
     """Settings that name an embedded Postgres and nothing else, whatever the environment says."""
     from reme_core import Settings
     from reme_core.postgres.embedded.server import stop_embedded
@@ -74,6 +84,54 @@ async def _tell(settings: Settings) -> tuple[DemoResult, str]:
 
     async with Engine(settings) as reme:
         return await run_demo(reme), reme.database.url
+
+
+def _show_on_given(session: Session) -> None:
+    from reme_core import Settings
+    from reme_core.settings import WorkerSettings
+
+    given = session.settings
+    settings = Settings(
+        data_dir=given.data_dir,
+        database_url=given.database_url,
+        pooler_url=given.pooler_url,
+        limits=given.limits,
+        # The jobs of others need their settings; and a worker of theirs has to leave this conversation alone.
+        worker=WorkerSettings(embedded=False, after_turns=1000, after_seconds=3600),
+    )
+    with session.spinner("Remembering …"):
+        story, database = asyncio.run(_tell_and_erase(settings))
+    where = f"This was in the workspace {story.workspace} of {database}, and erased there in the end."
+    session.show(_as_data(story, None), *_as_text(story, None), "", where)
+
+
+async def _tell_and_erase(settings: Settings) -> tuple[DemoResult, str]:
+    """Tell the story in a new workspace, and erase that in the end, also if something fails."""
+    from reme_core.demo import WORKSPACE, run_demo
+    from reme_core.engine import Engine
+    from reme_core.postgres.errors import mask_password
+    from reme_core.types import new_id
+
+    workspace = f"{WORKSPACE}-{new_id()}"
+    # It erases also what the other engine writes while it closes, such as the log of recalls.
+    async with Engine(settings) as eraser:
+        try:
+            async with Engine(settings) as reme:
+                return await run_demo(reme, workspace), mask_password(reme.database.url)
+        finally:
+            await _erase(eraser, workspace)
+
+
+async def _erase(reme: Engine, workspace: str) -> None:
+    try:
+        await reme.workspaces.clear(workspace)
+    except NotFoundError:  # it failed before anything was stored
+        return
+    except (DatabaseError, ConflictError) as error:
+        raise DatabaseError(
+            f"the demonstration could not erase its workspace {workspace}: {error}; erase it later, with"
+            f" `reme clear {workspace}`"
+        ) from error
 
 
 def _psql() -> str:
@@ -101,7 +159,12 @@ def _as_data(story: DemoResult, command: str | None) -> dict[str, Any]:
             for m in (*story.observations, *story.experience)
         ],
     }
-    return {"workspace": "demo", "stored": stored, "answers": [answer_data(a) for a in story.answers], "psql": command}
+    return {
+        "workspace": story.workspace,
+        "stored": stored,
+        "answers": [answer_data(a) for a in story.answers],
+        "psql": command,
+    }
 
 
 def _as_text(story: DemoResult, command: str | None) -> list[RenderableType]:

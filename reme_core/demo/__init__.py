@@ -65,16 +65,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """What the demonstration stored, and the answers that it got."""
+    """What the demonstration stored, in which workspace, and the answers that it got."""
 
+    workspace: str
     messages: Sequence[Message]
     observations: Sequence[Memory]
     experience: Sequence[Memory]
     answers: Sequence[Answer]
 
 
-async def run_demo(reme: Engine) -> DemoResult:
-    """Store the conversation, the observations and the library in the workspace `demo`, and ask the questions.
+async def run_demo(reme: Engine, workspace: str = WORKSPACE) -> DemoResult:
+    """Store the conversation, the observations and the library in a workspace, and ask the questions.
 
     A later run gives the same result.
     """
@@ -83,25 +84,27 @@ async def run_demo(reme: Engine) -> DemoResult:
     experience = _read_lines("experience.jsonl", Memory)
     # Nobody reflects on these memories, and nobody makes others of the conversation (`summarised` below): else a later
     # run would give other answers.
-    await reme.workspaces.schedule(WORKSPACE, reflect_every_hours=0)
-    await reme.record(WORKSPACE, messages, wait=True)
-    await _store_memories(reme, messages, [*observations, *experience])
+    await reme.workspaces.schedule(workspace, reflect_every_hours=0)
+    await reme.record(workspace, messages, wait=True)
+    await _store_memories(reme, workspace, messages, [*observations, *experience])
     answers = [
         Answer(
             question,
-            await reme.recall(WORKSPACE, question.text, kind=question.kind, limit=HITS, now=_ASKED_AT, flow="demo"),
+            await reme.recall(workspace, question.text, kind=question.kind, limit=HITS, now=_ASKED_AT, flow="demo"),
         )
         for question in QUESTIONS
     ]
-    return DemoResult(messages, observations, experience, answers)
+    return DemoResult(workspace, messages, observations, experience, answers)
 
 
-async def _store_memories(reme: Engine, messages: Sequence[Message], memories: Sequence[Memory]) -> None:
+async def _store_memories(
+    reme: Engine, workspace: str, messages: Sequence[Message], memories: Sequence[Memory]
+) -> None:
     ids = [memory.memory_id for memory in memories]
-    known = {m.memory_id for m in await reme.memories.list(WORKSPACE, Filters(ids=ids, status=None), limit=len(ids))}
+    known = {m.memory_id for m in await reme.memories.list(workspace, Filters(ids=ids, status=None), limit=len(ids))}
     # An earlier run has stored the others, and closed the one that is superseded.
     new = [memory for memory in memories if memory.memory_id not in known]
-    waiting = await unsummarised_messages(reme.database, WORKSPACE, ids=[message.message_id for message in messages])
+    waiting = await unsummarised_messages(reme.database, workspace, ids=[message.message_id for message in messages])
     until = datetime(2024, 7, 1, tzinfo=UTC)
     replaced = [Close(SUPERSEDED, "superseded", superseded_by=SUCCESSOR, holds_until=until)]
     change = Change(
@@ -109,7 +112,7 @@ async def _store_memories(reme: Engine, messages: Sequence[Message], memories: S
         close=[] if SUPERSEDED in known else replaced,
         summarised=[message.message_id for message in waiting],
     )
-    await reme.memories.apply(WORKSPACE, change, actor="demo", reason="she said so")
+    await reme.memories.apply(workspace, change, actor="demo", reason="she said so")
 
 
 def _read_lines(name: str, model: type[M]) -> list[M]:
