@@ -257,6 +257,40 @@ async def test_a_value_may_be_nested_deeply(store: ReMeStore) -> None:
     assert found is not None and found.value == value
 
 
+async def test_equal_searches_of_a_batch_are_asked_once_and_answered_each(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with ReMeStore(settings, "acme", index=INDEX) as store:
+        for key, value in {"one": 1, "two": 2, "text": "1"}.items():
+            await store.aput(("a",), key, {"n": value, "text": "fig"})
+        asked: list[Any] = []
+        items = store._connection.reme.items
+        search = items.search
+
+        async def count(*args: Any, **options: Any) -> Any:
+            asked.append(options["filters"])
+            return await search(*args, **options)
+
+        monkeypatch.setattr(items, "search", count)
+        same = [SearchOp(("a",), filter={"n": 1}, query="fig"), SearchOp(("a",), filter={"n": 1}, query="fig")]
+        others = [SearchOp(("a",), filter={"n": value}, query="fig") for value in (2, "1")]
+        others += [SearchOp(("a",), query="fig", limit=1), SearchOp(("a",), query="lime"), SearchOp(("a",))]
+        first, again, *_ = answers = await store.abatch([*same, *others])
+        assert asked == [{"n": 1}, {"n": 2}, {"n": "1"}, None, None, None]
+        keys = [[hit.key for hit in hits] for hits in answers]
+        assert keys[:4] == [["one"], ["one"], ["two"], ["text"]] and list(map(len, keys[4:])) == [1, 3, 3]
+        first[0].value["n"] = "changed by whoever asked first"
+        assert again[0].value == {"n": 1, "text": "fig"}
+
+
+async def test_whoever_gets_an_item_may_change_its_value(store: ReMeStore) -> None:
+    await store.aput(("a",), "k", {"n": [1]})
+    one, other = await asyncio.gather(store.aget(("a",), "k"), store.aget(("a",), "k"))
+    assert one is not None and other is not None
+    one.value["n"].append(2)
+    assert other.value == {"n": [1]}
+
+
 async def test_tenants_see_their_own_items_only(settings: Settings, store: ReMeStore) -> None:
     async with ReMeStore(settings, "rival") as other:
         await store.aput(("users", "u"), "name", {"text": "Ada"})

@@ -187,20 +187,26 @@ class ReMeStore(BaseStore, Closing):
                 if (one := found.get((get.namespace, get.key))) is not None:
                     results[n] = Item(**_fields(one))
                     read += [one] if get.refresh_ttl else []
-        searches = {n: op for n, op in enumerate(ops) if isinstance(op, SearchOp)}
-        vectors = await self._embed_queries([op.query for op in searches.values() if op.query])
+        # Equal searches, as of callers who ask at the same time, are asked once. A filter is no key; its `repr` is one.
+        equal: dict[str, dict[int, SearchOp]] = {}
+        for n, op in enumerate(ops):
+            if isinstance(op, SearchOp):
+                equal.setdefault(repr(op._replace(refresh_ttl=True)), {})[n] = op
+        searches = [next(iter(same.values())) for same in equal.values()]
+        vectors = await self._embed_queries([op.query for op in searches if op.query])
         found_by = await asyncio.gather(
             *(
                 items.search(
                     self.workspace_id, op.namespace_prefix, filters=op.filter, vector=vectors.get(op.query or ""),
                     limit=op.limit, offset=op.offset,
                 )
-                for op in searches.values()
+                for op in searches
             )
         )  # fmt: skip
-        for (n, search), hits in zip(searches.items(), found_by, strict=True):
-            results[n] = [SearchItem(**_fields(one), score=one.score) for one in hits]
-            read += hits if search.refresh_ttl else []
+        for same, hits in zip(equal.values(), found_by, strict=True):
+            for n, search in same.items():
+                results[n] = [SearchItem(**_fields(one), score=one.score) for one in hits]
+                read += hits if search.refresh_ttl else []
         for n, op in enumerate(ops):
             if isinstance(op, ListNamespacesOp):
                 results[n] = await self._namespaces(items, op)
@@ -275,4 +281,12 @@ def _texts(value: dict[str, Any], fields: Sequence[str]) -> Iterable[tuple[str, 
 
 
 def _fields(found: RememberedItem) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in ("namespace", "key", "value", "created_at", "updated_at")}
+    fields = {name: getattr(found, name) for name in ("namespace", "key", "created_at", "updated_at")}
+    return fields | {"value": _copy(found.value)}  # others who read the same item change the value of their own
+
+
+def _copy(value: Any) -> Any:
+    """A JSON value whose objects and lists are new."""
+    if isinstance(value, dict):
+        return {name: _copy(member) for name, member in value.items()}
+    return [_copy(member) for member in value] if isinstance(value, list) else value
