@@ -151,9 +151,11 @@ def build_memory_context(
     Args:
         memory: The memory.
         task_id: The task at hand; without one the note has only what holds for all tasks.
-        max_rules: Maximum number of rules of the task, and of rules for all tasks.
-        max_recent: Maximum number of earlier episodes of the task.
+        max_rules: Maximum number of rules of the task, and of rules for all tasks; 0 gives all.
+        max_recent: Maximum number of earlier episodes of the task; 0 gives all.
     """
+    # The helper takes `[-max_rules:]`, which is the whole list for 0, and its programs get the same notes here. In
+    # `reme.episodes.context`, 0 leaves the part out.
     scores = memory.get("score_history", {}).get(task_id, []) if task_id else []
     log_of_task = [entry for entry in memory.get("episode_log", []) if task_id and entry.get("task_id") == task_id]
     return episode_note(
