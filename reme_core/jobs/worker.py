@@ -11,16 +11,17 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from procrastinate import App, BaseRetryStrategy, PsycopgConnector, RetryDecision
+from procrastinate.connector import Notify
 from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job as QueueJob
 from procrastinate.worker import Worker as QueueWorker
 from psycopg import AsyncConnection, AsyncCursor
 
-from reme_core.errors import ReMeError
+from reme_core.errors import DatabaseUnavailableError, ReMeError
 from reme_core.postgres.database import Database
 from reme_core.postgres.errors import translating_errors
 from reme_core.settings import WorkerSettings
@@ -47,7 +48,8 @@ _AGAIN_SECONDS = 15  # before a job that broke off by no fault of its own runs a
 _RETRY_SECONDS = 0.2  # before a task that lost its cancellation is cancelled again
 _UPKEEP_SECONDS = 15.0  # between two looks for stalled jobs, and for what is due
 _POLL_SECONDS = 2.0  # between two looks for due jobs: nothing is notified when the time of a job comes, or is changed
-_STALLED_SECONDS = 35.0  # a worker with an older heartbeat is dead; it has one every ten seconds
+_STALLED_SECONDS = 35.0  # a worker with an older heartbeat is dead
+_HEARTBEAT_SECONDS = 10.0  # between two signs of life
 _FIRST_SECONDS = 0.3  # before a worker begins: a memory that is open for a moment, as in a command, needs none
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 15.0  # between two attempts while the database is away
 _SETTLED_SECONDS = 30.0  # after so long without an error, the outage is over, and the next one is warned of again
@@ -69,6 +71,28 @@ class QueueConnector(PsycopgConnector):
             if connection is None:
                 connection = await stack.enter_async_context(self._database.maintenance())
             yield await stack.enter_async_context(super()._get_cursor(connection))
+
+    async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:
+        """Listen for new jobs until cancelled, also across outages of the database."""
+        while True:
+            # Of an outage others tell: the pool, and the worker if it lasts. Meanwhile the worker looks for jobs.
+            with contextlib.suppress(DatabaseUnavailableError), translating_queue_errors(self._database.url):
+                await super().listen_notify(on_notification, channels)
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+class _QueueWorker(QueueWorker):
+    """procrastinate's worker, in which a heartbeat that fails is not the last one.
+
+    Without heartbeats, others would take it for dead and run its jobs a second time.
+    """
+
+    async def _update_heartbeat(self) -> None:
+        while True:
+            try:
+                await super()._update_heartbeat()  # type: ignore[no-untyped-call]  # ends by an error only
+            except ReMeError as error:
+                log.warning("a heartbeat of this worker failed, and the next one follows: %s", error)
 
 
 class Tries(BaseRetryStrategy):
@@ -216,7 +240,7 @@ class Worker:
             await _cancel_until_done({upkeep})
 
     def _worker_of_queue(self, *, wait: bool) -> QueueWorker:
-        return QueueWorker(
+        return _QueueWorker(
             self._app,
             queues=self._queues,
             wait=wait,
@@ -224,6 +248,7 @@ class Worker:
             install_signal_handlers=False,
             listen_notify=wait and not self._database.has_pooler,
             fetch_job_polling_interval=_POLL_SECONDS,
+            update_heartbeat_interval=_HEARTBEAT_SECONDS,
             shutdown_graceful_timeout=self._settings.stop_seconds,
         )
 
