@@ -63,7 +63,11 @@ def list_jobs(
     status: Annotated[list[str] | None, typer.Option(help="todo, doing, succeeded or failed; may be repeated.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 50,
 ) -> None:
-    """List jobs, newest first. `--status failed` shows those that were given up."""
+    """List jobs, newest first. `--status failed` shows those that were given up.
+
+    A job that is due and stays 'todo' waits for a process that works on jobs: one that records, `reme serve` or
+    `reme worker`. `reme summarise` does the jobs of one workspace at once.
+    """
     for name in status or ():
         if name not in _STYLES:
             advice = did_you_mean(name, _STYLES, f"there are {', '.join(_STYLES)}")
