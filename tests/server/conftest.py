@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from reme_core.engine import Engine
 from reme_core.server.http import create_app
@@ -35,7 +36,7 @@ def app(reme: Engine) -> FastAPI:
 
 
 @asynccontextmanager
-async def connected(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+async def connected(app: Starlette) -> AsyncIterator[httpx.AsyncClient]:
     """A client of an app, which is started for it, without a network between."""
     transport = httpx.ASGITransport(app)
     async with (

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import json
 import re
 from pathlib import Path
+from typing import Literal
 
 import httpx
 import pytest
@@ -18,7 +20,7 @@ from reme_core.engine import Engine
 from reme_core.postgres import database as module
 from reme_core.server.auth import ApiKeys
 from reme_core.server.http import create_app
-from reme_core.server.mcp import create_server
+from reme_core.server.mcp import create_mcp_app, create_server
 from reme_core.server.run import _bind, _url_of
 from reme_core.settings import ChatSettings
 from reme_core.spool.file import Entry
@@ -77,10 +79,40 @@ async def test_a_tenant_is_told_nothing_of_a_database_that_is_away(
                 told = (await session.call_tool("list_memory", {})).content[0].text  # type: ignore[union-attr]
             gate.open()
     assert [answer.status_code for answer in answers] == [503] * 3
-    where = conninfo_to_dict(gate.url)
     for text in (*(answer.text for answer in answers), told):
-        for name in ("user", "dbname", "host", "port"):
-            assert str(where[name]) not in text, text
+        assert_names_nothing_of(gate.url, text)
+
+
+def assert_names_nothing_of(url: str, text: str) -> None:
+    where = conninfo_to_dict(url)
+    for name in ("user", "dbname", "host", "port"):
+        assert str(where[name]) not in text, text
+
+
+@pytest.mark.parametrize(("kind", "path"), [("http", "/mcp"), ("sse", "/sse")])
+async def test_mcp_over_http_says_that_the_database_is_away_and_works_when_it_is_back(
+    settings: Settings, database_url: str, monkeypatch: pytest.MonkeyPatch, kind: Literal["http", "sse"], path: str
+) -> None:
+    monkeypatch.setattr(module, "POOL_SECONDS", 1.0)
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    headers = {"accept": "application/json, text/event-stream"}
+    with Gate(database_url) as gate:
+        settings.database_url = SecretStr(gate.url)
+        settings.worker.embedded = False
+        async with Engine(settings) as reme, connected(create_mcp_app(reme, kind)) as client:
+            gate.close()
+            method = "POST" if kind == "http" else "GET"
+            away = await client.request(method, path, json=request, headers=headers)
+            assert (away.status_code, away.headers["retry-after"]) == (503, "1")
+            assert away.json()["code"] == "database_unavailable"
+            assert_names_nothing_of(gate.url, away.text)
+            gate.open()
+            while not await reme.database.answers(within=5):
+                await asyncio.sleep(0.1)
+            if kind == "http":  # the other one is a stream without an end
+                back = await client.post(path, json=request, headers=headers)
+                assert back.status_code == 200 and "reme-core" in back.text
 
 
 def test_the_printed_address_is_the_one_that_is_bound() -> None:
