@@ -17,7 +17,7 @@ import anyio.to_thread
 import psycopg
 from psycopg import AsyncConnection
 from psycopg import errors as pg
-from psycopg.pq import PipelineStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from reme_core.errors import ConflictError, DatabaseError, InputError
@@ -328,6 +328,9 @@ class Database:
                     # A task that is cancelled within a pipeline leaves the connection in it, where it fails for others.
                     if connection.info.pipeline_status != PipelineStatus.OFF:
                         await connection.close()
+                    # A task that is cancelled while its transaction begins; the pool would warn of it.
+                    elif connection.info.transaction_status != TransactionStatus.IDLE:
+                        await roll_back(connection)
                     await pool.putconn(connection)
 
     @asynccontextmanager

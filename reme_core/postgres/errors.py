@@ -154,7 +154,9 @@ def mask_password(url: str) -> str:
     try:
         parts = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
-        return url.partition("://")[0] + "://…"
+        # In what is no URL, a password may stand anywhere.
+        scheme, separator, _ = url.partition("://")
+        return f"{scheme}://…" if separator and scheme.isalpha() else "…"
     host = parts.get("host") or parts.get("hostaddr") or "localhost"
     place = f"{host}:{parts.get('port') or 5432}" if not str(host).startswith("/") else host
     return f"{parts.get('user') or 'default user'}@{place}/{parts.get('dbname') or parts.get('user') or ''}"

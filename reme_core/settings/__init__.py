@@ -170,6 +170,11 @@ class Settings(Section):
     @classmethod
     def with_overrides(cls, settings: Settings | None, overrides: Mapping[str, Any]) -> Settings:
         """The settings given, else those of the environment, with single ones set otherwise."""
+        if settings is not None and not isinstance(settings, cls):
+            # Its value is not shown: it may be the URL of a database, with a password.
+            raise ConfigurationError(
+                f"settings are a Settings object, not a {type(settings).__name__}; name a database by database_url=…"
+            )
         base = settings if settings is not None else cls.load()
         # Only what is named: the other values of the new settings are defaults.
         return base.model_copy(update=cls.of(overrides).model_dump(include=set(overrides)))

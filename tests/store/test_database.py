@@ -247,6 +247,38 @@ async def test_the_password_is_not_shown(database_url: str) -> None:
         assert str(psycopg.conninfo.conninfo_to_dict(database_url)["dbname"]) in repr(database)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "me:s3cret@db.example:5432/agents",
+        "host=db.example password=s3cret port",
+        "mysql://me:s3cret@db.example/agents",
+        "s3cret",
+    ],
+)
+async def test_what_is_no_url_is_not_shown(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="is not one for Postgres; write postgresql://user:password@") as told:
+        await Database.open(settings_for(url))
+    assert "s3cret" not in str(told.value) and "db.example" not in str(told.value)
+
+
+async def test_a_statement_that_is_broken_off_leaves_no_warning(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def ask() -> None:
+        async with database.transaction("w") as connection:
+            await connection.execute("select 1")
+
+    for half_milliseconds in range(100):
+        asked = [asyncio.create_task(ask()) for _ in range(4)]
+        await asyncio.sleep(half_milliseconds / 2000)
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+    await ask()
+    assert "returned connection" not in caplog.text
+
+
 async def test_no_server_there(unused_tcp_port: int) -> None:
     with pytest.raises(DatabaseUnavailableError, match=rf"no server at me@127.0.0.1:{unused_tcp_port}/db; start"):
         await Database.open(settings_for(f"postgresql://me:s3cret@127.0.0.1:{unused_tcp_port}/db"))

@@ -52,6 +52,11 @@ def reme(settings: Settings) -> Iterator[ReMe]:
         (lambda reme: reme.memories.list("w", limit=-1), "not -1 and 0"),
         (lambda reme: reme.recall(None, "Tea"), "named by a text"),
         (lambda reme: ReMe(databse_url="postgresql://"), "did you mean 'database_url'"),
+        (lambda reme: ReMe("postgresql://me:s3cret@db/agents"), "database_url="),
+        (lambda reme: AsyncReMe("postgresql://me:s3cret@db/agents"), "database_url="),
+        (lambda reme: reme.recall("w", "Tea", now="2026-11-25"), "not '2026-11-25'"),
+        (lambda reme: reme.recall("w", "Tea", timezone="Mars/Crater"), "unknown time zone 'Mars/Crater'"),
+        (lambda reme: reme.recall("w", "Tea", timezone=5), "unknown time zone 5"),
         (lambda reme: ReMe(pool_size="x"), "pool_size: Input should be a valid integer"),
     ],
 )
@@ -60,7 +65,7 @@ def test_a_mistake_of_the_caller_is_an_error_of_ours_that_names_it(
 ) -> None:
     with pytest.raises(ReMeError) as refused:
         mistake(reme)
-    assert told in str(refused.value)
+    assert told in str(refused.value) and "s3cret" not in str(refused.value)
     assert [m.content for m in reme.memories.list("w")] in ([], ["Tea."])
 
 

@@ -66,7 +66,7 @@ class AskedTime:
         """The time that a caller of recall gives (`time`), or that the query names; for the rest see `asked_time`.
 
         Raises:
-            InputError: `time` is of another type, or the time zone is unknown.
+            InputError: `time` or `now` is of another type, or the time zone is unknown.
         """
         if time is None or isinstance(time, TimeRange):
             return None if time is None else cls([time])
@@ -74,6 +74,8 @@ class AskedTime:
             raise InputError(f"time is 'query', a TimeRange or None, not {time!r:.60}")
         if not isinstance(query, str):
             return None  # recall refuses the query with an error of its own
+        if now is not None and not isinstance(now, datetime):
+            raise InputError(f"now is a datetime, or None for the present, not {now!r:.60}")
         return asked_time(query, now=now or datetime.now(UTC), timezone=timezone, current_session=current_session)
 
 

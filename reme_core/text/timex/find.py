@@ -58,13 +58,13 @@ def find_times(text: str, *, now: datetime, timezone: str = "UTC", language: str
     >>> mention.text, str(mention.range.start), str(mention.range.end), mention.precision
     ('last spring', '2026-03-01 00:00:00+00:00', '2026-06-01 00:00:00+00:00', 'season')
     """
-    if not has_time(text):
-        return []
     try:
         # UTC is handled without the time zone database, because small containers have none.
         zone: tzinfo = UTC if timezone == "UTC" else ZoneInfo(timezone)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+    except (ZoneInfoNotFoundError, ValueError, OSError, TypeError) as error:
         raise InputError(f"unknown time zone {timezone!r}; give an IANA name such as 'Europe/Berlin'") from error
+    if not has_time(text):
+        return []
     local = moment_of(now).astimezone(zone).replace(tzinfo=None)
     mentions = []
     for found in _find_expressions(text, local, language):
