@@ -26,6 +26,7 @@ from reme_core.errors import (
     NotFoundError,
     ReMeError,
     SpoolError,
+    did_you_mean,
 )
 from reme_core.server.wire import describe_problems
 
@@ -140,7 +141,8 @@ def add_error_handlers(app: FastAPI) -> None:
         code, message = _CODES.get(error.status_code, "bad_request"), str(error.detail)
         headers = dict(error.headers or {})
         if error.status_code == 404:
-            message = f"there is no {request.url.path} here; see /docs"
+            advice = did_you_mean(request.url.path, app.openapi()["paths"], "see /docs")
+            message = f"there is no {request.url.path} here; {advice}"
         elif error.status_code == 405:
             headers["Allow"] = ", ".join(_allowed_methods(app, request.url.path))
             message = f"{request.url.path} takes {headers['Allow']} only"

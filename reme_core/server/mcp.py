@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Literal
 from urllib.parse import quote, unquote, urlsplit
 
+import anyio
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.lowlevel.helper_types import ReadResourceContents
@@ -31,7 +32,7 @@ from reme_core.client import AsyncReMe
 from reme_core.engine import Engine
 from reme_core.errors import DatabaseError, InputError, NotFoundError, ReMeError
 from reme_core.server.auth import FULL_ACCESS, Access, KeyCheck, access_of
-from reme_core.server.errors import message_for_caller
+from reme_core.server.errors import error_response, message_for_caller
 from reme_core.server.hosts import HostCheck
 from reme_core.server.mcp_tools import tool, tool_names
 from reme_core.server.service import Service
@@ -48,6 +49,16 @@ from reme_core.turn.memory import TurnMemory
 from reme_core.types import Memory
 
 log = logging.getLogger(__name__)
+
+
+class _FarewellsLeftOut(logging.Filter):
+    """Leaves out what the SDK logs as an error, with its traceback, whenever a client ends its session."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], anyio.ClosedResourceError))
+
+
+logging.getLogger("mcp.server.streamable_http").addFilter(_FarewellsLeftOut())
 
 SCHEME: Final = "reme"
 _MAX_LISTED: Final = 1_000
@@ -101,6 +112,7 @@ def create_mcp_app(reme: Engine, transport: Literal["sse", "http"]) -> Starlette
     else:
         inner = _streamable_app(StreamableHTTPSessionManager(server, max_request_body_size=limit))
     inner.state.service = service
+    inner.add_exception_handler(404, _answer_not_found)
     inner.add_middleware(KeyCheck)
     inner.add_middleware(HostCheck, allowed=reme.settings.mcp.allowed_hosts)
     return inner
@@ -224,6 +236,12 @@ def _hide_internal_errors(what: str) -> Iterator[None]:
     except Exception:  # as above: of any library
         log.exception("%s failed", what)
         raise ReMeError("an error of the service itself; its log tells more") from None
+
+
+def _answer_not_found(request: Request, _: Exception) -> HttpResponse:
+    where = "/sse" if any(getattr(route, "path", "") == "/sse" for route in request.app.routes) else "/mcp"
+    message = f"there is no {request.url.path} here; MCP is at {where}"
+    return error_response(str(request.scope.get("request_id", "")), 404, NotFoundError.code, message)
 
 
 def _sse_app(server: Server[Any, Any], transport: SseServerTransport) -> Starlette:

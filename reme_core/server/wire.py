@@ -309,11 +309,19 @@ def replace_unstorable(value: Any) -> Any:
 def describe_problems(errors: Iterable[Mapping[str, Any]]) -> str:
     """The first ten errors that pydantic found, each with its field but without its value."""
     # Values may be private or very long.
-    problems = [f"{'.'.join(map(str, error['loc'])) or 'body'}: {_sentence_on(error)}" for error in errors]
+    problems = [f"{_field_of(error)}: {_sentence_on(error)}" for error in errors]
     return "; ".join(problems[:10])
 
 
+def _field_of(error: Mapping[str, Any]) -> str:
+    # Where a field may be of several types, pydantic also names the type that it tried, such as `list[…]`.
+    parts = [str(part) for part in error["loc"]]
+    return ".".join(part for part in parts if not part.endswith("]")) or "body"
+
+
 def _sentence_on(error: Mapping[str, Any]) -> str:
+    if error["type"] == "extra_forbidden":
+        return "there is no such field"
     said_of_pattern = _SAID_OF_PATTERNS.get(error.get("ctx", {}).get("pattern", ""))
     return said_of_pattern or str(error["msg"]).removeprefix("Value error, ")
 

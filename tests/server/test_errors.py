@@ -72,6 +72,25 @@ async def test_an_empty_text_is_called_empty(client: Client, path: str, body: An
     assert (refused.status_code, refused.json()["message"].startswith(told)) == (422, True), refused.text
 
 
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"query": "x", "kind": "custm"}, "kind: Input should be a valid list; kind: Input should be 'conversation'"),
+        ({"query": "x", "kind": ["custm"]}, "kind.0: Input should be 'observation', "),
+        ({"query": "x", "userid": "ann"}, "userid: there is no such field"),
+    ],
+)
+async def test_a_wrong_field_is_told_in_words_that_a_caller_knows(client: Client, body: Any, told: str) -> None:
+    message = (await client.post("/v1/workspaces/a/recall", json=body)).json()["message"]
+    assert message.startswith(told) and "[" not in message
+
+
+async def test_a_mistyped_path_is_told_the_nearest(client: Client) -> None:
+    wrong = await client.post("/retreive_task_memory", json={"query": "x"})
+    assert wrong.json()["message"] == "there is no /retreive_task_memory here; did you mean '/retrieve_task_memory'?"
+    assert (await client.get("/zzz")).json()["message"] == "there is no /zzz here; see /docs"
+
+
 async def test_a_nul_in_an_address_is_called_one(client: Client) -> None:
     refused = await client.get("/v1/workspaces/a/memories", params={"user_id": "a\0"})
     assert refused.json()["message"] == "user_id: it holds a NUL character (U+0000); remove it"

@@ -229,6 +229,10 @@ async def test_over_http_with_a_real_process(kind: str, start: Callable[..., Pro
             content=b"{}",
         )
         assert answer.status_code == 421, "a web page cannot reach it through a name of its own"
+        astray = await client.post(f"{process.url}/", json={})
+        where = "/sse" if kind == "sse" else "/mcp"
+        assert (astray.status_code, astray.json()["message"]) == (404, f"there is no / here; MCP is at {where}")
+    assert "Traceback" not in process.said, "a client that leaves is no error"
 
 
 async def listening(process: Process) -> None:
