@@ -9,7 +9,17 @@ import typer
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import AgentId, Commands, RunId, Session, UserId, Workspace, read_input, scope_of_options
+from reme_core.cli.session import (
+    AgentId,
+    Commands,
+    RunId,
+    Session,
+    UserId,
+    Workspace,
+    hint_at_missing,
+    read_input,
+    scope_of_options,
+)
 from reme_core.errors import InputError
 
 app = Commands()
@@ -29,6 +39,8 @@ def record(
     run_id: RunId = None,
 ) -> None:
     """Store what was said, durably. JSON is a list of {"role": …, "content": …}, as chat APIs take it."""
+    if any(not content.strip() for content in text):
+        raise InputError("a text is empty; give what was said")
     said = _read_conversation() if text == ["-"] else [{"role": role, "content": content} for content in text]
     with session.open() as reme:
         scope = scope_of_options(user_id, agent_id, run_id)
@@ -41,10 +53,11 @@ def summarise(session: Session, workspace: Workspace) -> None:
     """Make memories now from the conversations that wait for it."""
     with session.open() as reme:
         told = reme.summarise(workspace)
+        missing = [] if told.done or told.failed or told.waiting else hint_at_missing(reme, workspace)
     lines = [Text(f"summarised {output.count_of(len(told.done), 'conversations')} of '{workspace}'", "green")]
     lines += [Text(f"failed: session '{job.session_id}': {job.error}", "yellow") for job in told.failed]
     lines += [Text(f"waits: session '{job.session_id}', for {job.needs}", "yellow") for job in told.waiting]
-    session.show(told, *lines)
+    session.show(told, *lines, *missing)
 
 
 _FORM = 'give [{"role": "user", "content": "…"}]'

@@ -13,7 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import AgentId, Commands, RunId, Session, UserId, Workspace, read_input, scope_of_options
+from reme_core.cli.session import (
+    AgentId,
+    Commands,
+    RunId,
+    Session,
+    UserId,
+    Workspace,
+    hint_at_missing,
+    read_input,
+    scope_of_options,
+)
 from reme_core.errors import InputError, NotFoundError
 
 if TYPE_CHECKING:
@@ -89,10 +99,12 @@ def recall(
             **scope_of_options(user_id, agent_id, run_id),
         )
         said = 0 if found or "conversation" in (kind or ()) else reme.workspaces.count_messages(workspace)
+        missing = [] if found else hint_at_missing(reme, workspace)
     if found:
         session.show(found, output.hits_table(found.hits, explain=explain))
     else:
-        session.show(found, f"Nothing in workspace '{workspace}' answers that.", *_how_to_see(said, workspace, query))
+        nothing = f"Nothing in workspace '{workspace}' answers that."
+        session.show(found, nothing, *missing, *_how_to_see(said, workspace, query))
 
 
 @app.command()
@@ -152,9 +164,10 @@ def list_memories(
         filters = Filters.of(kind=kind or None, status=None if closed else "active", **scope)
         found = reme.memories.list(workspace, filters, limit=limit)
         said = 0 if found else reme.workspaces.count_messages(workspace)
+        missing = [] if found else hint_at_missing(reme, workspace)
     if not found:
         nothing = f"Nothing is remembered in workspace '{workspace}'."
-        session.show(found, nothing, *_how_to_see(said, workspace, "What was said?"))
+        session.show(found, nothing, *missing, *_how_to_see(said, workspace, "What was said?"))
         return
     shown = output.table("id", "kind", "status", "recorded", "content", wide="content")
     for memory in found:

@@ -13,6 +13,7 @@ import typer
 
 from reme_core.cli import output
 from reme_core.cli.session import Commands, Session, confirm
+from reme_core.errors import InputError
 
 if TYPE_CHECKING:
     from reme_core.server.auth import ApiKeys
@@ -73,10 +74,12 @@ def create_key(
     workspace: Annotated[
         list[str], typer.Option("--workspace", "-w", help="A workspace that it opens; default: all. Repeatable.")
     ] = [],  # noqa: B006 - typer copies it
-    expires: Annotated[datetime | None, typer.Option(help="When it stops working (UTC).")] = None,
+    expires: Annotated[datetime | None, typer.Option(help="When it stops working; UTC unless it has a zone.")] = None,
 ) -> None:
     """Make a key and show it once; it cannot be shown again. From then on the services ask for a key."""
-    until = expires.replace(tzinfo=UTC) if expires is not None else None
+    until = expires if expires is None or expires.tzinfo else expires.replace(tzinfo=UTC)
+    if until is not None and until <= datetime.now(UTC):
+        raise InputError(f"--expires takes a time to come, and {until.isoformat(' ')} is over")
     key = _use_keys(session, lambda keys: keys.create(label, workspace or None, expires_at=until))
     session.show({"key": key}, key)
 

@@ -29,6 +29,7 @@ from reme_core.errors import (
     ModelError,
     NotFoundError,
     ReMeError,
+    did_you_mean,
 )
 
 if TYPE_CHECKING:
@@ -210,6 +211,13 @@ _SHARED_OPTIONS = {
     for name, parameter in inspect.signature(keep_options, eval_str=True).parameters.items()
     if name in {field.name for field in fields(Options)}
 }
+
+
+def hint_at_missing(reme: ReMe, workspace: str) -> list[str]:
+    """A hint, if there is no workspace of this name, with the nearest one."""
+    names = reme.workspaces.list()
+    advice = did_you_mean(workspace, names, "`reme workspaces` lists those there are")
+    return [] if workspace in names else [f"There is no workspace '{workspace}'; {advice}"]
 
 
 def read_input() -> str:

@@ -197,6 +197,30 @@ def test_the_version_is_printed_without_a_command(reme: Reme) -> None:
 
 
 @pytest.mark.usefixtures("configured")
+def test_a_key_works_until_the_moment_that_is_said_and_not_from_the_past_on(reme: Reme) -> None:
+    assert reme("keys", "create", "phone", "--expires", "2001-01-01", code=2) == ""
+    assert "is over" in reme.err and reme.json("keys", "list") == []
+    reme("keys", "create", "phone", "--expires", "2099-01-01T00:00:00+02:00")
+    assert reme.json("keys", "list")[0]["expires_at"].startswith("2098-12-31T22:00:00")
+
+
+@pytest.mark.usefixtures("configured")
+def test_a_workspace_that_does_not_exist_is_told_apart_from_one_without_an_answer(reme: Reme) -> None:
+    reme("add", "She drinks her tea green.", "-w", "carol")
+    for command in (["recall", "tea"], ["list"], ["summarise"]):
+        assert "There is no workspace 'carl'; did you mean 'carol'?" in reme(*command, "-w", "carl")
+        assert "There is no workspace" not in reme(*command, "-w", "carol")
+    assert reme.json("list", "-w", "carl") == []
+
+
+@pytest.mark.usefixtures("configured")
+def test_an_empty_text_is_not_recorded(reme: Reme) -> None:
+    for texts in ([""], ["I live in Oslo.", " "]):
+        assert reme("record", *texts, "-w", "alice", code=2) == "" and "empty" in reme.err
+    assert reme.json("workspaces") == []
+
+
+@pytest.mark.usefixtures("configured")
 def test_all_keys_are_deleted_only_on_an_answer(reme: Reme) -> None:
     reme("keys", "create", "phone", "-w", "alice")
     assert reme.json("keys", "list")[0]["workspaces"] == ["alice"]
