@@ -94,6 +94,16 @@ def test_it_stops_after_its_last_user_and_keeps_what_it_has(own_data_dir: Path) 
     third.release()
 
 
+def test_it_goes_on_for_a_while_after_each_user_however_short(own_data_dir: Path) -> None:
+    EmbeddedServer.acquire(own_data_dir, linger_seconds=2).release()
+    time.sleep(1.5)
+    visitor = EmbeddedServer.acquire(own_data_dir)  # as `reme db url`, whose reader then connects
+    visitor.release()
+    time.sleep(1.2)
+    assert ask(visitor.url, "select 1") == 1
+    wait_until_stopped(own_data_dir)
+
+
 def test_an_open_psql_keeps_it_running(own_data_dir: Path) -> None:
     server = EmbeddedServer.acquire(own_data_dir, linger_seconds=0)
     with psycopg.connect(server.url) as connection:

@@ -85,6 +85,8 @@ class EmbeddedServer:
             # If we are root, Postgres runs as another user, who has to pass through this folder.
             data_dir.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
             users_lock = _lock(data_dir / "postgres.users", fcntl.LOCK_SH)
+            now = time.time_ns()
+            os.utime(users_lock, ns=(now, now))  # so that the supervisor also knows of users who have ended since
         except OSError as error:
             raise DatabaseError(
                 f"cannot write to the data directory {data_dir}: {error.strerror};"

@@ -107,19 +107,23 @@ def _end_with_server(address: str) -> None:
 
 
 def _wait_for_last_user(lock: int, plan: dict[str, Any]) -> None:
-    """Return, with the exclusive lock held, when the server has had no user for `linger_seconds`."""
+    """Return, with the exclusive lock held, when the server has had no user for `linger_seconds`.
+
+    A user holds the lock, and sets the time of the file when it comes. A program such as psql is only connected.
+    """
     while True:
         # Released at once, so that a new user need not wait while the server lingers.
         fcntl.flock(lock, fcntl.LOCK_EX)
+        last_came = os.fstat(lock).st_mtime_ns
         fcntl.flock(lock, fcntl.LOCK_UN)
         time.sleep(plan["linger_seconds"])
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             continue
-        if not _connections(plan["query"]):
+        if os.fstat(lock).st_mtime_ns == last_came and not _connections(plan["query"]):
             return
-        fcntl.flock(lock, fcntl.LOCK_UN)  # a program such as psql is connected, which holds no lock
+        fcntl.flock(lock, fcntl.LOCK_UN)
         time.sleep(1)
 
 
