@@ -204,6 +204,8 @@ def spell_out(kinds: Iterable[str]) -> list[str]:
     """The single kinds that the given kinds stand for, without the standing kinds, which are in every note.
 
     Raises:
-        InputError: A kind is unknown.
+        InputError: A kind is unknown, or these are not several kinds.
     """
+    if isinstance(kinds, str) or not isinstance(kinds, Iterable):
+        raise InputError(f"kinds are several, such as ('personal', 'conversation'); not {kinds!r:.60}")
     return [kind for kind in kinds_of(list(kinds)) if kind not in STANDING_KINDS]

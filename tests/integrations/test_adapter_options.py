@@ -47,6 +47,8 @@ ALL: dict[str, Any] = TURNS | {
         ({"filters": {"subject": 3}}, "the filter 'subject' cannot be 3"),
         ({"filters": {"happened": "yesterday"}}, "the filter 'happened' cannot be 'yesterday'"),
         ({"filters": {"metadata": "team"}}, "the filter 'metadata' cannot be 'team'"),
+        ({"kinds": "personal"}, "kinds are several, .*; not 'personal'"),
+        ({"kinds": 3}, "kinds are several, .*; not 3"),
         ({"spool": "disk"}, "spool is 'file', 'memory' or the Path"),
         ({"chat_model": "gpt-4.1-mini"}, "chat_model is a"),
         ({"model": "gpt-4.1-mini"}, "did you mean 'chat_model'"),

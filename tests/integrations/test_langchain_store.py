@@ -248,6 +248,20 @@ async def test_a_batch_is_written_whole_or_not_at_all(store: ReMeStore) -> None:
     assert await store.aget(("a",), "good") is None
 
 
+async def test_what_is_no_namespace_or_no_object_is_called_so(store: ReMeStore) -> None:
+    for mistake in (
+        store.aput("a", "k", {"n": 1}),  # type: ignore[arg-type]
+        store.aget("a", "k"),  # type: ignore[arg-type]
+        store.asearch("a"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InputError, match=r"a namespace is several labels, such as \('users', 'ada'\), not 'a'"):
+            await mistake
+    for value in ("text", [("n", 1)], 7):
+        with pytest.raises(InputError, match=r"a value is an object, such as .*, not "):
+            await store.aput(("a",), "k", value)  # type: ignore[arg-type]
+    assert await store.asearch(()) == []
+
+
 async def test_a_value_may_be_nested_deeply(store: ReMeStore) -> None:
     value: dict[str, Any] = {"end": 1}
     for _ in range(400):

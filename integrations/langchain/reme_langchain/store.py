@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Never, Self, TypedDict, Unpack
 
 import numpy as np
@@ -160,6 +160,11 @@ class ReMeStore(BaseStore, Closing):
         for op in batch:
             if not isinstance(op, GetOp | SearchOp | ListNamespacesOp | PutOp):
                 raise InputError(f"a store has no operation {type(op).__name__}")
+            namespace = op.namespace_prefix if isinstance(op, SearchOp) else getattr(op, "namespace", ())
+            if isinstance(namespace, str):
+                raise InputError(f"a namespace is several labels, such as ('users', 'ada'), not {namespace!r:.60}")
+            if isinstance(op, PutOp) and not isinstance(op.value, Mapping | None):
+                raise InputError(f"a value is an object, such as {{'tea': 'green'}}, not {op.value!r:.60}")
         return await self._batches.ask(batch)
 
     async def _run(self, ops: Sequence[Op]) -> list[Result]:
