@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -195,6 +197,22 @@ async def test_over_pipes_nothing_but_the_protocol_is_on_stdout(own_data_dir: Pa
             await whole_story(session)
     assert "offline rules serve" in " ".join(errors.read_text(encoding="utf-8").split())
     assert "Traceback" not in errors.read_text(encoding="utf-8")
+
+
+def test_ctrl_c_ends_it_although_its_input_stays_open(migrated_data_dir: Path) -> None:
+    command = [str(Path(sys.executable).parent / "reme"), "mcp"]
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    environ = os.environ | {"REME_HOME": str(migrated_data_dir)}
+    with subprocess.Popen(command, env=environ, text=True, **pipes) as process:
+        assert process.stderr is not None
+        while "embedding" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(timeout=20) == 130
+        finally:
+            process.kill()
+        assert "Traceback" not in process.stderr.read()
 
 
 @asynccontextmanager
