@@ -94,25 +94,17 @@ def _iso_month(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, cal.month(int(match["year"]), int(match["month"])), relative=False, weak=True)
 
 
-@_rule(rf"{MONTH}\s+(?:the\s+)?{DAY}(?:\s?(?:-|–|to)\s?(?P<until>3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?\b(?!:|\s?[ap]m))?"
-       rf"(?:,?\s+(?:of\s+)?{YEAR}|(?P<of>\s+(?:of\s+)?(?P<side>last|this|next)\s+year))?")  # fmt: skip
-def _month_day(match: re.Match[str], now: datetime) -> Expression | None:
-    return _day_of_month(match, now, until=match["until"])
-
-
 @_rule(
     rf"(?:the\s+)?{DAY}\s+(?:of\s+)?{MONTH}(?:,?\s+(?:of\s+)?{YEAR}|(?P<of>\s+(?:of\s+)?(?P<side>last|this|next)\s+year))?"
 )
-def _day_month(match: re.Match[str], now: datetime) -> Expression | None:
-    return _day_of_month(match, now)
-
-
-def _day_of_month(match: re.Match[str], now: datetime, until: str | None = None) -> Expression | None:
+@_rule(rf"{MONTH}\s+(?:the\s+)?{DAY}(?:\s?(?:-|–|to)\s?(?P<until>3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?\b(?!:|\s?[ap]m))?"
+       rf"(?:,?\s+(?:of\s+)?{YEAR}|(?P<of>\s+(?:of\s+)?(?P<side>last|this|next)\s+year))?")  # fmt: skip
+def _day_of_month(match: re.Match[str], now: datetime) -> Expression | None:
     word = match["month"]
     if word.islower() and word in ("may", "march", "mar", "dec") and not (match["ordinal"] or match["year"]):
         return None  # "you may 7 times", "march 3 miles"
     month, first = _month_number(match), int(match["day"])
-    last = int(until) if until else first
+    last = int(match.groupdict().get("until") or first)
 
     def of_year(year: int) -> Span:
         return cal.join(cal.date(year, month, first), cal.date(year, month, last))
