@@ -18,6 +18,7 @@ from reme_core.store.recall_sql import (
     LEXICAL_WEIGHT,
     NAME_WEIGHT,
     NAMING_BONUS,
+    QUESTION_MALUS,
     ROLE_WEIGHT,
     SESSION_WEIGHT,
     SPEAKER_WEIGHT,
@@ -91,6 +92,23 @@ async def test_the_parts_of_a_message_explain_its_score(reme: Engine) -> None:
         explained = 0.5 * parts.vector + 0.5 * words + SESSION_WEIGHT * parts.session + SPEAKER_WEIGHT * parts.speaker
         assert parts.final == pytest.approx(explained + ROLE_WEIGHT * parts.role + prior)
         assert 0 < parts.covered < 1  # nobody said "xylophone"
+
+
+async def test_only_a_short_question_without_another_sentence_is_a_bare_one(reme: Engine) -> None:
+    bare = ["oak one?", "oak two ?  ", "oak 三？", "oak " + 56 * "x" + "?"]
+    longer = ["oak " + 57 * "y" + "?", "Red. Is it oak five?", "oak\nsix?", "oak seven??", "oak。八？"]
+    none = ["oak nine?\n", "Why? Since oak ten grew.", "oak eleven"]
+    said = [Message(content=text, session_id="s") for text in (*bare, *longer, *none)]
+    await reme.record("w", said, wait=True)
+    hits = (await reme.recall("w", "oak xylophone", kind="conversation", limit=len(said))).hits
+    prior = dict.fromkeys(bare, -BARE_QUESTION_MALUS) | dict.fromkeys(longer, -QUESTION_MALUS)
+    found = {}
+    for hit in hits:
+        parts = hit.parts
+        words = parts.telling * (LEXICAL_WEIGHT * parts.lexical + COVERED_WEIGHT * parts.covered)
+        explained = 0.5 * parts.vector + 0.5 * words + SESSION_WEIGHT * parts.session + ROLE_WEIGHT * parts.role
+        found[hit.content] = round(parts.final - explained, 6)
+    assert found == {message.content: prior.get(message.content, 0) for message in said}
 
 
 async def test_words_count_the_less_the_less_the_query_s_words_tell(reme: Engine) -> None:
