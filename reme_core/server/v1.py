@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from reme_core.episodes.api import CurvePoint
-from reme_core.errors import InputError, NotFoundError
+from reme_core.errors import InputError, NotFoundError, did_you_mean
 from reme_core.given import JsonObject
 from reme_core.server.errors import COMMON_STATUSES, ErrorBody, openapi_errors
 from reme_core.server.route import JsonRoute
@@ -17,7 +17,7 @@ from reme_core.server.service import TheAccess, TheService
 from reme_core.server.wire import NOT_BLANK, WITHOUT_NUL, MessageIn, Number, PathWorkspace, Time, TopK
 from reme_core.store.filters import Filters
 from reme_core.store.undo import Undone
-from reme_core.types import HistoryEntry, Kind, Memory, Message, Recollection, Status, TimeRange, names_in
+from reme_core.types import HistoryEntry, Kind, Memory, Message, Recollection, Scope, Status, TimeRange, names_in
 
 _ACTOR: Final = "http"
 
@@ -286,6 +286,7 @@ async def add_memories(
 
 @router.delete("/{workspace_id:path}/memories")
 async def erase_scope(
+    request: Request,
     workspace_id: PathWorkspace,
     service: TheService,
     access: TheAccess,
@@ -295,7 +296,12 @@ async def erase_scope(
 ) -> Deleted:
     """Erase the memories and messages of a person, an agent or a run, and the conclusions from them."""
     access.check(workspace_id)
-    scope = names_in({"user_id": user_id or "", "agent_id": agent_id or "", "run_id": run_id or ""})
+    given: Scope = {"user_id": user_id or "", "agent_id": agent_id or "", "run_id": run_id or ""}
+    # Left out, it would make the scope wider, and more would be erased than was meant.
+    if unknown := sorted(request.query_params.keys() - given.keys()):
+        advice = did_you_mean(unknown[0], given, f"there are {', '.join(given)}")
+        raise InputError(f"nothing was erased: there is no parameter '{unknown[0]}'; {advice}")
+    scope = names_in(given)
     if not scope:
         raise InputError("say whose memory to erase: give user_id, agent_id or run_id")
     return Deleted(deleted_count=await service.reme.workspaces.clear(workspace_id, **scope))
