@@ -5,8 +5,9 @@ A value that does not fit is an `InputError`, not pydantic's own.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
@@ -51,6 +52,20 @@ def moment_of(time: datetime) -> datetime:
 
 Moment = Annotated[datetime, AfterValidator(moment_of)]
 """A point in time, as `moment_of` makes it: every time zone and Postgres can show it."""
+
+
+def zone_of(name: str) -> tzinfo:
+    """The time zone of an IANA name.
+
+    Raises:
+        InputError: There is none of that name, or the machine has no time zone database.
+    """
+    try:
+        # UTC is handled without the time zone database, because small containers have none.
+        return UTC if name == "UTC" else ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError, TypeError) as error:
+        raise InputError(f"unknown time zone {name!r}; give an IANA name such as 'Europe/Berlin'") from error
+
 
 _DEEPEST = 100  # levels, far more than anybody nests; pydantic fails at 255
 

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, cast
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 
 from reme_core.errors import ConfigurationError
+from reme_core.given import zone_of
 from reme_core.settings import reme01
 from reme_core.settings.sections import (
     LOCAL_EMBEDDERS,
@@ -76,6 +77,7 @@ class Settings(Section):
     language: Literal["auto", "en", "zh", ""] = "auto"
     """The language of prompts and rules; `auto` is the language of the input."""
     timezone: str = "UTC"
+    """IANA name of the zone in which the days of those begin who ask and tell."""
     database_url: SecretStr | None = None
     """A Postgres 15–18 with pgvector 0.8 or newer; default is the embedded server in `data_dir`."""
     pooler_url: SecretStr | None = None
@@ -111,6 +113,12 @@ class Settings(Section):
     embedding_model: dict[str, EmbeddingSettings] = Field(default_factory=dict)
     rerank_model: dict[str, RerankSettings] = Field(default_factory=dict)
     vector_store: dict[str, VectorStoreSettings] = Field(default_factory=dict)
+
+    @field_validator("timezone")
+    @classmethod
+    def _require_known_zone(cls, name: str) -> str:
+        zone_of(name)
+        return name
 
     @model_validator(mode="after")
     def _require_database_url(self) -> Self:

@@ -91,6 +91,7 @@ def test_every_setting_is_an_environment_variable_too(tmp_path: Path) -> None:
         ("REME_HTTP__PRT", "1", r"unknown setting 'http\.prt'; did you mean 'http\.port'\?"),
         ("REME_HTPP__PORT", "1", r"unknown setting 'htpp'; did you mean 'http'\?"),
         ("REME_LLMS__DEFAULT__MODEL_NAME", "small", r"unknown setting 'llms'; did you mean 'llm'\?"),
+        ("REME_TIMEZONE", "Berlin", r"timezone: unknown time zone 'Berlin'; give an IANA name"),
         ("REME_LANGAUGE", "zh", r"unknown setting REME_LANGAUGE; did you mean REME_LANGUAGE\?"),
         ("REME_HTTP_PORT", "8010", r"unknown setting REME_HTTP_PORT; did you mean REME_HTTP__PORT\?"),
         ("REME_WORKSPACES", "alice", r"unknown setting REME_WORKSPACES; did you mean REME_WORKSPACE\?"),

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from reme_core.errors import InputError
-from reme_core.given import moment_of
+from reme_core.given import moment_of, zone_of
 from reme_core.text.terms import language_of
 from reme_core.text.timex import chinese_joins, english_joins, others
 from reme_core.text.timex.joins import drop_overlaps
@@ -58,11 +56,7 @@ def find_times(text: str, *, now: datetime, timezone: str = "UTC", language: str
     >>> mention.text, str(mention.range.start), str(mention.range.end), mention.precision
     ('last spring', '2026-03-01 00:00:00+00:00', '2026-06-01 00:00:00+00:00', 'season')
     """
-    try:
-        # UTC is handled without the time zone database, because small containers have none.
-        zone: tzinfo = UTC if timezone == "UTC" else ZoneInfo(timezone)
-    except (ZoneInfoNotFoundError, ValueError, OSError, TypeError) as error:
-        raise InputError(f"unknown time zone {timezone!r}; give an IANA name such as 'Europe/Berlin'") from error
+    zone = zone_of(timezone)
     if not has_time(text):
         return []
     local = moment_of(now).astimezone(zone).replace(tzinfo=None)
