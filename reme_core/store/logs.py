@@ -145,14 +145,16 @@ class LogWriter:
                 return
 
     async def flush(self) -> None:
-        """Write the entries that wait, except for workspaces whose log somebody else has locked.
+        """Write the entries that wait now, except for workspaces whose log somebody else has locked.
 
         Raises:
             DatabaseError: The database did not take them; they go on waiting.
         """
         async with self._lock:
             locked: set[str] = set()
-            while free := [entry for entry in self._waiting if entry[0] not in locked]:
+            # Not those that come meanwhile: under load, each transaction would write the one or two that came last.
+            waiting = list(self._waiting)
+            while free := [entry for entry in waiting if entry[0] not in locked]:
                 # One transaction writes entries of all workspaces, since the transaction is most of the cost. `min`
                 # gives `insert_retrievals` before `mark_notes`, which needs the rows of the recalls.
                 statement = min(entry[1] for entry in free)
@@ -165,7 +167,8 @@ class LogWriter:
                     # One text that Postgres cannot store would keep the whole batch from being written.
                     values = {"workspaces": workspaces, "rows": Jsonb([plain_json(row()) for _, _, row in batch])}
                     await conn.execute(_SQL[statement], values)
-                written = set(map(id, batch))  # new entries may have come while these were written
+                written = set(map(id, batch))
+                waiting = [entry for entry in waiting if id(entry) not in written]
                 self._waiting = [entry for entry in self._waiting if id(entry) not in written]
 
     async def aclose(self, patience: float) -> None:

@@ -7,6 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from itertools import chain
 
 import numpy as np
@@ -16,6 +17,7 @@ from benchmarks import synthetic
 from reme_core import Memory, Message, Settings, TimeRange
 from reme_core.engine import Engine
 from reme_core.errors import InputError
+from reme_core.postgres.session import Connection
 from reme_core.settings import VectorShares
 from reme_core.store import recall_sql
 from reme_core.store.change import Change, Close
@@ -237,6 +239,27 @@ async def test_recalls_are_logged_with_their_ranks(reme: Engine) -> None:
         (recollection.retrieval_id,),
     )  # fmt: skip
     assert logged == [("fish", "a test", h.rank, h.memory.memory_id) for h in recollection.hits]
+
+
+async def test_recalls_that_are_logged_while_others_are_written_wait_for_the_next_time(
+    reme: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fish,) = await reme.memories.add("w", "Fish live in water.")
+    log, transactions, maintenance = reme.log_writer, [], reme.database.maintenance
+
+    def maintenance_under_load() -> AbstractAsyncContextManager[Connection]:
+        transactions.append(len(log._waiting))
+        if len(transactions) < 20:
+            log.log_standing("w", "fish", [fish], session_id="")
+        return maintenance()
+
+    await log.flush()  # how long the model took
+    log.log_standing("w", "fish", [fish], session_id="")
+    monkeypatch.setattr(reme.database, "maintenance", maintenance_under_load)
+    await log.flush()
+    assert transactions == [1] and len(log._waiting) == 1
+    await log.flush()
+    assert transactions == [1, 1]
 
 
 async def test_a_log_that_cannot_be_written_is_told_of_and_keeps_what_waits(
