@@ -9,10 +9,10 @@ from __future__ import annotations
 import calendar
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, tzinfo
 from typing import Final, TypeVar
-from zoneinfo import ZoneInfo
 
+from reme_core.given import zone_of
 from reme_core.prompts import Language, phrase
 from reme_core.prompts.budget import count_tokens, fit
 from reme_core.prompts.fence import NOTE_METADATA
@@ -112,7 +112,7 @@ def render(
     Returns:
         The note; its text is empty if nothing fits or nothing is known.
     """
-    zone = ZoneInfo(timezone)
+    zone = zone_of(timezone)
 
     def line(memory: Memory) -> str:
         return f"- {_statement(memory, language, zone)}"
@@ -171,7 +171,7 @@ _DATES: Final[dict[Language, dict[str, str]]] = {
 }  # fmt: skip
 
 
-def _statement(memory: Memory, language: Language, zone: ZoneInfo) -> str:
+def _statement(memory: Memory, language: Language, zone: tzinfo) -> str:
     text = condense(as_text(memory, language), LONGEST)
     # What somebody said is quoted; what a model read from it stands as a sentence.
     if memory.metadata.get("mode") == "quoted" and memory.observed_at:
@@ -181,7 +181,7 @@ def _statement(memory: Memory, language: Language, zone: ZoneInfo) -> str:
     return f"{text} ({when})" if when else text
 
 
-def _when(memory: Memory, language: Language, zone: ZoneInfo) -> str:
+def _when(memory: Memory, language: Language, zone: tzinfo) -> str:
     """When a memory holds, if its words do not tell that, and when it was said, if that was on another day."""
     words = _DATES[language]
     said, since = _day(memory.observed_at, zone), _day(memory.valid_from, zone)
@@ -212,5 +212,5 @@ def _time_of(memory: Memory) -> datetime:
     return memory.observed_at or memory.created_at
 
 
-def _day(moment: datetime | None, zone: ZoneInfo) -> date | None:
+def _day(moment: datetime | None, zone: tzinfo) -> date | None:
     return moment.astimezone(zone).date() if moment else None

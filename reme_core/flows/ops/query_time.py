@@ -6,7 +6,6 @@ import re
 from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Final, Literal
-from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, Field
 
@@ -14,6 +13,7 @@ from reme_core.flows.degraded import ask_model
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
+from reme_core.given import zone_of
 from reme_core.models import ChatModel
 from reme_core.prompts import prompt
 from reme_core.prompts.fence import fence
@@ -93,10 +93,10 @@ async def _from_memory(
 
 def _day_of(memory: Memory, anchor: str, now: datetime, zone: str) -> datetime | None:
     """The day that a memory is about; if the day returns every year, the latest one."""
-    local = now.astimezone(ZoneInfo(zone))
+    local = now.astimezone(zone_of(zone))
     yearly = bool(_YEARLY.search(anchor))
     if not yearly and memory.valid_from is not None:
-        return memory.valid_from.astimezone(ZoneInfo(zone))
+        return memory.valid_from.astimezone(zone_of(zone))
     said = memory.observed_at or memory.created_at
     found = find_times(memory.content, now=local if yearly else said, timezone=zone)
     day = next((m.range.start for m in found if m.range.start and m.precision == "day"), None)
@@ -104,7 +104,7 @@ def _day_of(memory: Memory, anchor: str, now: datetime, zone: str) -> datetime |
         # A year of birth names the first birthday; without a year, the latest one is meant already.
         # In February the 29th is taken for the 28th, which every year has.
         year = local.year if (day.month, day.day) <= (local.month, local.day) else local.year - 1
-        return datetime(year, day.month, min(day.day, 28) if day.month == 2 else day.day, tzinfo=ZoneInfo(zone))
+        return datetime(year, day.month, min(day.day, 28) if day.month == 2 else day.day, tzinfo=zone_of(zone))
     return day
 
 
@@ -113,7 +113,7 @@ _YEARLY: Final = re.compile(r"birthday|anniversary|name day|生日|纪念日", r
 
 async def _ask_model(query: str, now: datetime, zone: str, setting: str, chat: ChatModel) -> list[TimeRange]:
     speech = language_for(setting, [Message(content=query)])
-    local = now.astimezone(ZoneInfo(zone))
+    local = now.astimezone(zone_of(zone))
     request = prompt(
         "personal/extract_time", speech, now=render_date(local, language_of(query)), query=fence(query, "query")
     )
@@ -121,8 +121,8 @@ async def _ask_model(query: str, now: datetime, zone: str, setting: str, chat: C
     try:
         first = date.fromisoformat(answer.first_day)
         last = date.fromisoformat(answer.last_day or answer.first_day)
-        start = datetime(first.year, first.month, first.day, tzinfo=ZoneInfo(zone))
-        end = datetime(last.year, last.month, last.day, tzinfo=ZoneInfo(zone)) + timedelta(days=1)
+        start = datetime(first.year, first.month, first.day, tzinfo=zone_of(zone))
+        end = datetime(last.year, last.month, last.day, tzinfo=zone_of(zone)) + timedelta(days=1)
         return [TimeRange(start=start, end=end)]
     except ValueError:
         return []  # an answer that is no date says that there is none

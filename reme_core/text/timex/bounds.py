@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
-from zoneinfo import ZoneInfo
 
+from reme_core.given import zone_of
 from reme_core.text.timex.find import find_times, has_time
 from reme_core.text.timex.statements import calendar_range, tells_of_past, times_of
 from reme_core.types import Message, TimeRange
@@ -38,7 +38,7 @@ def dates_near(message: Message, timezone: str) -> set[str]:
     numbers: set[str] = set()
     ranges = [when.range for when in times_of(message.content, message.sent_at, timezone)]
     ranges += [m.range for m in find_times(message.content, now=message.sent_at, timezone=timezone)]
-    moments = [message.sent_at.astimezone(ZoneInfo(timezone))]
+    moments = [message.sent_at.astimezone(zone_of(timezone))]
     for range_ in ranges:
         start, end = range_.start or range_.end, range_.end or range_.start
         if start and end:

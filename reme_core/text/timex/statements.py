@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final
-from zoneinfo import ZoneInfo
 
+from reme_core.given import zone_of
 from reme_core.text.regex import regex
 from reme_core.text.timex.english_words import TOMORROW
 from reme_core.text.timex.find import find_times
@@ -33,7 +33,7 @@ def times_of(text: str, sent_at: datetime, timezone: str) -> list[When]:
     A day or month without a year lies ahead, unless the statement tells of the past: "a marathon on October 5" is the
     next one, "ran a marathon on October 5" the last one.
 
-    >>> said = datetime(2024, 3, 6, 19, tzinfo=ZoneInfo("UTC"))
+    >>> said = datetime(2024, 3, 6, 19, tzinfo=zone_of("UTC"))
     >>> [str(when.range.start) for when in times_of("I'm training for a marathon on October 5", said, "UTC")]
     ['2024-10-05 00:00:00+00:00']
     """
@@ -96,7 +96,7 @@ def calendar_range(written: str, timezone: str) -> TimeRange | None:
     # A part that is not written is a 0.
     year, month, day = [*map(int, written.strip().split("-")), 0, 0][:3]
     try:
-        start = datetime(year, month or 1, day or 1, tzinfo=ZoneInfo(timezone))
+        start = datetime(year, month or 1, day or 1, tzinfo=zone_of(timezone))
         if not month:
             return TimeRange(start=start, end=start.replace(year=year + 1))
         days = 1 if day else calendar.monthrange(year, month)[1]
@@ -155,7 +155,7 @@ def _spans(text: str, sent_at: datetime, timezone: str) -> list[When]:
 def _days_of_month(text: str, sent_at: datetime, timezone: str) -> list[When]:
     """Days without a month: "the 13th" is the next one, or the last one if the text speaks of the past."""
     found = []
-    local = sent_at.astimezone(ZoneInfo(timezone)).replace(hour=0, minute=0, second=0, microsecond=0)
+    local = sent_at.astimezone(zone_of(timezone)).replace(hour=0, minute=0, second=0, microsecond=0)
     for match in _DAY_OF_MONTH.finditer(text):
         day, past = int(match[1]), tells_of_past(text)
         step = -1 if past and day > local.day else 1 if not past and day < local.day else 0
