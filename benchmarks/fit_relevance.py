@@ -59,7 +59,7 @@ DRAWN, DRAWN_OF_FEW = 400, 20
 """Queries about nothing that are drawn for a conversation, and for one of the workspaces made of it."""
 FURTHER, BEGUN = 40, 12
 """Questions and workspaces that are made of a conversation."""
-THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4)
+THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 
 
 @dataclass
@@ -336,10 +336,13 @@ async def run(paths: Sequence[Path], held_out: Sequence[Path], most: int | None,
     data = Data(await gather(paths, most))
     fitted = {model: fit_model(data, model) for model in MODELS}
     if write:
-        about = {"command": f"python -m benchmarks.fit_relevance {' '.join(path.name for path in paths)} --write"}
+        names = " ".join("/".join(path.parts[-2:]) for path in paths)  # two sets have a dev.jsonl
+        about = {"command": f"python -m benchmarks.fit_relevance {names} --write"}
         questions = {name: ((data.sets == name) & (data.labels == "real")).sum() for name in sorted(set(data.sets))}
         about["data"] = ", ".join(f"{name} ({count} questions)" for name, count in questions.items())
-        about["data"] += f"; {sum(label != 'test' for label, _ in nothing())} queries about nothing"
+        fitted_on = sum(label != "test" for label, _ in nothing())
+        own = len({sample.question.text for sample in data.samples if sample.label == "own"})
+        about["data"] += f"; {fitted_on + own} queries about nothing"
         known = {"about": about, "models": {model: found for model, (found, _) in fitted.items()}}
         COEFFICIENTS.write_text(json.dumps(known, ensure_ascii=False) + "\n", encoding="utf-8")
     report(benchmark="relevance", **{model: figures for model, (_, figures) in fitted.items()})
