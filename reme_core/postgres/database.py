@@ -17,7 +17,6 @@ import anyio.to_thread
 import psycopg
 from psycopg import AsyncConnection
 from psycopg import errors as pg
-from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from reme_core.errors import ConflictError, DatabaseError, InputError
@@ -35,6 +34,7 @@ from reme_core.postgres.session import (
     prepare,
     roll_back,
     run,
+    tidy,
 )
 from reme_core.postgres.shares import Shares
 from reme_core.settings import Settings
@@ -325,12 +325,7 @@ class Database:
             finally:
                 connection.last_used = time.monotonic()
                 with anyio.CancelScope(shield=True):
-                    # A task that is cancelled within a pipeline leaves the connection in it, where it fails for others.
-                    if connection.info.pipeline_status != PipelineStatus.OFF:
-                        await connection.close()
-                    # A task that is cancelled while its transaction begins; the pool would warn of it.
-                    elif connection.info.transaction_status != TransactionStatus.IDLE:
-                        await roll_back(connection)
+                    await tidy(connection)
                     await pool.putconn(connection)
 
     @asynccontextmanager

@@ -14,7 +14,7 @@ from pgvector.psycopg.halfvec import register_halfvec_info
 from pgvector.psycopg.vector import register_vector_info
 from psycopg import AsyncClientCursor, AsyncConnection, AsyncRawCursor, OperationalError
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import ExecStatus, Format
+from psycopg.pq import ExecStatus, Format, PipelineStatus, TransactionStatus
 from psycopg.types import TypeInfo
 from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool
@@ -166,6 +166,14 @@ async def roll_back(connection: AsyncConnection[Any]) -> None:
     """End a transaction on a connection that may be dead."""
     with suppress(OperationalError):  # the server rolls back the transaction of a dead connection
         await connection.rollback()
+
+
+async def tidy(connection: AsyncConnection[Any]) -> None:
+    """Close a connection, or end its transaction, if a task was cancelled where others could not go on with it."""
+    if connection.info.pipeline_status != PipelineStatus.OFF:  # cancelled within a pipeline, where it fails for others
+        await connection.close()
+    elif connection.info.transaction_status != TransactionStatus.IDLE:  # while it began; the pool would warn of it
+        await roll_back(connection)
 
 
 async def check_if_idle(connection: Connection) -> None:

@@ -162,7 +162,7 @@ class ReMeMemory(LongTermMemory, Memory):
         """The ids of the conversation and of the turn."""
         return self.session_id, self._turn_id
 
-    async def aget(self, input: str | ChatMessage | None = None, **block_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
+    async def aget(self, input: str | ChatMessage | None = None, **block_kwargs: Any) -> list[ChatMessage]:  # noqa: A002 - its name
         """The messages that fit the `window`; the last one of the user brings the note.
 
         Only LlamaIndex's models are shown the note, when they are called with these messages. For another model, put it
@@ -202,7 +202,7 @@ class ReMeMemory(LongTermMemory, Memory):
 
     # The framework's own methods run a new event loop for each call, in which no connection could stay open.
 
-    def get(self, input: str | ChatMessage | None = None, **block_kwargs: Any) -> list[ChatMessage]:  # noqa: A002
+    def get(self, input: str | ChatMessage | None = None, **block_kwargs: Any) -> list[ChatMessage]:  # noqa: A002 - its name
         """`aget` without awaiting; it also works where an event loop is running."""
         return self.turn.call(self.aget, input, **block_kwargs)
 
