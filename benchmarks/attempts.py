@@ -111,7 +111,9 @@ def of_http(
         method, url = operation.split(" ")
         for part, value in {"workspace_id": place or "%20", "memory_id": thing}.items():
             url = url.replace("{" + part + "}", value)
-        asked = {"workspace_id": place, "user_id": thing, "deleted": "true"}
+        asked = {"user_id": thing}
+        if method != "DELETE":  # which refuses parameters that it does not know
+            asked |= {"workspace_id": place, "deleted": "true"}
         for kind, body in _bodies(operation, fields[operation], folder, thing, place):
             yield kind, partial(client.request, method, url, json=body, params=asked)
 
