@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from string import Template
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +13,8 @@ from reme_core.store import rows
 from reme_core.store.sql import load
 from reme_core.types import Memory
 
-_SQL = load("feedback.sql")
+_SQL = load("feedback.sql", columns=rows.SELECTED)
 _COUNT_USE = load("memory.sql")["count_use"]
-_NEAREST = Template(_SQL["nearest"]).substitute(columns=rows.select(rows.COLUMNS, "m"))
 
 
 async def count_uses(database: Database, workspace: str, memory_ids: Sequence[str], *, helped: bool) -> list[str]:
@@ -87,6 +85,6 @@ async def nearest(
             "kinds": list(kinds),
             "limit": limit,
         }
-        for number, similarity, *row in await database.fetch(workspace, _NEAREST, values):
+        for number, similarity, *row in await database.fetch(workspace, _SQL["nearest"], values):
             found[number - 1].append((rows.to_memory(workspace, row), float(similarity)))
     return found

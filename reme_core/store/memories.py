@@ -33,10 +33,6 @@ from reme_core.types import now as present
 Vectors = npt.NDArray[np.float32]
 
 _SQL = load("memory.sql")
-_LOCKED = (
-    f"select m.document_id, {rows.select(rows.COLUMNS, 'm')} from reme.memory m"
-    " where m.workspace_id = %(workspace)s and m.memory_id = %(id)s for update"
-)
 
 CHANGEABLE = frozenset(
     {"kind", "subject", "when_to_use", "content", "keywords", "importance", "score", "observed_at", "valid_from",
@@ -206,7 +202,7 @@ class Memories:
             raise InputError(f"filters are a Filters, such as Filters.of(kind='personal'), not {filters!r:.60}")
         filters = filters or Filters()
         statement = (
-            f"select {rows.select(rows.COLUMNS, 'm')} from reme.memory m where "
+            f"select {rows.SELECTED} from reme.memory m where "
             + " and ".join(["m.workspace_id = %(workspace)s", *filters.on_memory()])
             + " order by m.recorded_at desc, m.document_id desc limit %(limit)s offset %(offset)s"
         )
@@ -282,9 +278,9 @@ class Memories:
     ) -> bool:
         """Write a changed memory. If it was changed since `before` was read, write nothing and return False."""
         state = await writer.begin(conn, workspace, "memory", count=0)
-        values = {"workspace": workspace, "id": before.memory_id}
+        values = {"workspace": workspace, "ids": [before.memory_id]}
         # In binary, as `before` was read: so equal values are loaded as equal ones.
-        current = await (await conn.execute(_LOCKED, values, binary=True)).fetchone()
+        current = await (await conn.execute(f"{rows.BY_IDS} for update", values, binary=True)).fetchone()
         if current is None:
             raise NotFoundError(f"memory '{before.memory_id}' of workspace '{workspace}' was erased meanwhile")
         if any(getattr(rows.to_memory(workspace, current[1:]), name) != getattr(before, name) for name in CHANGEABLE):
@@ -387,9 +383,7 @@ class Memories:
 
         With `held_at`, the memories that held then, by what was known at `moment`, even if superseded by then.
         """
-        columns = rows.select(rows.COLUMNS, "m")
-        statement = (
-            f"select {columns} from reme.memory_as_of(%(workspace)s, %(moment)s, %(held_at)s) m order by recorded_at"
-        )
+        known = f"select {rows.SELECTED} from reme.memory_as_of(%(workspace)s, %(moment)s, %(held_at)s) m"
         values = {"workspace": workspace, "moment": moment, "held_at": held_at}
-        return [rows.to_memory(workspace, row) for row in await self._database.fetch(workspace, statement, values)]
+        found = await self._database.fetch(workspace, f"{known} order by recorded_at", values)
+        return [rows.to_memory(workspace, row) for row in found]

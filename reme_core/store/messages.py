@@ -45,7 +45,7 @@ _Waiting = tuple[int, str, str]  # document, author and content of a message wit
 
 log = logging.getLogger(__name__)
 
-_SQL = load("message.sql")
+_SQL = load("message.sql", columns=rows.select(rows.MESSAGE_COLUMNS))
 
 
 @dataclass(slots=True)

@@ -297,7 +297,7 @@ _NAMED = "case when term = any(%(names)s::text[]) then %(name_weight)s::float8 e
 _TYPE = "coalesce((%(type_weights)s::real[])[array_position(%(weighted_kinds)s::text[], kind)], 1)"
 # Of a message, those by which it becomes a hit: its tool calls and reasoning may be many times as long as its words.
 _OF_MESSAGE = ("message_id", "role", "author", "content", "session_id", "sent_at", "metadata", *SCOPES)
-_COLUMNS = {"message": rows.select(_OF_MESSAGE, "m"), "memory": rows.select(rows.COLUMNS, "m")}
+_COLUMNS = {"message": rows.select(_OF_MESSAGE), "memory": rows.SELECTED}
 _FAMILIES = {family: kinds_of(family) for family in VectorShares.model_fields}
 _HITS = TypeAdapter(list[Hit])
 

@@ -27,9 +27,17 @@ MESSAGE_COLUMNS = (
 """Columns of `reme.message` that make up a `Message`, in the order that `to_message` reads."""
 
 
-def select(columns: Sequence[str], alias: str) -> str:
-    """`alias.a, alias.b, …` for a statement's text."""
-    return ", ".join(f"{alias}.{column}" for column in columns)
+def select(columns: Sequence[str]) -> str:
+    """Columns of a row `m` for a statement's text: `m.a, m.b, …`."""
+    return ", ".join(f"m.{column}" for column in columns)
+
+
+SELECTED = select(COLUMNS)
+BY_IDS = (
+    f"select m.document_id, {SELECTED} from reme.memory m"
+    " where m.workspace_id = %(workspace)s and m.memory_id = any(%(ids)s)"
+)
+"""The document numbers and `COLUMNS` of the memories of some ids."""
 
 
 def memory_values(workspace: str, row: Sequence[Any]) -> dict[str, Any]:

@@ -14,12 +14,7 @@ from reme_core.store.change import Change
 from reme_core.store.sql import load
 from reme_core.types import SCOPES, Memory, Source
 
-_SQL = load("memory.sql")
-_SAME_CONTENT = f"select {rows.select(rows.COLUMNS, 'm')} {_SQL['with_same_content']}"
-_BY_ID = (
-    f"select {rows.select(rows.COLUMNS, 'm')} from reme.memory m"
-    " where m.workspace_id = %(workspace)s and m.memory_id = any(%(ids)s)"
-)
+_SQL = load("memory.sql", columns=rows.SELECTED)
 _STATED = {
     "kind", "subject", "when_to_use", "content", "keywords", "observed_at", "valid_from", "valid_until", "author",
     "metadata", *SCOPES,
@@ -46,7 +41,7 @@ async def addition(conn: AsyncConnection[Any], workspace: str, given: Sequence[M
     contents = [m.content for m in given if "memory_id" not in m.model_fields_set]
     values = {"workspace": workspace, "contents": contents}
     # In binary, as all reads are: so equal values are loaded as equal ones.
-    found = await (await conn.execute(_SAME_CONTENT, values, binary=True)).fetchall() if contents else []
+    found = await (await conn.execute(_SQL["with_same_content"], values, binary=True)).fetchall() if contents else []
     known = {_statement(m): m for m in (rows.to_memory(workspace, row) for row in found)}
     new: list[int] = []
     confirm: list[str] = []
@@ -68,9 +63,10 @@ async def read_back(conn: AsyncConnection[Any], workspace: str, ids: Sequence[st
     """The memories of these ids as the transaction has stored them, in this order."""
     values = {"workspace": workspace, "ids": list(ids)}
     async with conn.pipeline():
-        found = await conn.execute(_BY_ID, values, binary=True)
+        found = await conn.execute(rows.BY_IDS, values, binary=True)
         sources = await conn.execute(_SQL["sources"], values)
-        memories = rows.to_memories(workspace, await found.fetchall(), await sources.fetchall())
+        stored = [row[1:] for row in await found.fetchall()]
+        memories = rows.to_memories(workspace, stored, await sources.fetchall())
     by_id = {memory.memory_id: memory for memory in memories}
     return [by_id[memory_id] for memory_id in ids]
 

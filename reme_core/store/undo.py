@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from string import Template
 from typing import Any
 
 import numpy as np
@@ -20,9 +19,7 @@ from reme_core.store.index import writer
 from reme_core.store.sql import load
 from reme_core.types import HistoryEntry, Memory, Source
 
-_SQL = load("undo.sql")
-_COLUMNS = rows.select(rows.COLUMNS, "m")
-_AS_MEMORIES, _PRESENT = (Template(_SQL[name]).substitute(columns=_COLUMNS) for name in ("as_memories", "present"))
+_SQL = load("undo.sql", columns=rows.SELECTED)
 _VERSION = load("memory.sql")["version"]
 # These columns keep their present values, and a change of these alone is no change to undo.
 COUNTS = ["seen_count", "freq", "utility", "updated_at", "document_id"]
@@ -105,8 +102,8 @@ async def restore_states(
     # Texts are embedded before the transaction, which holds the write lock. The version tells whether it is too late.
     (version,) = await database.fetch(workspace, _VERSION, {"workspace": workspace})
     values = {"workspace": workspace, "ids": list(states), "states": Jsonb([s for s in states.values() if s])}
-    present = {row[1]: row for row in await database.fetch(workspace, _PRESENT, values)}
-    target = [_memory(workspace, row) for row in await database.fetch(workspace, _AS_MEMORIES, values)]
+    present = {row[1]: row for row in await database.fetch(workspace, rows.BY_IDS, values)}
+    target = [_memory(workspace, row) for row in await database.fetch(workspace, _SQL["as_memories"], values)]
     before = {name: rows.to_memory(workspace, row[1:]) for name, row in present.items()}
     gone = [memory for memory in target if memory.memory_id not in before]
     kept = [memory for memory in target if memory.memory_id in before]

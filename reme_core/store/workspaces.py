@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from string import Template
 from typing import IO, Any, Final, Unpack
 
 import anyio.to_thread
@@ -35,7 +34,7 @@ from reme_core.types import Scope, Source, names_in
 Progress = Callable[[int, int], None]
 """Called with progress: how much is done, and how much there is in all."""
 
-_SQL = load("workspace.sql")
+_SQL = load("workspace.sql", columns=rows.SELECTED)
 _DUMP_ROWS = 1_000  # fetched, and written to the file, at once
 
 _NOT_COPIED: Final = {
@@ -280,7 +279,6 @@ class Workspaces:
 
 
 async def _dump(conn: AsyncConnection[Any], workspace: str, file: IO[bytes]) -> int:
-    statement = Template(_SQL["dump"]).substitute(columns=rows.select(rows.COLUMNS, "m"))
     written = 0
 
     def write(found: list[tuple[Any, ...]]) -> None:
@@ -293,7 +291,7 @@ async def _dump(conn: AsyncConnection[Any], workspace: str, file: IO[bytes]) -> 
 
     # A cursor on the server: rows come in parts, and a large workspace is never in memory as a whole.
     async with conn.cursor(name="dump", binary=True) as cursor:
-        await cursor.execute(statement, {"workspace": workspace})
+        await cursor.execute(_SQL["dump"], {"workspace": workspace})
         while found := await cursor.fetchmany(_DUMP_ROWS):
             await anyio.to_thread.run_sync(write, found)
             written += len(found)

@@ -34,8 +34,7 @@ async def statistics(database: Database, workspace: str) -> Statistics:
 
 async def recounted(database: Database, workspace: str) -> Statistics:
     """As its memories and messages have them."""
-    columns = rows.select(rows.COLUMNS, "m")
-    memories = await database.fetch(workspace, f"select {columns} from memory m")
+    memories = await database.fetch(workspace, f"select {rows.SELECTED} from memory m")
     messages = await database.fetch(
         workspace, "select session_id, position, document_id, author, role, content, sent_at from message"
     )

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from string import Template
 from typing import IO, Any, BinaryIO
 
 import anyio.to_thread
@@ -34,7 +33,6 @@ from reme_core.types import Memory
 
 _SQL = load("workspace.sql")
 _VERSION = load("memory.sql")["version"]
-_SAME_IDS = Template(_SQL["same_ids"]).substitute(columns=rows.select(rows.COLUMNS, "m"))
 _BATCH = 1_000  # memories in memory at a time
 
 Numbered = list[tuple[int, Memory]]
@@ -153,7 +151,7 @@ async def _drop(conn: AsyncConnection[Any], workspace: str, ids: Sequence[str]) 
 
 async def _drop_same(conn: AsyncConnection[Any], workspace: str, ids: Sequence[str]) -> None:
     values = {"workspace": workspace, "ids": list(ids)}
-    found = await (await conn.execute(_SAME_IDS, values)).fetchall()
+    found = await (await conn.execute(rows.BY_IDS, values)).fetchall()
     if found:
         numbers = [row[0] for row in found]
         gone = [change.weigh(rows.to_memory(workspace, row[1:])) for row in found]

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import re
 from importlib.resources import files
+from string import Template
 
 _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 
 
-def load(file: str) -> dict[str, str]:
-    """The statements of one file, by name.
+def load(file: str, **marks: str) -> dict[str, str]:
+    """The statements of one file, by name, with these texts in the places of the `${marks}` that they are named by.
 
     >>> "insert_memories" in load("memory.sql")
     True
     """
-    text = files(__package__).joinpath(file).read_text(encoding="utf-8")
+    text = Template(files(__package__).joinpath(file).read_text(encoding="utf-8")).safe_substitute(marks)
     pieces = _NAME.split(text)[1:]
     return {name: body.strip() for name, body in zip(pieces[::2], pieces[1::2], strict=True)}
 

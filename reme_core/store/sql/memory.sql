@@ -165,6 +165,7 @@ where workspace_id = %(workspace)s and status = 'active' and kind = any(%(kinds)
 group by content
 
 -- name: with_same_content
+select ${columns}
 from reme.memory m
 where m.workspace_id = %(workspace)s and m.status = 'active'
   and md5(m.content) in (select md5(wanted) from unnest(%(contents)s::text[]) as wanted)

@@ -79,9 +79,8 @@ order by m.session_id, m.position
 
 -- name: unsummarised
 -- Messages that no memory was made of yet, in the order of their conversations.
-select message_id, role, author, content, session_id, sent_at, reasoning_content, tool_calls, tool_call_id, metadata,
-       user_id, agent_id, run_id
-from reme.message
+select ${columns}
+from reme.message m
 where workspace_id = %(workspace)s and summarised_at is null
   and (%(ids)s::text[] is null or message_id = any(%(ids)s))
   and (%(session)s::text is null or session_id = %(session)s)
@@ -89,9 +88,8 @@ order by document_id
 limit %(limit)s
 
 -- name: conversation
-select message_id, role, author, content, session_id, sent_at, reasoning_content, tool_calls, tool_call_id, metadata,
-       user_id, agent_id, run_id
-from reme.message
+select ${columns}
+from reme.message m
 where workspace_id = %(workspace)s and session_id = %(session)s and erased_at is null
 order by position
 
@@ -101,8 +99,7 @@ where workspace_id = %(workspace)s and message_id = any(%(ids)s) and role = 'use
 
 -- name: before_these
 -- What was said last in the sessions of some messages, before them.
-select m.message_id, m.role, m.author, m.content, m.session_id, m.sent_at, m.reasoning_content, m.tool_calls,
-       m.tool_call_id, m.metadata, m.user_id, m.agent_id, m.run_id
+select ${columns}
 from (
     select session_id, min(position) as first
     from reme.message

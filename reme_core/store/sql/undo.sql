@@ -24,10 +24,6 @@ select ${columns}, state -> 'sources'
 from jsonb_array_elements(%(states)s) as state
 cross join lateral jsonb_populate_record(null::reme.memory, state) as m
 
--- name: present
-select m.document_id, ${columns}
-from reme.memory m where m.workspace_id = %(workspace)s and m.memory_id = any(%(ids)s)
-
 -- name: put_back
 -- How often it was seen and used stays as it is.
 update reme.memory m

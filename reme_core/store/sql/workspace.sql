@@ -75,10 +75,6 @@ delete from reme.corpus_statistic where workspace_id = %(workspace)s and corpus 
 -- name: scan_exactly
 update reme.workspace set hnsw = false where workspace_id = %(workspace)s and hnsw
 
--- name: same_ids
-select m.document_id, ${columns}
-from reme.memory m where m.workspace_id = %(workspace)s and m.memory_id = any(%(ids)s)
-
 -- name: schedule
 insert into reme.workspace (workspace_id, settings)
 values (%(workspace)s, jsonb_strip_nulls(jsonb_build_object('reflect_every_hours', %(hours)s::float8)))
