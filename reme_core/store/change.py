@@ -152,7 +152,7 @@ async def apply(
     if change.confirm:
         await _expect(conn, workspace, "confirm_memories", list(change.confirm), "no memory has the id")
     if change.support:
-        values = {"workspace": workspace, "rows": Jsonb(_source_rows(workspace, change.support))}
+        values = {"workspace": workspace, "rows": Jsonb(_source_rows(change.support))}
         await conn.execute(_SQL["insert_sources"], values)
     if change.annotate:
         notes = [{"memory_id": memory_id, "metadata": dict(note)} for memory_id, note in change.annotate.items()]
@@ -213,12 +213,12 @@ def _batches(
         # The memories without postings are the last ones up to `end`, and so are their numbers.
         documents = map(postings.Document, state.document_ids[end - len(to_post) : end], to_post)
         vector_keys = [_vector_key(memory, number) for memory, number in zip(part, numbers, strict=True)]
-        stored = [rows.from_memory(workspace, memory, number) for memory, number in zip(part, numbers, strict=True)]
+        stored = [rows.from_memory(memory, number) for memory, number in zip(part, numbers, strict=True)]
         yield (
             [memory.memory_id for memory in part],
             {
                 "rows": json.dumps(stored),
-                "sources": json.dumps(_source_rows(workspace, {memory.memory_id: memory.sources for memory in part})),
+                "sources": json.dumps(_source_rows({memory.memory_id: memory.sources for memory in part})),
                 **writer.vector_values(workspace, vector_keys, vectors[start:end], model=model, hnsw=state.hnsw),
                 **postings.postings(workspace, "memory", documents, state.mean_length),
                 **postings.count(added=to_post),
@@ -284,15 +284,9 @@ async def close(conn: AsyncConnection[Any], workspace: str, closing: Sequence[Cl
     return {row[0] for row in await cursor.fetchall()}
 
 
-def _source_rows(workspace: str, sources: Mapping[str, Sequence[Source]]) -> list[dict[str, str]]:
+def _source_rows(sources: Mapping[str, Sequence[Source]]) -> list[dict[str, str]]:
     return [
-        {
-            "workspace_id": workspace,
-            "memory_id": memory_id,
-            "source_kind": s.kind,
-            "source_id": s.id,
-            "quote": s.quote,
-        }
+        {"memory_id": memory_id, "source_kind": s.kind, "source_id": s.id, "quote": s.quote}
         for memory_id, of_it in sources.items()
         for s in of_it
     ]

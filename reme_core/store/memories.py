@@ -285,8 +285,7 @@ class Memories:
             raise NotFoundError(f"memory '{before.memory_id}' of workspace '{workspace}' was erased meanwhile")
         if any(getattr(rows.to_memory(workspace, current[1:]), name) != getattr(before, name) for name in CHANGEABLE):
             return False
-        # The document number does not change, so the statement does not use the 0.
-        await conn.execute(_SQL["update_memory"], values | {"row": Jsonb(rows.from_memory(workspace, after, 0))})
+        await conn.execute(_SQL["update_memory"], values | {"row": Jsonb(rows.from_memory(after))})
         if vector is not None:
             await changes.reindex(conn, workspace, before, after, current[0], vector, state, model)
         return True

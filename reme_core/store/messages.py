@@ -149,7 +149,7 @@ async def _add(
     few = len(turns) <= postings.WITHOUT_THREAD
     # Counting the terms of many messages would hold up the event loop.
     counts = _count_terms(around) if few else await asyncio.to_thread(_count_terms, around)
-    stored = [_row(workspace, m, t, counts[t.document_id]) for m, t in zip(fresh, turns, strict=True)]
+    stored = [_row(m, t, counts[t.document_id]) for m, t in zip(fresh, turns, strict=True)]
     await conn.execute(_SQL["insert_messages"], {"workspace": workspace, "rows": Jsonb(stored)})
     await _index_new(conn, workspace, tails, turns, counts, state)
 
@@ -201,11 +201,10 @@ async def _index_new(
         await postings.write(conn, workspace, "message", documents, state.mean_length, added=own)
 
 
-def _row(workspace: str, message: Message, turn: _Turn, counts: Counter[str]) -> dict[str, Any]:
+def _row(message: Message, turn: _Turn, counts: Counter[str]) -> dict[str, Any]:
     # A message without terms gets no vector and no summary: it counts as embedded and summarised at once.
     said = bool(counts)
     return message.model_dump(mode="json", include=set(rows.MESSAGE_COLUMNS)) | {
-        "workspace_id": workspace,
         "document_id": turn.document_id,
         "position": turn.position,
         "terms": len(counts),

@@ -63,11 +63,13 @@ def to_memories(workspace: str, found: Sequence[Sequence[Any]], sources: Iterabl
     return [to_memory(workspace, row, of_memory.get(row[0], ())) for row in found]
 
 
-def from_memory(workspace: str, memory: Memory, document_id: int) -> dict[str, Any]:
-    """A memory as a JSON object that `jsonb_populate_recordset` turns into a row of `reme.memory`."""
+def from_memory(memory: Memory, document_id: int = 0) -> dict[str, Any]:
+    """A memory as a JSON object that `jsonb_populate_recordset` turns into a row of `reme.memory`.
+
+    Statements name the workspace themselves. A stored memory keeps its number, whichever is given here.
+    """
     row = memory.model_dump(mode="json", include=set(COLUMNS))
     return row | {
-        "workspace_id": workspace,
         "document_id": document_id,
         "valid_during": span(memory.valid_from, memory.valid_until),
         # A closed memory that comes without this time was closed when it was last changed.

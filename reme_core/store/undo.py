@@ -117,7 +117,7 @@ async def restore_states(
             raise ConflictError(f"nothing was restored: workspace '{workspace}' was changed meanwhile; try again")
         if gone:
             await change.insert(conn, workspace, gone, vectors[: len(gone)], state, embedder.name)
-        put_back = [rows.from_memory(workspace, memory, 0) for memory in kept]
+        put_back = [rows.from_memory(memory) for memory in kept]
         await conn.execute(_SQL["put_back"], values | {"rows": Jsonb(put_back)})
         for memory, vector in zip(reworded, vectors[len(gone) :], strict=True):
             earlier, number = before[memory.memory_id], present[memory.memory_id][0]
