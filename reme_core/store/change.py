@@ -31,7 +31,10 @@ Vectors = npt.NDArray[np.float32]
 
 _SQL = load("memory.sql")
 # One statement writes memories with their sources, vectors and postings: each further statement costs a round trip.
-_INSERT = f"with {_SQL['insert_memories']}, {postings.POST} select memory_id from added"
+_INSERT = (
+    f"with added as ({_SQL['insert_memories']}), embedded as ({_SQL['insert_embeddings']}),"
+    f" evidenced as ({_SQL['insert_sources']}), {postings.POST} select memory_id from added"
+)
 
 # How much a term counts in each field of a memory.
 _WHEN_TO_USE_WEIGHT, _CONTENT_WEIGHT, _KEYWORD_WEIGHT, _SUBJECT_WEIGHT = 1.5, 1.0, 1.0, 0.5
@@ -152,7 +155,7 @@ async def apply(
     if change.confirm:
         await _expect(conn, workspace, "confirm_memories", list(change.confirm), "no memory has the id")
     if change.support:
-        values = {"workspace": workspace, "rows": Jsonb(_source_rows(change.support))}
+        values = {"workspace": workspace, "sources": Jsonb(_source_rows(change.support))}
         await conn.execute(_SQL["insert_sources"], values)
     if change.annotate:
         notes = [{"memory_id": memory_id, "metadata": dict(note)} for memory_id, note in change.annotate.items()]

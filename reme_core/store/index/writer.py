@@ -22,6 +22,7 @@ _PRIOR_DOCUMENTS, _PRIOR_LENGTH = 50, 20
 _MANY, _IDLE_SECONDS_PER_THOUSAND = 1_000, 10
 
 _SQL = load("memory.sql")
+_WRITE_VECTORS = f"{_SQL['insert_embeddings']} {_SQL['or_replace_embeddings']}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ async def write_vectors(
 ) -> None:
     """Write the vectors of documents, as `vector_values` takes them; call `bind` before."""
     values = vector_values(workspace, documents, vectors, model=model, hnsw=hnsw)
-    await conn.execute(_SQL["insert_embeddings"], values)
+    await conn.execute(_WRITE_VECTORS, values)
 
 
 async def remove_vectors(conn: AsyncConnection[Any], workspace: str, document_ids: Collection[int]) -> None:

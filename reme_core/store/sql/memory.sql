@@ -17,49 +17,25 @@ insert into reme.embedding_model (model, dimensions) values (%(model)s, %(dimens
 update reme.workspace set embedding_model = %(model)s where workspace_id = %(workspace)s and embedding_model is null
 
 -- name: insert_memories
--- Memories with their vectors and sources, as parts of one statement. Where one exists already, the caller rolls back.
--- Each part reads the row of the workspace: so it is carried out where that is, if rows are distributed over servers.
-added as (
-    insert into reme.memory (workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords,
-                             importance, score, status, superseded_by, observed_at, valid_during, expired_at, created_at,
-                             updated_at, author, seen_count, freq, utility, metadata, user_id, agent_id, run_id)
-    select w.workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords,
-           importance, score, status, superseded_by, observed_at, valid_during, expired_at, row.created_at,
-           updated_at, author, seen_count, freq, utility, metadata, user_id, agent_id, run_id
-    from reme.workspace w cross join jsonb_populate_recordset(null::reme.memory, %(rows)s::jsonb) as row
-    where w.workspace_id = %(workspace)s
-    on conflict (workspace_id, memory_id) do nothing
-    returning memory_id
-),
-embedded as (
-    insert into reme.embedding (workspace_id, model, kind, document_id, active, hnsw, embedding)
-    select w.workspace_id, %(model)s, kind, document_id, active, %(hnsw)s, embedding
-    from reme.workspace w
-    cross join unnest(%(kinds)s::text[], %(numbers)b, %(active)b::boolean[], %(vectors)b::halfvec[])
-        as row (kind, document_id, active, embedding)
-    where w.workspace_id = %(workspace)s
-),
-evidenced as (
-    insert into reme.memory_source (workspace_id, memory_id, source_kind, source_id, quote)
-    select w.workspace_id, memory_id, source_kind, source_id, quote
-    from reme.workspace w cross join jsonb_populate_recordset(null::reme.memory_source, %(sources)s::jsonb) as row
-    where w.workspace_id = %(workspace)s
-    on conflict do nothing
-)
+-- Those that exist already are left out, and the caller rolls back. As every insert, it reads the row of the workspace: so
+-- it is carried out where that is, if rows are distributed over servers.
+insert into reme.memory (workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords, importance,
+                         score, status, superseded_by, observed_at, valid_during, expired_at, created_at, updated_at, author,
+                         seen_count, freq, utility, metadata, user_id, agent_id, run_id)
+select w.workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords, importance,
+       score, status, superseded_by, observed_at, valid_during, expired_at, row.created_at, updated_at, author,
+       seen_count, freq, utility, metadata, user_id, agent_id, run_id
+from reme.workspace w cross join jsonb_populate_recordset(null::reme.memory, %(rows)s::jsonb) as row
+where w.workspace_id = %(workspace)s
+on conflict (workspace_id, memory_id) do nothing
+returning memory_id
 
 -- name: insert_sources
 insert into reme.memory_source (workspace_id, memory_id, source_kind, source_id, quote)
 select w.workspace_id, memory_id, source_kind, source_id, quote
-from reme.workspace w cross join jsonb_populate_recordset(null::reme.memory_source, %(rows)s) as row
+from reme.workspace w cross join jsonb_populate_recordset(null::reme.memory_source, %(sources)s::jsonb) as row
 where w.workspace_id = %(workspace)s
 on conflict do nothing
-
--- name: missing_evidence
-select wanted from unnest(%(memories)s::text[]) as wanted
-where not exists (select from reme.memory m where m.workspace_id = %(workspace)s and m.memory_id = wanted)
-union
-select m.message_id from reme.message m
-where m.workspace_id = %(workspace)s and m.message_id = any(%(messages)s) and m.erased_at is not null
 
 -- name: insert_embeddings
 insert into reme.embedding (workspace_id, model, kind, document_id, active, hnsw, embedding)
@@ -68,7 +44,16 @@ from reme.workspace w
 cross join unnest(%(kinds)s::text[], %(numbers)b, %(active)b::boolean[], %(vectors)b::halfvec[])
     as row (kind, document_id, active, embedding)
 where w.workspace_id = %(workspace)s
+
+-- name: or_replace_embeddings
 on conflict (workspace_id, model, document_id) do update set embedding = excluded.embedding, active = excluded.active
+
+-- name: missing_evidence
+select wanted from unnest(%(memories)s::text[]) as wanted
+where not exists (select from reme.memory m where m.workspace_id = %(workspace)s and m.memory_id = wanted)
+union
+select m.message_id from reme.message m
+where m.workspace_id = %(workspace)s and m.message_id = any(%(messages)s) and m.erased_at is not null
 
 -- name: delete_embeddings
 delete from reme.embedding where workspace_id = %(workspace)s and document_id = any(%(documents)s)
