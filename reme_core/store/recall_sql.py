@@ -164,7 +164,7 @@ def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict
     if question.vector is None:
         near = ["false"]  # the vector leg finds nothing
     statement = _compose(
-        _fragments(question, filters, plan, corpus, filtered=bool(on_row)),
+        _fragments(question, filters, plan, corpus, has_own_row=bool(on_row)),
         corpus=corpus,
         # The index is for one model (it is partial), and the planner uses it only where the model is a literal.
         model=_literal(question.model),
@@ -185,8 +185,10 @@ def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict
         weight=_NAMED if corpus == "memory" else "1",
         time=_SQL["time_bonus"] if question.time else "0",
         near="near" if question.time and corpus == "message" else "vector_leg",
+        segment="p.documents, p.impacts" if plan.every_posting else "p.ctid as segment, p.best_impact",
+        its_row=_compose(("its_row",), corpus=corpus) if on_row else "",
         on_row=" and ".join(on_row) or "true",
-        on_vector=" and ".join(near),
+        on_vector=" and ".join([*near, *on_row]),
         on_match=" and ".join(on_vector) if corpus == "memory" else "true",
         signs=", ".join(_SIGNS),
         columns=_COLUMNS[corpus],
@@ -203,15 +205,16 @@ def _vector_conditions(filters: Filters, corpus: Corpus) -> list[str]:
     return ["e.active", "e.kind = any(%(kinds)s)" if filters.kinds else "e.kind <> 'conversation'"]
 
 
-def _fragments(question: Question, filters: Filters, plan: Plan, corpus: Corpus, *, filtered: bool) -> tuple[str, ...]:
-    legs = ["vector_leg_filtered" if filtered else "vector_leg"]
+def _fragments(
+    question: Question, filters: Filters, plan: Plan, corpus: Corpus, *, has_own_row: bool
+) -> tuple[str, ...]:
+    legs = ["vector_leg"]
     if question.time:
         legs.append("asked_time")
         if corpus == "message":
             legs.append("time_leg")
-    whole = "_whole" if plan.every_posting else ""
-    legs += [f"held{whole}", "asked", f"matched{whole}", "lexical_leg", *(["own_row"] if filtered else []), "deepest"]
-    legs += ["candidate", "background", plan.fusion or "convex"]
+    legs += ["held", "asked", "matched_whole" if plan.every_posting else "matched", "lexical_leg"]
+    legs += [*(["own_row"] if has_own_row else []), "deepest", "candidate", "background", plan.fusion or "convex"]
     if corpus == "message":
         return (*legs, "said", "judged")
     return (

@@ -1,15 +1,15 @@
 -- Hybrid recall in one statement. `prepare` in store/recall_sql.py puts the text together from the fragments below:
 --
---     vector_leg | vector_leg_filtered,
+--     vector_leg, with its_row where a filter needs it,
 --     where the query asks about a time: asked_time, with session_times where it counts conversations, and for messages time_leg,
---     then held | held_whole, asked, matched | matched_whole, lexical_leg, own_row where a filter needs it, deepest, candidate,
+--     then held, asked, matched | matched_whole, lexical_leg, own_row where a filter needs it, deepest, candidate,
 --     background, convex | rrf,
 --     then for memories   ranked | ranked_by_time, best, present | past, in_order
 --     and  for messages   said, with time_bonus where the query asks about a time, judged
 --
 -- ${…} marks stand for constant texts that depend on which filters are set, never for values. Both legs look only at
--- what passes the filters (the `_filtered` ones at the memory's or message's own row, too), so that neither loses places
--- to rows that would fall out later.
+-- what passes the filters, at the memory's or message's own row where these need it, so that neither loses places to rows
+-- that would fall out later.
 
 -- name: vector_leg
 -- What is nearest to the centred query (store/query.py); of these few also the cosine to the query as it is.
@@ -20,25 +20,15 @@ with vector_leg as materialized (
         select e.document_id, e.kind, e.embedding,
                -(e.embedding::halfvec${width} <#> %(centred)b::halfvec${width}) as nearness
         from reme.embedding e
+        ${its_row}
         where e.workspace_id = %(workspace)s and e.model = ${model} and ${on_vector}
         order by e.embedding::halfvec${width} <#> %(centred)b::halfvec${width}
         limit ${depth}
     ) nearest
 ),
 
--- name: vector_leg_filtered
-with vector_leg as materialized (
-    select document_id, kind, nearness, -(embedding <#> %(vector)b::halfvec) as similarity
-    from (
-        select e.document_id, e.kind, e.embedding,
-               -(e.embedding::halfvec${width} <#> %(centred)b::halfvec${width}) as nearness
-        from reme.embedding e
-        join reme.${corpus} m on m.workspace_id = %(workspace)s and m.document_id = e.document_id
-        where e.workspace_id = %(workspace)s and e.model = ${model} and ${on_vector} and ${on_row}
-        order by e.embedding::halfvec${width} <#> %(centred)b::halfvec${width}
-        limit ${depth}
-    ) nearest
-),
+-- name: its_row
+join reme.${corpus} m on m.workspace_id = %(workspace)s and m.document_id = e.document_id
 
 -- name: asked_time
 asked_time as materialized (
@@ -93,27 +83,14 @@ near as materialized (
     where not exists (select from vector_leg v where v.document_id = t.document_id)
 ),
 
--- name: held_whole
--- The segments of each term. With `offset 0` each term is looked up by itself; else, before the first ANALYZE, the planner
+-- name: held
+-- The segments of each term, or only their headers: of large arrays few are read. With `offset 0` each term is looked up by itself; else, before the first ANALYZE, the planner
 -- reads all terms of the workspace.
 held as materialized (
     select given.term, given.place, found.*
     from unnest(%(terms)s::text[]) with ordinality as given (term, place)
     cross join lateral (
-        select p.documents, p.impacts, cardinality(p.documents) as size, p.from_neighbour
-        from reme.posting p
-        where p.workspace_id = %(workspace)s and p.corpus = %(corpus)s and p.term = given.term
-        offset 0
-    ) found
-),
-
--- name: held
--- The segments of each term, by their headers: of large arrays few are read. As to `offset 0`, see `held_whole`.
-held as materialized (
-    select given.term, given.place, found.*
-    from unnest(%(terms)s::text[]) with ordinality as given (term, place)
-    cross join lateral (
-        select p.ctid as segment, cardinality(p.documents) as size, p.best_impact, p.from_neighbour
+        select ${segment}, cardinality(p.documents) as size, p.from_neighbour
         from reme.posting p
         where p.workspace_id = %(workspace)s and p.corpus = %(corpus)s and p.term = given.term
         offset 0
