@@ -18,10 +18,11 @@ from typing_extensions import TypedDict  # Pydantic wants this one before Python
 
 from reme_core.errors import InputError
 from reme_core.store.sql import load
-from reme_core.types import Kind, Status, TimeRange, kinds_of
+from reme_core.types import SCOPES, Kind, Status, TimeRange, kinds_of
 
 _ON_MEMORY = load("memory_filter.sql")
 _ON_MESSAGE = load("message_filter.sql")
+_AS_THEY_ARE = ("subject", "as_of", "held_at", "min_stored_score", "author", "session_id", *SCOPES)
 
 
 class FilterOptions(TypedDict, total=False):
@@ -143,22 +144,13 @@ class Filters:
 
     def parameters(self) -> dict[str, Any]:
         """The values of the placeholders in all conditions, also of those that a statement does not use."""
-        return {
+        return {name: getattr(self, name) for name in _AS_THEY_ARE} | {
             "kinds": list(self.kinds),
-            "subject": self.subject,
             "status": self.status and str(self.status),
-            "as_of": self.as_of,
-            "held_at": self.held_at,
             "known_start": self.known and self.known.start,
             "known_end": self.known and self.known.end,
             "happened": TimestamptzRange(self.happened.start, self.happened.end) if self.happened else None,
             "metadata": Jsonb(dict(self.metadata)),
-            "min_stored_score": self.min_stored_score,
-            "author": self.author,
-            "session_id": self.session_id,
-            "user_id": self.user_id,
-            "agent_id": self.agent_id,
-            "run_id": self.run_id,
             "ids": list(self.ids) if self.ids is not None else None,
             "without": list(self.without),
         }
