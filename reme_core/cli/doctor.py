@@ -139,9 +139,8 @@ def _charset(connection: Connection, _url: str) -> str:
 def _pgvector(connection: Connection, url: str) -> str:
     from reme_core.postgres.migrate import require_pgvector
 
-    require_pgvector(connection, url)
-    row = connection.execute("select extversion from pg_extension where extname = 'vector'").fetchone()
-    return f"pgvector {row[0]}" if row else "there, and made by the first `reme db upgrade`"
+    version = require_pgvector(connection, url)
+    return f"pgvector {version}" if version else "there, and made by the first `reme db upgrade`"
 
 
 def _schema(connection: Connection, url: str) -> str:

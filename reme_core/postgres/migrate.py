@@ -253,52 +253,40 @@ def require_postgres(connection: Connection, url: str) -> None:
         )
 
 
-def _installed_pgvector(connection: Connection) -> str | None:
-    row = connection.execute("select extversion from pg_extension where extname = 'vector'").fetchone()
-    return row[0] if row else None
-
-
-def _available_pgvector(connection: Connection) -> str | None:
-    # Postgres reads a file of each extension that it has for this.
-    row = connection.execute("select default_version from pg_available_extensions where name = 'vector'").fetchone()
-    return row[0] if row else None
-
-
-def _is_too_old(version: str) -> bool:
-    return tuple(int(part) for part in version.split(".")[:2]) < _OLDEST_PGVECTOR
-
-
-def require_pgvector(connection: Connection, url: str) -> None:
-    """Check that pgvector is in the database, or can be installed in it, and is new enough.
+def require_pgvector(connection: Connection, url: str) -> str | None:
+    """The version of pgvector in the database; None if it can be installed in it.
 
     Raises:
-        SchemaError: It is not.
+        SchemaError: It can not, or is too old.
     """
-    installed = _installed_pgvector(connection)
-    if installed is not None and not _is_too_old(installed):
-        return
-    available = _available_pgvector(connection)
-    needed = ".".join(map(str, _OLDEST_PGVECTOR))
-    if installed is None and available is None:
-        major = connection.info.server_version // 10_000
-        raise SchemaError(
-            f"the server of {mask_password(url)} has no pgvector; install it there (for example the package"
-            f" postgresql-{major}-pgvector, version {needed} or newer)"
-        )
-    if installed is not None and _is_too_old(installed):
-        if available is not None and not _is_too_old(available):
-            raise SchemaError(
-                f"the database {mask_password(url)} uses pgvector {installed}, and {needed} or newer is needed; the"
-                f" server has {available}: run `ALTER EXTENSION vector UPDATE` in the database"
-            )
-        raise SchemaError(
-            f"the server of {mask_password(url)} has pgvector {installed}; install {needed} or newer there, then run"
-            " `ALTER EXTENSION vector UPDATE` in the database"
-        )
-    if installed is None and available is not None and _is_too_old(available):
-        raise SchemaError(
-            f"the server of {mask_password(url)} has pgvector {available}; install {needed} or newer there"
-        )
+    row = connection.execute("select extversion from pg_extension where extname = 'vector'").fetchone()
+    installed = row[0] if row else None
+    if installed and _is_new_enough(installed):
+        return str(installed)
+    # Not asked before, since Postgres reads a file of each extension that it has for this.
+    row = connection.execute("select default_version from pg_available_extensions where name = 'vector'").fetchone()
+    available = row[0] if row else None
+    where, needed = mask_password(url), f"{'.'.join(map(str, _OLDEST_PGVECTOR))} or newer"
+    update = "run `ALTER EXTENSION vector UPDATE` in the database"
+    has_new = available and _is_new_enough(available)
+    if has_new and not installed:
+        return None
+    if has_new:
+        old = f"the database {where} uses pgvector {installed}, and {needed} is needed"
+        problem = f"{old}; the server has {available}: {update}"
+    elif installed:
+        problem = f"the server of {where} has pgvector {installed}; install {needed} there, then {update}"
+    elif available:
+        problem = f"the server of {where} has pgvector {available}; install {needed} there"
+    else:
+        package = f"postgresql-{connection.info.server_version // 10_000}-pgvector"
+        advice = f"install it there (for example the package {package}, version {needed})"
+        problem = f"the server of {where} has no pgvector; {advice}"
+    raise SchemaError(problem)
+
+
+def _is_new_enough(version: str) -> bool:
+    return tuple(int(part) for part in version.split(".")[:2]) >= _OLDEST_PGVECTOR
 
 
 def _create_pgvector(connection: Connection, url: str) -> None:
