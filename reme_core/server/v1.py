@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from reme_core.episodes.api import CurvePoint
@@ -172,10 +172,19 @@ class Curve(BaseModel):
     points: list[CurvePoint]
 
 
+async def _check_access(request: Request, access: TheAccess) -> None:
+    if workspace := request.path_params.get("workspace_id"):
+        access.check(workspace)
+
+
 # A name with a slash comes as %2F and is decoded before it is routed, so it is matched as a path of several parts.
 # Every path is written out in full, without nested routers: metrics are labelled by the pattern of the innermost one.
 router = APIRouter(
-    prefix="/v1/workspaces", route_class=JsonRoute, tags=["v1"], responses=openapi_errors(*COMMON_STATUSES)
+    prefix="/v1/workspaces",
+    route_class=JsonRoute,
+    tags=["v1"],
+    responses=openapi_errors(*COMMON_STATUSES),
+    dependencies=[Depends(_check_access)],
 )
 
 
@@ -189,7 +198,6 @@ async def list_workspaces(service: TheService, access: TheAccess) -> Workspaces:
 async def list_memories(
     workspace_id: PathWorkspace,
     service: TheService,
-    access: TheAccess,
     kind: Annotated[list[Kind] | None, Query(description="Only memories of these kinds.")] = None,
     subject: Subject = None,
     status: Annotated[Status, Query(description="Only memories of this status.")] = Status.ACTIVE,
@@ -200,7 +208,6 @@ async def list_memories(
     offset: Offset = 0,
 ) -> Memories:
     """Memories, the newest first."""
-    access.check(workspace_id)
     filters = Filters(
         kinds=[str(k) for k in kind or ()], subject=subject, status=status,
         user_id=user_id, agent_id=agent_id, run_id=run_id,
@@ -217,11 +224,9 @@ async def get_memory(
     workspace_id: PathWorkspace,
     memory_id: MemoryId,
     service: TheService,
-    access: TheAccess,
     deleted: Annotated[bool, Query(description="Show it even if it was deleted.")] = False,
 ) -> Memory:
     """One memory."""
-    access.check(workspace_id)
     memory = await service.reme.memories.get(workspace_id, memory_id)
     if memory.status == Status.DELETED and not deleted:
         raise NotFoundError(f"memory '{memory_id}' was deleted; ask with deleted=true to see it")
@@ -229,11 +234,8 @@ async def get_memory(
 
 
 @router.get("/{workspace_id:path}/memories/{memory_id}/history", responses=openapi_errors(404))
-async def history(
-    workspace_id: PathWorkspace, memory_id: MemoryId, service: TheService, access: TheAccess
-) -> list[HistoryEntry]:
+async def history(workspace_id: PathWorkspace, memory_id: MemoryId, service: TheService) -> list[HistoryEntry]:
     """Every change of one memory, the oldest first."""
-    access.check(workspace_id)
     return await service.reme.memories.history(workspace_id, memory_id)
 
 
@@ -241,26 +243,22 @@ async def history(
 async def curve(
     workspace_id: PathWorkspace,
     service: TheService,
-    access: TheAccess,
     task_id: Annotated[PlainText | None, Query(description="Only this task.")] = None,
 ) -> Curve:
     """The learning curve of each task: its scores, and their means so far and over the last ten."""
-    access.check(workspace_id)
     return Curve(points=await service.reme.episodes.curve(workspace_id, task_id))
 
 
 @router.get("/{workspace_id:path}/jobs")
-async def list_jobs(workspace_id: PathWorkspace, service: TheService, access: TheAccess, limit: Limit = 100) -> Jobs:
+async def list_jobs(workspace_id: PathWorkspace, service: TheService, limit: Limit = 100) -> Jobs:
     """What waits, runs and ran in the background for this workspace."""
-    access.check(workspace_id)
     jobs = await service.reme.background.jobs(workspace_id, limit=limit)
     return Jobs(jobs=[JobOut.model_validate(job, from_attributes=True) for job in jobs])
 
 
 @router.post("/{workspace_id:path}/recall", responses=openapi_errors(409))
-async def recall(workspace_id: PathWorkspace, body: RecallIn, service: TheService, access: TheAccess) -> Recollection:
+async def recall(workspace_id: PathWorkspace, body: RecallIn, service: TheService) -> Recollection:
     """Find what is remembered about a query, with the parts of each hit's score."""
-    access.check(workspace_id)
     options = body.model_dump(exclude={"query", "kind", "known", "happened", "time"})
     return await service.reme.recall(
         workspace_id,
@@ -275,11 +273,8 @@ async def recall(workspace_id: PathWorkspace, body: RecallIn, service: TheServic
 
 
 @router.post("/{workspace_id:path}/memories", status_code=201, responses=openapi_errors(409))
-async def add_memories(
-    workspace_id: PathWorkspace, body: MemoriesIn, service: TheService, access: TheAccess
-) -> Memories:
+async def add_memories(workspace_id: PathWorkspace, body: MemoriesIn, service: TheService) -> Memories:
     """Store memories, all or none."""
-    access.check(workspace_id)
     memories = [Memory(**memory.model_dump(exclude_none=True)) for memory in body.memories]
     return Memories(memories=await service.reme.memories.add(workspace_id, memories, actor=_ACTOR))
 
@@ -289,13 +284,11 @@ async def erase_scope(
     request: Request,
     workspace_id: PathWorkspace,
     service: TheService,
-    access: TheAccess,
     user_id: OfUser = None,
     agent_id: OfAgent = None,
     run_id: OfRun = None,
 ) -> Deleted:
     """Erase the memories and messages of a person, an agent or a run, and the conclusions from them."""
-    access.check(workspace_id)
     given: Scope = {"user_id": user_id or "", "agent_id": agent_id or "", "run_id": run_id or ""}
     # Left out, it would make the scope wider, and more would be erased than was meant.
     if unknown := sorted(request.query_params.keys() - given.keys()):
@@ -309,10 +302,9 @@ async def erase_scope(
 
 @router.patch("/{workspace_id:path}/memories/{memory_id}", responses=openapi_errors(404, 409))
 async def change_memory(
-    workspace_id: PathWorkspace, memory_id: MemoryId, body: MemoryChange, service: TheService, access: TheAccess
+    workspace_id: PathWorkspace, memory_id: MemoryId, body: MemoryChange, service: TheService
 ) -> Memory:
     """Change a memory; its earlier wording stays in the history."""
-    access.check(workspace_id)
     values = body.model_dump(exclude_unset=True)
     return await service.reme.memories.update(workspace_id, memory_id, actor=_ACTOR, **values)
 
@@ -322,11 +314,9 @@ async def delete_memory(
     workspace_id: PathWorkspace,
     memory_id: MemoryId,
     service: TheService,
-    access: TheAccess,
     erase: Annotated[bool, Query(description="Remove every trace, the history too.")] = False,
 ) -> Deleted:
     """Delete a memory, which its history keeps; with `erase`, remove it from the database."""
-    access.check(workspace_id)
     await service.reme.memories.get(workspace_id, memory_id)  # raises NotFoundError, while `delete` returns 0
     count = await service.reme.memories.delete(workspace_id, [memory_id], erase=erase, actor=_ACTOR)
     return Deleted(deleted_count=count)
@@ -337,28 +327,24 @@ async def restore_memory(
     workspace_id: PathWorkspace,
     memory_id: MemoryId,
     service: TheService,
-    access: TheAccess,
     number: Annotated[
         int | None,
         Query(ge=1, description="A change in `history`, to restore the state after it; default: before the last one."),
     ] = None,
 ) -> Memory:
     """Bring a memory back to an earlier state, even if it is closed or a load removed it."""
-    access.check(workspace_id)
     return await service.reme.memories.restore(workspace_id, memory_id, number=number, actor=_ACTOR)
 
 
 @router.post("/{workspace_id:path}/undo", responses=openapi_errors(404, 409))
-async def undo(workspace_id: PathWorkspace, service: TheService, access: TheAccess) -> Undone:
+async def undo(workspace_id: PathWorkspace, service: TheService) -> Undone:
     """Undo the last change of several memories: a load, a deletion, a summary. A second undo redoes it."""
-    access.check(workspace_id)
     return await service.reme.memories.undo(workspace_id, actor=_ACTOR)
 
 
 @router.post("/{workspace_id:path}/records", responses=openapi_errors(409))
-async def record(workspace_id: PathWorkspace, body: RecordIn, service: TheService, access: TheAccess) -> Recorded:
+async def record(workspace_id: PathWorkspace, body: RecordIn, service: TheService) -> Recorded:
     """Store what was said, durably."""
-    access.check(workspace_id)
     messages = [Message.model_validate(m.model_dump(exclude_unset=True, exclude_none=True)) for m in body.messages]
     fresh = await service.reme.record(workspace_id, messages, wait=body.wait)
     return Recorded(message_ids=[message.message_id for message in fresh])

@@ -95,6 +95,15 @@ async def test_a_key_opens_its_workspaces_and_no_other(client: Client, keys: Api
     assert response.status_code == 403, "the workspace that is meant where none is named is one like any other"
 
 
+async def test_a_key_opens_no_path_of_another_workspace(app: FastAPI, client: Client, keys: ApiKeys) -> None:
+    headers = bearer(await keys.create("me", ["mine"]))
+    for path, methods in app.openapi()["paths"].items():
+        for method in methods if path.startswith("/v1/workspaces/") else ():
+            address = path.format(workspace_id="yours", memory_id="x")
+            answer = await client.request(method, address, json={}, headers=headers)
+            assert answer.status_code == 403, f"{method} {path}"
+
+
 async def test_revoked_and_expired_keys_open_nothing_and_the_door_stays_shut(client: Client, keys: ApiKeys) -> None:
     revoked = await keys.create("revoked")
     expired = await keys.create("expired", expires_at=now() - timedelta(seconds=1))
