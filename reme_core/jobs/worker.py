@@ -29,19 +29,16 @@ from reme_core.settings import WorkerSettings
 log = logging.getLogger(__name__)
 
 
-class _ErrorsByMessage(logging.Filter):
-    """Logs an error of ours by its message alone."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        # The message says what was wrong and what to do. A traceback does not help those who run a worker.
-        error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, ReMeError):
-            record.msg, record.args = f"{record.getMessage()}: {error}", ()
-            record.exc_info = record.exc_text = None
-        return True
+def _drop_traceback(record: logging.LogRecord) -> bool:
+    # The message of an error of ours says what was wrong and what to do. A traceback does not help who runs a worker.
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, ReMeError):
+        record.msg, record.args = f"{record.getMessage()}: {error}", ()
+        record.exc_info = record.exc_text = None
+    return True
 
 
-logging.getLogger("procrastinate.worker").addFilter(_ErrorsByMessage())
+logging.getLogger("procrastinate.worker").addFilter(_drop_traceback)
 
 QUEUE, CHAT_QUEUE = "reme", "reme.chat"  # jobs for every process, and those that need a chat model
 _AGAIN_SECONDS = 15  # before a job that broke off by no fault of its own runs again

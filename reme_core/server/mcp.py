@@ -54,14 +54,10 @@ from reme_core.types import Memory
 log = logging.getLogger(__name__)
 
 
-class _FarewellsLeftOut(logging.Filter):
-    """Leaves out what the SDK logs as an error, with its traceback, whenever a client ends its session."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return not (record.exc_info and isinstance(record.exc_info[1], anyio.ClosedResourceError))
-
-
-logging.getLogger("mcp.server.streamable_http").addFilter(_FarewellsLeftOut())
+# The SDK logs it as an error, with its traceback, whenever a client ends its session.
+logging.getLogger("mcp.server.streamable_http").addFilter(
+    lambda record: not (record.exc_info and isinstance(record.exc_info[1], anyio.ClosedResourceError))
+)
 
 SCHEME: Final = "reme"
 _MAX_LISTED: Final = 1_000
