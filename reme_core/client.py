@@ -41,7 +41,11 @@ _closings: set[Future[None]] = set()  # closings under way, of connections that 
 
 
 class Connection:
-    """One engine in the library's event loop. It opens when it is first used, and in a forked child it opens anew."""
+    """One engine in the library's event loop. It opens when it is first used, and in a forked child it opens anew.
+
+    Attributes:
+        is_closed: Whether `close` was called.
+    """
 
     def __init__(self, settings: Settings, make: Callable[[Settings], Engine] = Engine) -> None:
         self.settings = settings
@@ -49,7 +53,7 @@ class Connection:
         self._given: Portal | None = None
         self._portal: Portal | None = None
         self._opening: asyncio.Task[Engine] | None = None
-        self._closed = False
+        self.is_closed = False
         self._finalizer: weakref.finalize[..., Any] | None = None
 
     @classmethod
@@ -84,18 +88,13 @@ class Connection:
 
     async def open(self) -> None:
         """Open the engine now, if it is not open; one that was closed opens again."""
-        self._closed = False
-        await self.portal.run(self._do(_do_nothing))
+        self.is_closed = False
+        await self.portal.run(self.engine())
 
     async def close(self) -> None:
         """Close the engine, if it is open; afterwards every use but `open` is an error. Closing twice is fine."""
-        self._closed = True
+        self.is_closed = True
         await self.portal.run(self._end())
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closed
 
     async def _do(self, work: Work[R]) -> R:
         return await work(await self.engine())
@@ -108,7 +107,7 @@ class Connection:
             DatabaseUnavailableError: The database cannot be reached. The next use tries again.
             SchemaError: The database is not fit for use.
         """
-        if self._closed:
+        if self.is_closed:
             raise ReMeError("this ReMe has been closed; make a new one with ReMe() or AsyncReMe()")
         # Another portal than before: this is the first use, or a forked child, which has none of its parent's threads.
         if self._portal is not self.portal:
@@ -134,10 +133,6 @@ class Connection:
         opening, self._opening = self._opening, None
         if opening is not None and self._portal is self.portal:
             await _close(opening)
-
-
-async def _do_nothing(_engine: Engine) -> None:
-    pass
 
 
 def _has_failed(opening: asyncio.Task[Engine]) -> bool:

@@ -241,7 +241,7 @@ async def test_a_vector_that_comes_late_is_not_stored(words: Engine, loopback) -
     await words.record("w", [Message(message_id="m1", content=SAID), Message(message_id="m2", content="And you?")])
     await asyncio.sleep(0.1)
     await words.erase_messages("w", ["m1"])
-    await words._indexing.wait_for_vectors("w")
+    await words._indexing.wait_for_vectors("w", 60)
     vectors = await words.database.fetch(
         "w", "select message_id from embedding join message using (workspace_id, document_id)"
     )
@@ -265,7 +265,7 @@ async def test_erasing_while_others_write_keeps_everything_straight(words: Engin
     async with asyncio.TaskGroup() as group:
         for name in ("Ann", "Ben", "Cleo", "Dan"):
             group.create_task(live(name))
-    await words._indexing.wait_for_vectors("w")
+    await words._indexing.wait_for_vectors("w", 60)
     assert await consistent(words.database, "w")
     assert len(await words.memories.list("w")) == 12
     assert await words.database.fetch("w", "select count(*) from message where content = ''") == [(12,)]

@@ -78,11 +78,8 @@ class Indexing:
         del self._again[workspace]
         self.embed_soon(workspace)
 
-    async def wait_for_vectors(self, workspace: str, patience: float | None = None) -> None:
-        """Wait until the messages recorded by this process have their vectors, or could not get them.
-
-        With `patience`, wait so many seconds at the most.
-        """
+    async def wait_for_vectors(self, workspace: str, patience: float) -> None:
+        """Wait until the messages recorded here have their vectors, or could not get them, or `patience` seconds."""
         if (task := self._embedding.get(workspace)) is not None:
             await asyncio.wait([task], timeout=patience)
 
