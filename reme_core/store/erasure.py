@@ -57,12 +57,11 @@ async def erase_memories(
         # Without this error, a wrong id would look like an erasure that was done.
         if missing := [repr(one) for one in dict.fromkeys(memory_ids) if one not in plan.memories]:
             raise NotFoundError(f"nothing was erased: workspace '{workspace}' has no memory {', '.join(missing)}")
-        for message_id, content in await _rows(conn, "evidence", workspace, roots=list(plan.roots)):
-            plan.messages[message_id] = content
+        plan.messages.update(await _rows(conn, "evidence", workspace, roots=list(plan.roots)))
         words = plan.statements | plan.situations | set(plan.messages.values())
         await _carry_out(conn, workspace, plan)
         # Inside the transaction: if this fails, nothing is erased, and the caller can try again.
-        await erase_waiting(workspace, [*filter(_is_distinctive, words)], partial(_remove_wordings, wordings=words))
+        await erase_waiting(workspace, _distinctive(words), partial(_remove_wordings, wordings=words))
     return len(set(memory_ids))
 
 
@@ -127,13 +126,14 @@ class ErasurePlan:
         while saying:
             plan.roots |= saying
             await plan.collect(conn, workspace)
-            for wording, statement in await _rows(conn, "wordings", workspace, affected=plan.ids):
-                if statement:
+            for wording, is_statement in await _rows(conn, "wordings", workspace, affected=list(plan.memories)):
+                if is_statement:
                     plan.statements.add(wording)
                 # A situation of one word may be the name of a tool, which other memories use.
                 elif len(wording.split()) > 1 or not wording.isascii():
                     plan.situations.add(wording)
-            found = await _rows(conn, "memories_saying", workspace, affected=plan.ids, **_patterns(plan.statements))
+            said = {"affected": list(plan.memories), **_patterns(plan.statements)}
+            found = await _rows(conn, "memories_saying", workspace, **said)
             saying = {row[0] for row in found}
         return plan
 
@@ -146,19 +146,12 @@ class ErasurePlan:
             )
             self.memories[memory_id] = (number, memory)
 
-    @property
-    def ids(self) -> list[str]:
-        """Ids of the memories."""
-        return list(self.memories)
-
 
 async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePlan) -> None:
     wordings = plan.statements | plan.situations
     evidence, said = set(plan.messages), set(plan.messages.values())
-    for message_id, content in await _rows(
-        conn, "messages_saying", workspace, messages=list(plan.messages), **_patterns(wordings)
-    ):
-        plan.messages[message_id] = content
+    saying = {"messages": list(plan.messages), **_patterns(wordings)}
+    plan.messages.update(await _rows(conn, "messages_saying", workspace, **saying))
     # Evidence is emptied; another message, even with the same words, loses the wording alone.
     rewritten = {
         message_id: "" if message_id in evidence else _remove_wordings(content, wordings)
@@ -173,16 +166,15 @@ async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePl
     await postings.write(conn, workspace, "memory", (), 1.0, removed=gone)
     values = {
         "workspace": workspace,
-        "affected": plan.ids,
+        "affected": list(plan.memories),
         "messages": blank,
-        "escaped": [_escape(wording).lower() for wording in wordings if _is_distinctive(wording)],
+        "escaped": [_escape(wording).lower() for wording in _distinctive(wordings)],
         **_patterns(wordings | said),
     }
     for statement in ("drop_history", "drop_retrievals", "drop_memories", "forget_answers", "forget_quotes"):
         await conn.execute(_SQL[statement], values)
-    said_longest_first = sorted(filter(_is_distinctive, wordings | said), key=len, reverse=True)
-    await conn.execute(_SQL["forget_in_artifacts"], {"workspace": workspace, "said": said_longest_first})
-    await _sweep(conn, workspace, [w for w in wordings if _is_distinctive(w)])
+    await conn.execute(_SQL["forget_in_artifacts"], {"workspace": workspace, "said": _distinctive(wordings | said)})
+    await _sweep(conn, workspace, _distinctive(wordings))
     # The clock, not the start of this transaction: a recall that was asked meanwhile may have found what is erased now.
     ((moment,),) = await (await conn.execute(_SQL["moment"])).fetchall()
     await conn.execute(_SQL["mark_erased"], values | {"moment": moment})
@@ -192,12 +184,11 @@ async def _sweep(conn: AsyncConnection[Any], workspace: str, wordings: Sequence[
     """Remove wordings from every column that holds text of the workspace."""
     if not wordings:
         return
-    longest_first = sorted(wordings, key=len, reverse=True)  # a wording may contain another one
     values = {
         "workspace": workspace,
-        "wordings": longest_first,
+        "wordings": list(wordings),
         # A column of JSON is searched as text.
-        "patterns": [text.lower() for wording in longest_first for text in (wording, _escape(wording))],
+        "patterns": [text.lower() for wording in wordings for text in (wording, _escape(wording))],
     }
     for table, column in await _rows(conn, "text_columns", workspace):
         statement = sql.SQL(
@@ -216,9 +207,14 @@ def _escape(wording: str) -> str:
 def _patterns(wordings: Collection[str]) -> dict[str, list[str]]:
     """Wordings as values of statements: all are compared with whole texts, distinctive ones also looked for inside."""
     return {
-        "distinctive": [wording.lower() for wording in wordings if _is_distinctive(wording)],
+        "distinctive": [wording.lower() for wording in _distinctive(wordings)],
         "whole": [wording.lower() for wording in wordings],
     }
+
+
+def _distinctive(wordings: Collection[str]) -> list[str]:
+    """Those of some wordings that are distinctive, the longest first, since one may contain another."""
+    return sorted(filter(_is_distinctive, wordings), key=len, reverse=True)
 
 
 def _is_distinctive(wording: str) -> bool:
@@ -240,7 +236,7 @@ def _is_distinctive(wording: str) -> bool:
 def _remove_wordings(content: str, wordings: Collection[str]) -> str:
     if content.lower() in {wording.lower() for wording in wordings}:
         return ""
-    for wording in sorted(filter(_is_distinctive, wordings), key=len, reverse=True):  # as in `_sweep`
+    for wording in _distinctive(wordings):
         content = re.sub(re.escape(wording), "", content, flags=re.IGNORECASE)
     return content
 
