@@ -208,7 +208,7 @@ class KeyCheck:
                 try:
                     scope[_ACCESS] = await keys.access(key_in_headers(HTTPConnection(scope)))
                 except ReMeError as error:
-                    await answer_to(error, str(scope.get("request_id", "")))(scope, receive, send)
+                    await answer_to(error, scope)(scope, receive, send)
                     return
         await self._app(scope, receive, send)
 

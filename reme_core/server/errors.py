@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import compile_path
+from starlette.types import Scope
 
 from reme_core.errors import (
     ConfigurationError,
@@ -104,19 +105,19 @@ COMMON_STATUSES: Final = (401, 403, 413, 422, 500, 503, 504)
 """The error statuses of every endpoint that reads or writes memories."""
 
 
-def error_response(request_id: str, status: int, code: str, message: str) -> JSONResponse:
-    """An error as an HTTP response, with the headers that its status calls for."""
-    body = {"code": code, "message": message, "request_id": request_id}
+def error_response(scope: Scope, status: int, code: str, message: str) -> JSONResponse:
+    """An error as the response to a request, with the headers that its status calls for."""
+    body = {"code": code, "message": message, "request_id": scope.get("request_id", "")}
     headers = {"Retry-After": "1"} if status == 503 else {"WWW-Authenticate": "Bearer"} if status == 401 else None
     return JSONResponse(body, status, headers)
 
 
-def answer_to(error: ReMeError, request_id: str) -> JSONResponse:
-    """The HTTP response to an error; an error of the service itself is logged, too."""
+def answer_to(error: ReMeError, scope: Scope) -> JSONResponse:
+    """The response to a request that met an error; an error of the service itself is logged, too."""
     status = status_of(error)
     if status >= 500:
-        log.error("request %s: %s", request_id, error, exc_info=error)
-    return error_response(request_id, status, error.code, message_for_caller(error))
+        log.error("request %s: %s", scope.get("request_id", ""), error, exc_info=error)
+    return error_response(scope, status, error.code, message_for_caller(error))
 
 
 def message_for_caller(error: ReMeError) -> str:
@@ -130,11 +131,11 @@ def add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(ReMeError)
     async def answer_reme_error(request: Request, error: ReMeError) -> JSONResponse:
-        return answer_to(error, _request_id(request))
+        return answer_to(error, request.scope)
 
     @app.exception_handler(RequestValidationError)
     async def answer_invalid_request(request: Request, error: RequestValidationError) -> JSONResponse:
-        return error_response(_request_id(request), 422, InputError.code, _validation_message(error))
+        return error_response(request.scope, 422, InputError.code, _validation_message(error))
 
     @app.exception_handler(HTTPException)
     async def answer_http_exception(request: Request, error: HTTPException) -> JSONResponse:
@@ -146,7 +147,7 @@ def add_error_handlers(app: FastAPI) -> None:
         elif error.status_code == 405:
             headers["Allow"] = ", ".join(_allowed_methods(app, request.url.path))
             message = f"{request.url.path} takes {headers['Allow']} only"
-        response = error_response(_request_id(request), error.status_code, code, message)
+        response = error_response(request.scope, error.status_code, code, message)
         response.headers.update(headers)
         return response
 
@@ -164,10 +165,6 @@ def _allowed_methods(app: FastAPI, path: str) -> list[str]:
         if compile_path(pattern)[0].match(path):
             return sorted(method.upper() for method in operations)
     return []
-
-
-def _request_id(request: Request) -> str:
-    return str(request.scope.get("request_id", ""))
 
 
 def _validation_message(error: RequestValidationError) -> str:

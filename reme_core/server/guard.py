@@ -73,7 +73,7 @@ class Guard:
             problem = (500, "internal", INTERNAL_MESSAGE)
         finally:
             if problem is not None and not status:  # once an answer has begun, its status cannot be taken back
-                await error_response(request_id, *problem)(scope, receive, send_with_id)
+                await error_response(scope, *problem)(scope, receive, send_with_id)
             self._metrics.in_progress.dec()
             # No value that callers can make up may become a label: each would be a time series of its own.
             method = scope["method"] if scope["method"] in _METHODS else "other"

@@ -34,7 +34,7 @@ class HostCheck:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, as ASGI defines it."""
         if scope["type"] == "http" and "*" not in self._allowed and (problem := self._problem(Headers(scope=scope))):
-            await error_response(str(scope.get("request_id", "")), *problem)(scope, receive, send)
+            await error_response(scope, *problem)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 

@@ -256,7 +256,7 @@ def _hide_internal_errors(what: str) -> Iterator[None]:
 def _answer_not_found(request: Request, _: Exception) -> HttpResponse:
     where = "/sse" if any(getattr(route, "path", "") == "/sse" for route in request.app.routes) else "/mcp"
     message = f"there is no {request.url.path} here; MCP is at {where}"
-    return error_response(str(request.scope.get("request_id", "")), 404, NotFoundError.code, message)
+    return error_response(request.scope, 404, NotFoundError.code, message)
 
 
 def _sse_app(server: Server[Any, Any], transport: SseServerTransport) -> Starlette:
