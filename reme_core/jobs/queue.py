@@ -328,7 +328,8 @@ class Background:
     ) -> list[Job]:
         """Jobs, newest first, only of these statuses or ids; `statuses=["failed"]` gives those that were given up."""
         values = {"workspace": workspace, "statuses": statuses and list(statuses), "ids": ids, "limit": limit}
-        return [_job(row) for row in await self._database.execute_anywhere(_SQL["jobs"], values)]
+        values["chat_queue"] = CHAT_QUEUE
+        return [Job(*row) for row in await self._database.execute_anywhere(_SQL["jobs"], values)]
 
     async def load(self) -> QueueLoad:
         """How many jobs wait, and since when."""
@@ -359,10 +360,3 @@ class Background:
         await self._open()
         with translating_queue_errors(self._database.url):
             await self._app.job_manager.retry_job_by_id_async(job_id, retry_at=datetime.now(UTC))
-
-
-def _job(row: Sequence[Any]) -> Job:
-    number, task, status, workspace, session_id, attempts, scheduled_at, changed_at, error, queue = row
-    name, needs = task.removeprefix("reme."), "chat model" if queue == CHAT_QUEUE else ""
-    times = (scheduled_at, changed_at)
-    return Job(number, name, status, workspace or "", session_id or "", attempts, *times, error, needs)

@@ -170,9 +170,7 @@ class Artifacts:
             check_text(name, text)
         values = {"workspace": workspace, "session": session_id, "handle": handle, "pattern": pattern, "limit": limit}
         try:
-            rows = await self._database.fetch(
-                workspace, _SQL["grep"], values | {"before": LINE, "after": LINE}, settings=_GREP
-            )
+            rows = await self._database.fetch(workspace, _SQL["grep"], values | {"shown": LINE}, settings=_GREP)
         # Postgres gives an InternalError for a regular expression that would need too much memory.
         except (InputError, psycopg.InternalError) as error:
             told = str(error.__cause__ or error).partition("\n")[0]

@@ -327,8 +327,8 @@ class Memories:
             raise NotFoundError(
                 f"workspace '{workspace}' has no memory '{memory_id}', and never had (or it was erased)"
             )
-        names = ("number", "operation", "changed_at", "changed_by", "reason", "before", "after")
-        return [HistoryEntry.model_validate(dict(zip(names, row, strict=True))) for row in found]
+        # The statements here and below have their columns in the order of the fields.
+        return [HistoryEntry(**dict(zip(HistoryEntry.model_fields, row, strict=True))) for row in found]
 
     async def restore(
         self, workspace: str, memory_id: str, *, number: int | None = None, actor: str = "", reason: str = ""
@@ -372,8 +372,7 @@ class Memories:
     async def evidence(self, workspace: str, memory_id: str) -> builtins.list[Evidence]:
         """The evidence of a memory with its words, oldest first; empty for a memory that was added without sources."""
         found = await self._database.fetch(workspace, _SQL["evidence"], {"workspace": workspace, "id": memory_id})
-        names = ("kind", "id", "text", "at", "by")
-        return [Evidence.model_validate(dict(zip(names, row, strict=True))) for row in found]
+        return [Evidence(**dict(zip(Evidence.model_fields, row, strict=True))) for row in found]
 
     async def as_of(
         self, workspace: str, moment: datetime, *, held_at: datetime | None = None

@@ -190,8 +190,8 @@ async def statistics(database: Database, workspace: str, tools: Sequence[str] | 
     """Statistics of the named tools, or of all tools, in the order of their names."""
     values = {"workspace": workspace, "tools": list(tools) if tools is not None else None}
     found = await database.fetch(workspace, _SQL["statistics"], values)
-    names = tuple(ToolStatistics.model_fields)  # the statement has its columns in this order
-    return [ToolStatistics.model_construct(**dict(zip(names, row, strict=True))) for row in found]
+    # The statement has its columns in the order of the fields.
+    return [ToolStatistics.model_construct(**dict(zip(ToolStatistics.model_fields, row, strict=True))) for row in found]
 
 
 async def newest_calls(

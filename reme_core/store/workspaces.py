@@ -329,7 +329,7 @@ async def _copy(conn: AsyncConnection[Any], source: str, target: str) -> int:
     values |= {"model": model, "settings": Jsonb(settings), "erased_at": erased_at}
     await conn.execute(_SQL["copy_workspace"], values)
     copied = 0
-    for table, _, names in await (await conn.execute(_SQL["tables"])).fetchall():
+    for table, names in await (await conn.execute(_SQL["tables"])).fetchall():
         if table in _NOT_COPIED:
             continue
         # The copy joins an HNSW index later, and does not get old vectors of an earlier model.

@@ -52,12 +52,12 @@ with recursive searched as (
            regexp_instr(f.content, %(pattern)s, f.at + shown.length, 1, 0, 'in')
     from found f
     cross join lateral (
-        select coalesce(nullif(strpos(substr(f.content, f.at, %(after)s), E'\n'), 0), %(after)s)
+        select coalesce(nullif(strpos(substr(f.content, f.at, %(shown)s), E'\n'), 0), %(shown)s)
     ) shown (length)
     where f.at > 0 and f.nth < %(limit)s and f.at + shown.length <= length(f.content)
 )
-select artifact_id, source, at, substr(content, greatest(at - %(before)s, 1), at - greatest(at - %(before)s, 1)),
-       substr(content, at, %(after)s)
+select artifact_id, source, at, substr(content, greatest(at - %(shown)s, 1), at - greatest(at - %(shown)s, 1)),
+       substr(content, at, %(shown)s)
 from found
 where at > 0
 order by number desc, at

@@ -18,12 +18,13 @@ where (%(workspace)s::text is null or args ->> 'workspace' = %(workspace)s)
 
 -- name: jobs
 -- The event of a schedule carries the time it is scheduled for; the others, when they happened.
-select j.id, j.task_name, j.status::text, j.args ->> 'workspace', j.args ->> 'session_id', j.attempts, j.scheduled_at,
+select j.id, replace(j.task_name, 'reme.', ''), j.status::text, coalesce(j.args ->> 'workspace', ''),
+       coalesce(j.args ->> 'session_id', ''), j.attempts, j.scheduled_at,
        (select max(e.at) from procrastinate_events e where e.job_id = j.id and e.type <> 'scheduled'),
        (select f.error from reme.job_error f
         where f.workspace_id = j.args ->> 'workspace' and f.job_id = j.id
         order by f.failed_at desc limit 1),
-       j.queue_name
+       case when j.queue_name = %(chat_queue)s then 'chat model' else '' end
 from procrastinate_jobs j
 where (%(workspace)s::text is null or j.args ->> 'workspace' = %(workspace)s)
   and (%(statuses)s::text[] is null or j.status::text = any(%(statuses)s))

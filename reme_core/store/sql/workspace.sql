@@ -92,7 +92,7 @@ delete from procrastinate_jobs where args ->> 'workspace' = %(workspace)s and st
 
 -- name: tables
 -- The tables that hold rows of a workspace, those that refer to others last, with the columns that can be copied.
-select c.relname, r.refers,
+select c.relname,
        array(select a.attname from pg_attribute a
              where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
                and a.attname <> 'workspace_id' and a.attgenerated = ''
