@@ -23,7 +23,7 @@ from reme_core.errors import ConfigurationError, require_extra
 from reme_core.models.registry import embedder, offline_reason
 from reme_core.postgres.errors import mask_password
 from reme_core.server.auth import ApiKeys
-from reme_core.server.library_paths import LOOPBACK
+from reme_core.server.service import LOOPBACK
 from reme_core.settings import Settings
 
 # Loggers whose warnings and errors alone are shown.

@@ -1,17 +1,22 @@
-"""What the HTTP and MCP services share: an open engine, its API keys, and running flows for callers."""
+"""What the HTTP and MCP services share: an open engine, its API keys, and running flows within their rights."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 from fastapi import Depends
 from starlette.requests import Request
 
 from reme_core.engine import Engine
+from reme_core.errors import InputError
 from reme_core.flows.execute import Response
 from reme_core.server.auth import Access, ApiKeys, access_of
-from reme_core.server.library_paths import LOOPBACK, library_folder
+from reme_core.settings import Settings
+from reme_core.store.libraries.format import library_path
+
+LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 class Service:
@@ -44,6 +49,29 @@ class Service:
             folder = library_folder(path, workspace, self.reme.settings, is_local=is_local)
             request = request | {"path": str(folder)}
         return await self.reme.flows.execute(name, request, tell=tell)
+
+
+def library_folder(path: str, workspace: str, settings: Settings, *, is_local: bool) -> Path:
+    """Check that callers may read and write the library of a workspace in a folder, and return its absolute path.
+
+    Libraries may lie below the `library_dirs` and the `data_dir` of the settings. Below the working directory they may
+    lie only if the service `is_local`: then only programs on this machine reach it, all with the same rights.
+
+    Raises:
+        InputError: The folder, or the file in it, lies elsewhere.
+    """
+    folders = (*settings.library_dirs, settings.data_dir, *([Path()] if is_local else []))
+    allowed = [folder.expanduser().resolve() for folder in folders]
+    if "\0" in path:
+        raise InputError("path: it may not contain a NUL")
+    # Both are resolved before the comparison, since `..` or a symbolic link in either could lead out of the folder.
+    folder = Path(path or ".").resolve()
+    file = library_path(folder, workspace).resolve()
+    for root in allowed:
+        if folder.is_relative_to(root) and file.is_relative_to(root):
+            return folder
+    names = ", ".join(str(root) for root in allowed)
+    raise InputError(f"path: libraries are read and written below {names} only; `library_dirs` sets more folders")
 
 
 async def _service_of(request: Request) -> Service:  # async, since FastAPI runs a plain function in a thread

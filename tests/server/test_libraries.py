@@ -13,7 +13,7 @@ import pytest
 from reme_core.engine import Engine
 from reme_core.errors import InputError
 from reme_core.server.http import create_app
-from reme_core.server.library_paths import library_folder
+from reme_core.server.service import library_folder
 from reme_core.settings import FlowSettings, Settings
 from reme_core.types import Kind, Memory
 from tests.server.conftest import connected
