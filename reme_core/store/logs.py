@@ -33,6 +33,7 @@ _SQL = load("log.sql")
 # A recall does not wait for its log entry, which would take as long as the recall.
 _PAUSE_SECONDS = 0.5  # for which entries gather before they are written
 _BATCH = 500  # entries that one transaction writes
+_LOGGED_PARTS = {"vector", "lexical", "time", "type", "final"}
 _MOST_WAITING = 10_000  # entries kept while the database is away; beyond that, the oldest are dropped
 
 _workspace: ContextVar[str] = ContextVar("reme_workspace", default="")
@@ -99,11 +100,7 @@ class LogWriter:
     def log_note(self, workspace: str, recalls: Sequence[Recollection], left_out: Callable[[Hit], str]) -> None:
         """Log which hits of some recalls stand in the note that was made of them, and why the others do not.
 
-        Args:
-            workspace: The workspace of the note.
-            recalls: The recalls that were made for it.
-            left_out: Gives the reason why a hit is left out, as the column `retrieval_hit.left_out` has it, or an empty
-                text if the hit stands in the note.
+        `left_out` gives the reason, as the column of that name has it; an empty text if a hit stands in the note.
         """
         if not self._log_retrievals or not recalls:
             return
@@ -198,12 +195,8 @@ def _entry(recollection: Recollection, found: Sequence[Hit]) -> Row:
                 "rank": hit.rank,
                 "memory_id": hit.memory.memory_id,
                 "kind": str(hit.memory.kind),
-                "vector": hit.parts.vector,
-                "lexical": hit.parts.lexical,
-                "time": hit.parts.time,
-                "type": hit.parts.type,
-                "final": hit.parts.final,
                 "relevance": hit.relevance,
+                **hit.parts.model_dump(include=_LOGGED_PARTS),
             }
             for hit in found
         ],

@@ -8,7 +8,7 @@ from typing import Final, Unpack
 
 from reme_core.store.filters import Filters
 from reme_core.store.memories import Memories
-from reme_core.types import Kind, Memory, Scope
+from reme_core.types import Kind, Memory, Scope, Status
 
 MOST: Final = 100
 
@@ -38,24 +38,14 @@ async def get_profile(
     held_at: datetime | None = None,
     **scope: Unpack[Scope],
 ) -> Profile:
-    """The standing wishes and stable facts of a workspace.
-
-    Args:
-        memories: The store.
-        workspace: The workspace.
-        subject: Only those about this person.
-        as_of: As they were known at this moment.
-        held_at: As they were true at this moment.
-        scope: Only those with this `user_id`, `agent_id` and `run_id`.
-    """
+    """The standing wishes and stable facts of a workspace, as they were known `as_of` or held at a moment."""
     kinds = [str(Kind.INSTRUCTION), str(Kind.PROFILE)]
-    if held_at is None:
-        found = await memories.list(workspace, Filters(kinds=kinds, subject=subject, as_of=as_of, **scope), limit=MOST)
-    else:
-        # A memory that is closed today may have been true then.
-        filters = Filters(kinds=kinds, subject=subject, status=None, as_of=as_of, held_at=held_at, **scope)
-        listed = await memories.list(workspace, filters, limit=MOST)
-        found = [m for m in listed if m.status != "deleted" and "forgotten" not in m.metadata]
+    # A memory that is closed today may have been true then.
+    status = Status.ACTIVE if held_at is None else None
+    filters = Filters(kinds=kinds, subject=subject, status=status, as_of=as_of, held_at=held_at, **scope)
+    found = await memories.list(workspace, filters, limit=MOST)
+    if held_at is not None:
+        found = [m for m in found if m.status != Status.DELETED and "forgotten" not in m.metadata]
     ordered = sorted(found, key=lambda m: (-m.importance, -(m.observed_at or m.created_at).timestamp()))
     return Profile(
         tuple(m for m in ordered if m.kind == Kind.INSTRUCTION), tuple(m for m in ordered if m.kind == Kind.PROFILE)
