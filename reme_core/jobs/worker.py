@@ -119,12 +119,7 @@ class Tries(BaseRetryStrategy):
 class Worker:
     """Works on the jobs of one database, as many at a time as the settings say.
 
-    Args:
-        database: The database with the queue.
-        app: The queue, with its tasks.
-        settings: How many jobs at a time.
-        queues: The queues from which it takes jobs.
-        now_and_then: Other work for a worker, every quarter of a minute.
+    `now_and_then` is other work for a worker, which it does every quarter of a minute.
     """
 
     def __init__(

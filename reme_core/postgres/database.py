@@ -161,12 +161,7 @@ class Database:
     ) -> list[Row]:
         """Run one statement that writes, as a transaction of its own and in one round trip; return its rows.
 
-        Args:
-            workspace_id: The workspace whose rows it sees and writes.
-            sql: One statement, as for `fetch`.
-            params: Values for its placeholders.
-            actor: Who does it, for the history.
-            reason: Why, for the history.
+        The workspace and the statement are as for `fetch`. Who does it, and the reason, are for the history.
 
         Raises:
             InputError: `workspace_id` is no valid name of a workspace.
@@ -183,11 +178,6 @@ class Database:
         self, workspace_id: str, *, actor: str = "", reason: str = ""
     ) -> AsyncIterator[AsyncConnection[Row]]:
         """A transaction that sees and writes one workspace; an exception inside it rolls it back.
-
-        Args:
-            workspace_id: The workspace whose rows it sees and writes.
-            actor: Who does it, for the history.
-            reason: Why, for the history.
 
         Raises:
             InputError: `workspace_id` is no valid name of a workspace.

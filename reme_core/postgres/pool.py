@@ -56,14 +56,7 @@ def make_pool(
     session: Session,
     settings: Settings,
 ) -> AsyncConnectionPool[Connection]:
-    """A pool that is not open yet.
-
-    Args:
-        conninfo: Where to connect to; asked for each new connection.
-        configure: Is awaited with each new connection.
-        session: With what connections are made.
-        settings: How many there may be, and whether a pooler stands between.
-    """
+    """A pool that is not open yet; `conninfo` is asked for each new connection, and `configure` awaited with it."""
     arguments = dict(session.arguments)
     if settings.pooler_url is not None:
         arguments["prepare_threshold"] = None  # the next transaction may be on a connection that prepared nothing

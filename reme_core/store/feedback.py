@@ -66,15 +66,9 @@ async def nearest(
     kinds: Sequence[str],
     limit: int,
 ) -> list[list[tuple[Memory, float]]]:
-    """For each vector, the nearest active memories with their cosine, nearest first; exact, and not logged.
+    """For each of these unit vectors of a model, the nearest active memories with their cosine, nearest first.
 
-    Args:
-        database: The database.
-        workspace: The workspace.
-        vectors: Unit vectors, shape (number of vectors, width).
-        model: The name of the embedder that made them.
-        kinds: The kinds of memories to look at.
-        limit: How many memories for each vector.
+    It is exact, and not logged.
     """
     found: list[list[tuple[Memory, float]]] = [[] for _ in vectors]
     if len(vectors):

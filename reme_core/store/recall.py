@@ -84,17 +84,9 @@ class Recall:
     ) -> Recollection:
         """Find the memories or messages that pass the filters and fit the query best, and note them in the log.
 
-        Args:
-            workspace: The workspace.
-            query: What to look for.
-            filters: Which memories or messages to look at.
-            plan: How to rank.
-            limit: How many hits at the most.
-            min_relevance: Give no hits if the chance that anything fits (`Recollection.relevance`) is below this.
-            embedding: The vector of the query, if the caller has it already.
-            time: The time that the query asks about.
-            flow: The flow that asks, for the log.
-            session_id: The conversation in which it is asked, for the log.
+        There are no hits if the chance that anything fits (`Recollection.relevance`) is below `min_relevance`. The
+        query is embedded unless `embedding` is its vector, and `time` is what it asks about. The flow that asks, and
+        the conversation in which it asks, are for the log.
 
         Raises:
             InputError: The query is empty, the limit is beyond `MAX_HITS`, `min_relevance` is not between 0 and 1, or
@@ -119,18 +111,9 @@ class Recall:
         flow: str = "",
         session_id: str = "",
     ) -> Recollection:
-        """The second step of a recall: find what fits best, and note it in the log.
+        """The second step of a recall: find what fits best, and note it in the log. For the arguments see `__call__`.
 
-        Args:
-            questions: The question that was made for each of `filters.apart`.
-            filters: Which memories or messages to look at.
-            plan: How to rank.
-            min_relevance: As for `__call__`.
-            flow: As for `__call__`.
-            session_id: As for `__call__`.
-
-        Raises:
-            InputError: `min_relevance` is not between 0 and 1.
+        `questions` has the question that was made for each of `filters.apart`.
         """
         if not 0 <= min_relevance <= 1:
             raise InputError(f"min_relevance is a chance, between 0 and 1, not {min_relevance}")
@@ -165,12 +148,7 @@ class Recall:
         embedding: Vector | None = None,
         time: AskedTime | None = None,
     ) -> Question:
-        """The first step of a recall: the question with its vector. For the arguments see `__call__`.
-
-        Raises:
-            InputError: The query is empty, the limit is beyond `MAX_HITS`, or the vector does not fit.
-            EmbeddingModelError: See `__call__`.
-        """
+        """The first step of a recall: the question with its vector. For arguments and errors see `__call__`."""
         if not isinstance(query, str) or not query.strip():
             raise InputError("the query is empty; say what to look for (or list memories with memories.list)")
         if not isinstance(limit, int) or not 1 <= limit <= MAX_HITS:

@@ -37,13 +37,8 @@ _SQL = load("hnsw.sql")
 async def ensure(database: Database, workspace: str, *, exact_below: int) -> bool:
     """Put the vectors of a workspace into its model's index if the workspace has `exact_below` documents or more.
 
-    Reading and writing go on: the index is built concurrently, and recall uses it when it is complete.
-
-    Returns:
-        Whether that was done now.
-
-    Raises:
-        DatabaseError: The login role may not create an index; the message names the statement to run.
+    Reading and writing go on: the index is built concurrently, and recall uses it when it is complete. Returns whether
+    that was done now.
     """
     values = {"workspace": workspace, "exact_below": exact_below}
     due = await database.fetch(workspace, _SQL["due"], values)

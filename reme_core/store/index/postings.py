@@ -148,16 +148,10 @@ async def write(
     added: Sequence[Counter[str]] = (),
     removed: Sequence[Counter[str]] = (),
 ) -> None:
-    """Write the postings of documents, and update the statistics of their corpus.
+    """Write the postings of documents that are not in the index, and update the statistics of their corpus.
 
-    Args:
-        conn: A connection in a `Database.write_transaction`.
-        workspace: The workspace.
-        corpus: The collection of the documents.
-        documents: Documents that are not in the index; if many are new, a thread iterates over them.
-        mean_length: The mean length of the corpus, see `writer.begin`.
-        added: The own terms, without those of neighbours, of documents that are new in the corpus.
-        removed: The same for documents that are no longer in the corpus.
+    `added` has the own terms, without those of neighbours, of documents that are new in the corpus, and `removed` those
+    of documents that are no longer in it. If many are new, a thread iterates over the documents.
     """
     made = partial(postings, workspace, corpus, documents, mean_length)
     segments = made() if len(added) <= WITHOUT_THREAD else await asyncio.to_thread(made)
@@ -173,12 +167,8 @@ async def remove(
 ) -> None:
     """Remove the postings of documents; `write` updates the statistics.
 
-    Args:
-        conn: A connection in a `Database.write_transaction`.
-        workspace: The workspace.
-        document_ids: The documents.
-        among: Their corpus, and a collection with all their terms. Without it, all segments of the workspace are looked
-            at: this also finds postings of other terms that an earlier release made.
+    `among` is their corpus, and a collection with all their terms. Without it, all segments of the workspace are looked
+    at: this also finds postings of other terms that an earlier release made.
     """
     if not document_ids:
         return
