@@ -21,11 +21,9 @@ def stable_id(*parts: object) -> str:
 
 
 def with_ids(messages: Iterable[Message], context: str = "") -> list[Message]:
-    """The messages, each with its own id, or with one made from its words and the messages before it.
+    """The messages of a conversation, each with its own id, or with one made from its words and those before it.
 
-    Args:
-        messages: A conversation.
-        context: Tells this conversation from others with equal words.
+    The context tells this conversation from others with equal words.
     """
     # From the messages before it: a client that sends a conversation again, with more messages, adds only these.
     known: list[Message] = []
@@ -65,12 +63,9 @@ class ConversationIds:
 
 
 def with_recorded_ids(messages: Iterable[Message], recorded: Sequence[Message], conversation: str) -> list[Message]:
-    """The messages of a whole conversation; those that were recorded before keep the ids of the record.
+    """The messages of a whole conversation, with ids: those of the record where it has the same words in this order.
 
-    Args:
-        messages: In order, without ids of their own.
-        recorded: The recorded messages of the conversation, in order.
-        conversation: The name of the conversation, from which new ids follow.
+    New ids follow from the name of the conversation.
     """
     ids, place, known = ConversationIds(conversation), 0, []
     for message in messages:

@@ -66,15 +66,7 @@ class PassRate:
 
 
 class Episodes:
-    """The episodes of all workspaces; every method names the one it works in.
-
-    Args:
-        database: The database.
-        settings: Thresholds, and the language.
-        chat: The chat model for consolidation, if there is one.
-        embed: Begins to embed the messages of a workspace in the background.
-        execute: Runs a flow, as `Engine.execute` does.
-    """
+    """The episodes of all workspaces; every method names the one it works in."""
 
     def __init__(
         self,
@@ -84,6 +76,7 @@ class Episodes:
         embed: Callable[[str], object],
         execute: Callable[..., Awaitable[Any]],
     ) -> None:
+        """`embed` begins to embed the messages of a workspace, and `execute` runs a flow, as `Engine.execute` does."""
         self._database = database
         self._settings = settings
         self._chat = chat

@@ -58,15 +58,10 @@ async def distil(
     works_from: float = THRESHOLDS.works_from,
     setting: str = "auto",
 ) -> Consolidation:
-    """Make rules from the newest attempts: by the model, or from the summaries of attempts with high scores.
+    """Make rules from the newest attempts, which come last: by the model, or from the summaries of good attempts.
 
-    If the model fails, its error is logged and returned, and the summaries are used.
-
-    Args:
-        attempts: Oldest first.
-        chat: The model, if there is one.
-        works_from: The score from which an attempt is a good one.
-        setting: The language of the prompt, `en` or `zh`; otherwise it is detected from the summaries.
+    If the model fails, its error is logged and returned, and the summaries are used. The prompt is in the language of
+    the `setting`, `en` or `zh`, or else of the summaries.
     """
     by_rules = high_score_rules([(a.score, a.summary) for a in attempts], works_from=works_from)
     if chat is None or not attempts:

@@ -35,14 +35,10 @@ class PastEpisodes:
 
 
 def episode_note(past: PastEpisodes, language: Language = "en", *, token_budget: int | None = None) -> str:
-    """Write the note; empty if nothing is known.
+    """Write the note, at most as long as the budget, as `count_tokens` counts; empty if nothing is known.
 
-    Args:
-        past: The content.
-        language: The language of the headings.
-        token_budget: The maximum length, as `count_tokens` counts. Rules of the task are put in first, then cards, the
-            mean score, rules for all tasks, mistakes and recent episodes. The newest of a list come first, and the
-            cards seen most.
+    Rules of the task are put in first, then cards, the mean score, rules for all tasks, mistakes and recent episodes.
+    The newest of a list come first, and the cards seen most.
     """
     if token_budget is None:
         return _render(past, language)

@@ -100,9 +100,7 @@ def outcome_rules(
 def high_score_rules(episodes: Iterable[tuple[float, str]], works_from: float = THRESHOLDS.works_from) -> list[str]:
     """Rules for all tasks, made without a model: the summaries of good episodes, without repetitions.
 
-    Args:
-        episodes: As (score, summary).
-        works_from: An episode with this score or more is a good one.
+    Episodes are (score, summary).
 
     >>> high_score_rules([(0.91, "Checked twice."), (0.2, "Guessed."), (0.91, "Checked twice.")])
     ['[HIGH SCORE 0.91] Checked twice.']
@@ -130,13 +128,7 @@ def rank_cards(cards: Iterable[Card]) -> list[Card]:
 
 
 def new_card(card: Mapping[str, Any], task_id: str, *, longest: int | None = None) -> Card:
-    """A card for the list, with defaults for missing values.
-
-    Args:
-        card: The card of an episode.
-        task_id: The task of that episode.
-        longest: Maximum number of characters of evidence and lesson; None keeps all.
-    """
+    """The card of an episode for the list, with defaults for missing values; texts are cut to `longest` characters."""
     return {
         "mistake_type": str(card.get("mistake_type") or "unknown_mistake"),
         "task_id": str(card.get("task_id") or task_id),
@@ -149,16 +141,9 @@ def new_card(card: Mapping[str, Any], task_id: str, *, longest: int | None = Non
 
 
 def count_card(cards: list[Card], card: Card, episode: int, *, earlier: Card | None = None) -> Sequence[Card]:
-    """Add a card to the list of the cards seen most; if the list has it, count it as seen once more.
+    """Add a card from `new_card` to the list of the cards seen most; if the list has it, count it as seen once more.
 
-    Args:
-        cards: The list, which is changed.
-        card: The card, from `new_card`.
-        episode: The number of the episode.
-        earlier: The same card with its counts, if it has dropped off the list before.
-
-    Returns:
-        Cards that this drops off the end of the list.
+    `earlier` is the same card with its counts, if it had dropped off the list. Returns the cards that this drops off.
     """
     known = next((there for there in cards if card_key(there) == card_key(card)), None)
     if known is not None:

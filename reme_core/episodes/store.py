@@ -112,10 +112,9 @@ async def lock_progress(conn: Connection, workspace: str) -> tuple[int, int | No
 async def record(
     database: Database, workspace: str, episodes: Sequence[Episode], settings: EpisodeSettings
 ) -> list[Episode]:
-    """Store episodes that passed `check_storable`, in order and in one transaction; those with a known id are skipped.
+    """Store episodes that passed `check_storable`, in order and in one transaction, and return the new ones, numbered.
 
-    Returns:
-        The new episodes, with their numbers.
+    Those with a known id are skipped.
     """
     unique: dict[str, Episode] = {}
     for episode in episodes:

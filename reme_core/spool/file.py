@@ -139,12 +139,9 @@ class SpoolFile:
             self._run(lambda file: file.execute("delete from refusal"))
 
     def erase(self, workspace: str, change: Callable[[Entry], Entry], marks: Collection[str]) -> None:
-        """Change the entries of a workspace, and leave no trace of what they had before.
+        """Change the entries of a workspace, and leave no trace of what they had before; `change` gives their rest.
 
-        Args:
-            workspace: The workspace.
-            change: Returns the rest of an entry.
-            marks: Unreadable rows that contain one of these texts are deleted; every row contains the empty text.
+        Unreadable rows that contain one of the `marks` are deleted; every row contains the empty text.
         """
         if not self.path.exists():
             return
