@@ -121,7 +121,7 @@ class Engine:
         return self
 
     def _assemble(self, database: Database, catalog: Catalog) -> None:
-        self.log_writer = LogWriter(database, log_retrievals=self.settings.recall.log)
+        self.log_writer = LogWriter(database)
         noted = self.log_writer.log_call
         default = embedder(self.settings, on_call=noted)
         models = self._workspace_models = WorkspaceModels(database, self.settings, default, on_call=noted)
@@ -134,8 +134,8 @@ class Engine:
         for problem in unused_models(self.settings):
             log.warning("%s", problem)
         self.reranker = reranker(self.settings, on_call=noted)
-        self._indexing = Indexing(database, models, self.settings.recall)
-        self.recall_steps = Recall(database, models, self._indexing, self.log_writer, self.settings.recall)
+        self._indexing = Indexing(database, models)
+        self.recall_steps = Recall(database, models, self._indexing, self.log_writer)
         self.memories = Memories(
             database, models, on_growth=self._indexing.schedule_upkeep, on_erase=self.spools.erase_words
         )

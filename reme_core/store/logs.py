@@ -52,9 +52,8 @@ def logging_for_workspace(workspace: str) -> Iterator[None]:
 class LogWriter:
     """Writes `retrieval`, `retrieval_hit` and `model_call` in the background."""
 
-    def __init__(self, database: Database, *, log_retrievals: bool) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._log_retrievals = log_retrievals
         self._waiting: list[tuple[str, str, Callable[[], Row]]] = []  # (workspace, statement, row)
         self._writer: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
@@ -73,7 +72,7 @@ class LogWriter:
         milliseconds: float,
     ) -> None:
         """Note what a recall found, also if its hits were not given because their relevance was too low."""
-        if not self._log_retrievals:
+        if not self._database.settings.recall.log:
             return
         asked = {
             "asked_at": present().isoformat(),
@@ -102,7 +101,7 @@ class LogWriter:
 
         `left_out` gives the reason, as the column of that name has it; an empty text if a hit stands in the note.
         """
-        if not self._log_retrievals or not recalls:
+        if not self._database.settings.recall.log or not recalls:
             return
 
         def row() -> Row:

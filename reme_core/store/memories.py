@@ -22,7 +22,7 @@ from reme_core.store.change import Change, Close
 from reme_core.store.erasure import EraseWaiting, erase_memories
 from reme_core.store.filters import Filters
 from reme_core.store.index import postings, writer
-from reme_core.store.index.embedders import WorkspaceModels
+from reme_core.store.index.embedders import WorkspaceModels, unit_vectors
 from reme_core.store.seen_again import addition, read_back
 from reme_core.store.sql import load
 from reme_core.store.undo import Undone, earlier_state, restore_states, undo_last
@@ -159,7 +159,7 @@ class Memories:
                 texts = [changes.searched_text(m) for m in added]
                 vectors = await embedder.embed(texts, "passage") if texts else np.empty((0, 1), np.float32)
             elif embedder.name == expected:
-                vectors = self._workspace_models.unit_vectors(embeddings, len(added), embedder)
+                vectors = unit_vectors(embeddings, len(added), embedder)
             else:
                 raise EmbeddingModelError(
                     f"workspace '{workspace}' was moved from '{expected}' to '{embedder.name}' meanwhile; make the "

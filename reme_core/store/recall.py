@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from reme_core.errors import InputError, ModelAnswerError, ModelRefusedError, ModelUnavailableError
 from reme_core.postgres.database import Database
-from reme_core.settings import RecallSettings
 from reme_core.store.filters import Filters
-from reme_core.store.index.embedders import WorkspaceModel, WorkspaceModels
+from reme_core.store.index.embedders import WorkspaceModel, WorkspaceModels, unit_vectors
 from reme_core.store.index.upkeep import Indexing
 from reme_core.store.logs import LogWriter, logging_for_workspace
 from reme_core.store.query import persons_words
@@ -60,13 +59,11 @@ class Recall:
         workspace_models: WorkspaceModels,
         indexing: Indexing,
         log_writer: LogWriter,
-        settings: RecallSettings,
     ) -> None:
         self._database = database
         self._workspace_models = workspace_models
         self._indexing = indexing
         self._log_writer = log_writer
-        self._settings = settings
 
     async def __call__(
         self,
@@ -167,9 +164,7 @@ class Recall:
             except (ModelUnavailableError, ModelRefusedError, ModelAnswerError) as error:
                 degraded = str(error)
         else:
-            vector = self._workspace_models.unit_vectors(
-                np.atleast_2d(np.asarray(embedding, np.float32)), 1, model.embedder
-            )[0]
+            vector = unit_vectors(np.atleast_2d(np.asarray(embedding, np.float32)), 1, model.embedder)[0]
         return Question(workspace, query, vector, model.embedder.name, limit, degraded, time, model.ef_search)
 
     async def _judged_hits(
@@ -202,7 +197,8 @@ class Recall:
 
     async def find(self, question: Question, filters: Filters, plan: Plan = _PLAIN) -> Found:
         """What fits the question best, before it is judged."""
-        exact = replace(plan, fusion=plan.fusion or self._settings.fusion, shares=self._settings.vector_share)
+        settings = self._database.settings.recall
+        exact = replace(plan, fusion=plan.fusion or settings.fusion, shares=settings.vector_share)
         if question.vector is not None and question.ef_search:
             exact = replace(exact, every_posting=False)
             found = await find(self._database, question, filters, replace(exact, hnsw_dimensions=len(question.vector)))

@@ -21,9 +21,9 @@ from reme_core.postgres.database import Database, check_workspace
 from reme_core.postgres.session import WRITE_LOCK
 from reme_core.store import rows
 from reme_core.store.erasure import erase_scope
-from reme_core.store.index import hnsw, postings
 from reme_core.store.index.embedders import WorkspaceModels
 from reme_core.store.index.reembed import drop_old_vectors, reembed
+from reme_core.store.index.upkeep import update_index
 from reme_core.store.libraries.calls import CALLS, call_to_wire
 from reme_core.store.libraries.format import library_path, to_wire
 from reme_core.store.libraries.load import load_library
@@ -141,7 +141,7 @@ class Workspaces:
                 self._database, workspace, path, embedder, replace=replace, on_progress=on_progress
             ),
         )
-        await self._update_index(workspace)
+        await update_index(self._database, self._workspace_models, workspace)
         return loaded
 
     async def dump(self, workspace: str, path: Path | str) -> int:
@@ -201,7 +201,7 @@ class Workspaces:
                 await _clear(conn, target)
             copied = await _copy(conn, source, target)
         self._workspace_models.forget(target)
-        await self._update_index(target)
+        await update_index(self._database, self._workspace_models, target)
         return copied
 
     async def clear(self, workspace: str, **scope: Unpack[Scope]) -> int:
@@ -271,11 +271,6 @@ class Workspaces:
         Wait half a minute after a move: until then, other processes may search by the old model.
         """
         return await drop_old_vectors(self._database, workspace)
-
-    async def _update_index(self, workspace: str) -> None:
-        await hnsw.ensure(self._database, workspace, exact_below=self._database.settings.recall.exact_below)
-        await postings.merge(self._database, workspace)
-        self._workspace_models.forget(workspace)
 
 
 async def _dump(conn: AsyncConnection[Any], workspace: str, file: IO[bytes]) -> int:

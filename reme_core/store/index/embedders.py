@@ -115,26 +115,6 @@ class WorkspaceModels:
         self._known.pop(workspace, None)
         self._authors.pop(workspace, None)
 
-    def unit_vectors(
-        self, vectors: Sequence[Sequence[float]] | npt.NDArray[np.float32], count: int, embedder: Embedder
-    ) -> npt.NDArray[np.float32]:
-        """The vectors that a caller gave for `count` texts, each scaled to length 1.
-
-        Raises:
-            InputError: Their number is not `count`, their width is not that of the embedder, or one of them is all
-                zeros or not finite.
-        """
-        array = np.asarray(vectors, dtype=np.float32)
-        if array.ndim != 2 or len(array) != count:
-            raise InputError(f"{count} embeddings are needed, one row each; got an array of shape {array.shape}")
-        width = embedder.dimensions
-        if width and array.shape[1] != width:
-            raise InputError(f"'{embedder.name}' has {width} dimensions; the embeddings given have {array.shape[1]}")
-        squares = np.einsum("ij,ij->i", array, array)
-        if not (np.isfinite(squares).all() and squares.all()):
-            raise InputError("an embedding is all zeros or not finite; embed the text again")
-        return np.asarray(array / np.sqrt(squares)[:, None], dtype=np.float32)
-
     def _embedder_named(self, workspace: str, name: str | None) -> Embedder:
         if name is None or name == self.default.name:
             return self.default
@@ -150,3 +130,24 @@ class WorkspaceModels:
         """Close every embedder."""
         for embedder in (self.default, *self._embedders.values()):
             await embedder.aclose()
+
+
+def unit_vectors(
+    vectors: Sequence[Sequence[float]] | npt.NDArray[np.float32], count: int, embedder: Embedder
+) -> npt.NDArray[np.float32]:
+    """The vectors that a caller gave for `count` texts, each scaled to length 1.
+
+    Raises:
+        InputError: Their number is not `count`, their width is not that of the embedder, or one of them is all
+            zeros or not finite.
+    """
+    array = np.asarray(vectors, dtype=np.float32)
+    if array.ndim != 2 or len(array) != count:
+        raise InputError(f"{count} embeddings are needed, one row each; got an array of shape {array.shape}")
+    width = embedder.dimensions
+    if width and array.shape[1] != width:
+        raise InputError(f"'{embedder.name}' has {width} dimensions; the embeddings given have {array.shape[1]}")
+    squares = np.einsum("ij,ij->i", array, array)
+    if not (np.isfinite(squares).all() and squares.all()):
+        raise InputError("an embedding is all zeros or not finite; embed the text again")
+    return np.asarray(array / np.sqrt(squares)[:, None], dtype=np.float32)

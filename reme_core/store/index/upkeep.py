@@ -13,7 +13,6 @@ from collections.abc import Coroutine
 from typing import Any
 
 from reme_core.postgres.database import Database
-from reme_core.settings import RecallSettings
 from reme_core.store.index import hnsw, postings
 from reme_core.store.index.embedders import WorkspaceModels
 from reme_core.store.logs import logging_for_workspace
@@ -29,13 +28,19 @@ _QUIET_SECONDS = 2.0  # without an addition, after which a workspace's index is 
 _MOST_SECONDS = 300.0  # after which it is updated if additions never stop: most bulk loads take less
 
 
+async def update_index(database: Database, workspace_models: WorkspaceModels, workspace: str) -> None:
+    """Put the vectors of a workspace that has become large into the HNSW index, and merge its postings."""
+    await hnsw.ensure(database, workspace, exact_below=database.settings.recall.exact_below)
+    await postings.merge(database, workspace)
+    workspace_models.forget(workspace)
+
+
 class Indexing:
     """Makes the vectors of messages and updates the indexes, for all workspaces of one database."""
 
-    def __init__(self, database: Database, workspace_models: WorkspaceModels, settings: RecallSettings) -> None:
+    def __init__(self, database: Database, workspace_models: WorkspaceModels) -> None:
         self._database = database
         self._workspace_models = workspace_models
-        self._settings = settings
         self._tasks: set[asyncio.Task[Any]] = set()
         self._embedding: dict[str, asyncio.Task[Any]] = {}
         self._again: dict[str, asyncio.TimerHandle] = {}
@@ -96,9 +101,7 @@ class Indexing:
             last = time.monotonic() + _MOST_SECONDS
             while (until := min(self._grown_at[workspace] + _QUIET_SECONDS, last)) > time.monotonic():  # noqa: ASYNC110 - it may grow meanwhile
                 await asyncio.sleep(until - time.monotonic())
-            await hnsw.ensure(self._database, workspace, exact_below=self._settings.exact_below)
-            await postings.merge(self._database, workspace)
-            self._workspace_models.forget(workspace)
+            await update_index(self._database, self._workspace_models, workspace)
         finally:
             del self._grown_at[workspace]
 
