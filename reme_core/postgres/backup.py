@@ -96,7 +96,6 @@ def backup(url: str, path: Path) -> BackupReport:
     Raises:
         NotFoundError: The database has no workspace, or no schema of ours.
         InputError: The file cannot be written.
-        DatabaseUnavailableError: There is no connection.
     """
     # All tables are read from one snapshot, while others write.
     with _session(url, "isolation level repeatable read, read only") as connection:
@@ -133,7 +132,6 @@ def restore(url: str, path: Path) -> BackupReport:
         LibraryError: The file is no backup, is damaged or empty, or its rows do not fit its sums.
         ConflictError: The database has workspaces already.
         SchemaError: The file is of a newer release, or the login role may not make the schema.
-        DatabaseUnavailableError: There is no connection.
     """
     with _read_archive(path) as archive:
         manifest = _manifest(archive, path)

@@ -54,7 +54,6 @@ def steps(url: str, shards: int = SHARDS) -> list[Step]:
     """The steps that are left until all tables are distributed, after a check that they can be done.
 
     Raises:
-        DatabaseUnavailableError: There is no connection.
         SchemaError: The database has no Citus or not the schema of this release, a node is away, or nodes differ.
     """
     with translating_errors(url), connect(url, autocommit=True) as connection:
@@ -69,7 +68,6 @@ def distribute(url: str, shards: int = SHARDS, *, on_step: OnStep | None = None)
     While a table is moved, nobody can write to it.
 
     Raises:
-        DatabaseUnavailableError: There is no connection.
         SchemaError: As for `steps`; or the service's role cannot log in to the nodes.
     """
     to_do = steps(url, shards)
@@ -95,9 +93,6 @@ def nodes(url: str, workspace: str = "") -> tuple[list[Node], str | None]:
     """The servers of the cluster, coordinator first, and the one that a workspace is on, or would be.
 
     If the tables are not distributed, there are none.
-
-    Raises:
-        DatabaseUnavailableError: There is no connection.
     """
     with translating_errors(url), connect(url, autocommit=True) as connection:
         if not _is_distributed(connection):
@@ -113,7 +108,6 @@ def rebalance(url: str, *, on_step: OnStep | None = None) -> int:
     Reading and writing go on, except for the last moment of each move. After an interruption, start it again.
 
     Raises:
-        DatabaseUnavailableError: There is no connection.
         SchemaError: The tables are not distributed, or a node refuses.
     """
     with translating_errors(url), connect(url, autocommit=True, application_name="reme-core rebalance") as connection:

@@ -166,6 +166,7 @@ def mask_password(url: str) -> str:
 def translating_errors(url: str) -> Iterator[None]:
     """Raise errors of ours, which say what to do, for those of Postgres and its driver about the database at `url`.
 
+    Every function that takes a URL works within it, and so raises `DatabaseUnavailableError` if there is no connection.
     Errors of violated constraints are raised as they are: what they mean depends on the statement.
     """
     try:

@@ -29,10 +29,6 @@ class IndexBuild:
 
 
 def index_builds(url: str) -> list[IndexBuild]:
-    """The indexes that are being built now, in the order of their names.
-
-    Raises:
-        DatabaseUnavailableError: There is no connection.
-    """
+    """The indexes that are being built now, in the order of their names."""
     with translating_errors(url), connect(url, autocommit=True) as connection:
         return [IndexBuild(*row) for row in connection.execute(_BUILDS)]

@@ -40,11 +40,7 @@ def versions() -> tuple[str, ...]:
 
 
 def status(url: str) -> tuple[str | None, str]:
-    """The version of the database's schema (None: it has none), and the newest that this release knows.
-
-    Raises:
-        DatabaseUnavailableError: There is no connection; the message says why.
-    """
+    """The version of the database's schema (None: it has none), and the newest that this release knows."""
     with translating_errors(url), connect(url, autocommit=True) as connection:
         return current_version(connection), versions()[-1]
 
@@ -94,7 +90,6 @@ def upgrade(url: str, revision: str = "head") -> None:
     """Upgrade the database to `revision` (`head`: the newest version); several processes may do this at once.
 
     Raises:
-        DatabaseUnavailableError: There is no connection.
         SchemaError: pgvector is missing or too old, the role may not create it or the schema, or the schema has a
             version that this release does not know.
     """
@@ -119,7 +114,6 @@ def downgrade(url: str, revision: str) -> None:
     """Take the database back to `revision` (`base`: before the first one); data that it has no place for is lost.
 
     Raises:
-        DatabaseUnavailableError: There is no connection.
         SchemaError: The schema has a version that this release does not know, or the role may not change it.
     """
     with _migration_lock(url) as (connection, raw):

@@ -119,11 +119,7 @@ class Spool:
                     self._on_disk.add(entry.entry_id)
 
     def accept(self) -> int:
-        """Let refused entries wait again; returns their number.
-
-        Raises:
-            SpoolError: The file cannot be written.
-        """
+        """Let refused entries wait again; returns their number."""
         again = self.refusals()
         with self._file:
             if self._disk is not None:
@@ -160,10 +156,7 @@ class Spool:
                     log.warning("delivered turns will be delivered again: %s", error)
 
     def erase(self, workspace: str, message_ids: Collection[str] | None = None) -> set[str]:
-        """Erase what waits for a workspace, or only the messages of these ids.
-
-        Returns:
-            The ids of the erased messages.
+        """Erase what waits for a workspace, or only the messages of these ids; returns the ids of erased messages.
 
         Raises:
             SpoolError: The file cannot be written, and still has the messages.

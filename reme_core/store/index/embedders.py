@@ -86,19 +86,11 @@ class WorkspaceModels:
         return names
 
     async def embedder(self, workspace: str) -> Embedder:
-        """The embedder whose vectors the workspace holds.
-
-        Raises:
-            EmbeddingModelError: See `of`.
-        """
+        """The embedder whose vectors the workspace holds; for its error see `of`."""
         return (await self.of(workspace)).embedder
 
     async def with_embedder(self, workspace: str, work: Callable[[Embedder], Awaitable[Result]]) -> Result:
-        """Do work that needs the workspace's embedder, and again if the workspace was moved to another model meanwhile.
-
-        Raises:
-            EmbeddingModelError: The workspace's model is not the configured one and cannot be reached from here.
-        """
+        """Do work that needs the embedder, and again if the workspace was moved to another model meanwhile."""
         try:
             return await work(await self.embedder(workspace))
         except EmbeddingModelError:  # `writer.bind` raises it for vectors of a model that the workspace has no more
