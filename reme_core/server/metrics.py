@@ -56,8 +56,9 @@ class Metrics:
 
     async def update(self, reme: Engine) -> None:
         """Read what waits in spool, pool and queue. If the database is unavailable, the queue's last numbers stay."""
-        self._spool_waiting.set(await reme.spools.count_waiting())
-        self._spool_refused.set(await reme.spools.count_refused())
+        waiting, refused = await reme.spools.count()
+        self._spool_waiting.set(waiting)
+        self._spool_refused.set(refused)
         pool = reme.database.pool.get_stats()
         self._pool_waiting.set(pool.get("requests_waiting", 0))
         self._pool_size.set(pool.get("pool_size", 0))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import TypeVar
 from weakref import WeakSet
 
 from reme_core.settings import Settings
-from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, spool_path
 from reme_core.types import Scope
 
@@ -26,17 +25,13 @@ class Spools:
         """Add the spool of a turn."""
         self._of_turns.add(spool)
 
-    async def count_waiting(self) -> int:
-        """How many entries wait for the database."""
-        return await self._count(Spool.entries)
-
-    async def count_refused(self) -> int:
-        """How many entries the database has refused for good."""
-        return await self._count(Spool.refusals)
-
-    async def _count(self, look: Callable[[Spool], Iterable[Entry]]) -> int:
-        # Several spools may share one file, so the same entry is found several times.
-        return len({entry.entry_id for found in await self._in_each(look) for entry in found})
+    async def count(self) -> tuple[int, int]:
+        """How many entries wait for the database, and how many it has refused for good."""
+        found = await self._in_each(lambda spool: [*spool.entries(), *spool.refusals()])
+        # By their ids: several spools may share one file, so the same entry is found several times.
+        refusals = {entry.entry_id: entry.refusal for entries in found for entry in entries}
+        refused = sum(map(bool, refusals.values()))
+        return len(refusals) - refused, refused
 
     async def erase(self, workspace: str, message_ids: Collection[str] | None = None) -> set[str]:
         """Erase what waits for a workspace, or only the messages of these ids; returns the ids of erased messages."""
