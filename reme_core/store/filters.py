@@ -1,7 +1,7 @@
 """Filters of listing and recall, as SQL conditions with named parameters.
 
-Every condition is a constant text from sql/memory_filter.sql or sql/message_filter.sql, and values are sent as
-parameters. So the text of a statement depends only on *which* filters are set, and Postgres prepares it once.
+Every condition is a constant text from sql/filter.sql and the two files beside it, and values are sent as parameters.
+So the text of a statement depends only on *which* filters are set, and Postgres prepares it once.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from reme_core.errors import InputError
 from reme_core.store.sql import load
 from reme_core.types import SCOPES, Kind, Status, TimeRange, kinds_of
 
-_ON_MEMORY = load("memory_filter.sql")
-_ON_MESSAGE = load("message_filter.sql")
+_ON_MEMORY = load("filter.sql") | load("memory_filter.sql")
+_ON_MESSAGE = load("filter.sql") | load("message_filter.sql")
 _AS_THEY_ARE = ("subject", "as_of", "held_at", "min_stored_score", "author", "session_id", *SCOPES)
 
 

@@ -1,4 +1,4 @@
--- Filters of memories, each a condition on a row `m` of reme.memory, by the name of the field of `Filters` that asks for it.
+-- Filters of memories, besides those of filter.sql.
 
 -- name: kinds
 m.kind = any(%(kinds)s)
@@ -15,32 +15,13 @@ m.recorded_at <= %(as_of)s and (m.expired_at is null or m.expired_at > %(as_of)s
 -- name: held_at
 m.valid_during @> %(held_at)s
 
--- name: known
-m.recorded_at >= coalesce(%(known_start)s::timestamptz, '-infinity')
-and m.recorded_at < coalesce(%(known_end)s::timestamptz, 'infinity')
-
 -- name: happened
 -- What is dated must overlap the range; what holds since ever counts by when it was said.
 case when m.valid_during = '(,)' then coalesce(m.observed_at, m.created_at) <@ %(happened)s::tstzrange
      else m.valid_during && %(happened)s::tstzrange end
 
--- name: metadata
-m.metadata @> %(metadata)s
-
 -- name: min_stored_score
 m.score >= %(min_stored_score)s
-
--- name: author
-m.author = %(author)s
-
--- name: user_id
-m.user_id = %(user_id)s
-
--- name: agent_id
-m.agent_id = %(agent_id)s
-
--- name: run_id
-m.run_id = %(run_id)s
 
 -- name: ids
 m.memory_id = any(%(ids)s)

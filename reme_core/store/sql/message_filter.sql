@@ -1,5 +1,5 @@
--- Filters of messages, each a condition on a row `m` of reme.message, by the name of the field of `Filters` that asks for
--- it. A message has no kind, subject, status or score, so those filters let it through.
+-- Filters of messages, besides those of filter.sql. A message has no kind, subject, status or score, so those filters let
+-- it through.
 
 -- name: as_of
 m.recorded_at <= %(as_of)s
@@ -7,27 +7,8 @@ m.recorded_at <= %(as_of)s
 -- name: held_at
 m.sent_at <= %(held_at)s
 
--- name: known
-m.recorded_at >= coalesce(%(known_start)s::timestamptz, '-infinity')
-and m.recorded_at < coalesce(%(known_end)s::timestamptz, 'infinity')
-
 -- name: happened
 m.sent_at <@ %(happened)s::tstzrange
-
--- name: metadata
-m.metadata @> %(metadata)s
-
--- name: author
-m.author = %(author)s
-
--- name: user_id
-m.user_id = %(user_id)s
-
--- name: agent_id
-m.agent_id = %(agent_id)s
-
--- name: run_id
-m.run_id = %(run_id)s
 
 -- name: session_id
 m.session_id = %(session_id)s
