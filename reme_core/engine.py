@@ -264,7 +264,7 @@ class Engine:
         return await self.recall_steps(
             workspace, query,
             Filters.of(kind=kind, **filters),
-            Plan.of(fusion=fusion, type_weights=type_weights),
+            Plan(fusion, type_weights or {}),
             limit=limit, min_relevance=min_relevance, embedding=embedding, time=asked, flow=flow,
             session_id=current_session,
         )  # fmt: skip

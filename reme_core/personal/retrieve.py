@@ -55,7 +55,7 @@ async def recall_personal(
     """
     past = narrowest(state.time_ranges)
     asked = AskedTime([past]) if past else None
-    plan = Plan.of(type_weights=type_weights or TYPE_WEIGHTS)
+    plan = Plan(type_weights=type_weights or TYPE_WEIGHTS)
     limit = max(state.top_k, candidates) if deps.reranker is not None else state.top_k
     # What is over by now may have been true at the moment that is asked about.
     status = None if state.held_at is not None and state.as_of is None else Status.ACTIVE

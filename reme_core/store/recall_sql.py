@@ -85,6 +85,9 @@ class Plan:
         hnsw_dimensions: Width of the vectors if the HNSW index is used; with None, all vectors are scanned.
         every_posting: Read all postings of the query's terms, which is cheapest in a small workspace. Else only the
             postings that can add most to a score are read, and then the scores of the best documents are completed.
+
+    Raises:
+        InputError: A weight is negative, not a number, or larger than Postgres can multiply.
     """
 
     fusion: Fusion | None = None
@@ -93,24 +96,12 @@ class Plan:
     hnsw_dimensions: int | None = None
     every_posting: bool = True
 
-    @classmethod
-    def of(
-        cls,
-        *,
-        fusion: Fusion | None = None,
-        type_weights: Mapping[str, float] | None = None,
-    ) -> Plan:
-        """A plan as a caller gives it.
-
-        Raises:
-            InputError: A weight is negative, not a number, or larger than Postgres can multiply.
-        """
-        for kind, weight in (type_weights or {}).items():
+    def __post_init__(self) -> None:
+        for kind, weight in self.type_weights.items():
             if not 0 <= weight <= _LARGEST_WEIGHT:
                 raise InputError(
                     f"the weight of kind '{kind}' must be between 0 and {_LARGEST_WEIGHT:,.0f}, not {weight}"
                 )
-        return cls(fusion, type_weights or {})
 
 
 async def find(database: Database, question: Question, filters: Filters, plan: Plan) -> Found:
