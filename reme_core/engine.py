@@ -86,13 +86,6 @@ class Engine:
             overrides: Single settings, such as `database_url="postgresql://…"` or `data_dir=path`.
         """
         self.settings = Settings.with_overrides(settings, overrides)
-        self.memories: Memories
-        self.workspaces: Workspaces
-        self.episodes: Episodes
-        self.tools: Tools
-        self.items: Items
-        self.working: Working
-        self.flows: Flows
         self.chat: ChatModel | None = None
         self.reranker: Reranker | None = None
         self._agent_chat = chat
