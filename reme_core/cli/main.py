@@ -33,7 +33,8 @@ from reme_core.cli import (
 from reme_core.cli.session import Commands, Session, keep_options
 
 _REME_0_1 = "reme_core.compat.command_line"  # imported by name: `cli` and `compat` stand side by side in the map
-_ASSIGNMENT = re.compile(r"(--?(?!(set|config)=))?[A-Za-z_][\w.]*=")  # --set=… and --config=… are options of ours
+# A setting as ReMe 0.1 takes it, with or without leading dashes; --set=… and --config=… are options of ours.
+_ASSIGNMENT = re.compile(r"(--?(?!(set|config)=))?[A-Za-z_][\w.]*=")
 
 app = Commands(
     name="reme",
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         output.adapt_to_terminal()
         given = [_as_utf8(argument) for argument in (sys.argv[1:] if arguments is None else arguments)]
-        if given and _is_assignment(given[0]):
+        if given and _ASSIGNMENT.match(given[0]):
             importlib.import_module(_REME_0_1).main(given)
         else:
             app(given, prog_name="reme")
@@ -85,8 +86,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _as_utf8(argument: str) -> str:
     """An argument whose bytes the locale does not know (then it has surrogates), read as UTF-8."""
     return argument if argument.isprintable() else os.fsencode(argument).decode("utf-8", "replace")
-
-
-def _is_assignment(argument: str) -> bool:
-    """Whether it is a setting as ReMe 0.1 takes them: `key.path=value`, with or without leading dashes."""
-    return _ASSIGNMENT.match(argument) is not None

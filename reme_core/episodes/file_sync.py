@@ -72,7 +72,8 @@ async def continue_with(database: Database, workspace: str, memory: AgentMemory)
         entries = _number_duplicates(full["episode_log"])
         fresh = [(entry, again) for entry, again in entries if again > stored[_identity(entry)]]
         # The log only has the last episodes; the total also counts those before them.
-        total = max(_count_or_zero(full["total_episodes"]), before + len(fresh))
+        counted = full["total_episodes"]
+        total = max(counted if type(counted) is int else 0, before + len(fresh))
         first = total - len(fresh) + 1
         numbered = [_episode_row(entry, again, first + place) for place, (entry, again) in enumerate(fresh)]
         await conn.execute(_SQL["unlist_cards"], values)  # the cards of the memory get their places again below
@@ -227,10 +228,6 @@ def _card_row(card: Card, place: int) -> dict[str, Any]:
     if restored != card:
         row["metadata"]["rest"] = {name: value for name, value in card.items() if restored.get(name) != value}
     return row
-
-
-def _count_or_zero(value: Any) -> int:
-    return value if type(value) is int and value >= 0 else 0
 
 
 def _unmapped_values(memory: AgentMemory) -> dict[str, Any]:

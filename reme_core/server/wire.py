@@ -45,10 +45,6 @@ _WORKSPACE = r"(?:[^*][\s\S]{0,199}|\*[\s\S]{1,199})"  # up to 200 characters, b
 _PATH_WORKSPACE = r"^(?:[^*\x00][^\x00]{0,199}|\*[^\x00]{1,199})$"
 
 
-def _workspace_or_default(name: str) -> str:
-    return check_workspace(name) if name else DEFAULT_WORKSPACE
-
-
 def _parse_time(value: Any) -> Any:
     if not isinstance(value, str):
         return value
@@ -64,7 +60,7 @@ _FROM_WHOLE_FLOAT: Final = BeforeValidator(lambda n: int(n) if isinstance(n, flo
 
 WorkspaceId = Annotated[
     str,
-    AfterValidator(_workspace_or_default),
+    AfterValidator(lambda name: check_workspace(name) if name else DEFAULT_WORKSPACE),
     WithJsonSchema({"type": "string", "maxLength": 200, "pattern": f"^{_WORKSPACE}?$"}),
     Field(description="Whose memory it is; nothing is seen across workspaces. Empty is `default`."),
 ]

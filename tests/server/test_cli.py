@@ -14,7 +14,7 @@ import pytest
 
 import reme_core
 from reme_core import ReMe
-from reme_core.cli.main import _is_assignment, main
+from reme_core.cli.main import _ASSIGNMENT, main
 from reme_core.settings import Settings
 from reme_core.types import Memory, Message, Source
 from tests.server.command import Reme
@@ -307,12 +307,12 @@ def test_settings_come_from_file_and_from_either_side_of_the_name(configured: st
 
 @pytest.mark.parametrize("first", ["backend=http", "http.port=8002", "--backend=http", "-llm.default.model_name=x"])
 def test_command_lines_of_reme_0_1_are_told_apart(first: str) -> None:
-    assert _is_assignment(first)
+    assert _ASSIGNMENT.match(first)
 
 
 @pytest.mark.parametrize("first", ["recall", "--json", "--set=http.port=1", "--config=a.yaml", "="])
 def test_our_own_command_lines_stay_ours(first: str) -> None:
-    assert not _is_assignment(first)
+    assert not _ASSIGNMENT.match(first)
 
 
 def test_the_version_is_the_package_s(reme: Reme) -> None:

