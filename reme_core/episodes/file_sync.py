@@ -15,7 +15,6 @@ from reme_core.episodes.rules import MAX_CARDS, MAX_GLOBAL_RULES, MAX_LOG, MAX_T
 from reme_core.errors import ConflictError, InputError
 from reme_core.postgres.database import Database
 from reme_core.store import rows
-from reme_core.store.rows import strings
 from reme_core.store.sql import load
 
 _SQL = load("episode.sql")
@@ -53,8 +52,7 @@ async def as_memory(database: Database, workspace: str, *, bounded: bool = False
 async def continue_with(database: Database, workspace: str, memory: AgentMemory) -> int:
     """Update a workspace to the state of a memory; see `Episodes.continue_with`."""
     check_memory(memory, "the memory")
-    for text in strings(memory):
-        rows.check_text("the memory", text)
+    rows.check_json("the memory", memory)
     if "" in memory.get("task_rules", {}) or "" in memory.get("score_history", {}):
         raise InputError("the memory has a task without a name; give it one")
     full = {**empty_memory(), **memory}

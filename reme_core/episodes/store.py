@@ -87,8 +87,7 @@ def check_storable(episodes: Sequence[Episode]) -> None:
         InputError: An episode contains text that Postgres cannot store.
     """
     for episode in episodes:
-        for text in rows.strings(episode.model_dump(exclude={"messages"})):
-            rows.check_text(f"episode {episode.episode_id!r}", text)
+        rows.check_json(f"episode {episode.episode_id!r}", episode.model_dump(exclude={"messages"}))
 
 
 async def lock_progress(conn: Connection, workspace: str) -> tuple[int, int | None, dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -167,15 +167,3 @@ def check_json(name: str, value: Any) -> None:
     except ValueError:
         raise InputError(f"{name} holds a number that is not finite; use null") from None
     check_text(name, _NUL_IN_JSON.sub("\x00", text) if "\\u0000" in text else text)
-
-
-def strings(value: Any) -> Iterable[str]:
-    """All texts in a JSON value, keys included."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, member in value.items():
-            yield from (str(key), *strings(member))
-    elif isinstance(value, list):
-        for member in value:
-            yield from strings(member)

@@ -167,8 +167,7 @@ async def insert(conn: AsyncConnection[Any], workspace: str, calls: Sequence[Cal
     """Store calls within a transaction; see `record`."""
     written = [_row(call, error) for call, error in calls]
     for row in written:
-        for text in rows.strings(row):
-            rows.check_text(f"the call of tool {row['tool_name']!r}", text)
+        rows.check_json(f"the call of tool {row['tool_name']!r}", row)
     # All writers insert in the order of the hashes: else two of them could deadlock on the same calls. Of calls with
     # the same hash, the first is stored.
     ordered = sorted({row["call_hash"]: row for row in reversed(written)}.values(), key=lambda r: r["call_hash"])

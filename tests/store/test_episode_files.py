@@ -109,6 +109,15 @@ def test_the_helpers_functions_work_on_a_workspace(settings: Settings, monkeypat
         compat.load_agent_memory("reme://")
 
 
+async def test_a_memory_that_json_cannot_hold_is_refused_whole(settings: Settings) -> None:
+    async with Engine(settings) as reme:
+        for odd, told in ((float("nan"), "a number that is not finite"), ("a\0b", "a NUL character")):
+            entry = {"task_id": "t", "score": 1.0, "summary": "fine", "extra": [odd]}
+            with pytest.raises(InputError, match=f"the memory holds {told}"):
+                await reme.episodes.continue_with("w", compat.new_agent_memory() | {"episode_log": [entry]})
+        assert await reme.workspaces.list() == []
+
+
 async def test_episodes_and_tools_go_with_their_workspace(settings: Settings) -> None:
     async with Engine(settings) as reme:
         await reme.episodes.continue_with("w", played(30))
