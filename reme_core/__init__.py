@@ -22,28 +22,17 @@ if TYPE_CHECKING:
     from reme_core.types import Hit, Kind, Memory, Message, Recollection, Status, TimeRange, Trajectory
     from reme_core.working.window import check_context
 
-_HOMES = {
-    "AsyncReMe": "reme_core.client",
-    "Episode": "reme_core.episodes.rules",
-    "Hit": "reme_core.types",
-    "Item": "reme_core.store.items",
-    "ItemWrite": "reme_core.store.items",
-    "Items": "reme_core.store.items",
-    "Kind": "reme_core.types",
-    "Memory": "reme_core.types",
-    "Message": "reme_core.types",
-    "MistakeCard": "reme_core.episodes.rules",
-    "NamespacePattern": "reme_core.store.items",
-    "ReMe": "reme_core.sync",
-    "ReMeError": "reme_core.errors",
-    "Recollection": "reme_core.types",
-    "Settings": "reme_core.settings",
-    "Status": "reme_core.types",
-    "TimeRange": "reme_core.types",
-    "ToolCallResult": "reme_core.store.tool_calls",
-    "Trajectory": "reme_core.types",
-    "Turn": "reme_core.turn.plain_loop",
-    "check_context": "reme_core.working.window",
+_NAMES = {
+    "reme_core.client": ("AsyncReMe",),
+    "reme_core.episodes.rules": ("Episode", "MistakeCard"),
+    "reme_core.errors": ("ReMeError",),
+    "reme_core.settings": ("Settings",),
+    "reme_core.store.items": ("Item", "ItemWrite", "Items", "NamespacePattern"),
+    "reme_core.store.tool_calls": ("ToolCallResult",),
+    "reme_core.sync": ("ReMe",),
+    "reme_core.turn.plain_loop": ("Turn",),
+    "reme_core.types": ("Hit", "Kind", "Memory", "Message", "Recollection", "Status", "TimeRange", "Trajectory"),
+    "reme_core.working.window": ("check_context",),
 }
 
 __all__ = [
@@ -73,10 +62,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    home = next((module for module, names in _NAMES.items() if name in names), None)
+    if home is None:
         raise AttributeError(f"module 'reme_core' has no attribute '{name}'")
     # Kept, so that the next use of the name does not come here.
-    value = getattr(import_module(_HOMES[name]), name)
+    value = getattr(import_module(home), name)
     globals()[name] = value
     return value
 
