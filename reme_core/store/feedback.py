@@ -14,7 +14,6 @@ from reme_core.store.sql import load
 from reme_core.types import Memory
 
 _SQL = load("feedback.sql", columns=rows.SELECTED)
-_COUNT_USE = load("memory.sql")["count_use"]
 
 
 async def count_uses(database: Database, workspace: str, memory_ids: Sequence[str], *, helped: bool) -> list[str]:
@@ -26,7 +25,7 @@ async def count_uses(database: Database, workspace: str, memory_ids: Sequence[st
     ids = sorted(set(memory_ids))
     values = {"workspace": workspace, "ids": ids, "helped": helped}
     async with database.transaction(workspace, actor="usage", reason="given to an agent") as conn:
-        counted = [row[0] for row in await (await conn.execute(_COUNT_USE, values)).fetchall()]
+        counted = [row[0] for row in await (await conn.execute(_SQL["count_use"], values)).fetchall()]
         await conn.execute(_SQL["rate_newest_hits"], values)
     return counted
 

@@ -22,6 +22,7 @@ from reme_core.store.sql import load
 from reme_core.types import Kind, Memory
 
 _SQL = load("reembed.sql")
+_REGISTER = load("memory.sql")["register_model"]
 _BATCH = 64  # texts embedded and written at a time
 _LAST = 64  # texts at the most that the last transaction embeds: writers wait for it
 
@@ -145,7 +146,7 @@ class _Move:
             if (current := still.get(document.document_id)) and current.text == document.text
         ]
         described = [(numbers[place], still[numbers[place]].kind, still[numbers[place]].active) for place in kept]
-        await conn.execute(_SQL["register"], self._values() | {"dimensions": self.width})
+        await conn.execute(_REGISTER, self._values() | {"dimensions": self.width})
         await writer.write_vectors(
             conn, self._workspace, described, vectors[kept], model=self._embedder.name, hnsw=False
         )

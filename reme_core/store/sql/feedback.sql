@@ -1,3 +1,9 @@
+-- name: count_use
+update reme.memory
+set freq = freq + 1, utility = utility + case when %(helped)s then 1 else 0 end
+where workspace_id = %(workspace)s and memory_id = any(%(ids)s)
+returning memory_id
+
 -- name: rate_retrievals
 -- Note whether retrievals helped, on their hits, once for each hit, and on the memories of these. What was left out of
 -- the note can neither have helped nor have failed to.

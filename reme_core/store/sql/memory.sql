@@ -118,12 +118,6 @@ order by user_id, agent_id, run_id
 select memory_id from reme.memory_source
 where workspace_id = %(workspace)s and source_kind = %(kind)s and source_id = any(%(ids)s)
 
--- name: count_use
-update reme.memory
-set freq = freq + 1, utility = utility + case when %(helped)s then 1 else 0 end
-where workspace_id = %(workspace)s and memory_id = any(%(ids)s)
-returning memory_id
-
 -- name: mark_summarised
 update reme.message set summarised_at = now()
 where workspace_id = %(workspace)s and message_id = any(%(ids)s) and summarised_at is null

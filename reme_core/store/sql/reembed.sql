@@ -4,9 +4,6 @@ select w.embedding_model, w.hnsw,
        (select count(*) from reme.embedding e where e.workspace_id = w.workspace_id and e.model = %(model)s)
 from reme.workspace w where w.workspace_id = %(workspace)s
 
--- name: register
-insert into reme.embedding_model (model, dimensions) values (%(model)s, %(dimensions)s) on conflict do nothing
-
 -- name: missing
 -- What has a vector of the workspace's model and none of the new one, and the text that it stands for.
 select e.document_id, e.kind, e.active, coalesce(m.when_to_use, ''), coalesce(m.content, s.content, ''),
