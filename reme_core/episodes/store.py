@@ -81,11 +81,7 @@ def digest(*parts: Any) -> str:
 
 
 def check_storable(episodes: Sequence[Episode]) -> None:
-    """Refuse episodes that cannot be stored, before anything is written.
-
-    Raises:
-        InputError: An episode contains text that Postgres cannot store.
-    """
+    """Raise an `InputError`, before anything is written, if an episode holds something that Postgres cannot store."""
     for episode in episodes:
         rows.check_json(f"episode {episode.episode_id!r}", episode.model_dump(exclude={"messages"}))
 

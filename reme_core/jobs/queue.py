@@ -224,11 +224,7 @@ class Background:
 
     @property
     def task(self) -> asyncio.Task[None]:
-        """The task that works on jobs in this process; unless it is stopped, it ends only by an error.
-
-        Raises:
-            ReMeError: None was started.
-        """
+        """The task that works on jobs in this process; see `Worker.task`."""
         return self._worker.task
 
     async def drain(self, workspace: str | None = None) -> None:

@@ -241,11 +241,7 @@ class Database:
 
     @property
     def pool(self) -> AsyncConnectionPool[Connection]:
-        """The pool itself, for a library that brings its own statements.
-
-        Raises:
-            DatabaseError: The database has been closed.
-        """
+        """The pool itself, for a library that brings its own statements; an error if the database has been closed."""
         if self._pool is None:
             raise DatabaseError("the database has been closed; open a new one")
         return self._pool

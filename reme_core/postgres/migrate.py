@@ -70,11 +70,7 @@ def unknown_version_advice(version: str) -> str:
 
 
 def require_current(connection: Connection, url: str) -> None:
-    """Check that the database is fit for this release.
-
-    Raises:
-        SchemaError: Postgres is too old, pgvector is too old or missing, or the schema is not at the newest version.
-    """
+    """Raise a `SchemaError` if Postgres or pgvector is too old, or the schema is not at the newest version."""
     require_postgres(connection, url)
     current = current_version(connection)
     _require_known(current, url)
@@ -231,11 +227,7 @@ def _require_known(current: str | None, url: str) -> None:
 
 
 def require_postgres(connection: Connection, url: str) -> None:
-    """Check that the server is new enough, and that its database can store every text.
-
-    Raises:
-        SchemaError: It is not.
-    """
+    """Raise a `SchemaError` unless the server is new enough, and its database can store every text."""
     major = connection.info.server_version // 10_000
     if major < _OLDEST_POSTGRES:
         raise SchemaError(f"{mask_password(url)} runs Postgres {major}; {_OLDEST_POSTGRES} or newer is needed")
@@ -248,11 +240,7 @@ def require_postgres(connection: Connection, url: str) -> None:
 
 
 def require_pgvector(connection: Connection, url: str) -> str | None:
-    """The version of pgvector in the database; None if it can be installed in it.
-
-    Raises:
-        SchemaError: It can not, or is too old.
-    """
+    """The version of pgvector in the database; None if it can be installed in it, else a `SchemaError`."""
     row = connection.execute("select extversion from pg_extension where extname = 'vector'").fetchone()
     installed = row[0] if row else None
     if installed and _is_new_enough(installed):

@@ -51,11 +51,7 @@ class Access:
         return self.workspaces is None or workspace in self.workspaces
 
     def check(self, *workspaces: str) -> None:
-        """Check that the caller may use all of these workspaces.
-
-        Raises:
-            AccessError: The key is not for one of them; the status is 403.
-        """
+        """Raise an `AccessError` of status 403 if the caller's key is not for one of these workspaces."""
         for name in workspaces:
             if not self.allows(name):
                 raise AccessError(f"this API key is not for the workspace '{name}'", status=403)

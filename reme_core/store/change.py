@@ -103,12 +103,7 @@ _TEXTS = ("memory_id", "content", "when_to_use", "subject", "author", *SCOPES)
 
 
 def check(memories: Sequence[Memory]) -> None:
-    """Refuse memories that cannot be stored, before anything is embedded or written.
-
-    Raises:
-        InputError: A memory has no text, a text that Postgres cannot store, or the kind of a raw message; or two have
-            the same id.
-    """
+    """Raise an `InputError` for memories that cannot be stored, before anything is embedded or written."""
     for place, memory in enumerate(memories, 1):
         name = rows.name_of(memory, place, len(memories))
         if not (memory.content.strip() or memory.when_to_use.strip()):

@@ -124,11 +124,7 @@ def name_of(one: Memory | Message, place: int, count: int) -> str:
 
 
 def check_texts(whose: str, holder: Memory | Message, names: Sequence[str]) -> None:
-    """Check that Postgres can store these texts of a memory or a message.
-
-    Raises:
-        InputError: As by `check_text`; the message begins with the name of the text, and `whose` it is.
-    """
+    """`check_text` for these texts of a memory or a message; the error names the text, and `whose` it is."""
     texts = [getattr(holder, name) for name in names]
     # Neither a NUL nor half of a surrogate pair is printable. Only where this quick check of all texts together fails,
     # each one is checked.
@@ -138,11 +134,7 @@ def check_texts(whose: str, holder: Memory | Message, names: Sequence[str]) -> N
 
 
 def check_text(name: str, text: str) -> None:
-    """Check that Postgres can store a text.
-
-    Raises:
-        InputError: It has a NUL character or half of a surrogate pair; the message begins with `name`.
-    """
+    """Raise an `InputError` that begins with the name if a text has a NUL character or half of a surrogate pair."""
     if "\x00" in text:
         raise InputError(f"{name} holds a NUL character (U+0000), which Postgres cannot store; remove it")
     try:
@@ -156,12 +148,7 @@ _NUL_IN_JSON = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def check_json(name: str, value: Any) -> None:
-    """Check that Postgres can store a value as JSON.
-
-    Raises:
-        InputError: It has a number that is not finite, a NUL character or half of a surrogate pair; the message begins
-            with `name`.
-    """
+    """The same for a value that is stored as JSON, which may have no number either that is not finite."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
     except ValueError:

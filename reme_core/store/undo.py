@@ -43,12 +43,7 @@ State = dict[str, Any] | None
 
 
 def earlier_state(entries: Sequence[HistoryEntry], number: int | None) -> State:
-    """The state of a memory after the change `number`, or without a number before its last change.
-
-    Raises:
-        InputError: The memory was never changed, or the change `number` removed it.
-        NotFoundError: No change of the memory has this number.
-    """
+    """The state of a memory after the change `number`, or without a number before its last change; an error if none."""
     if number is None:
         changed = [e for e in entries if e.before and _without_counts(e.before) != _without_counts(e.after or {})]
         if not changed:

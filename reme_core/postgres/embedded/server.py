@@ -162,11 +162,7 @@ def embedded_url(settings: Settings) -> str:
 
 
 def stop_embedded(data_dir: Path) -> None:
-    """Stop the server of `data_dir` now, even while it is used; its data stays. Blocks until the server has ended.
-
-    Raises:
-        DatabaseError: It did not stop.
-    """
+    """Stop the server of `data_dir` now, even while it is used; its data stays. Blocks until the server has ended."""
     if not supervisor.stop_server(data_dir.expanduser().resolve() / "postgres"):
         raise failure(data_dir, "the embedded Postgres does not stop")
 
