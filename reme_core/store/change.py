@@ -121,10 +121,9 @@ def check(memories: Sequence[Memory]) -> None:
 async def apply(
     conn: AsyncConnection[Any], workspace: str, change: Change, vectors: Vectors, *, model: str
 ) -> writer.IndexState:
-    """Carry out a change in the caller's `Database.write_transaction`; row n of `vectors` belongs to `change.add[n]`.
+    """Carry out a change in the caller's `Database.write_transaction`; returns the state of the index before it.
 
-    Returns:
-        The state of the index before the change.
+    Row n of `vectors` belongs to `change.add[n]`.
 
     Raises:
         ConflictError: An added id exists already, a memory to close or confirm does not exist, a message was summarised

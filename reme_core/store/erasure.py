@@ -46,11 +46,7 @@ EraseWaiting = Callable[[str, Collection[str], Callable[[str], str]], Awaitable[
 async def erase_memories(
     database: Database, workspace: str, memory_ids: Sequence[str], erase_waiting: EraseWaiting
 ) -> int:
-    """Erase memories and every trace of their text; returns how many they are.
-
-    Raises:
-        NotFoundError: One of them is not there; nothing was erased.
-    """
+    """Erase memories and every trace of their text; returns how many they are. An id of no memory is an error."""
     async with database.write_transaction(workspace) as conn:
         await _begin(conn, workspace)
         plan = await ErasurePlan.of(conn, workspace, memory_ids)

@@ -17,11 +17,7 @@ _SQL = load("feedback.sql", columns=rows.SELECTED)
 
 
 async def count_uses(database: Database, workspace: str, memory_ids: Sequence[str], *, helped: bool) -> list[str]:
-    """Count that an agent got memories, and whether it then succeeded; the log of recalls notes this as well.
-
-    Returns:
-        The ids that exist.
-    """
+    """Count that an agent got memories, and whether it succeeded, also in the log of recalls; returns the known ids."""
     ids = sorted(set(memory_ids))
     values = {"workspace": workspace, "ids": ids, "helped": helped}
     async with database.transaction(workspace, actor="usage", reason="given to an agent") as conn:
@@ -33,11 +29,7 @@ async def count_uses(database: Database, workspace: str, memory_ids: Sequence[st
 async def rate_retrievals(
     database: Database, workspace: str, retrieval_ids: Sequence[str], *, helped: bool
 ) -> list[str]:
-    """Note whether all hits of some recalls helped. A hit counts once, even if this is called again.
-
-    Returns:
-        The ids of the memories that were counted.
-    """
+    """Note whether all hits of some recalls helped, each hit once; returns the ids of the memories that counted."""
     values = {"workspace": workspace, "retrievals": sorted(set(retrieval_ids)), "helped": helped}
     found = await database.execute(
         workspace, _SQL["rate_retrievals"], values, actor="usage", reason="a retrieval turned out"

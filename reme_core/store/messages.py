@@ -91,14 +91,8 @@ async def record(
     A message with a stored id, the same session and other words was edited: it gets the new words, and its metadata
     keep the old ones (`former`). An erased message stays erased.
 
-    `within` is awaited inside the transaction, with the connection and the messages that were new or edited. So a job
-    that it queues is queued if, and only if, the messages are stored.
-
-    Returns:
-        The messages that were new or edited.
-
-    Raises:
-        InputError: A message holds something that Postgres cannot store; none was stored.
+    Returns the messages that were new or edited. `within` is awaited inside the transaction, with the connection and
+    these messages. So a job that it queues is queued if, and only if, the messages are stored.
     """
     messages = redact(messages, database.settings.redact)
     for place, message in enumerate(messages, 1):
@@ -309,11 +303,7 @@ async def embed_waiting(database: Database, workspace: str, embedder: Embedder) 
 async def _embed_what_can_be(
     database: Database, workspace: str, embedder: Embedder, waiting: Sequence[_Waiting]
 ) -> tuple[list[_Waiting], npt.NDArray[np.float32]]:
-    """Embed messages, and return them with their vectors, without those that the model refuses even alone.
-
-    Raises:
-        ModelError: The model fails with any text.
-    """
+    """Embed messages, and return them with their vectors, without those that the model refuses even alone."""
     try:
         vectors = await embedder.embed([passage(content, author) for _, author, content in waiting], "passage")
         return list(waiting), vectors

@@ -106,11 +106,7 @@ Call = tuple[ToolCallResult, str]
 
 
 def parse_call(value: Mapping[str, Any] | ToolCallResult) -> ToolCallResult:
-    """A call from the values that were reported.
-
-    Raises:
-        InputError: A key is unknown (the error names the nearest one), or a value does not fit.
-    """
+    """A call from the values that were reported; the error for an unknown key names the nearest one."""
     if isinstance(value, ToolCallResult):
         return value
     if problem := unknown_key(value):
@@ -150,14 +146,7 @@ class ToolStatistics(BaseModel):
 
 
 async def record(database: Database, workspace: str, calls: Sequence[Call]) -> list[str]:
-    """Store calls in one transaction.
-
-    Returns:
-        The hashes of those that were new.
-
-    Raises:
-        InputError: One contains text that Postgres cannot store; none was stored.
-    """
+    """Store calls, all or none; returns the hashes of those that were new."""
     async with database.transaction(workspace) as conn:
         await conn.execute(ENSURE_WORKSPACE, {"workspace": workspace})
         return await insert(conn, workspace, redact(calls, database.settings.redact))

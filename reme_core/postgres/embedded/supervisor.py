@@ -37,11 +37,7 @@ def server_pid(cluster: Path) -> int | None:
 
 
 def stop_server(cluster: Path) -> bool:
-    """Shut the server of data directory `cluster` down, rolling back open transactions, and wait for its end.
-
-    Returns:
-        Whether it has ended within `_STOP_SECONDS`.
-    """
+    """Shut a server down, rolling back open transactions; returns whether it has ended within `_STOP_SECONDS`."""
     pid = server_pid(cluster)
     if pid is None:
         return True

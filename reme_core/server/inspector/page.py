@@ -157,11 +157,7 @@ def _to_sign_in(request: Request) -> RedirectResponse:
 
 
 async def form_of(request: Request, *, most_bytes: float = math.inf) -> Mapping[str, str]:
-    """The fields of a form that was sent, without spaces around their values.
-
-    Raises:
-        InputError: The form has more than `most_bytes`.
-    """
+    """The fields of a form of at most so many bytes, without spaces around their values."""
     body = bytearray()
     async for part in request.stream():
         body += part
@@ -172,11 +168,7 @@ async def form_of(request: Request, *, most_bytes: float = math.inf) -> Mapping[
 
 
 def day_of(text: str) -> datetime | None:
-    """The day or the moment that a field of a form names, in UTC unless it has an offset; None if the field is empty.
-
-    Raises:
-        InputError: The text is neither.
-    """
+    """The day or the moment that a field of a form names, in UTC unless it has an offset; None if it is empty."""
     try:
         moment = datetime.fromisoformat(text) if text else None
     except ValueError:

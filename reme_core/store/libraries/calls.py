@@ -20,11 +20,7 @@ _LONGEST_ERROR: Final = 200
 
 
 def take_calls(memory: Memory) -> list[Call]:
-    """The calls that a tool's memory has in a library; they are removed from the memory.
-
-    Raises:
-        InputError: A call does not fit; the message says which one.
-    """
+    """The calls that a tool's memory has in a library; they are removed from the memory."""
     kept = memory.metadata.get(WIRE_KEY, {})
     if memory.kind != Kind.TOOL or not isinstance(kept.get(CALLS), list):
         return []

@@ -56,9 +56,6 @@ def type_of(kind: Kind) -> str:
 def kind_of(memory_type: str) -> Kind:
     """The kind that a `memory_type` of any dialect stands for.
 
-    Raises:
-        InputError: It is unknown.
-
     >>> kind_of("procedural"), kind_of("personal"), kind_of("identity")
     (<Kind.TASK: 'task'>, <Kind.OBSERVATION: 'observation'>, <Kind.PROFILE: 'profile'>)
     """
