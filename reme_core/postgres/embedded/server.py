@@ -23,7 +23,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -120,7 +119,7 @@ class EmbeddedServer:
             self._users_lock = -1
 
     def _ensure_running(self, linger_seconds: float) -> None:
-        with _file_lock(self.data_dir / "postgres.start"):
+        with os.fdopen(_lock(self.data_dir / "postgres.start", fcntl.LOCK_EX)):
             initialise(self.data_dir)
             deadline = time.monotonic() + START_SECONDS
             launched, log_before = False, 0
@@ -177,15 +176,6 @@ def _lock(path: Path, how: int) -> int:
         os.close(descriptor)
         raise
     return descriptor
-
-
-@contextlib.contextmanager
-def _file_lock(path: Path) -> Iterator[None]:
-    descriptor = _lock(path, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _supervisor_lock(data_dir: Path) -> int | None:
