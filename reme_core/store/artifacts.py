@@ -179,8 +179,8 @@ class Artifacts:
             if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
                 raise InputError(f"searching for {pattern!r} takes too long; give a simpler pattern") from error
             raise
-        if not rows and handle and not await self._exists(workspace, handle):
-            raise _no_artifact(handle)
+        if not rows and handle:
+            await self.read(workspace, handle, offset=0, size=0)  # raises an error if there is none
         return [_match(*row) for row in rows]
 
     async def erase(self, workspace: str, session_id: str) -> int:
@@ -188,10 +188,6 @@ class Artifacts:
         check_text("session_id", session_id)
         values = {"workspace": workspace, "session": session_id}
         return int((await self._database.execute(workspace, _SQL["erase"], values))[0][0])
-
-    async def _exists(self, workspace: str, handle: str) -> bool:
-        found = await self._database.fetch(workspace, _SQL["exists"], {"workspace": workspace, "handle": handle})
-        return bool(found[0][0])
 
 
 def _match(handle: str, source: str, at: int, before: str, after: str) -> Match:

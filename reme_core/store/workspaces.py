@@ -89,13 +89,11 @@ class Workspaces:
 
     async def list(self) -> builtins.list[str]:
         """The names of all workspaces, in order."""
-        async with self._database.maintenance() as conn:
-            return [row[0] for row in await (await conn.execute(_SQL["names"])).fetchall()]
+        return [row[0] for row in await self._database.execute_anywhere(_SQL["names"])]
 
     async def describe(self) -> builtins.list[WorkspaceInfo]:
         """What each workspace holds, in the order of their names."""
-        async with self._database.maintenance() as conn:
-            return [WorkspaceInfo(*row) for row in await (await conn.execute(_SQL["describe"])).fetchall()]
+        return [WorkspaceInfo(*row) for row in await self._database.execute_anywhere(_SQL["describe"])]
 
     async def count_messages(self, workspace: str) -> int:
         """How many messages are recorded in a workspace, without those that were erased; 0 where there is none."""

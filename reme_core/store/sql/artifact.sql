@@ -34,9 +34,6 @@ select source, substr(content, %(offset)s + 1, %(size)s), length(content)
 from reme.artifact
 where workspace_id = %(workspace)s and artifact_id = %(handle)s
 
--- name: exists
-select exists (select from reme.artifact where workspace_id = %(workspace)s and artifact_id = %(handle)s)
-
 -- name: grep
 -- One match a line: after each, the search goes on behind the line, or behind the part of a long line that is shown.
 with recursive searched as (
