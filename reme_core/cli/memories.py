@@ -27,6 +27,7 @@ from reme_core.cli.session import (
 from reme_core.errors import InputError, NotFoundError
 
 if TYPE_CHECKING:
+    from reme_core import ReMe
     from reme_core.types import Evidence, HistoryEntry, Memory, TimeRange
 
 app = Commands()
@@ -98,13 +99,13 @@ def recall(
             time="query" if read_time else None,
             **scope_of_options(user_id, agent_id, run_id),
         )
-        said = 0 if found or "conversation" in (kind or ()) else reme.workspaces.count_messages(workspace)
-        missing = [] if found else hint_at_missing(reme, workspace)
+        hints = [] if found else hint_at_missing(reme, workspace)
+        if not found and "conversation" not in (kind or ()):
+            hints += _how_to_see_messages(reme, workspace, query)
     if found:
         session.show(found, output.hits_table(found.hits, explain=explain))
     else:
-        nothing = f"Nothing in workspace '{workspace}' answers that."
-        session.show(found, nothing, *missing, *_how_to_see(said, workspace, query))
+        session.show(found, f"Nothing in workspace '{workspace}' answers that.", *hints)
 
 
 @app.command()
@@ -163,11 +164,10 @@ def list_memories(
         scope = scope_of_options(user_id, agent_id, run_id)
         filters = Filters.of(kind=kind or None, status=None if closed else "active", **scope)
         found = reme.memories.list(workspace, filters, limit=limit)
-        said = 0 if found else reme.workspaces.count_messages(workspace)
-        missing = [] if found else hint_at_missing(reme, workspace)
+        hints = [] if found else hint_at_missing(reme, workspace)
+        hints += [] if found else _how_to_see_messages(reme, workspace, "What was said?")
     if not found:
-        nothing = f"Nothing is remembered in workspace '{workspace}'."
-        session.show(found, nothing, *missing, *_how_to_see(said, workspace, "What was said?"))
+        session.show(found, f"Nothing is remembered in workspace '{workspace}'.", *hints)
         return
     shown = output.table("id", "kind", "status", "recorded", "content", wide="content")
     for memory in found:
@@ -178,8 +178,9 @@ def list_memories(
     session.show(found, shown)
 
 
-def _how_to_see(messages: int, workspace: str, query: str) -> list[str]:
+def _how_to_see_messages(reme: ReMe, workspace: str, query: str) -> list[str]:
     """A hint, if there are messages although no memory was found, with the command that shows them."""
+    messages = reme.workspaces.count_messages(workspace)
     if not messages:
         return []
     command = shlex.join(["reme", "recall", query, "--workspace", workspace, "--kind", "conversation"])
