@@ -138,6 +138,7 @@ async def _add(
     tails: Sequence[_Turn],
     state: writer.IndexState,
 ) -> None:
+    """Store and index new messages, and index the last turns before them again, which get terms of the new ones."""
     turns = _append_to_sessions(tails, fresh, state.document_ids)
     around = (*tails, *turns)
     few = len(turns) <= postings.WITHOUT_THREAD
@@ -145,7 +146,14 @@ async def _add(
     counts = _count_terms(around) if few else await asyncio.to_thread(_count_terms, around)
     stored = [_row(m, t, counts[t.document_id]) for m, t in zip(fresh, turns, strict=True)]
     await conn.execute(_SQL["insert_messages"], {"workspace": workspace, "rows": Jsonb(stored)})
-    await _index_new(conn, workspace, tails, turns, counts, state)
+    ends = {turn.session_id: turn.position for turn in tails}  # tails are in order: the last of each session remains
+    reached = [t for t in tails if t.position > ends[t.session_id] - _NEXT]
+    known = set(chain.from_iterable(counts[turn.document_id] for turn in tails))
+    documents = _documents(around, counts, [*reached, *turns])
+    own = [counts[turn.document_id] for turn in turns]
+    async with conn.pipeline():
+        await postings.remove(conn, workspace, {t.document_id for t in reached}, among=("message", known))
+        await postings.write(conn, workspace, "message", documents, state.mean_length, added=own)
 
 
 def _count_terms(turns: Iterable[_Turn]) -> dict[int, Counter[str]]:
@@ -173,26 +181,6 @@ def _append_to_sessions(tails: Iterable[_Turn], fresh: Iterable[Message], docume
             )
         )  # fmt: skip
     return turns
-
-
-async def _index_new(
-    conn: AsyncConnection[Any],
-    workspace: str,
-    tails: Sequence[_Turn],
-    turns: Sequence[_Turn],
-    counts: Mapping[int, Counter[str]],
-    state: writer.IndexState,
-) -> None:
-    """Index new turns, and index the last turns before them again, which get terms of the new ones."""
-    ends = {turn.session_id: turn.position for turn in tails}  # tails are in order: the last of each session remains
-    reached = [t for t in tails if t.position > ends[t.session_id] - _NEXT]
-    around, stale = [*tails, *turns], {t.document_id for t in reached}
-    known = set(chain.from_iterable(counts[turn.document_id] for turn in tails))
-    async with conn.pipeline():
-        own = [counts[turn.document_id] for turn in turns]
-        await postings.remove(conn, workspace, stale, among=("message", known))
-        documents = _documents(around, counts, [*reached, *turns])
-        await postings.write(conn, workspace, "message", documents, state.mean_length, added=own)
 
 
 def _row(message: Message, turn: _Turn, counts: Counter[str]) -> dict[str, Any]:
@@ -240,10 +228,10 @@ async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[
         for row, turn in zip(found, turns, strict=True)
         if row[0] in contents
     }
-    counts = {turn.document_id: turn.counts() for turn in turns}
+    counts = _count_terms(turns)
     before = [counts[document_id] for document_id in changed]
     around = [changed.get(turn.document_id, turn) for turn in turns]
-    counts |= {document_id: turn.counts() for document_id, turn in changed.items()}
+    counts |= _count_terms(changed.values())
     # Their neighbours are indexed again, since their entries have terms of the changed messages.
     reached = {(t.session_id, t.position - offset) for t in changed.values() for offset in (0, *NEIGHBOUR_WEIGHTS)}
     written = [turn for turn in around if (turn.session_id, turn.position) in reached]
