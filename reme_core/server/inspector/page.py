@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from string import Template
@@ -42,14 +43,14 @@ _EXISTS = load("workspace.sql")["exists"]
 Row = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
 class Page:
     """One request for a page: by whom, and about which workspace."""
 
-    def __init__(self, request: Request, reme: Engine, access: Access, workspace: str) -> None:
-        self.request = request
-        self.reme = reme
-        self.access = access
-        self.workspace = workspace
+    request: Request
+    reme: Engine
+    access: Access
+    workspace: str
 
     @property
     def actor(self) -> str:

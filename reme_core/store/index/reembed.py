@@ -57,7 +57,7 @@ async def reembed(
     model, indexed, total, done = found[0] if found else (None, False, 0, 0)
     if model is None or model == embedder.name:
         return 0
-    move = _Move(database, workspace, embedder, total, done, on_progress)
+    move = _Move(database, workspace, embedder, total, done, on_progress, width=embedder.dimensions or 0)
     prepared = False
     # Others may add documents all the while. If these are too many for `switch`, it catches up again.
     while True:
@@ -75,37 +75,29 @@ async def drop_old_vectors(database: Database, workspace: str) -> int:
         return (await conn.execute(_SQL["drop_old"], {"workspace": workspace})).rowcount
 
 
+@dataclass(slots=True)
 class _Move:
     """The move of one workspace to one model."""
 
-    def __init__(
-        self,
-        database: Database,
-        workspace: str,
-        embedder: Embedder,
-        total: int,
-        done: int,
-        on_progress: Callable[[int, int], None] | None,
-    ) -> None:
-        self._database = database
-        self._workspace = workspace
-        self._embedder = embedder
-        self._total = total
-        self._done = done
-        self._on_progress = on_progress
-        self.made = 0
-        self.width = embedder.dimensions or 0
+    database: Database
+    workspace: str
+    embedder: Embedder
+    total: int
+    done: int
+    on_progress: Callable[[int, int], None] | None
+    made: int = 0
+    width: int = 0
 
     async def catch_up(self) -> None:
         """Make the missing vectors, in the order of the documents, until few are left."""
         after = -1
         while True:
-            found = await self._database.fetch(self._workspace, _SQL["missing"], self._values(after=after))
+            found = await self.database.fetch(self.workspace, _SQL["missing"], self._values(after=after))
             documents = [_Document(*row) for row in found]
             if not documents:
                 return
             vectors = await self._embed(documents)
-            async with self._database.write_transaction(self._workspace) as conn:
+            async with self.database.write_transaction(self.workspace) as conn:
                 written = await self._write(conn, documents, vectors)
             self._report(written)
             if len(documents) < _BATCH:
@@ -117,7 +109,7 @@ class _Move:
 
         `indexed` says whether the new vectors are in an HNSW index.
         """
-        async with self._database.write_transaction(self._workspace) as conn:
+        async with self.database.write_transaction(self.workspace) as conn:
             found = await (await conn.execute(_SQL["missing"], self._values(limit=_LAST + 1))).fetchall()
             if len(found) > _LAST:
                 return False
@@ -125,12 +117,12 @@ class _Move:
             written = await self._write(conn, documents, await self._embed(documents)) if documents else 0
             await conn.execute(_SQL["switch"], self._values())
             if indexed:
-                await hnsw.switch_to_index(conn, self._workspace, self._embedder.name)
+                await hnsw.switch_to_index(conn, self.workspace, self.embedder.name)
         self._report(written)
         return True
 
     async def _embed(self, documents: Sequence[_Document]) -> change.Vectors:
-        vectors = await self._embedder.embed([document.text for document in documents], "passage")
+        vectors = await self.embedder.embed([document.text for document in documents], "passage")
         self.width = vectors.shape[1]
         return vectors
 
@@ -147,22 +139,20 @@ class _Move:
         ]
         described = [(numbers[place], still[numbers[place]].kind, still[numbers[place]].active) for place in kept]
         await conn.execute(_REGISTER, self._values() | {"dimensions": self.width})
-        await writer.write_vectors(
-            conn, self._workspace, described, vectors[kept], model=self._embedder.name, hnsw=False
-        )
+        await writer.write_vectors(conn, self.workspace, described, vectors[kept], model=self.embedder.name, hnsw=False)
         return len(kept)
 
     def _report(self, written: int) -> None:
         """Count and report vectors that a committed transaction has written."""
         self.made += written
-        self._done += written
-        if written and self._on_progress is not None:
-            self._on_progress(self._done, max(self._total, self._done))  # more may have been added meanwhile
+        self.done += written
+        if written and self.on_progress is not None:
+            self.on_progress(self.done, max(self.total, self.done))  # more may have been added meanwhile
 
     def _values(self, *, after: int = -1, limit: int = _BATCH, only: Sequence[int] | None = None) -> dict[str, Any]:
         return {
-            "workspace": self._workspace,
-            "model": self._embedder.name,
+            "workspace": self.workspace,
+            "model": self.embedder.name,
             "after": after,
             "limit": limit,
             "only": None if only is None else list(only),
