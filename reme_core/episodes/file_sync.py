@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ _SQL = load("episode.sql")
 
 _ENTRY_KEY: Final = "agent_memory"  # in an episode's metadata: its log entry, if the columns cannot give it back
 _ALL: Final = 2**31 - 1  # as a limit: no limit
+Entry = Mapping[str, Any]  # of the log
 
 
 async def as_memory(database: Database, workspace: str, *, bounded: bool = False) -> AgentMemory:
@@ -63,12 +64,8 @@ async def continue_with(database: Database, workspace: str, memory: AgentMemory)
         for task, score in await (await conn.execute(_SQL["all_scores"], values)).fetchall():
             known.setdefault(task, []).append(score)
         _require_continuation(workspace, known, full["score_history"])
-        stored = Counter(
-            _identity(_log_entry(row)) for row in await (await conn.execute(_SQL["log"], values)).fetchall()
-        )
-        # The log may have the same entry twice. Of equal entries, those beyond the number that is stored are new.
-        entries = _number_duplicates(full["episode_log"])
-        fresh = [(entry, again) for entry, again in entries if again > stored[_identity(entry)]]
+        stored = [_log_entry(row) for row in await (await conn.execute(_SQL["log"], values)).fetchall()]
+        fresh = _fresh_entries(full["episode_log"], stored)
         # The log only has the last episodes; the total also counts those before them.
         counted = full["total_episodes"]
         total = max(counted if type(counted) is int else 0, before + len(fresh))
@@ -110,23 +107,24 @@ def _log_entry(row: Sequence[Any]) -> dict[str, Any]:
     return kept if kept is not None else entry
 
 
-def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+def _identity(entry: Entry) -> tuple[Any, ...]:
     """The values by which a log entry is known again: it has no id."""
     # A score of 1 in the file comes back from Postgres as 1.0.
     return (str(entry.get("timestamp")), str(entry["task_id"]), str(entry["score"]).removesuffix(".0"))
 
 
-def _number_duplicates(entries: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], int]]:
-    """The entries, each with its number among equal ones, from 1."""
-    seen: Counter[tuple[Any, ...]] = Counter()
-    counted = []
+def _fresh_entries(entries: Iterable[Entry], stored: Iterable[Entry]) -> list[tuple[Entry, int]]:
+    """The entries that are not stored, each with its number among equal ones, of which a log may have several."""
+    known, seen = Counter(map(_identity, stored)), Counter[tuple[Any, ...]]()
+    fresh = []
     for entry in entries:
         seen[_identity(entry)] += 1
-        counted.append((entry, seen[_identity(entry)]))
-    return counted
+        if seen[_identity(entry)] > known[_identity(entry)]:
+            fresh.append((entry, seen[_identity(entry)]))
+    return fresh
 
 
-def _episode_row(entry: Mapping[str, Any], again: int, number: int) -> dict[str, Any]:
+def _episode_row(entry: Entry, again: int, number: int) -> dict[str, Any]:
     """A log entry as a row of `reme.episode`; `again` is its number among equal ones."""
     task, score = entry["task_id"], entry["score"]
     steps, summary = entry.get("steps", 0), entry.get("summary", "")
