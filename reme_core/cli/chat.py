@@ -211,11 +211,7 @@ class Terminal:
 
     async def profile(self, _: Arguments) -> None:
         """Shows standing wishes and stable facts, which the model is given for every answer."""
-        from reme_core.store.filters import Filters
-        from reme_core.types import Kind
-
-        standing = Filters(kinds=[Kind.INSTRUCTION, Kind.PROFILE])
-        self._show(await self.reme.memories.list(self.chat.workspace, standing))
+        self._show((await self.reme.get_profile(self.chat.workspace)).memories)
 
     async def why(self, _: Arguments) -> None:
         """Shows which memories shaped the last answer."""

@@ -119,7 +119,7 @@ class Background:
         self._app = App(connector=QueueConnector(database))
         self._queues = [QUEUE, CHAT_QUEUE] if has_chat else [QUEUE]
         self._left_alone = False
-        self._forgot_at: float | None = None
+        self._forgot_at = float("-inf")
         self._worker = Worker(database, self._app, settings, queues=self._queues, now_and_then=self._keep_up)
         self._tries = Tries(settings.max_attempts)
         task = partial(self._app.task, queue=QUEUE, retry=self._tries, pass_context=True)
@@ -283,7 +283,7 @@ class Background:
             await self._defer(self._reflecting, f"reflect {workspace}", 0, None, workspace=workspace)
 
     async def _forget_old(self) -> None:
-        if self._forgot_at is not None and time.monotonic() < self._forgot_at + _FORGET_SECONDS:
+        if time.monotonic() < self._forgot_at + _FORGET_SECONDS:
             return
         self._forgot_at = time.monotonic()
         kept = self._database.settings.retention

@@ -47,7 +47,6 @@ from reme_core.server.wire import (
     replace_unstorable,
     request_model,
 )
-from reme_core.store.filters import Filters
 from reme_core.turn.memory import TurnMemory
 from reme_core.types import Memory
 
@@ -198,7 +197,7 @@ class _Handlers:
         if memory_id:
             found = await memories.get(workspace, *memory_id)
         else:
-            found = await memories.list(workspace, Filters(), limit=_MAX_LISTED)
+            found = await memories.list(workspace, limit=_MAX_LISTED)
         text = json.dumps(to_jsonable_python(found), ensure_ascii=False)
         return [ReadResourceContents(text, "application/json")]
 
