@@ -62,7 +62,7 @@ class Connection:
         connection = cls(engine.settings)
         connection._given = connection._portal = Portal(asyncio.get_running_loop())
         # The engine is open, and `open` gives it back at once.
-        connection._opening = asyncio.get_running_loop().create_task(engine.open())
+        connection._opening = asyncio.create_task(engine.open())
         return connection
 
     @property
@@ -117,7 +117,7 @@ class Connection:
             self._portal, self._opening = self.portal, None
         # All callers wait for one task that opens the engine. If it failed, the next use tries again.
         if self._opening is None or (self._opening.done() and _has_failed(self._opening)):
-            self._opening = asyncio.get_running_loop().create_task(self._make(self.settings).open())
+            self._opening = asyncio.create_task(self._make(self.settings).open())
             self._finalizer = weakref.finalize(self, _close_forgotten, self._portal, self._opening)
             self._finalizer.atexit = False  # when the program ends, `_close_all` calls it, and waits
             _open_ones.difference_update([one for one in _open_ones if not one.alive])

@@ -144,7 +144,7 @@ class Worker:
     def start(self) -> None:
         """Begin to work, unless it works already."""
         if not self._stopping.is_set() and (self._task is None or self._task.done()):
-            self._task = asyncio.get_running_loop().create_task(self._keep_working())
+            self._task = asyncio.create_task(self._keep_working())
             self._task.add_done_callback(_report_end)
 
     @property
@@ -225,7 +225,7 @@ class Worker:
         if self._stopping.is_set():
             return
         self._queue_worker = self._worker_of_queue(wait=True)
-        upkeep = asyncio.get_running_loop().create_task(self._keep_up())
+        upkeep = asyncio.create_task(self._keep_up())
         try:
             await self._queue_worker.run()
         finally:

@@ -236,7 +236,7 @@ class Items:
             # One task at a time: what is read while it runs is written by it as well.
             self._read_items[workspace] |= places
             if self._refreshing is None or self._refreshing.done():
-                self._refreshing = asyncio.get_running_loop().create_task(self._refresh_read())
+                self._refreshing = asyncio.create_task(self._refresh_read())
 
     async def _refresh_read(self) -> None:
         while self._read_items:

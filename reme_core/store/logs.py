@@ -126,7 +126,7 @@ class LogWriter:
             del self._waiting[: len(dropped)]
             log.warning("the database takes no log entries; dropped the %d oldest", len(dropped))
         if self._writer is None or self._writer.done():
-            self._writer = asyncio.get_running_loop().create_task(self._write_soon())
+            self._writer = asyncio.create_task(self._write_soon())
 
     async def _write_soon(self) -> None:
         while self._waiting:

@@ -117,7 +117,7 @@ class Indexing:
             task.cancel()
 
     def _spawn(self, work: Coroutine[Any, Any, Any], what: str) -> asyncio.Task[Any]:
-        task = asyncio.get_running_loop().create_task(work)
+        task = asyncio.create_task(work)
         self._tasks.add(task)
 
         def log_failure(finished: asyncio.Task[Any]) -> None:
