@@ -71,15 +71,14 @@ async def continue_with(database: Database, workspace: str, memory: AgentMemory)
         total = max(counted if type(counted) is int else 0, before + len(fresh))
         first = total - len(fresh) + 1
         numbered = [_episode_row(entry, again, first + place) for place, (entry, again) in enumerate(fresh)]
+        cards = rows.first_by(full["mistake_cards"], lambda card: store.digest(card_key(card)))
         await conn.execute(_SQL["unlist_cards"], values)  # the cards of the memory get their places again below
         statements = {
             "insert_episodes": numbered,
             "insert_scores": _score_rows(known, full["score_history"], numbered),
             "upsert_rules": await _rule_rows(conn, workspace, full),
             "upsert_findings": await _finding_rows(conn, workspace, full),
-            "upsert_cards": [
-                _card_row(card, place) for place, card in enumerate(_deduplicate(full["mistake_cards"]), 1)
-            ],
+            "upsert_cards": [_card_row(card, place) for place, card in enumerate(cards.values(), 1)],
         }
         for name, written in statements.items():
             if written:
@@ -197,13 +196,6 @@ async def _finding_rows(conn: store.Connection, workspace: str, memory: AgentMem
             ends[kind] += 1
             added.append(store.finding_row(kind, text, ends[kind]))
     return added
-
-
-def _deduplicate(cards: Sequence[Card]) -> list[Card]:
-    distinct: dict[str, Card] = {}
-    for card in cards:
-        distinct.setdefault(store.digest(card_key(card)), card)
-    return list(distinct.values())
 
 
 def _card_row(card: Card, place: int) -> dict[str, Any]:

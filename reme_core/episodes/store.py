@@ -111,9 +111,7 @@ async def record(
 
     Those with a known id are skipped.
     """
-    unique: dict[str, Episode] = {}
-    for episode in episodes:
-        unique.setdefault(episode.episode_id, episode)
+    unique = rows.first_by(episodes, lambda episode: episode.episode_id)
     async with database.transaction(workspace) as conn:
         count, *_ = await lock_progress(conn, workspace)
         stored = await _fetch_related(conn, workspace, unique.values())

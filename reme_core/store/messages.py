@@ -97,10 +97,7 @@ async def record(
     messages = redact(messages, database.settings.redact)
     for place, message in enumerate(messages, 1):
         rows.check_texts(rows.name_of(message, place, len(messages)), message, _TEXTS)
-    by_id: dict[str, Message] = {}  # the first of those with one id counts
-    for message in messages:
-        by_id.setdefault(message.message_id, message)
-    unique = list(by_id.values())
+    unique = list(rows.first_by(messages, lambda message: message.message_id).values())
     async with database.write_transaction(workspace) as conn:
         state = await writer.begin(conn, workspace, "message", count=len(unique))
         sessions = list({m.session_id for m in unique})

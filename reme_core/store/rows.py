@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from reme_core.errors import InputError
 from reme_core.types import SCOPES, Memory, Message, Scope, Scoped, Source, ToolCall
 
 AnyScoped = TypeVar("AnyScoped", bound=Scoped)
+Thing = TypeVar("Thing")
 
 COLUMNS = (
     "memory_id", "kind", "subject", "when_to_use", "content", "keywords", "importance", "score", "status",
@@ -113,6 +114,14 @@ def within_scope(given: Sequence[AnyScoped], scope: Scope) -> list[AnyScoped]:
     if not any(check_scope(scope).values()):
         return list(given)
     return [one.model_copy(update={k: v for k, v in scope.items() if not getattr(one, k)}) for one in given]
+
+
+def first_by(things: Iterable[Thing], key: Callable[[Thing], str]) -> dict[str, Thing]:
+    """The things by their keys; of several with one key the first counts."""
+    found: dict[str, Thing] = {}
+    for thing in things:
+        found.setdefault(key(thing), thing)
+    return found
 
 
 def name_of(one: Memory | Message, place: int, count: int) -> str:
