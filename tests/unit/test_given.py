@@ -18,6 +18,8 @@ from reme_core.text.timex.statements import times_of
 @pytest.fixture
 def without_zones(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A machine without a time zone database, as in small containers."""
+    for name in [name for name in sys.modules if name.startswith("tzdata.")]:  # an earlier test may have read a zone
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "tzdata", None)
     zoneinfo.reset_tzpath([])
     zoneinfo.ZoneInfo.clear_cache()
