@@ -18,11 +18,11 @@ with vector_leg as materialized (
     from (
         -- Vectors have unit length, so the inner product orders like the cosine and costs less.
         select e.document_id, e.kind, e.embedding,
-               -(e.embedding::halfvec${width} <#> %(centred)b::halfvec${width}) as nearness
+               -(e.embedding <#> %(centred)b::halfvec) as nearness
         from reme.embedding e
         ${its_row}
         where e.workspace_id = %(workspace)s and e.model = ${model} and ${on_vector}
-        order by e.embedding::halfvec${width} <#> %(centred)b::halfvec${width}
+        order by ${searched_vector} <#> %(centred)b::halfvec${width}
         limit ${depth}
     ) nearest
 ),
@@ -84,8 +84,8 @@ near as materialized (
 ),
 
 -- name: held
--- The segments of each term, or only their headers: of large arrays few are read. With `offset 0` each term is looked up by itself; else, before the first ANALYZE, the planner
--- reads all terms of the workspace.
+-- The segments of each term, or only their headers: of large arrays few are read. With `offset 0` each term is looked up
+-- by itself; else, before the first ANALYZE, the planner reads all terms of the workspace.
 held as materialized (
     select given.term, given.place, found.*
     from unnest(%(terms)s::text[]) with ordinality as given (term, place)
