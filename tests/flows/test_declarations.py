@@ -8,9 +8,11 @@ import textwrap
 
 import pytest
 
+from reme_core.flows.build import build
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.registry import Op, all_ops
 from reme_core.settings import Settings
+from tests.pages.blocks import blocks
 
 OPEN = {"workspace_id", "report", "extra"}
 """Fields that every op may look at or add to."""
@@ -46,3 +48,8 @@ def test_every_built_in_flow_can_be_built(name: str) -> None:
     flow = Catalog(Settings()).get(name)
     assert flow.description
     assert set(flow.input_schema) <= flow.state.inputs()
+
+
+def test_the_flow_on_the_page_of_flows_can_be_built() -> None:
+    [shown] = [block.text for block in blocks("docs/flows.md") if block.language == "text"]
+    assert build(shown).start({"query": "Refund an order"})
