@@ -382,7 +382,7 @@ class Engine:
         return Counter(refused["reason"] for refused in made.metadata.get("refused", ()))
 
     async def reflect(self, workspace: str, **scope: Unpack[Scope]) -> Response:
-        """Make higher memories: form and update insights, close contradictions and repetitions.
+        """Make higher memories: form and update insights, with a chat model.
 
         It reads only memories of this `user_id`, `agent_id` and `run_id`; a name that is not given is empty.
         """

@@ -229,7 +229,7 @@ class Terminal:
         await self.memory({})
 
     async def reflect(self, _: Arguments) -> None:
-        """Forms insights from memories, and closes contradictions and repetitions."""
+        """Forms insights from memories, and updates them."""
         self.console.print((await self.reme.reflect(self.chat.workspace)).answer or "Nothing new.")
 
     async def clear(self, _: Arguments) -> None:

@@ -124,7 +124,7 @@ def schedule(
         typer.Option(metavar="HOURS", min=0, help="0 is never; default: as worker.reflect_every_hours says."),
     ] = None,
 ) -> None:
-    """Set how often the memories of a workspace are reflected upon: for insights, contradictions and repetitions."""
+    """Set how often the memories of a workspace are reflected upon, which forms and updates insights."""
     with session.open() as reme:
         reme.workspaces.schedule(workspace, reflect_every_hours=reflect_every)
         hours = reme.settings.worker.reflect_every_hours if reflect_every is None else reflect_every
