@@ -62,6 +62,8 @@ class _ConversationState(BaseModel):
 
     turn_id: str = ""
     asked: bool = False
+    answered: bool = False
+    expected: str = ""
     waiting: list[Message] = []
     history: list[Message] = []
     stored: list[StoredMessage] = []
@@ -85,6 +87,8 @@ class ReMeMemory(LongTermMemory, Memory):
     """The store of the short-term part: by default in this process. The application must close a store of its own."""
     _turn_id: str = PrivateAttr(default="")
     _asked: bool = PrivateAttr(default=False)  # whether the user's message of this turn was put
+    _answered: bool = PrivateAttr(default=False)  # whether the answer of this turn was put
+    _expected: str = PrivateAttr(default="")  # the question that a chat engine will put
     _waiting: list[Message] = PrivateAttr(default_factory=list)
     _history: list[Message] = PrivateAttr(default_factory=list)  # set as a whole; parts may have been recorded
 
@@ -113,7 +117,8 @@ class ReMeMemory(LongTermMemory, Memory):
             given["sql_store"] = given.pop("chat_store")
         state = _ConversationState.model_validate(given.pop("conversation", {}))  # after deserialising
         super().__init__(database_url, workspace_id, client=client, **given)
-        self._turn_id, self._asked = state.turn_id, state.asked
+        self._turn_id, self._expected = state.turn_id, state.expected
+        self._asked, self._answered = state.asked, state.answered
         self._waiting, self._history = state.waiting, state.history
         if isinstance(self.sql_store, ConversationStore):
             self.sql_store.load(self.session_id, state.stored)
@@ -146,8 +151,9 @@ class ReMeMemory(LongTermMemory, Memory):
         """
         dumped = self.model_dump(mode="json", exclude={"memory_blocks", "memory_blocks_template"}, **kwargs)
         state = _ConversationState(
-            turn_id=self._turn_id, asked=self._asked, waiting=self._waiting, history=self._history
-        )
+            turn_id=self._turn_id, asked=self._asked, answered=self._answered, expected=self._expected,
+            waiting=self._waiting, history=self._history,
+        )  # fmt: skip
         if isinstance(self.sql_store, ConversationStore):
             state.stored = self.sql_store.dump(self.session_id)
         return {**dumped, "conversation": state.model_dump(mode="json"), "class_name": self.class_name()}
@@ -189,6 +195,7 @@ class ReMeMemory(LongTermMemory, Memory):
         self._history = from_llamaindex(messages, self.session_id)
         if any(message.role == "user" for message in self._history):
             self._turn_id, self._asked = new_id(), True
+            self._answered = _is_answer(self._history[-1])
 
     async def areset(self, status: Any = None) -> None:
         """Empty the conversation and begin another one, with a new `session_id`. Long-term memory stays.
@@ -253,17 +260,28 @@ class ReMeMemory(LongTermMemory, Memory):
 
     async def _note(self, seen: Sequence[ChatMessage], asked: str | ChatMessage | None) -> Note:
         present = from_llamaindex(seen)
-        if not self._turn_id:  # chat engines call `aget` before they put the question
-            if isinstance(asked, str):
-                present.append(Message(content=asked))
-            if not any(message.role == "user" for message in present):
-                return Note()
-            self._turn_id, self._asked = new_id(), False
+        question = (asked.content if isinstance(asked, ChatMessage) else asked) or ""
+        if question and self._is_asked_early(question):
+            self._turn_id, self._expected = new_id(), question
+            self._asked = self._answered = False
+        if not self._asked and self._expected:
+            present.append(Message(content=self._expected))
+        if not any(message.role == "user" for message in present):
+            return Note()
+        if not self._turn_id:
+            self._turn_id, self._asked = new_id(), True
         return await self.turn.begin(present, self._turn_id, session_id=self.session_id)
+
+    def _is_asked_early(self, question: str) -> bool:
+        """Whether this begins a turn: chat engines call `aget` with the question before they put it."""
+        if not self._turn_id or self._answered:
+            return True
+        return not self._asked and question != self._expected
 
     def _with_note(self, seen: Sequence[ChatMessage], note: str) -> list[ChatMessage]:
         position: Position = "system" if self.insert_method == InsertMethod.SYSTEM else self.turn.position
-        place = max((place for place, message in enumerate(seen) if message.role == "user"), default=None)
+        asked = [place for place, message in enumerate(seen) if message.role == "user"]
+        place = asked[-1] if asked and (self._asked or not self._expected) else None
         if place is None:
             alone = NotedMessage.of(ChatMessage(role=position, blocks=[]), note, position)
             # LlamaIndex adds the question after these messages, so a note at the end stands beside it.
@@ -276,8 +294,9 @@ class ReMeMemory(LongTermMemory, Memory):
         if any(message.role == "user" for message in ours):
             if self._asked or not self._turn_id:
                 self._turn_id = new_id()
-            self._asked = True
-        if any(message.role == "assistant" and not message.tool_calls for message in ours):
+            self._asked, self._answered, self._expected = True, False, ""
+        if any(map(_is_answer, ours)):
+            self._answered = True
             try:
                 await self.turn.record(await self._take_waiting(), self._turn_id, session_id=self.session_id)
             finally:
@@ -295,3 +314,8 @@ class ReMeMemory(LongTermMemory, Memory):
                 recorded = []
             history = with_recorded_ids(history, recorded, self.session_id)
         return [*history, *waiting]
+
+
+def _is_answer(message: Message) -> bool:
+    """Whether a message ends a turn."""
+    return message.role == "assistant" and not message.tool_calls

@@ -7,7 +7,7 @@ note is kept beside the message, and is put into the prompt when the model is ca
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 from llama_index.core.base.llms.types import ContentBlock
 from llama_index.core.llms import ChatMessage, MessageRole, TextBlock
@@ -28,6 +28,10 @@ class NotedMessage(ChatMessage):
         noted = cls.model_construct(**dict(message))
         noted._note, noted._position = note, position
         return noted
+
+    def format_vars(self, **kwargs: Any) -> Self:
+        """The message as a chat engine's prompt template makes it anew, with its note."""
+        return self.of(super().format_vars(**kwargs), self._note, self._position)
 
 
 def show_notes(prompt: list[ChatMessage]) -> None:
