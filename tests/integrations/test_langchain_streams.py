@@ -170,6 +170,21 @@ class Counting(FakeMessagesListChatModel):
         return super()._generate(messages, *args, **kwargs)
 
 
+@pytest.mark.parametrize("make", [lambda model: model.model_copy(), lambda model: type(model)(model._script)])
+async def test_a_model_that_makes_itself_anew_for_its_tools_is_shown_the_note(
+    told: Settings, make: Callable[[ScriptedChat], ScriptedChat]
+) -> None:
+    class MadeAnew(ScriptedChat):
+        def bind_tools(self, tools: Any, **_: Any) -> Any:
+            return make(self)
+
+    model = ScriptedModel()
+    async with ReMeMiddleware(told, "alice") as memory:
+        agent: Any = create_agent(MadeAnew(model), [tool(clock)], middleware=[memory])
+        await agent.ainvoke({"messages": [HumanMessage(ASKED)]})
+    assert model.last_prompt.count("Lisbon") == 1
+
+
 async def test_an_answer_to_a_note_is_given_to_nobody_else(told: Settings) -> None:
     model = ScriptedModel()
     set_llm_cache(InMemoryCache())

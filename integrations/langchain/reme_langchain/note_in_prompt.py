@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import fields
 from typing import Any, Final, NamedTuple, cast
 
@@ -30,6 +31,10 @@ class PlacedNote(NamedTuple):
     text: str
     position: Position
     name: str
+
+
+# For a model that makes itself anew when it is given tools: copied or constructed again, it has lost its notes.
+_last_shown: Final[ContextVar[tuple[PlacedNote, ...]]] = ContextVar("reme_notes", default=())
 
 
 def show_note(request: ModelRequest[Any], note: PlacedNote) -> ModelRequest[Any]:
@@ -95,6 +100,7 @@ def _model_with_notes(model: BaseChatModel, notes: tuple[PlacedNote, ...]) -> Ba
     for name in _SHARED:
         object.__setattr__(shown, name, getattr(model, name))
     object.__setattr__(shown, "reme_notes", notes)
+    _last_shown.set(notes)
     return shown
 
 
@@ -121,6 +127,7 @@ def _method_with_notes(kind: type[BaseChatModel], name: str) -> Callable[..., An
 
     @functools.wraps(method)
     def place_and_call(self: Any, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Any:
-        return method(self, functools.reduce(place_note, self.reme_notes, messages), *args, **kwargs)
+        notes = getattr(self, "reme_notes", None) or _last_shown.get()
+        return method(self, functools.reduce(place_note, notes, messages), *args, **kwargs)
 
     return place_and_call
