@@ -34,6 +34,10 @@ class Capability(enum.StrEnum):
     """A user's message can hold an image beside its words: `Conversation.show`."""
     EDITS = "edits"
     """The words of a message can be changed afterwards: `Conversation.edit`."""
+    IDS = "ids"
+    """An application may choose the id of a message: `Conversation.send`."""
+    RESETS = "resets"
+    """An agent can begin another conversation: `Conversation.reset`."""
     NAMES = "names"
     """Agents have names. Call the agent `AGENT`."""
 
@@ -83,6 +87,14 @@ class Conversation(ABC):
     async def edit(self, text: str) -> None:
         """Change the words of the user's last message (`Capability.EDITS`)."""
         raise NotImplementedError(f"{type(self).__name__} claims the capability, but has no edit")
+
+    async def send(self, text: str, message_id: str) -> str:
+        """`say` with a message of this id (`Capability.IDS`)."""
+        raise NotImplementedError(f"{type(self).__name__} claims the capability, but has no send")
+
+    async def reset(self) -> None:
+        """Let the agent begin another conversation, with the same memory (`Capability.RESETS`)."""
+        raise NotImplementedError(f"{type(self).__name__} claims the capability, but has no reset")
 
     def usage(self) -> tuple[int, int]:
         """The prompt and completion tokens that the framework reports for the last turn (`Capability.USAGE`)."""

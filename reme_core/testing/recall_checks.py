@@ -7,7 +7,7 @@ from typing import Final
 
 from reme_core.prompts.budget import count_tokens
 from reme_core.prompts.fence import NOTE
-from reme_core.testing.checks import FACT, QUESTION, STATEMENT, check
+from reme_core.testing.checks import FACT, QUESTION, STATEMENT, cancel_at_the_model, check
 from reme_core.testing.driver import Capability
 from reme_core.testing.model import ScriptedModel
 from reme_core.testing.report import Rule
@@ -49,6 +49,18 @@ async def _known_to_its_user_only(stage: Stage) -> None:
         await (await stage.talk(model, user_id=user)).say(QUESTION)
         seen = f"what was said with user_id='ann' was {'not ' if knows else ''}shown with user_id={user!r}"
         expect((FACT in model.last_prompt) is knows, f"{seen}: {model.last_prompt!r}")
+
+
+@check(Rule.MEMORY)
+async def _a_turn_after_a_cancelled_one_has_a_note_of_its_own(stage: Stage) -> None:
+    await (await stage.talk(ScriptedModel())).say(STATEMENT)
+    await (await stage.talk(ScriptedModel())).say("The blue car is in the garage of Ann.")
+    model = ScriptedModel()
+    conversation = await stage.talk(model, top_k=1)
+    await cancel_at_the_model(conversation, model, QUESTION)
+    await conversation.say("Where is the blue car?")
+    note = "\n".join(message.text for _, message in model.notes())
+    expect("garage" in note, f"after a cancelled turn, the note for another question is {note!r}")
 
 
 @check(Rule.MEMORY)

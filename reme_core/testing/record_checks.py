@@ -8,7 +8,7 @@ from typing import Final
 
 from reme_core.errors import ReMeError
 from reme_core.prompts.fence import NOTE
-from reme_core.testing.checks import FACT, QUESTION, STATEMENT, check
+from reme_core.testing.checks import FACT, QUESTION, STATEMENT, cancel_at_the_model, check
 from reme_core.testing.driver import AGENT, Capability
 from reme_core.testing.model import ScriptedModel
 from reme_core.testing.report import Rule
@@ -20,7 +20,6 @@ TYPED: Final = (
     "  There are blanks around this.  ",
 )
 """Texts that people may type although they look like notes or begin with blanks."""
-_SECONDS_TO_BEGIN: Final = 20.0
 
 
 @check(Rule.DELTA)
@@ -70,6 +69,33 @@ async def _what_is_said_twice_is_written_twice(stage: Stage) -> None:
     expect(said == ["Yes.", "Yes."], f"the user said 'Yes.' in two turns; stored was {said}")
 
 
+@check(Rule.DELTA, Capability.IDS)
+async def _equal_ids_in_two_conversations_are_two_messages(stage: Stage) -> None:
+    said = []
+    for city in ("Lisbon", "Rome"):
+        conversation = await stage.talk(ScriptedModel())
+        for message_id, text in (("1", f"I live in {city}."), ("2", "Yes.")):
+            await conversation.send(text, message_id)
+            said.append(text)
+        await conversation.aclose()
+    stored = [text for role, text in await stage.stored_messages() if role == "user"]
+    expect(stored == said, f"in two conversations, with ids that count in each, the user said {said}; stored: {stored}")
+
+
+@check(Rule.DELTA, Capability.RESETS)
+async def _what_is_said_after_a_reset_is_another_conversation(stage: Stage) -> None:
+    conversation = await stage.talk(ScriptedModel())
+    for _ in range(2):
+        await conversation.say("Hello.")
+        await conversation.reset()
+    await conversation.aclose()
+    stored = await stage.transcript()
+    said = [message.content for message in stored if message.role == "user"]
+    expect(said == ["Hello."] * 2, f"the user greeted in two conversations; stored was {said}")
+    sessions = {message.session_id for message in stored}
+    expect(len(sessions) == 2, f"there were two conversations; stored are those with the ids {sessions}")
+
+
 async def _ask_for_the_time(stage: Stage) -> None:
     """Run a turn in which the agent calls the clock before it answers."""
     model = ScriptedModel()
@@ -112,12 +138,7 @@ async def _a_call_of_a_tool_has_its_agent_as_author(stage: Stage) -> None:
 async def _a_turn_cancelled_at_the_model_keeps_the_users_words(stage: Stage) -> None:
     model = ScriptedModel()
     conversation = await stage.talk(model)
-    model.hold()
-    turn = asyncio.ensure_future(conversation.say(STATEMENT))
-    await asyncio.wait_for(model.answering.wait(), _SECONDS_TO_BEGIN)
-    turn.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await turn
+    await cancel_at_the_model(conversation, model, STATEMENT)
     model.say("Let us go on.")
     await conversation.say("Sorry, go on.")
     await conversation.aclose()
@@ -125,6 +146,18 @@ async def _a_turn_cancelled_at_the_model_keeps_the_users_words(stage: Stage) -> 
     expect(("user", STATEMENT) in stored, f"the words of the cancelled turn were lost: {stored}")
     answers = [text for role, text in stored if role == "assistant"]
     expect(answers == ["Let us go on."], f"an answer of the cancelled turn was stored: {answers}")
+
+
+@check(Rule.DURABLE, Capability.RESETS)
+async def _a_reset_keeps_the_words_of_a_cancelled_turn(stage: Stage) -> None:
+    model = ScriptedModel()
+    conversation = await stage.talk(model)
+    await cancel_at_the_model(conversation, model, STATEMENT)
+    await conversation.reset()
+    await conversation.say("Hello.")
+    await conversation.aclose()
+    said = [text for role, text in await stage.stored_messages() if role == "user"]
+    expect(said == [STATEMENT, "Hello."], f"a turn was cancelled before a reset; of its words, stored was {said}")
 
 
 @check(Rule.DURABLE)

@@ -140,11 +140,12 @@ class Stage:
         async with Engine(self.settings) as engine:
             rows = await engine.database.fetch(
                 self.workspace,
-                "select role, content, author, tool_calls from reme.message where workspace_id = %s"
+                "select role, content, author, tool_calls, session_id from reme.message where workspace_id = %s"
                 " order by document_id",
                 [self.workspace],
             )
-        return [Message(role=row[0], content=row[1], author=row[2], tool_calls=row[3]) for row in rows]
+        names = ("role", "content", "author", "tool_calls", "session_id")
+        return [Message.model_validate(dict(zip(names, row, strict=True))) for row in rows]
 
 
 async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:

@@ -5,7 +5,7 @@
 """
 
 from reme_core._portal import callers_portal
-from reme_core.ids import ConversationIds, stable_id, with_recorded_ids
+from reme_core.ids import ConversationIds, id_within, stable_id, with_recorded_ids
 from reme_core.models.agent_chat import AgentChat
 from reme_core.models.base import Completion
 from reme_core.postgres.database import check_workspace
@@ -91,6 +91,7 @@ __all__ = [
     "decode_json",
     "encode_json",
     "fit_window",
+    "id_within",
     "interleave",
     "name_workspace",
     "observe_call",

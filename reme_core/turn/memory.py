@@ -26,6 +26,7 @@ from opentelemetry import trace
 from reme_core._portal import callers_portal
 from reme_core.client import AsyncReMe
 from reme_core.errors import InputError, NotFoundError, SpoolError
+from reme_core.ids import id_within
 from reme_core.models.agent_chat import AgentChat
 from reme_core.postgres.database import check_workspace
 from reme_core.prompts.fence import NOTE_METADATA, is_note
@@ -177,8 +178,8 @@ class TurnMemory(Closing):
         Args:
             prompt: What the user says, or the messages that the model will see; the user's last message is the
                 question. Messages in the prompt are not recalled.
-            turn_id: The id of the turn. By default it is the id of the user's last message; if the messages have no
-                ids, every call is a turn of its own.
+            turn_id: The id of the turn. By default it is the id of the user's last message in this conversation; if
+                the messages have no ids, every call is a turn of its own.
             session_id: The id of the conversation. "The last time we talked" means another conversation than this.
 
         Returns:
@@ -194,7 +195,7 @@ class TurnMemory(Closing):
         if question is not None and session_id:
             question = question.model_copy(update={"session_id": session_id})
         if not turn_id and question is not None and "message_id" in question.model_fields_set:
-            turn_id = question.message_id
+            turn_id = id_within(question.message_id, question.session_id)
         note = self._notes.get(turn_id)
         if note is not None:
             self.counts.reused += 1

@@ -55,10 +55,11 @@ class PlainConversation(Conversation):
         self.history: list[Message] = []
         self.done: list[Message] = []
         self.tokens = (0, 0)
+        self.session = new_id()
         self.loop = asyncio.get_running_loop()
 
-    async def say(self, text: str) -> str:
-        question = Message(content=text, message_id=new_id())
+    async def say(self, text: str, message_id: str = "") -> str:
+        question = Message(content=text, message_id=message_id or new_id())
         self.history.append(question)
         try:
             answer = await self._answer(question)
@@ -79,6 +80,8 @@ class PlainConversation(Conversation):
         asked = [*self.history[:-1], question] if self.fault != "forgets the question" else []
         while True:
             turn_id = new_id() if self.fault == "recalls for each call" else question.message_id
+            if self.fault == "keeps the note of a cancelled turn":
+                turn_id = f"{self.session}/{[m.role for m in self.history].count('assistant')}"
             if self.fault == "leaves the loop" and asyncio.get_running_loop() is not self.loop:
                 return "ok"
             if self.fault == "loses the trace":
@@ -130,18 +133,27 @@ class PlainConversation(Conversation):
             new = [m.model_copy(update={"message_id": m.content}) for m in new]
         if self.fault == "writes its notes":
             new = [Message(content=self.note.text.replace("<", "(")), *new]
-        await self.turn.record(new, question.message_id, session_id="s")
+        await self.turn.record(new, question.message_id, session_id=self.session)
         if self.fault == "writes twice":
             await self.turn.record([Message(content="by the way")], new_id())
 
     async def show(self, text: str, image: bytes) -> str:
         return await self.say(f"{text}\n<image>" if self.fault == "marks images" else text)
 
+    async def send(self, text: str, message_id: str) -> str:
+        within = "" if self.fault == "mixes up equal ids" else self.session
+        return await self.say(text, f"{within}/{message_id}")
+
+    async def reset(self) -> None:
+        if self.fault != "forgets to begin anew":
+            self.session = new_id()
+        self.history = []
+
     async def edit(self, text: str) -> None:
         place = max(place for place, message in enumerate(self.history) if message.role == "user")
         self.history[place] = self.history[place].model_copy(update={"content": text})
         if self.fault != "loses edits":
-            await self.turn.record([self.history[place]], session_id="s")
+            await self.turn.record([self.history[place]], session_id=self.session)
 
     def say_sync(self, text: str) -> str:
         if self.fault == "has no synchronous calls":
@@ -185,6 +197,9 @@ class PlainDriver(Driver):
 
 FAULTS = {
     "forgets the question": "known_in_another_conversation",
+    "keeps the note of a cancelled turn": "a_turn_after_a_cancelled_one_has_a_note_of_its_own",
+    "mixes up equal ids": "equal_ids_in_two_conversations_are_two_messages",
+    "forgets to begin anew": "what_is_said_after_a_reset_is_another_conversation",
     "shares a workspace": "unknown_in_another_workspace",
     "forgets whose it is": "known_to_its_user_only",
     "leaves the loop": "works_without_a_loop",

@@ -78,6 +78,10 @@ class AgentScopeConversation(Conversation):
         self.last = await self.agent.reply(said)
         return self.last.get_text_content() or ""
 
+    async def send(self, text: str, message_id: str) -> str:
+        self.last = await self.agent.reply(UserMsg(name="user", content=text, id=message_id))
+        return self.last.get_text_content() or ""
+
     async def stream(self, text: str) -> AsyncIterator[Any]:
         async for event in self.agent.reply_stream(UserMsg(name="user", content=text)):
             yield event
@@ -110,6 +114,7 @@ class AgentScopeDriver(Driver):
             Capability.QUIET,
             Capability.NAMES,
             Capability.IMAGES,
+            Capability.IDS,
         }
     )
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.base import TaskResult
-from autogen_agentchat.messages import MultiModalMessage
+from autogen_agentchat.messages import MultiModalMessage, TextMessage
 from autogen_core import CancellationToken, Component, FunctionCall, Image
 from autogen_core.models import (
     AssistantMessage,
@@ -131,6 +131,13 @@ class AutoGenConversation(Conversation):
         self.last = await self.agent.run(task=MultiModalMessage(content=[text, picture], source="user"))
         return self.last.messages[-1].to_text()  # type: ignore[union-attr]
 
+    async def send(self, text: str, message_id: str) -> str:
+        self.last = await self.agent.run(task=TextMessage(content=text, source="user", id=message_id))
+        return self.last.messages[-1].to_text()  # type: ignore[union-attr]
+
+    async def reset(self) -> None:
+        await self.agent.on_reset(CancellationToken())
+
     async def stream(self, text: str) -> AsyncIterator[Any]:
         async for event in self.agent.run_stream(task=text):
             yield event
@@ -160,6 +167,7 @@ class AutoGenDriver(Driver):
         self.how = how
         self.name = f"AutoGen, {how}"
         self.capabilities = {*QUIET, Capability.TOOLS, Capability.EXPORT, Capability.NAMES, Capability.IMAGES}  # type: ignore[misc,assignment]
+        self.capabilities |= {Capability.IDS, Capability.RESETS}  # type: ignore[misc]
         if how == "agent":
             self.capabilities |= {Capability.USAGE}  # type: ignore[misc]
         if how != "memory":

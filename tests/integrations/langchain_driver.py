@@ -114,6 +114,14 @@ class LangChainConversation(Conversation):
         given, config = self._begin([{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": url}}])
         return self._end(await self.agent.ainvoke(given, config))
 
+    async def send(self, text: str, message_id: str) -> str:
+        given, config = self._begin(text)
+        given["messages"][-1] = HumanMessage(text, id=message_id)
+        return self._end(await self.agent.ainvoke(given, config))
+
+    async def reset(self) -> None:
+        self.thread, self.history = new_id(), []
+
     async def edit(self, text: str) -> None:
         config = {"configurable": {"thread_id": self.thread}}
         said = (await self.agent.aget_state(config)).values["messages"]

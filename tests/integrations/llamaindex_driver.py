@@ -130,6 +130,9 @@ class LlamaIndexConversation(Conversation):
     def say_sync(self, text: str) -> str:
         return str(SimpleChatEngine.from_defaults(llm=self.llm, memory=self.memory).chat(text))
 
+    async def reset(self) -> None:
+        await self.memory.areset()
+
     async def stream(self, text: str) -> AsyncIterator[Any]:
         handler = self.agent.run(user_msg=text, memory=self.memory)
         async for event in handler.stream_events():
@@ -153,8 +156,8 @@ class LlamaIndexDriver(Driver):
     def __init__(self, **options: Any) -> None:
         self.options = options
         away = {Capability.BESIDE} if options.get("insert_method") == InsertMethod.SYSTEM else set()
-        # What its memory holds cannot be changed but as a whole.
-        self.capabilities = frozenset(Capability) - {Capability.EDITS} - away  # type: ignore[misc]
+        # What its memory holds cannot be changed but as a whole, and its messages have no ids.
+        self.capabilities = frozenset(Capability) - {Capability.EDITS, Capability.IDS} - away  # type: ignore[misc]
 
     async def start(self, model: ScriptedModel, options: dict[str, Any]) -> LlamaIndexConversation:
         return LlamaIndexConversation(model, ReMeMemory(**options, **self.options))

@@ -28,7 +28,7 @@ from reme_core import AsyncReMe
 from reme_core.errors import ConfigurationError, InputError
 from reme_core.prompts.budget import count_tokens
 from reme_core.settings import Settings
-from reme_core.testing import ScriptedModel, clock, validate
+from reme_core.testing import Gate, ScriptedModel, clock, validate
 from reme_core.types import Message
 from tests.integrations.autogen_driver import AutoGenDriver, FakeClient, agent_of, stored
 
@@ -195,6 +195,26 @@ async def test_an_agent_round_trips_with_its_memory_and_tools(
     assert loaded._reme.turn.top_k == 7
     await agent.close()
     await loaded.close()
+
+
+async def test_the_tools_of_a_loaded_agent_are_there_once_and_closed_with_it(gate: Gate, model: ScriptedModel) -> None:
+    memory = ReMeMemory(gate.url, "alice", window=2_000)
+    agent = agent_of(model, memory, memory_tools=True)
+    loaded = ReMeAssistantAgent.load_component(agent.dump_component())
+    given, again = [
+        [tool["name"] for wb in one._workbench for tool in await wb.list_tools()] for one in (agent, loaded)
+    ]
+    assert len(given) == 6
+    assert again == given
+    client = loaded._model_client
+    assert isinstance(client, FakeClient)
+    client.model.call("search_memory", query="Rex")
+    await loaded.run(task=ASKED)
+    assert gate.connections
+    await loaded.close()
+    async with asyncio.timeout(5):
+        while gate.connections:
+            await asyncio.sleep(0.02)
 
 
 async def test_a_context_round_trips_with_its_memory(database_url: str) -> None:

@@ -21,4 +21,5 @@ async def test_keeps_the_rules(database_url: str, place: InsertMethod, conversat
     )
     assert report, str(report)
     skipped = {result.check for result in report.results if result.outcome == "skipped"}
-    assert skipped <= {"the_note_stands_beside_the_users_last_words"}, str(report)
+    cannot = {"the_note_stands_beside_the_users_last_words", "equal_ids_in_two_conversations_are_two_messages"}
+    assert skipped <= cannot, str(report)

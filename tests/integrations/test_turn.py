@@ -44,6 +44,15 @@ async def test_messages_name_their_turn(turn: TurnMemory) -> None:
     assert turn.counts.recalls == 1
 
 
+async def test_equal_ids_of_messages_name_the_turn_in_their_conversation_alone(turn: TurnMemory) -> None:
+    await turn.record([Message(content=TOLD), Message(content="The blue car is in the garage of Ann.")])
+    notes = []
+    for session, asked in (("monday", ASKED), ("tuesday", "Where is the blue car?")):
+        notes.append((await turn.begin([Message(content=asked, message_id="1")], session_id=session)).text)
+    assert turn.counts.recalls == 2
+    assert notes[0] != notes[1]
+
+
 async def test_cancelling_one_who_waits_leaves_the_others_their_note(turn: TurnMemory) -> None:
     await turn.record([Message(content=TOLD)])
     first, second = (asyncio.ensure_future(turn.begin(ASKED, "t1")) for _ in range(2))

@@ -8,13 +8,13 @@ from typing import Any
 from agentscope.message import Msg, TextBlock, ToolCallBlock, ToolResultBlock, ToolResultState
 from agentscope.model import ChatModelBase, ChatResponse
 
-from reme_core.turn import AgentChat, Completion, Position, check_model, plain_json
+from reme_core.turn import AgentChat, Completion, Position, check_model, id_within, plain_json
 from reme_core.types import Message, ToolCall
 
 
-def from_msg(msg: Msg) -> list[Message]:
+def from_msg(msg: Msg, session_id: str = "") -> list[Message]:
     """A message as `Message`s: its tool calls and their results, and then its text."""
-    text = _message(msg, msg.id, content=msg.get_text_content() or "")
+    text = _message(msg, id_within(msg.id, session_id), content=msg.get_text_content() or "")
     return [*from_reply(msg), text]
 
 

@@ -123,7 +123,8 @@ class ReMeMiddleware(MiddlewareBase, Closing):
             return
         inputs = input_kwargs.get("inputs")
         given = [message for message in _as_list(inputs) if isinstance(message, Msg)]
-        asked = [message for msg in [*_find_observations(agent), *given] for message in from_msg(msg)]
+        session_id = self._session_of(agent)
+        asked = [message for msg in [*_find_observations(agent), *given] for message in from_msg(msg, session_id)]
         if given or inputs is None:  # otherwise it resumes a reply, which keeps its note
             state = {"asked": [message.model_dump(mode="json") for message in asked]}
             agent.state.middle_context[await self.get_middleware_key()] = state
@@ -134,7 +135,7 @@ class ReMeMiddleware(MiddlewareBase, Closing):
                 else:
                     yield item
         except BaseException:
-            self.turn.record_soon(asked, session_id=self._session_of(agent))
+            self.turn.record_soon(asked, session_id=session_id)
             raise
 
     async def on_system_prompt(self, agent: Agent, current_prompt: str) -> str:
@@ -147,10 +148,9 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         """Recall at the first reasoning of a reply; cancelled here, AgentScope ends the reply as interrupted."""
         state = agent.state.middle_context.get(await self.get_middleware_key())
         if state is not None and "note" not in state:
-            seen = [message for msg in agent.state.context for message in from_msg(msg)]
-            asked = state["asked"]
-            turn_id = asked[-1]["message_id"] if asked else agent.state.reply_id
-            note = await self.turn.begin(seen, turn_id, session_id=self._session_of(agent))
+            session_id = self._session_of(agent)
+            seen = [message for msg in agent.state.context for message in from_msg(msg, session_id)]
+            note = await self.turn.begin(seen, agent.state.reply_id, session_id=session_id)
             state["note"] = note.text
         async for item in next_handler(**input_kwargs):
             yield item

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Self
 
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.agents._assistant_agent import AssistantAgentConfig
@@ -14,7 +14,7 @@ from autogen_core import CancellationToken, ComponentModel
 from autogen_core.memory import Memory
 from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient, LLMMessage, RequestUsage
-from autogen_core.tools import StaticStreamWorkbench, Workbench
+from autogen_core.tools import StaticStreamWorkbench, StaticWorkbench, Workbench
 
 from reme_autogen.context import ContextWithNote
 from reme_autogen.convert import from_chat, from_events, from_model
@@ -23,7 +23,7 @@ from reme_autogen.recorder import team_of_running_agent
 from reme_autogen.tools import ReMeTool
 from reme_autogen.window import what_fits
 from reme_core.errors import InputError
-from reme_core.turn import TurnMemory, calls_in, check_flag
+from reme_core.turn import TurnMemory, calls_in, check_flag, stable_id
 from reme_core.types import Message, new_id
 
 Event = BaseAgentEvent | BaseChatMessage | Response
@@ -70,15 +70,18 @@ class ReMeAssistantAgent(AssistantAgent):
         Raises:
             InputError: There is no `ReMeMemory`, or more than one, or `memory_tools` is no bool.
         """
-        ours = [one for one in memory or () if isinstance(one, ReMeMemory)]
+        memories = memory if isinstance(memory, Sequence) else []
+        ours = [one for one in memories if isinstance(one, ReMeMemory)]
         if len(ours) != 1:
             raise InputError("give a ReMeAssistantAgent one ReMeMemory: memory=[ReMeMemory(workspace_id=…)]")
         self._reme = ours[0]
-        others = [one for one in memory or () if one is not self._reme]
+        others = [one for one in memories if one is not self._reme]
         check_flag("memory_tools", memory_tools)
         self._session_id = ""  # until the first turn, which knows the team
         self._context_with_note = _AgentContext(model_context, self._reme.turn, lambda: self._session_id)
-        own: list[Any] = [*(ReMeTool.all(self._reme) if memory_tools else []), *ReMeTool.of_window(self._reme)]
+        tools_of_memory = [*(ReMeTool.all(self._reme) if memory_tools else []), *ReMeTool.of_window(self._reme)]
+        there = {tool.name for tool in _memory_tools_in(workbench)}  # of an agent that is loaded
+        own: list[Any] = [tool for tool in tools_of_memory if tool.name not in there]
         if workbench is not None and own:
             given = list(workbench) if isinstance(workbench, Sequence) else [workbench]
             workbench, own = [*given, StaticStreamWorkbench(own)], []
@@ -102,9 +105,10 @@ class ReMeAssistantAgent(AssistantAgent):
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
     ) -> AsyncGenerator[Event, None]:
         """Run one turn: recall, run the agent, record, and then return the response."""
-        heard = [from_chat(message, self.name) for message in messages]
-        turn_id = messages[-1].id if messages else new_id()
         self._session_id = self._session_id or self._new_session()
+        heard = [from_chat(message, self.name, self._session_id) for message in messages]
+        # With its words, since an application may give two messages one id.
+        turn_id = stable_id(heard[-1].message_id, heard[-1].content) if heard else new_id()
         is_recorded = False
         try:
             event = await self._recall(heard, turn_id, cancellation_token)
@@ -164,7 +168,7 @@ class ReMeAssistantAgent(AssistantAgent):
 
     async def _record(self, heard: list[Message], response: Response, turn_id: str) -> None:
         done = from_events(response.inner_messages or [])
-        answer = from_chat(response.chat_message, self.name)
+        answer = from_chat(response.chat_message, self.name, self._session_id)
         self._reme.turn.record_calls(calls_in(done))
         await self._reme.turn.record([*heard, *done, answer], turn_id, session_id=self._session_id)
 
@@ -179,6 +183,20 @@ class ReMeAssistantAgent(AssistantAgent):
     def _to_config(self) -> AssistantAgentConfig:
         config = super()._to_config()
         return config.model_copy(update={"memory": [self._reme.dump_component(), *(config.memory or [])]})
+
+    @classmethod
+    def _from_config(cls, config: AssistantAgentConfig) -> Self:
+        agent = super()._from_config(config)
+        for tool in _memory_tools_in(agent._workbench):
+            tool.share(agent._reme)
+        return agent
+
+
+def _memory_tools_in(workbench: Workbench | Sequence[Workbench] | None) -> list[ReMeTool]:
+    """The memory tools in workbenches of AutoGen's own make."""
+    given = workbench if isinstance(workbench, Sequence) else [workbench]
+    tools = [tool for one in given if isinstance(one, StaticWorkbench) for tool in one._tools]
+    return [tool for tool in tools if isinstance(tool, ReMeTool)]
 
 
 class _AgentContext(ContextWithNote):

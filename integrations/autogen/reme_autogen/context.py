@@ -8,13 +8,13 @@ from typing import Any, Self
 from autogen_core import Component, ComponentModel
 from autogen_core.memory import Memory
 from autogen_core.model_context import ChatCompletionContext, UnboundedChatCompletionContext
-from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
+from autogen_core.models import LLMMessage, SystemMessage, UserMessage
 from pydantic import BaseModel
 
 from reme_autogen.memory import ReMeMemory
 from reme_autogen.recorder import ends_turn, visible_messages
 from reme_autogen.window import what_fits
-from reme_core.errors import ConfigurationError
+from reme_core.errors import ConfigurationError, InputError
 from reme_core.turn import Position
 from reme_core.types import new_id
 
@@ -78,21 +78,24 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
     component_provider_override = "reme_autogen.ReMeModelContext"
 
     def __init__(self, memory: ReMeMemory, inner: ChatCompletionContext | None = None) -> None:
-        """Show the messages of `inner`, by default an unbounded context, with the notes of `memory`."""
+        """Show the messages of `inner`, by default an unbounded context, with the notes of `memory`.
+
+        Raises:
+            InputError: One of the two is something else.
+        """
+        if not isinstance(memory, ReMeMemory) or not isinstance(inner, ChatCompletionContext | None):
+            raise InputError("give a ReMeModelContext a memory and a context: ReMeModelContext(ReMeMemory(…), inner)")
         super().__init__(inner, memory.turn.position)
         self.memory = memory
         self._name = new_id()
-        self._turns = 0
-        self._answered = True
+        self._asked = 0
 
     async def add_message(self, message: LLMMessage) -> None:
         """Add a message; the turn is recorded when it ends with this message."""
         await super().add_message(message)
-        if isinstance(message, UserMessage) and self._answered:
-            self._turns, self._answered = self._turns + 1, False
+        if isinstance(message, UserMessage):
+            self._asked += 1
             await self.memory.contexts.begin_turn(self.inner)
-        elif isinstance(message, AssistantMessage):
-            self._answered = True
         if ends_turn(message):
             await self.memory.contexts.record(self.inner)
 
@@ -100,9 +103,14 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
         """The messages of the inner context that fit, with the note; each turn recalls once."""
         session_id = self.memory.contexts.session_of(self.inner)
         shown = await visible_messages(self.inner)
-        note = await self.memory.turn.begin(shown, f"{self._name}:{self._turns}", session_id=session_id)
+        note = await self.memory.turn.begin(shown, f"{self._name}:{self._asked}", session_id=session_id)
         self.note = note.text
         return await super().get_messages()
+
+    async def clear(self) -> None:
+        """Clear the inner context; what follows is another conversation."""
+        await self.memory.contexts.end_conversation(self.inner)
+        await super().clear()
 
     async def fit(self, messages: list[LLMMessage]) -> list[LLMMessage]:
         """The messages that fit the memory's window, with a summary of the others."""

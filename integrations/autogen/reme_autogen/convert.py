@@ -25,7 +25,7 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from reme_core.turn import AgentChat, Completion, check_model, plain_json
+from reme_core.turn import AgentChat, Completion, check_model, id_within, plain_json
 from reme_core.types import Hit, Memory, Message, ToolCall
 
 NOTE_SOURCE = "reme_memory_note"
@@ -34,14 +34,14 @@ MIME_TYPE = "mime_type"
 """The key in a memory's metadata for the type of its content, if that is not plain text."""
 
 
-def from_chat(message: BaseChatMessage, agent: str) -> Message:
+def from_chat(message: BaseChatMessage, agent: str, session_id: str = "") -> Message:
     """A message between agents and people; if `agent` is its source, its role is `assistant`."""
     return Message(
         role="assistant" if message.source == agent else "user",
         author=_author(message.source),
         # `to_text` would add a mark for each image.
         content=text_of(message.content) if isinstance(message, MultiModalMessage) else message.to_text(),
-        message_id=message.id,
+        message_id=id_within(message.id, session_id),
         sent_at=message.created_at,
         metadata=plain_json(message.metadata),
     )

@@ -28,21 +28,29 @@ class ContextRecorder:
     """Records one context as one conversation, or as several if the context is cleared."""
 
     def __init__(self, turn: TurnMemory, session_id: str) -> None:
-        self.session_id = session_id
+        self._first_session = session_id
         self._turn = turn
         self._length = 0
         self._restarts = 0
 
+    @property
+    def session_id(self) -> str:
+        """The id of the present conversation."""
+        return f"{self._first_session}#{self._restarts}" if self._restarts else self._first_session
+
+    def restart(self) -> None:
+        """Begin another conversation."""
+        self._restarts, self._length = self._restarts + 1, 0
+
     async def record(self, context: ChatCompletionContext) -> None:
         """Hand over the new messages of the context."""
         messages = await all_messages(context)
-        if len(messages) < self._length:  # it was cleared: another conversation begins
-            self._restarts += 1
+        if len(messages) < self._length:  # a state with another conversation was loaded
+            self.restart()
         self._length = len(messages)
-        session = f"{self.session_id}#{self._restarts}" if self._restarts else self.session_id
-        ids = ConversationIds(session)
+        ids = ConversationIds(self.session_id)
         said = [ids.name(part) for message in messages for part in from_model(message)]
-        said = [message.model_copy(update={"session_id": session}) for message in said]
+        said = [message.model_copy(update={"session_id": self.session_id}) for message in said]
         self._turn.record_calls(calls_in(said))
         await self._turn.record(said)
 
@@ -68,6 +76,12 @@ class Contexts:
         self._unfinished.pop(id(context), None)
         await self._recorder_of(context).record(context)
 
+    async def end_conversation(self, context: ChatCompletionContext) -> None:
+        """Hand over the messages of an unfinished turn before the context is cleared; then begin a conversation."""
+        if id(context) in self._unfinished:
+            await self.record(context)
+        self._recorder_of(context).restart()
+
     async def record_all(self) -> None:
         """Hand over the messages of unfinished turns."""
         for context in list(self._unfinished.values()):
@@ -90,13 +104,14 @@ _watching: dict[int, list[Contexts]] = {}
 
 
 def watch(context: ChatCompletionContext, contexts: Contexts) -> None:
-    """Let a context of AutoGen be recorded at the end of its turns."""
+    """Let a context of AutoGen be recorded at the end of its turns, and before it is cleared."""
     key = id(context)
     if key not in _watching:
         _watching[key] = []
         weakref.finalize(context, _watching.pop, key, None)
-        # A bound method: a deep copy of the context gets one bound to the copy, which is not in `_watching`.
+        # Bound methods: a deep copy of the context gets some bound to the copy, which is not in `_watching`.
         context.add_message = MethodType(_add_and_record, context)  # type: ignore[method-assign]  # of this context alone
+        context.clear = MethodType(_end_and_clear, context)  # type: ignore[method-assign]  # likewise
     if contexts not in _watching[key]:
         _watching[key].append(contexts)
 
@@ -106,6 +121,12 @@ async def _add_and_record(context: ChatCompletionContext, message: LLMMessage) -
     if ends_turn(message):
         for contexts in _watching.get(id(context), ()):
             await contexts.record(context)
+
+
+async def _end_and_clear(context: ChatCompletionContext) -> None:
+    for contexts in _watching.get(id(context), ()):
+        await contexts.end_conversation(context)
+    await type(context).clear(context)
 
 
 def ends_turn(message: LLMMessage) -> bool:

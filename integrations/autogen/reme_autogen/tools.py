@@ -35,12 +35,16 @@ class ReMeTool(BaseTool[BaseModel, Any], Component[ReMeToolConfig]):
         Raises:
             ConfigurationError: No tool has this name.
         """
-        given = [*MemoryTools(memory.turn).all(), *_window_tools(memory)]
-        tools = {tool.__name__: tool for tool in given}
+        tools = _functions(memory)
         if name not in tools:
             raise ConfigurationError(f"there is no memory tool {name!r}; there are {', '.join(tools)}")
-        self._function, self._memory = tools[name], memory
         super().__init__(arguments_model(tools[name]), str, name, tool_schema(tools[name]).description)
+        self._function, self._memory = tools[name], memory
+
+    def share(self, memory: ReMeMemory) -> None:
+        """Work with this memory, if the tool's own is one like it; then there is one connection, and one to close."""
+        if self._memory.dump_component() == memory.dump_component():
+            self._function, self._memory = _functions(memory)[self.name], memory
 
     @classmethod
     def all(cls, memory: ReMeMemory) -> list[Self]:
@@ -65,6 +69,10 @@ class ReMeTool(BaseTool[BaseModel, Any], Component[ReMeToolConfig]):
         if not isinstance(memory, ReMeMemory):
             raise ConfigurationError(f"the memory of a ReMeTool is a ReMeMemory, not {type(memory).__name__}")
         return cls(config.name, memory)
+
+
+def _functions(memory: ReMeMemory) -> dict[str, MemoryTool]:
+    return {tool.__name__: tool for tool in [*MemoryTools(memory.turn).all(), *_window_tools(memory)]}
 
 
 def _window_tools(memory: ReMeMemory) -> list[MemoryTool]:
