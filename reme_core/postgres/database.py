@@ -51,12 +51,13 @@ def check_workspace(workspace_id: str) -> str:
     """Return the workspace id as it is.
 
     Raises:
-        InputError: It is empty, `*`, longer than 200 characters, or holds a NUL.
+        InputError: It is blank, `*`, longer than 200 characters, or holds a NUL.
     """
     if not isinstance(workspace_id, str):
         raise InputError(f"a workspace is named by a text, such as 'alice', not by {workspace_id!r:.60}")
-    if not 0 < len(workspace_id) <= _WORKSPACE_LENGTH or workspace_id == ALL_WORKSPACES or "\0" in workspace_id:
-        rule = f"give 1 to {_WORKSPACE_LENGTH} characters, no NUL, not '*'"
+    is_name = bool(workspace_id.strip()) and len(workspace_id) <= _WORKSPACE_LENGTH and "\0" not in workspace_id
+    if not is_name or workspace_id == ALL_WORKSPACES:
+        rule = f"give 1 to {_WORKSPACE_LENGTH} characters, not only blanks, no NUL, not '*'"
         raise InputError(f"{workspace_id[:60]!r} cannot name a workspace: {rule}")
     return workspace_id
 

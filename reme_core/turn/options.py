@@ -27,6 +27,7 @@ from typing_extensions import TypedDict  # Pydantic wants this one before Python
 
 from reme_core.errors import ConfigurationError, InputError
 from reme_core.settings import Settings
+from reme_core.types import SCOPES
 
 log = logging.getLogger(__name__)
 
@@ -151,6 +152,9 @@ def complete_options(options: TurnOptions) -> TurnOptions:
     if not _is_number(patience := values["patience"]) or not patience > 0:
         raise InputError(f"patience is a positive number of seconds, not {patience!r}")
     check_chance("min_relevance", values["min_relevance"])
+    for name in SCOPES:
+        if isinstance(values[name], str) and values[name].isspace():
+            raise InputError(f"{name} is blank; leave it out if what is recorded belongs to nobody in particular")
     if not isinstance(filters := values["filters"], Mapping | None):
         raise InputError(f"filters are a dict such as {{'subject': 'Ann'}}, not {filters!r}")
     if not isinstance(spool := values["spool"], Path) and spool not in ("file", "memory"):

@@ -52,13 +52,15 @@ class Turn:
             messages: The conversation so far, as chat APIs take it, with the user's question last. Append the model's
                 answer to it inside the block; this class does not change it.
             session_id: The id of the conversation. With it, a turn that runs again is still recorded once.
-            options: The options of `TurnMemory`; here `write` is `awaited` by default.
+            options: The options of `TurnMemory`, without `window`; here `write` is `awaited` by default.
 
         Raises:
             InputError: An option, or a message, does not fit.
         """
         if not isinstance(messages, list):
             raise InputError(f"messages is the list to which the answer is appended, not {messages!r:.80}")
+        if options.get("window") is not None:
+            raise InputError("a Turn shows the model all messages it is given; give it those that fit (working.fit)")
         self._messages: list[MessageLike] = messages
         self._session_id = session_id
         given: TurnOptions = {"write": "awaited", **options}

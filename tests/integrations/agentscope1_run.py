@@ -17,6 +17,7 @@ from agentscope.model import ChatModelBase, ChatResponse
 from agentscope.tool import Toolkit, ToolResponse
 from reme_agentscope import ReMeLongTermMemory
 
+from reme_core.errors import InputError
 from reme_core.testing import AGENT, Capability, Conversation, Driver, ScriptedModel, clock, validate
 from reme_core.types import new_id
 
@@ -151,7 +152,18 @@ async def interrupted_replies_are_left_out(url: str) -> None:
     await conversation.aclose()
 
 
+def what_it_cannot_do_is_refused(url: str) -> None:
+    """Options that would do nothing with AgentScope 1 are errors."""
+    for name, value in (("position", "system"), ("window", 1_000), ("topk", 3)):
+        try:
+            ReMeLongTermMemory(url, "alice", **{name: value})
+        except InputError:
+            continue
+        raise AssertionError(f"{name}={value!r} does nothing, and there was no error")
+
+
 async def main(url: str) -> int:
+    what_it_cannot_do_is_refused(url)
     await the_agents_model_reads(url)  # first: its model reads for all workspaces, and later others wait too
     report = await validate(AgentScope1Driver(), database_url=url)
     print(report)

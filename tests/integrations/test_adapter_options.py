@@ -13,6 +13,8 @@ import reme_agentscope
 import reme_autogen
 import reme_langchain
 import reme_llamaindex
+from llama_index.core.memory import InsertMethod
+from reme_llamaindex import ConversationStore
 
 from reme_core import Settings
 from reme_core.errors import InputError
@@ -50,6 +52,7 @@ ALL: dict[str, Any] = TURNS | {
         ({"kinds": "personal"}, "kinds are several, .*; not 'personal'"),
         ({"kinds": 3}, "kinds are several, .*; not 3"),
         ({"spool": "disk"}, "spool is 'file', 'memory' or the Path"),
+        ({"user_id": " "}, "user_id is blank"),
         ({"chat_model": "gpt-4.1-mini"}, "chat_model is a"),
         ({"model": "gpt-4.1-mini"}, "did you mean 'chat_model'"),
     ],
@@ -88,6 +91,9 @@ async def test_a_query_that_is_no_text_is_refused_by_all_that_search(settings: S
         ("langchain, a retriever", {"on_error": "shout"}, "on_error is 'log' or 'raise'"),
         ("agentscope", {"count_tokens": len}, "give window"),
         ("agentscope", {"modus": "both"}, "did you mean 'mode'"),
+        ("llamaindex", {"insert_method": InsertMethod.SYSTEM, "position": "user"}, "the same option; give one"),
+        ("llamaindex", dict.fromkeys(("sql_store", "chat_store"), ConversationStore()), "the same; give one"),
+        ("llamaindex, a block", {"window": 1000}, "the Memory decides what the model is shown"),
         ("llamaindex, a block", {"session_id": "monday"}, "no option 'session_id'; there are database_url"),
     ],
 )
@@ -103,6 +109,21 @@ def test_the_options_named_are_those_that_there_are(adapter: str, given: dict[st
 def test_an_empty_database_url_is_refused_by_all(adapter: str, url: str) -> None:
     with pytest.raises(InputError, match="database_url is empty"):
         ALL[adapter](database_url=url, workspace_id="alice")
+
+
+def test_what_is_no_memory_is_refused_by_autogens_agent_and_context(model: ScriptedModel) -> None:
+    memory: Any = reme_autogen.ReMeMemory(Settings(), "alice")
+    with pytest.raises(InputError, match=r"memory=\[ReMeMemory"):  # it must be in a list
+        reme_autogen.ReMeAssistantAgent("assistant", FakeClient(model), memory=memory)
+    for given in (("alice",), (memory, "alice")):
+        with pytest.raises(InputError, match=r"ReMeModelContext\(ReMeMemory"):
+            reme_autogen.ReMeModelContext(*given)
+
+
+@pytest.mark.parametrize("adapter", ALL)
+def test_a_blank_workspace_is_refused_by_all(adapter: str) -> None:
+    with pytest.raises(InputError, match="' ' cannot name a workspace"):
+        ALL[adapter](database_url=Settings(), workspace_id=" ")
 
 
 def test_an_agent_of_autogen_refuses_a_memory_tools_that_is_no_bool() -> None:

@@ -19,6 +19,7 @@ from autogen_core.tools import FunctionTool
 from reme_autogen import ReMeMemory, ReMeModelContext
 
 from reme_core import AsyncReMe
+from reme_core.errors import InputError
 from reme_core.testing import ScriptedModel, clock
 from tests.integrations.autogen_driver import FakeClient, stored
 
@@ -134,3 +135,12 @@ async def test_the_after_model_hook_of_a_context_records_the_turn(reme: AsyncReM
     assert await stored(reme) == [("user", TOLD), ("assistant", "Noted.")]
     await context.clear()
     assert await context.get_messages() == []
+
+
+@pytest.mark.parametrize("option", [{"position": "system"}, {"window": 1_000}])
+async def test_what_a_memory_cannot_do_for_a_stock_agent_is_refused(
+    reme: AsyncReMe, model: ScriptedModel, option: Any
+) -> None:
+    agent = AssistantAgent("assistant", FakeClient(model), memory=[ReMeMemory(reme, "alice", **option)])
+    with pytest.raises(InputError, match="use a ReMeAssistantAgent, or a ReMeModelContext"):
+        await agent.run(task=TOLD)

@@ -407,6 +407,7 @@ def test_it_is_made_as_langgraphs_own_stores_are(empty_database_url: str) -> Non
         ({"index": {**INDEX, "field": ["text"]}}, "did you mean 'fields'"),
         ({"index": {"embed": embed}}, "'dims'"),
         ({"index": {"dims": 8}}, "'embed'"),
+        ({"index": {"dims": 8, "embed": 8}}, "'embed'"),
         ({"index": {**INDEX, "fields": "text"}}, "a list of paths"),
         ({"ttl": {"default_tll": 5}}, "did you mean 'default_ttl'"),
         ({"ttl": {"refresh_on_reads": False}}, "did you mean 'refresh_on_read'"),

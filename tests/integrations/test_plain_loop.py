@@ -114,3 +114,8 @@ def test_a_turn_goes_on_without_its_memory_and_is_delivered_later(
 def test_an_answer_that_nobody_could_append_is_no_turn(settings: Settings) -> None:
     with ReMe(settings) as reme, pytest.raises(InputError, match="to which the answer is appended"):
         Turn(reme, "alice", "Where do I live?")  # type: ignore[arg-type]
+
+
+def test_a_window_is_refused_where_nothing_would_be_fitted(settings: Settings) -> None:
+    with ReMe(settings) as reme, pytest.raises(InputError, match="shows the model all messages"):
+        Turn(reme, "alice", [ASKED], window=1_000)

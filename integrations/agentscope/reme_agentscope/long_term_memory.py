@@ -67,13 +67,20 @@ class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # 
             session_id: The id of the conversation; by default a new one, which `state_dict` keeps.
             chat_model: The model that reads conversations for memory, such as the agent's own; by default the one in
                 the settings. Without any, people's statements are kept word for word.
-            options: How a reply uses memory; see `TurnOptions`.
+            options: How a reply uses memory; see `TurnOptions`. There is no `window`.
+
+        Raises:
+            InputError: An option is unknown, or a value does not fit.
         """
         super().__init__()
         chat = as_chat(chat_model) if chat_model is not None else None
         self.turn = TurnMemory(database_url, workspace_id, client=client, chat=chat, **options)
         if self.turn.position != "user":
             raise InputError("position can only be 'user': AgentScope 1 itself puts what is retrieved into its memory")
+        if self.turn.window is not None:
+            raise InputError(
+                "there is no window: AgentScope 1 itself chooses what the model is shown (CompressionConfig)"
+            )
         self.session_id = check_session(session_id) or new_id()
         self.register_state("session_id")
 

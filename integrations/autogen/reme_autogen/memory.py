@@ -108,9 +108,11 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
 
         Raises:
             InputError: `position` is `system`: AutoGen's system messages have no mark by which to remove them again.
+                Or there is a `window`: a memory cannot change what the agent's own context shows the model.
         """
-        if self.turn.position == "system":
-            raise InputError("for position='system' use a ReMeAssistantAgent, or a ReMeModelContext around the memory")
+        for name, is_given in (("position='system'", self.turn.position == "system"), ("window", self.turn.window)):
+            if is_given:
+                raise InputError(f"for {name} use a ReMeAssistantAgent, or a ReMeModelContext around the memory")
         watch(model_context, self.contexts)
         await self.contexts.begin_turn(model_context)
         session_id = self.contexts.session_of(model_context)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
+from langchain_core.embeddings import Embeddings
 from langgraph.store.base import IndexConfig, TTLConfig
 
 from reme_core.errors import InputError
@@ -27,8 +28,9 @@ def check_index(index: IndexConfig | None) -> IndexConfig | None:
     dims, fields = given.get("dims"), given.get("fields")
     if not isinstance(dims, int) or isinstance(dims, bool) or dims < 1:
         raise InputError(f"index['dims'] is the number of dimensions of the model's vectors, 1 or more; not {dims!r}")
-    if given.get("embed") is None:
-        raise InputError("index['embed'] is missing: an Embeddings, a function, or a name such as 'openai:…'")
+    embed = given.get("embed")
+    if not (isinstance(embed, Embeddings | str) or callable(embed)):
+        raise InputError("index['embed'] is what embeds texts: an Embeddings, a function, or a name such as 'openai:…'")
     if fields is not None and (
         not isinstance(fields, Sequence) or isinstance(fields, str) or not all(isinstance(one, str) for one in fields)
     ):

@@ -60,6 +60,10 @@ class ReMeMemoryBlock(LongTermMemory, BaseMemoryBlock[str]):
         if options.get("position", "user") != "user":
             raise InputError("the Memory decides where its blocks stand: Memory(insert_method=InsertMethod.SYSTEM)")
         super().__init__(database_url, workspace_id, client=client, **options)
+        if self.turn.window is not None:
+            raise InputError(
+                "the Memory decides what the model is shown: Memory(token_limit=…), or ReMeMemory(window=…)"
+            )
 
     @property
     def place(self) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore
 from llama_index.core.tools import BaseTool
 from pydantic import BaseModel, Field, PrivateAttr
 
-from reme_core.errors import ReMeError
+from reme_core.errors import InputError, ReMeError
 from reme_core.turn import Client, Note, Position, ReMeLike, TurnOptions, check_session, fit_window, with_recorded_ids
 from reme_core.types import Message, new_id
 from reme_llamaindex.convert import from_llamaindex
@@ -107,12 +107,19 @@ class ReMeMemory(LongTermMemory, Memory):
             workspace_id: The workspace. By default all users share the workspace `default`.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
             options: How a turn uses memory (see `TurnOptions`), and the options of LlamaIndex's `Memory`.
+
+        Raises:
+            InputError: An option is unknown, or a value does not fit.
         """
         # With a window, the short-term part keeps all messages, and the model is shown those that fit.
         limit = SHORT_TERM_TOKENS if options.get("window") is None else _UNLIMITED
         given: dict[str, Any] = {"token_limit": limit} | options
         if check_session(given.get("session_id")) is None:
             given.pop("session_id", None)
+        if "chat_store" in given and "sql_store" in given:
+            raise InputError("chat_store and sql_store are the same; give one")
+        if given.get("insert_method") == InsertMethod.SYSTEM and given.get("position") == "user":
+            raise InputError("insert_method says 'system' and position 'user', which are the same option; give one")
         if "chat_store" in given:
             given["sql_store"] = given.pop("chat_store")
         state = _ConversationState.model_validate(given.pop("conversation", {}))  # after deserialising
