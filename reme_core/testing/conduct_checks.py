@@ -46,6 +46,10 @@ async def _what_it_opened_is_closed(stage: Stage) -> None:
     expect(False, f"{stage.gate.connections} connections are open after closing")
 
 
+_MISTAKEN: Final = (
+    ("topk", "top_k"), ("tenant", "workspace_id"), ("dsn", "database_url"), ("reme", "client"), ("timeout", "patience"),
+    ("max_tokens", "token_budget"), ("score_threshold", "min_relevance"),
+)  # fmt: skip
 _MEANINGLESS: Final = (
     ("top_k", 0), ("top_k", 2.5), ("workspace_id", ""), ("kinds", ("dream",)), ("filters", {"color": "red"}),
     ("filters", {"subject": 3}), ("min_relevance", "0.5"), ("patience", float("nan")), ("spool", "disk"),
@@ -55,7 +59,7 @@ _MEANINGLESS: Final = (
 
 @check(Rule.OPTIONS)
 async def _an_unknown_option_is_refused(stage: Stage) -> None:
-    for wrong, right in (("topk", "top_k"), ("tenant", "workspace_id"), ("dsn", "database_url"), ("reme", "client")):
+    for wrong, right in _MISTAKEN:
         try:
             await stage.talk(ScriptedModel(), **{wrong: 3})
         except InputError as error:

@@ -104,6 +104,10 @@ _MEANT: Final = {
     **dict.fromkeys(("session", "thread_id", "conversation_id"), "session_id"),
     **dict.fromkeys(("model", "model_client", "llm", "chat", "summary_model"), "chat_model"),
     **dict.fromkeys(("k", "limit", "max_results", "similarity_top_k"), "top_k"),
+    **dict.fromkeys(("max_tokens", "token_limit"), "token_budget"),
+    **dict.fromkeys(("threshold", "min_score", "score_threshold", "similarity_cutoff"), "min_relevance"),
+    **dict.fromkeys(("person", "person_id"), "user_id"),
+    "timeout": "patience",
 }
 _told: set[str] = set()
 
