@@ -13,7 +13,7 @@ from reme_core.flows.ops.query_time import narrowest
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
 from reme_core.personal.nearby import QUOTED
-from reme_core.prompts.note import is_quoted, render
+from reme_core.prompts.note import is_quoted, render, why_missing
 from reme_core.prompts.transcript import language
 from reme_core.store.filters import Filters
 from reme_core.store.profile import get_profile
@@ -99,7 +99,7 @@ async def write_note(state: RetrievalState, deps: Deps) -> None:
     state.answer = note.text
     if note.standing:
         state.recalls.append(log.log_standing(workspace, query, note.standing, session_id=""))
-    log.log_note(workspace, state.recalls, lambda hit: note.why_missing(hit, state.hits))
+    log.log_note(workspace, state.recalls, lambda hit: why_missing(note, hit, state.hits))
     told = {"memory_id", "kind", "content"}
     state.report["profile"] = [memory.model_dump(mode="json", include=told) for memory in profile.memories]
 

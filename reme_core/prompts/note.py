@@ -56,33 +56,25 @@ class Note:
         return Message(role="user", author="memory", content=self.text, metadata=dict(NOTE_METADATA))
 
 
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """The text of a note, those of the given memories that stand in it, and its tokens."""
+def why_missing(made: Note, hit: Hit, offered: Sequence[Hit]) -> str:
+    """Why a hit does not stand in a note, as the log of recalls has it (`retrieval_hit.left_out`); empty if it does.
 
-    text: str = ""
-    standing: tuple[Memory, ...] = ()
-    hits: tuple[Hit, ...] = ()
-    tokens: int = 0
-
-    def why_missing(self, hit: Hit, offered: Sequence[Hit]) -> str:
-        """Why a hit does not stand in it, as the log of recalls has it (`retrieval_hit.left_out`); empty if it does.
-
-        Args:
-            hit: What was recalled.
-            offered: The hits from which the note was made, best first.
-        """
-        name = hit.memory.memory_id
-        if name in {one.memory.memory_id for one in self.hits}:
-            return ""
-        if name in {memory.memory_id for memory in self.standing}:
-            return "standing"
-        if hit.memory.kind == Kind.CONVERSATION and is_quoted(hit.memory, self.standing):
-            return "repeated"
-        if name in {one.memory.memory_id for one in offered}:
-            return "budget"
-        alike = {one.content.strip() for one in offered if one.memory.kind == hit.memory.kind}
-        return "repeated" if hit.content.strip() in alike else "places"
+    Args:
+        made: The note.
+        hit: What was recalled.
+        offered: The hits from which the note was made, best first.
+    """
+    name = hit.memory.memory_id
+    if name in {one.memory.memory_id for one in made.hits}:
+        return ""
+    if name in {memory.memory_id for memory in made.standing}:
+        return "standing"
+    if hit.memory.kind == Kind.CONVERSATION and is_quoted(hit.memory, made.standing):
+        return "repeated"
+    if name in {one.memory.memory_id for one in offered}:
+        return "budget"
+    alike = {one.content.strip() for one in offered if one.memory.kind == hit.memory.kind}
+    return "repeated" if hit.content.strip() in alike else "places"
 
 
 def is_quoted(message: Memory, memories: Iterable[Memory]) -> bool:
@@ -98,7 +90,7 @@ def render(
     *,
     standing: Sequence[Memory] = (),
     timezone: str = "UTC",
-) -> Rendered:
+) -> Note:
     """Write a note of at most `budget` tokens (as `count_tokens` counts them), the fence included.
 
     Args:
@@ -149,7 +141,7 @@ def render(
     text = note(
         "\n".join("\n".join([title, *part]) for title, part in zip(titles, lines, strict=True) if part), language
     )
-    return Rendered(text, (*always, *known_facts), (*kept, *quoted), count_tokens(text))
+    return Note(text, (*kept, *quoted), (*always, *known_facts), count_tokens(text))
 
 
 def _fit_lines(

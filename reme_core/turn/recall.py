@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from reme_core.engine import Engine
 from reme_core.errors import InputError
 from reme_core.prompts import Language
-from reme_core.prompts.note import Note, is_quoted, render
+from reme_core.prompts.note import Note, is_quoted, render, why_missing
 from reme_core.prompts.transcript import person_of
 from reme_core.store.filters import FilterOptions, Filters
 from reme_core.store.relevance import Question
@@ -110,8 +110,8 @@ class TurnRecall:
         note = render(offered, self._token_budget, language, standing=standing, timezone=zone)
         if note.standing:
             recalls.append(engine.log_writer.log_standing(workspace, query, note.standing, session_id=session))
-        engine.log_writer.log_note(workspace, recalls, lambda hit: why_unfit(hit) or note.why_missing(hit, offered))
-        return Note(note.text, note.hits, note.standing, note.tokens, turn_id)
+        engine.log_writer.log_note(workspace, recalls, lambda hit: why_unfit(hit) or why_missing(note, hit, offered))
+        return replace(note, turn_id=turn_id)
 
     @property
     def scope(self) -> FilterOptions:
