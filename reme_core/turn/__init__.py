@@ -43,13 +43,14 @@ from reme_core.turn.options import (
 from reme_core.turn.plain_loop import Turn
 from reme_core.turn.recall import interleave
 from reme_core.turn.tool_calls import OWN_TOOLS, ToolCallSink, ToolRun, calls_in, observe_call, tool_call_result
-from reme_core.turn.window import WindowTools, fit_window
+from reme_core.turn.window import SESSION, WindowTools, fit_window
 from reme_core.working.api import Fitted
 from reme_core.working.window import CountTokens
 
 __all__ = [
     "NOTE_METADATA",
     "OWN_TOOLS",
+    "SESSION",
     "TOOLS_HINT",
     "AgentChat",
     "Client",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Final
 
 from opentelemetry import trace
 
@@ -14,6 +16,9 @@ from reme_core.turn.memory_tools import MemoryTool, answer_model
 from reme_core.working.answers import MOST_FOUND, MOST_READ, grep_answer, read_answer
 from reme_core.working.api import Fitted
 from reme_core.working.window import CountTokens
+
+SESSION: Final[ContextVar[str]] = ContextVar("reme_session", default="")
+"""The id of the running agent's conversation, for the tools that it calls; adapters set it."""
 
 tracer = trace.get_tracer("reme_core")
 
@@ -60,7 +65,7 @@ class WindowTools:
     handles. A handle cannot be guessed, and no search without one leaves the conversation.
     """
 
-    def __init__(self, turn: TurnMemory, session: Callable[[], str]) -> None:
+    def __init__(self, turn: TurnMemory, session: Callable[[], str] = SESSION.get) -> None:
         """Make the tools for a memory; `session` gives the id of the conversation that calls a tool."""
         self._turn = turn
         self._session = session

@@ -14,7 +14,7 @@ from agentscope.types import ReplyFinishedReason
 
 from reme_agentscope.convert import as_chat, from_msg, from_reply, text_of, with_note
 from reme_agentscope.tools import ReMeTool
-from reme_agentscope.window import SESSION, what_fits
+from reme_agentscope.window import what_fits
 from reme_core.errors import InputError
 from reme_core.turn import (
     TOOLS_HINT,
@@ -105,7 +105,7 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         These are the memory tools, unless the mode is `static_control`, and the tools for what left the window.
         """
         tools = [] if self.mode == "static_control" else MemoryTools(self.turn).all()
-        tools += WindowTools(self.turn, SESSION.get).all()
+        tools += WindowTools(self.turn).all()
         return [ReMeTool(tool, self.turn.workspace_id) for tool in tools]
 
     async def get_middleware_key(self) -> str:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextvars import ContextVar
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from agentscope.message import Msg, TextBlock, ToolCallBlock, ToolResultBlock, UserMsg
 
 from reme_agentscope.convert import text_of
-from reme_core.turn import CountTokens, TurnMemory, fit_window
+from reme_core.turn import SESSION, CountTokens, TurnMemory, fit_window
 from reme_core.types import Message, ToolCall
-
-SESSION: Final[ContextVar[str]] = ContextVar("reme_session", default="")
-"""The id of the running agent's conversation, for the tools that it calls."""
 
 
 class _Part(NamedTuple):

@@ -10,7 +10,6 @@ from autogen_core.tools import BaseTool
 from pydantic import BaseModel
 
 from reme_autogen.memory import ReMeMemory, cancellable
-from reme_autogen.window import SESSION
 from reme_core.errors import ConfigurationError
 from reme_core.turn import MemoryTool, MemoryTools, WindowTools, arguments_model, tool_schema
 
@@ -54,7 +53,7 @@ class ReMeTool(BaseTool[BaseModel, Any], Component[ReMeToolConfig]):
     @classmethod
     def of_window(cls, memory: ReMeMemory) -> list[Self]:
         """The tools that search and read what left the agent's window; none if the memory has no `window`."""
-        return [cls(tool.__name__, memory) for tool in _window_tools(memory)]
+        return [cls(tool.__name__, memory) for tool in WindowTools(memory.turn).all()]
 
     async def run(self, args: BaseModel, cancellation_token: CancellationToken) -> str:
         """Call the tool."""
@@ -72,8 +71,4 @@ class ReMeTool(BaseTool[BaseModel, Any], Component[ReMeToolConfig]):
 
 
 def _functions(memory: ReMeMemory) -> dict[str, MemoryTool]:
-    return {tool.__name__: tool for tool in [*MemoryTools(memory.turn).all(), *_window_tools(memory)]}
-
-
-def _window_tools(memory: ReMeMemory) -> list[MemoryTool]:
-    return WindowTools(memory.turn, SESSION.get).all()
+    return {tool.__name__: tool for tool in [*MemoryTools(memory.turn).all(), *WindowTools(memory.turn).all()]}

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextvars import ContextVar
 from itertools import groupby
-from typing import Final
 
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, UserMessage
 
 from reme_autogen.convert import NOTE_SOURCE, from_model
-from reme_core.turn import TurnMemory, fit_window
+from reme_core.turn import SESSION, TurnMemory, fit_window
 from reme_core.types import Message
-
-SESSION: Final[ContextVar[str]] = ContextVar("reme_session", default="")
-"""The id of the running agent's conversation, for the tools that it calls."""
 
 
 async def what_fits(turn: TurnMemory, messages: list[LLMMessage], session_id: str) -> list[LLMMessage]:

@@ -10,7 +10,6 @@ from pydantic import PrivateAttr
 
 from reme_core.errors import InputError
 from reme_core.turn import MemoryTool, MemoryTools, TurnMemory, WindowTools, arguments_model, tool_schema
-from reme_langchain.window import SESSION
 
 
 class ReMeTool(BaseTool):
@@ -63,9 +62,9 @@ def memory_tools(turn: TurnMemory, current: Callable[[], TurnMemory] | None = No
 
 def window_tools(turn: TurnMemory, current: Callable[[], TurnMemory] | None = None) -> list[BaseTool]:
     """The tools that search and read what left an agent's window; none if no window is set."""
-    return [ReMeTool(tool.__name__, turn, current) for tool in WindowTools(turn, SESSION.get).all()]
+    return [ReMeTool(tool.__name__, turn, current) for tool in WindowTools(turn).all()]
 
 
 def _functions(turn: TurnMemory) -> dict[str, MemoryTool]:
-    tools = [*MemoryTools(turn).all(), *WindowTools(turn, SESSION.get).all()]
+    tools = [*MemoryTools(turn).all(), *WindowTools(turn).all()]
     return {tool.__name__: tool for tool in tools}

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any
 
 from langchain.agents.middleware import ModelRequest
 from langchain_core.messages import AnyMessage, HumanMessage
 
-from reme_core.turn import NOTE_METADATA, CountTokens, TurnMemory, fit_window
+from reme_core.turn import NOTE_METADATA, SESSION, CountTokens, TurnMemory, fit_window
 from reme_core.types import Message
 from reme_langchain.convert import to_message
-
-SESSION: Final[ContextVar[str]] = ContextVar("reme_session", default="")
-"""The id of the conversation in which a tool is called."""
 
 
 @contextmanager
