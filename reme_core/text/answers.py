@@ -54,10 +54,13 @@ def strip_thinking(text: str) -> str:
         # An answer that ends in another channel was cut while the model still thought.
         return _CONTROL.sub("", text[last.end() :]).strip() if last[1] == "final" else ""
     kept: list[str] = []
-    at = 0
-    depth = 0
-    thinking_from = 0
-    for mark in _find_tags(text):
+    at = depth = search_from = thinking_from = 0
+    while mark := _TAG.search(text, search_from):
+        search_from = mark.end()
+        if mark["code"]:
+            # A thinking block may be cut in the middle of its code, so there a tag in code counts.
+            search_from = mark.start() + 1 if depth else search_from
+            continue
         if mark["open"] or mark["open2"]:
             if depth == 0:
                 kept.append(text[at : mark.start()])
@@ -78,23 +81,6 @@ def strip_thinking(text: str) -> str:
     elif depth == 0:
         kept.append(text[at:])
     return "".join(kept).strip()
-
-
-def _find_tags(text: str) -> list[re.Match[str]]:
-    """The tags in a text, without those in code outside of thinking."""
-    found = []
-    at = 0
-    depth = 0
-    while mark := _TAG.search(text, at):
-        at = mark.end()
-        if mark["code"]:
-            # A thinking block may be cut in the middle of its code, so there a tag in code counts.
-            if depth > 0:
-                at = mark.start() + 1
-            continue
-        depth += 1 if mark["open"] or mark["open2"] else 0 if mark["empty"] else -1 if depth else 0
-        found.append(mark)
-    return found
 
 
 def _ends_thinking(text: str, close: re.Match[str]) -> bool:
