@@ -6,7 +6,7 @@ It may also name conversations by their order: "our eighth session", "three chat
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -125,11 +125,11 @@ def find_sessions(text: str) -> tuple[Sessions, ...]:
     ()
     """
     found: list[tuple[int, int, Sessions]] = []
-    for pattern, read in _RULES:
+    for pattern in _RULES:
         for match in pattern.finditer(text):
             # Words that an earlier rule took are read once.
             if all(match.end() <= start or match.start() >= end for start, end, _ in found):
-                found.append((match.start(), match.end(), read(match)))
+                found.append((match.start(), match.end(), _sessions_in(match)))
     return tuple(sessions for *_, sessions in sorted(found))
 
 
@@ -169,30 +169,22 @@ _CTALK: Final = r"(?:聊天|对话|会话|谈话|交谈|交流|聊)"
 def _number(words: str) -> int:
     if digits := re.match(r"\d+", words):
         return int(digits[0])
-    return _NUMBERS.get(words.lower()) or int(chinese.number(words))
+    return 1 if words == "首" else _NUMBERS.get(words.lower()) or int(chinese.number(words))
 
 
-def _run(first: int, last: int) -> Sessions:
-    return Sessions(min(first, last), max(first, last))
-
-
-def _count_forward(match: re.Match[str]) -> Sessions:
-    return _run(_number(match["n"]), _number(match["n"]))
-
-
-def _count_back(match: re.Match[str]) -> Sessions:
-    return _run(-_number(match["n"]), -_number(match["n"]))
-
-
-def _between(match: re.Match[str]) -> Sessions:
-    return _run(_number(match["a"]), _number(match["b"]))
-
-
-def _latest(match: re.Match[str]) -> Sessions:
-    return Sessions(-max(_number(match["n"]), 1), -1)
-
-
-def _last(match: re.Match[str]) -> Sessions:
+def _sessions_in(match: re.Match[str]) -> Sessions:
+    """The conversations that a match of a rule names, by the groups in which its numbers stand; else the latest one."""
+    match {name: _number(words) for name, words in match.groupdict().items()}:
+        case {"from": first, "to": last}:
+            return Sessions(min(first, last), max(first, last))
+        case {"nth": count}:
+            return Sessions(count, count)
+        case {"ago": count}:
+            return Sessions(-count, -count)
+        case {"first": count}:
+            return Sessions(1, max(count, 1))
+        case {"last": count}:
+            return Sessions(-max(count, 1), -1)
     return Sessions(-1, -1)
 
 
@@ -200,20 +192,19 @@ def _english(pattern: str) -> re.Pattern[str]:
     return regex(rf"\b{pattern}", re.IGNORECASE)
 
 
-_Read = Callable[[re.Match[str]], Sessions]
 # Tried in this order: a later rule finds nothing in words that an earlier one took.
-_RULES: Final[list[tuple[re.Pattern[str], _Read]]] = [
-    (_english(rf"{_TALKS}\s+(?P<a>{_N})\s*(?:-|–|to|through|until|and)\s*(?P<b>{_N})\b"), _between),
-    (_english(rf"(?P<n>{_N})\s+{_TALKS}\s+(?:ago|back|earlier)\b"), _count_back),
-    (_english(rf"(?:last|past|latest|previous)\s+(?P<n>{_N})\s+{_OURS}"), _latest),
-    (_english(rf"first\s+(?P<n>{_N})\s+{_OURS}"), lambda match: Sessions(1, max(_number(match["n"]), 1))),
-    (_english(rf"session\s+(?:number\s+|#\s*)?(?P<n>{_N})\b"), _count_forward),
-    (_english(rf"(?:our|the)\s+(?P<n>{_N})(?:\s+{_OURS}|\s+time{_WE_TALKED})"), _count_forward),
-    (_english(rf"{_NOT_THEIRS}(?:(?:last|latest|previous|most recent)\s+{_OURS}|last\s+time{_WE_TALKED})"), _last),
-    (regex(rf"第(?P<a>{_CN})次?(?:到|至|-|~|—)第?(?P<b>{_CN})次{_CTALK}"), _between),
-    (regex(rf"第(?P<n>{_CN})次{_CTALK}"), _count_forward),
-    (regex(rf"首次{_CTALK}"), lambda match: Sessions(1, 1)),
-    (regex(rf"(?P<n>{_CN})次{_CTALK}(?:之前|以前|前)"), _count_back),
-    (regex(rf"(?:最近|过去|前面?|之前)的?(?P<n>{_CN})次{_CTALK}"), _latest),
-    (regex(rf"上一?次(?:的|我们的?|咱们的?)?{_CTALK}"), _last),
-]
+_RULES: Final = (
+    _english(rf"{_TALKS}\s+(?P<from>{_N})\s*(?:-|–|to|through|until|and)\s*(?P<to>{_N})\b"),
+    _english(rf"(?P<ago>{_N})\s+{_TALKS}\s+(?:ago|back|earlier)\b"),
+    _english(rf"(?:last|past|latest|previous)\s+(?P<last>{_N})\s+{_OURS}"),
+    _english(rf"first\s+(?P<first>{_N})\s+{_OURS}"),
+    _english(rf"session\s+(?:number\s+|#\s*)?(?P<nth>{_N})\b"),
+    _english(rf"(?:our|the)\s+(?P<nth>{_N})(?:\s+{_OURS}|\s+time{_WE_TALKED})"),
+    _english(rf"{_NOT_THEIRS}(?:(?:last|latest|previous|most recent)\s+{_OURS}|last\s+time{_WE_TALKED})"),
+    regex(rf"第(?P<from>{_CN})次?(?:到|至|-|~|—)第?(?P<to>{_CN})次{_CTALK}"),
+    regex(rf"第(?P<nth>{_CN})次{_CTALK}"),
+    regex(rf"(?P<nth>首)次{_CTALK}"),
+    regex(rf"(?P<ago>{_CN})次{_CTALK}(?:之前|以前|前)"),
+    regex(rf"(?:最近|过去|前面?|之前)的?(?P<last>{_CN})次{_CTALK}"),
+    regex(rf"上一?次(?:的|我们的?|咱们的?)?{_CTALK}"),
+)
