@@ -3,14 +3,11 @@
 A rule is a pattern and a function that turns a match into an expression, or into None if the words mean something else.
 A weekday, month or holiday without further words is the latest one that has begun, or the next one where the clause
 speaks of the future (将, 打算, 计划, 未来 …).
-
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -19,7 +16,7 @@ from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.calendar import Side, Unit
 from reme_core.text.timex.holidays import CHINESE as HOLIDAYS
-from reme_core.text.timex.mention import CLAUSE, Expression, Span, expression, search_before
+from reme_core.text.timex.mention import CLAUSE, Expression, Rules, Span, expression, search_before
 
 # With the days of the week, of which Monday is 一, and 末, the weekend.
 _DIGITS: Final = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {
@@ -66,25 +63,7 @@ _SEASON: Final = r"(?P<season>[春夏秋冬])(?:天|季|日里?)"
 
 # What makes a bare 周一 or 五月 the next one: such a word in the clause before it.
 _FUTURE: Final = regex(r"(?:将|打算|计划|准备|未来|即将|预计|下次|明天|下周|下个?月|明年)[^。！？；\n.!?;]*$")
-Rule = Callable[[re.Match[str], datetime], "Expression | None"]
-_RULES: list[tuple[re.Pattern[str], Rule]] = []
-
-
-def single_expressions(text: str, now: datetime) -> Iterator[Expression]:
-    """Every expression that a rule finds in a text; they may overlap."""
-    for pattern, rule in _RULES:
-        for match in pattern.finditer(text):
-            with suppress(ValueError, OverflowError):  # no such day: 二月三十号
-                if (found := rule(match, now)) is not None:
-                    yield found
-
-
-def _rule(pattern: str) -> Callable[[Rule], Rule]:
-    def register(rule: Rule) -> Rule:
-        _RULES.append((regex(pattern), rule))
-        return rule
-
-    return register
+rules: Final = Rules()
 
 
 def number(words: str) -> float:
@@ -127,7 +106,7 @@ def _narrow_to_hours(match: re.Match[str], span: Span) -> Span:
     return cal.hours(span, *_DAY_PARTS[part]) if part else span
 
 
-@_rule(
+@rules(
     rf"(?P<days>大前|(?<!目)前|昨|今|(?<![说聪发文透证])明|(?<![以今然最之先])后|大后)(?:[天日](?!气|才|真|线)|(?=[晚夜早晨])){_TIME}"
 )
 def _near_day(match: re.Match[str], now: datetime) -> Expression | None:
@@ -137,7 +116,7 @@ def _near_day(match: re.Match[str], now: datetime) -> Expression | None:
     return expression(match, _narrow_to_hours(match, cal.day(now + timedelta(days=_DAYS[match["days"]]))))
 
 
-@_rule(rf"(?P<way>上上|下下|(?<![马晚早])上|(?<!天)下|这一?|(?<!日)本)个?{_WEEK}{_WEEKDAY}{_TIME}")
+@rules(rf"(?P<way>上上|下下|(?<![马晚早])上|(?<!天)下|这一?|(?<!日)本)个?{_WEEK}{_WEEKDAY}{_TIME}")
 def _week_day(match: re.Match[str], now: datetime) -> Expression:
     moment = now + timedelta(days=7 * _steps(match["way"]))
     if match["weekday"] == "末":
@@ -149,7 +128,7 @@ def _steps(way: str) -> int:
     return {"上上": -2, "上": -1, "下": 1, "下下": 2}.get(way, 0)
 
 
-@_rule(
+@rules(
     r"(?P<way>上上|下下|(?<![马晚早])上|(?<!天)下|这一?|(?<!日)本)(?P<unit>个?(?:周末|星期|礼拜|月|季度)|周|年(?!轻|纪|龄|代|级))(?![一二三四五六日天末亮球光])(?P<tail>初|中旬|底|末|上旬|下旬)?"
 )
 def _near_unit(match: re.Match[str], now: datetime) -> Expression | None:
@@ -164,12 +143,12 @@ def _narrow_to_tail(match: re.Match[str], span: Span) -> Span:
     return cal.third(span, {"初": 0, "上旬": 0, "中": 1, "中旬": 1}.get(tail, 2)) if tail else span
 
 
-@_rule(rf"(?<![一两二三四五六七八九十几每四\d]){_WEEK}(?!末){_WEEKDAY}{_TIME}")
+@rules(rf"(?<![一两二三四五六七八九十几每四\d]){_WEEK}(?!末){_WEEKDAY}{_TIME}")
 def _bare_weekday(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, _narrow_to_hours(match, cal.weekday(now, _DIGITS[match["weekday"]] - 1, _side_of(match))))
 
 
-@_rule(rf"(?:{_YEAR})?{_MONTH}{_DAY}(?:[至到~-]{_UNTIL})?(?:\s?[（(]?(?:周|星期)[一二三四五六日天][）)]?)?{_TIME}")
+@rules(rf"(?:{_YEAR})?{_MONTH}{_DAY}(?:[至到~-]{_UNTIL})?(?:\s?[（(]?(?:周|星期)[一二三四五六日天][）)]?)?{_TIME}")
 def _date(match: re.Match[str], now: datetime) -> Expression:
     month, first, year = int(number(match["month"])), int(number(match["day"])), _year_of(match, now)
     last = int(number(match["until"])) if match["until"] else first
@@ -182,14 +161,14 @@ def _date(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, _narrow_to_hours(match, cal.occurrence(now, of_year, _side_of(match))))
 
 
-@_rule(rf"(?:(?P<way>上上|上|下|这|本)个?月){_DAY}{_TIME}")
+@rules(rf"(?:(?P<way>上上|上|下|这|本)个?月){_DAY}{_TIME}")
 def _day_of_near_month(match: re.Match[str], now: datetime) -> Expression:
     month = cal.unit_from(now, _steps(match["way"]), "month").start
     assert month is not None
     return expression(match, _narrow_to_hours(match, cal.date(month.year, month.month, int(number(match["day"])))))
 
 
-@_rule(rf"(?:{_YEAR})?(?<![十\d]){_MONTH}(?P<tail>初|中旬|底|末|上旬|下旬)?(?![亮球光])")
+@rules(rf"(?:{_YEAR})?(?<![十\d]){_MONTH}(?P<tail>初|中旬|底|末|上旬|下旬)?(?![亮球光])")
 def _month(match: re.Match[str], now: datetime) -> Expression:
     which, year = int(number(match["month"])), _year_of(match, now)
     if year is not None:
@@ -199,14 +178,14 @@ def _month(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, _narrow_to_tail(match, span), relative=not match["y4"])
 
 
-@_rule(rf"{_YEAR}(?:年?(?P<tail>初|中|底|末))?(?![轻纪龄级月代])")
+@rules(rf"{_YEAR}(?:年?(?P<tail>初|中|底|末))?(?![轻纪龄级月代])")
 def _year(match: re.Match[str], now: datetime) -> Expression:
     year = _year_of(match, now)
     assert year is not None
     return expression(match, _narrow_to_tail(match, cal.year(year)), relative=not match["y4"])
 
 
-@_rule(
+@rules(
     rf"{_YEAR}(?:(?P<half>[上下])半年|第?(?P<q>[一二三四1-4])季度|(?P<season>[春夏秋冬])(?:[天季]|(?!节))"
     rf"|{_HOLIDAY}(?:期间|假期|长假|当天|那天)?)"
 )
@@ -223,7 +202,7 @@ def _part_of_year(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, HOLIDAYS[match["holiday"]](year), relative=relative)
 
 
-@_rule(rf"(?:上个?{_SEASON}|(?P<near>[今去])(?P<short>[春夏秋冬])(?![天季]))")
+@rules(rf"(?:上个?{_SEASON}|(?P<near>[今去])(?P<short>[春夏秋冬])(?![天季]))")
 def _season(match: re.Match[str], now: datetime) -> Expression:
     if match["near"]:
         return expression(match, cal.season(now.year - (match["near"] == "去"), _SEASONS[match["short"]]))
@@ -236,7 +215,7 @@ _WHAT_WAS_DONE: Final = regex(r"[我你他她咱去在吃做干玩回跟]|和谁
 _COUNTS: Final = regex(r"[零一二三四五六七八九十百第\d]$")
 
 
-@_rule(
+@rules(
     rf"(?:(?P<last>上个|上次)|(?P<this>这个|今年)|(?P<next>下个)|(?:在|自从|自|从))?{_HOLIDAY}(?P<sure>的时候|期间|假期|长假|那天|当天|前夕)?"
 )
 def _holiday(match: re.Match[str], now: datetime) -> Expression | None:
@@ -251,7 +230,7 @@ def _holiday(match: re.Match[str], now: datetime) -> Expression | None:
     return replace(expression(match, cal.occurrence(now, HOLIDAYS[match["holiday"]], side)), start=start)
 
 
-@_rule(rf"(?:大约|大概)?{NUMBER}(?P<many>多)?{UNIT}(?P<half>半)?(?:之前|以前|前)(?![面边后进])")
+@rules(rf"(?:大约|大概)?{NUMBER}(?P<many>多)?{UNIT}(?P<half>半)?(?:之前|以前|前)(?![面边后进])")
 def _units_ago(match: re.Match[str], now: datetime) -> Expression:
     if match["n"] in "几数":
         # "A few" is taken as two to seven.
@@ -265,7 +244,7 @@ def _units_ago(match: re.Match[str], now: datetime) -> Expression:
 _IS_OVER: Final = regex(r"[^，。！？；,.!?;\n]{0,200}?[了过]")
 
 
-@_rule(rf"(?:再过|过)?{NUMBER}{UNIT}(?:之后|以后|后)(?![来悔面])")
+@rules(rf"(?:再过|过)?{NUMBER}{UNIT}(?:之后|以后|后)(?![来悔面])")
 def _units_ahead(match: re.Match[str], now: datetime) -> Expression | None:
     # 三天后他走了 ("three days later he left") tells a story; only what has not happened yet is counted from now.
     if match["n"] in "几数" or _IS_OVER.match(match.string, match.end()):
@@ -273,20 +252,20 @@ def _units_ahead(match: re.Match[str], now: datetime) -> Expression | None:
     return expression(match, cal.unit_from(now, number(match["n"]), unit_of(match)))
 
 
-@_rule(rf"(?:(?P<past>过去|最近|近|(?<!目)前|这)的?|(?P<future>未来|接下来|今后)的?){NUMBER}{UNIT}(?!前|后|以|之)")
+@rules(rf"(?:(?P<past>过去|最近|近|(?<!目)前|这)的?|(?P<future>未来|接下来|今后)的?){NUMBER}{UNIT}(?!前|后|以|之)")
 def _period(match: re.Match[str], now: datetime) -> Expression:
     # "A few" is at most seven.
     amount = 7 if match["n"] in "几数" else number(match["n"])
     return expression(match, cal.period(now, amount if match["future"] else -amount, unit_of(match)))
 
 
-@_rule(r"最近(?!的)|近来|近期|这阵子|这段时间")
+@rules(r"最近(?!的)|近来|近期|这阵子|这段时间")
 def _recent_past(match: re.Match[str], now: datetime) -> Expression:
     # Nobody says how long ago that is; a month is a guess.
     return expression(match, cal.period(now, -1, "month"))
 
 
-@_rule(
+@rules(
     r"(?:(?P<century>上个?世纪|(?:20|二十)世纪|(?:21|二十一)世纪))?(?P<full>19|20)?(?P<tens>[1-9]0|[一二三四五六七八九]十)年代(?P<tail>初|中期|末|后期)?"
 )
 def _decade(match: re.Match[str], now: datetime) -> Expression:
@@ -302,12 +281,12 @@ def _decade(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, cal.third(span, {"初": 0, "中期": 1}.get(tail, 2)) if tail else span, relative=False)
 
 
-@_rule(r"(?P<year>(?:19|20)\d\d)(?P<sep>[-/.])(?P<month>1[0-2]|0?[1-9])(?P=sep)(?P<day>3[01]|[12]\d|0?[1-9])(?!\d)")
+@rules(r"(?P<year>(?:19|20)\d\d)(?P<sep>[-/.])(?P<month>1[0-2]|0?[1-9])(?P=sep)(?P<day>3[01]|[12]\d|0?[1-9])(?!\d)")
 def _iso(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, cal.date(int(match["year"]), int(match["month"]), int(match["day"])), relative=False)
 
 
-@_rule(r"每(?:隔)?(?:一|两|几|半|\d)?个?(?:逢)?(?:天|日|晚|早|年|月|小时|分钟|季度|(?:周|星期|礼拜)[一二三四五六日天末]?)(?:早上|晚上|下午|上午|中午)?|"
+@rules(r"每(?:隔)?(?:一|两|几|半|\d)?个?(?:逢)?(?:天|日|晚|早|年|月|小时|分钟|季度|(?:周|星期|礼拜)[一二三四五六日天末]?)(?:早上|晚上|下午|上午|中午)?|"
        r"(?:周|星期)[一二三四五六日天]到(?:周|星期)[一二三四五六日天]")  # fmt: skip
 def _habit(match: re.Match[str], now: datetime) -> Expression:
     return Expression(match.start(), match.end(), Span(None, None, "day"), recurring=True)

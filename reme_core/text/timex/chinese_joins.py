@@ -9,8 +9,8 @@ from typing import Final
 
 from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
-from reme_core.text.timex.chinese import NUMBER, UNIT, number, single_expressions, unit_of
-from reme_core.text.timex.joins import drop_overlaps, range_start
+from reme_core.text.timex.chinese import NUMBER, UNIT, number, rules, unit_of
+from reme_core.text.timex.joins import distance_from_event, drop_overlaps, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these; most texts have none, and are done with one search.
@@ -43,7 +43,7 @@ _ANCHORED: Final = (
 def find(text: str, now: datetime) -> list[Expression]:
     """Find the Chinese time expressions of a text, in order; they do not overlap."""
     anchored = list(_find_anchored(text))
-    atoms = drop_overlaps([_shift(text, atom) for atom in single_expressions(text, now)])
+    atoms = drop_overlaps([_shift(text, atom) for atom in rules.find(text, now)])
     atoms = [atom for atom in atoms if all(atom.end <= other.start or atom.start >= other.end for other in anchored)]
     atoms = [_open_side(text, atom) for atom in _join_ranges(text, atoms) if not atom.weak]
     return drop_overlaps(atoms + anchored)
@@ -114,11 +114,7 @@ def _find_anchored(text: str) -> list[Expression]:
     found = []
     for pattern in _ANCHORED:
         for match in pattern.finditer(text):
-            if match["n"] in "几数":
-                continue
-            unit = unit_of(match)
-            length = cal.length(number(match["n"]), unit)
-            span = Span(None, None, "hour" if unit in ("hour", "minute") else "day")
-            offset = -length if match["way"].endswith("前") else length
-            found.append(Expression(match.start(), match.end(), span, True, anchor=match["anchor"], offset=offset))
+            if match["n"] not in "几数":
+                before = match["way"].endswith("前")
+                found.append(distance_from_event(match, number(match["n"]), unit_of(match), before=before))
     return drop_overlaps(found)

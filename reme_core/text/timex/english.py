@@ -8,12 +8,10 @@ it only if the words around it show that a time is meant.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
-from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.calendar import Side
 from reme_core.text.timex.english_words import (
@@ -40,39 +38,38 @@ from reme_core.text.timex.english_words import (
     unit_of,
 )
 from reme_core.text.timex.holidays import ENGLISH as HOLIDAYS
-from reme_core.text.timex.mention import CLAUSE, Expression, Span, expression, search_before
+from reme_core.text.timex.mention import CLAUSE, Expression, Rules, Span, expression, search_before
 
-Rule = Callable[[re.Match[str], datetime], "Expression | None"]
-_RULES: list[tuple[re.Pattern[str], Rule]] = []
-
-
-def _rule(pattern: str) -> Callable[[Rule], Rule]:
-    def register(rule: Rule) -> Rule:
-        # Not inside a word, an amount of money ("$2019") or a compound; "mid-May" is the exception.
-        _RULES.append((regex(rf"(?:(?<=\bmid-)|(?<![\w$€£#-])){pattern}(?!\w)", re.IGNORECASE), rule))
-        return rule
-
-    return register
-
-
-def single_expressions(text: str, now: datetime) -> Iterator[Expression]:
-    """Every expression that a rule finds in a text; they may overlap."""
-    for pattern, rule in _RULES:
-        for match in pattern.finditer(text):
-            with suppress(ValueError, OverflowError):  # no such day: 31 April
-                if (single := rule(match, now)) is not None:
-                    yield single
+# Not inside a word, an amount of money ("$2019") or a compound; "mid-May" is the exception.
+rules: Final = Rules(r"(?:(?<=\bmid-)|(?<![\w$€£#-]))", r"(?!\w)", re.IGNORECASE)
 
 
 def _month_number(match: re.Match[str]) -> int:
     return next(i for i, name in enumerate(MONTHS, 1) if name.startswith(match["month"].lower()[:3]))
 
 
+_OF_YEAR: Final = rf"(?:,?\s+(?:of\s+|in\s+)?(?:{YEAR}|(?P<of>last|this|next)\s+year))?"
+_YEAR_OF_DAY: Final = rf"(?:,?\s+(?:of\s+)?{YEAR}|\s+(?:of\s+)?(?P<of>last|this|next)\s+year)?"
+
+
+def _yearly(match: re.Match[str], now: datetime, of_year: Callable[[int], Span], *, weak: bool = False) -> Expression:
+    """What comes once a year: that of the year which the words name, or else the one that is meant."""
+    if match["year"]:
+        return expression(match, of_year(int(match["year"])), relative=False)
+    if match["of"]:
+        return expression(match, of_year(now.year + _steps(match["of"])))
+    return expression(match, cal.occurrence(now, of_year, side_of(match)), weak=weak)
+
+
+def _steps(side: str) -> int:
+    return {"last": -1, "this": 0, "next": 1}[side.lower()]
+
+
 def _narrow_to_part(span: Span, part: str | None) -> Span:
     return cal.hours(span, *DAY_PARTS[part.lower()]) if part else span
 
 
-@_rule(r"(?P<year>(?:19|20)\d\d)(?P<sep>[-/.])(?P<month>0?[1-9]|1[0-2])(?P=sep)(?P<day>3[01]|[12]\d|0?[1-9])"
+@rules(r"(?P<year>(?:19|20)\d\d)(?P<sep>[-/.])(?P<month>0?[1-9]|1[0-2])(?P=sep)(?P<day>3[01]|[12]\d|0?[1-9])"
        r"(?:[T ](?P<hour>[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d+)?)?Z?)?")  # fmt: skip
 def _iso(match: re.Match[str], now: datetime) -> Expression:
     day = datetime(int(match["year"]), int(match["month"]), int(match["day"]))
@@ -80,7 +77,7 @@ def _iso(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, span, relative=False)
 
 
-@_rule(r"(?P<one>\d{1,2})(?P<sep>[/.])(?P<two>\d{1,2})(?P=sep)(?P<year>(?:19|20)\d\d)")
+@rules(r"(?P<one>\d{1,2})(?P<sep>[/.])(?P<two>\d{1,2})(?P=sep)(?P<year>(?:19|20)\d\d)")
 def _numeric_date(match: re.Match[str], now: datetime) -> Expression:
     one, two = int(match["one"]), int(match["two"])
     # With slashes the American order, unless it cannot be; with dots the European one.
@@ -88,17 +85,15 @@ def _numeric_date(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, cal.date(int(match["year"]), *((two, one) if day_first else (one, two))), relative=False)
 
 
-@_rule(r"(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])(?![-\d])")
+@rules(r"(?P<year>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])(?![-\d])")
 def _iso_month(match: re.Match[str], now: datetime) -> Expression:
     # Weak: "2019-07" may as well be a range of pages or an order number.
     return expression(match, cal.month(int(match["year"]), int(match["month"])), relative=False, weak=True)
 
 
-@_rule(
-    rf"(?:the\s+)?{DAY}\s+(?:of\s+)?{MONTH}(?:,?\s+(?:of\s+)?{YEAR}|(?P<of>\s+(?:of\s+)?(?P<side>last|this|next)\s+year))?"
-)
-@_rule(rf"{MONTH}\s+(?:the\s+)?{DAY}(?:\s?(?:-|–|to)\s?(?P<until>3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?\b(?!:|\s?[ap]m))?"
-       rf"(?:,?\s+(?:of\s+)?{YEAR}|(?P<of>\s+(?:of\s+)?(?P<side>last|this|next)\s+year))?")  # fmt: skip
+@rules(rf"(?:the\s+)?{DAY}\s+(?:of\s+)?{MONTH}{_YEAR_OF_DAY}")
+@rules(rf"{MONTH}\s+(?:the\s+)?{DAY}(?:\s?(?:-|–|to)\s?(?P<until>3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?\b(?!:|\s?[ap]m))?"
+       rf"{_YEAR_OF_DAY}")  # fmt: skip
 def _day_of_month(match: re.Match[str], now: datetime) -> Expression | None:
     word = match["month"]
     if word.islower() and word in ("may", "march", "mar", "dec") and not (match["ordinal"] or match["year"]):
@@ -109,27 +104,19 @@ def _day_of_month(match: re.Match[str], now: datetime) -> Expression | None:
     def of_year(year: int) -> Span:
         return cal.join(cal.date(year, month, first), cal.date(year, month, last))
 
-    if match["year"]:
-        return expression(match, of_year(int(match["year"])), relative=False)
-    if match["of"]:
-        return expression(match, of_year(now.year + _year_offset(match["side"])))
-    return expression(match, cal.occurrence(now, of_year, side_of(match)))
+    return _yearly(match, now, of_year)
 
 
-def _year_offset(side: str) -> int:
-    return {"last": -1, "this": 0, "next": 1}[side.lower()]
-
-
-@_rule(rf"{MONTH},?\s+(?:of\s+|in\s+)?(?:{YEAR}|'(?P<short>\d\d)\b|(?P<side>last|this|next)\s+year)")
+@rules(rf"{MONTH},?\s+(?:of\s+|in\s+)?(?:{YEAR}|'(?P<short>\d\d)\b|(?P<side>last|this|next)\s+year)")
 def _month_year(match: re.Match[str], now: datetime) -> Expression:
     if match["side"]:
-        return expression(match, cal.month(now.year + _year_offset(match["side"]), _month_number(match)))
+        return expression(match, cal.month(now.year + _steps(match["side"]), _month_number(match)))
     # "'98" is the latest year with these digits that is not far ahead: ten years are about as far as people plan.
     year = int(match["year"]) if match["year"] else now.year + 10 - (now.year + 10 - int(match["short"])) % 100
     return expression(match, cal.month(year, _month_number(match)), relative=False)
 
 
-@_rule(rf"(?:{SIDE}\s+)?{MONTH}")
+@rules(rf"(?:{SIDE}\s+)?{MONTH}")
 def _month(match: re.Match[str], now: datetime) -> Expression | None:
     word, side = match["month"], match["side"]
     if side and word.islower() and word in ("may", "march", "mar", "dec", "sep") and side.lower() != "last":
@@ -143,7 +130,7 @@ def _month(match: re.Match[str], now: datetime) -> Expression | None:
     return expression(match, span, weak=not (side or alone))
 
 
-@_rule(rf"(?:(?:on\s+)?{SIDE}\s+(?:week(?:'s)?\s+(?:on\s+)?(?P<week>))?)?{WEEKDAY}(?:\s+{PART})?")
+@rules(rf"(?:(?:on\s+)?{SIDE}\s+(?:week(?:'s)?\s+(?:on\s+)?(?P<week>))?)?{WEEKDAY}(?:\s+{PART})?")
 def _weekday(match: re.Match[str], now: datetime) -> Expression:
     number = WEEKDAYS.index(match["weekday"].lower())
     side = side_of(match)
@@ -154,13 +141,13 @@ def _weekday(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, _narrow_to_part(cal.weekday(moment, number, side), match["part"]))
 
 
-@_rule(rf"{WEEKDAY}\s+(?:of\s+)?(?P<side>last|this|next)\s+week")
+@rules(rf"{WEEKDAY}\s+(?:of\s+)?(?P<side>last|this|next)\s+week")
 def _weekday_of_week(match: re.Match[str], now: datetime) -> Expression:
-    moment = now + timedelta(days=7 * _year_offset(match["side"]))
+    moment = now + timedelta(days=7 * _steps(match["side"]))
     return expression(match, cal.weekday(moment, WEEKDAYS.index(match["weekday"].lower()), "this"))
 
 
-@_rule(
+@rules(
     r"(?:(?:early|late|later|earlier)\s+)?"
     rf"(?P<day>yesterday|today|{'|'.join(TOMORROW)}|the day before yesterday|the day after tomorrow)"
     rf"(?:\s+{PART})?"
@@ -171,7 +158,7 @@ def _near_day(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, _narrow_to_part(cal.day(now + timedelta(days=days[match["day"].lower()])), match["part"]))
 
 
-@_rule(r"(?:tonight|last night|(?:earlier )?this (?P<part>morning|afternoon|evening)|the night before last)")
+@rules(r"(?:tonight|last night|(?:earlier )?this (?P<part>morning|afternoon|evening)|the night before last)")
 def _part_of_today(match: re.Match[str], now: datetime) -> Expression:
     words = match[0].lower()
     # A night belongs to the day on which it begins.
@@ -179,7 +166,7 @@ def _part_of_today(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, _narrow_to_part(cal.day(now + timedelta(days=days)), match["part"] or "night"))
 
 
-@_rule(
+@rules(
     rf"(?:(?P<early>earlier|later)\s+|the\s+)?{SIDE}\s+(?P<unit>week|weekend|month|quarter|year|decade)"
     r"(?!'s\s+(?:resolution|eve|day)|-|\s+old)"
 )
@@ -203,7 +190,7 @@ def _near_unit(match: re.Match[str], now: datetime) -> Expression | None:
     return expression(match, span)
 
 
-@_rule(rf"the\s+(?:(?P<unit>week|weekend|month|quarter|year|decade)|{SEASON})\s+(?P<which>before last|after next)")
+@rules(rf"the\s+(?:(?P<unit>week|weekend|month|quarter|year|decade)|{SEASON})\s+(?P<which>before last|after next)")
 def _unit_before_last(match: re.Match[str], now: datetime) -> Expression:
     steps = -2 if match["which"].lower() == "before last" else 2
     if match["unit"]:
@@ -216,7 +203,7 @@ def _unit_before_last(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, cal.season(near.start.year + (-1 if steps < 0 else 1), which))
 
 
-@_rule(rf"{NUMBER}\s+{UNIT}(?:\s+and\s+(?:\d+|an?|\w+)\s+\w+)?\s+(?:ago(?P<today>\s+today)?|back(?!\s+(?:and|then)\b))")
+@rules(rf"{NUMBER}\s+{UNIT}(?:\s+and\s+(?:\d+|an?|\w+)\s+\w+)?\s+(?:ago(?P<today>\s+today)?|back(?!\s+(?:and|then)\b))")
 def _units_ago(match: re.Match[str], now: datetime) -> Expression:
     amount, unit = amount_of(match)
     # "Two weeks ago today" is a day, "two weeks ago" a week.
@@ -224,20 +211,20 @@ def _units_ago(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, span)
 
 
-@_rule(rf"(?:a few|several|some)\s+{UNIT}\s+(?:ago|back)")
+@rules(rf"(?:a few|several|some)\s+{UNIT}\s+(?:ago|back)")
 def _few_units_ago(match: re.Match[str], now: datetime) -> Expression:
     unit, _ = unit_of(match["unit"])
     # "A few" is taken as two to seven.
     return expression(match, cal.join(cal.unit_from(now, -7, unit), cal.unit_from(now, -2, unit)))
 
 
-@_rule(rf"(?:the\s+)?(?P<side>last|past|previous|next|coming)\s+(?:{NUMBER}|(?P<few>few|several))\s+{UNIT}")
+@rules(rf"(?:the\s+)?(?P<side>last|past|previous|next|coming)\s+(?:{NUMBER}|(?P<few>few|several))\s+{UNIT}")
 def _period(match: re.Match[str], now: datetime) -> Expression:
     amount, unit = (7.0, unit_of(match["unit"])[0]) if match["few"] else amount_of(match)
     return expression(match, cal.period(now, amount if side_of(match) == "next" else -amount, unit))
 
 
-@_rule(rf"(?P<in>in\s+)?{NUMBER}\s+{UNIT}(?P<tail>\s+from\s+(?:now|today)|(?:')?\s+time)?")
+@rules(rf"(?P<in>in\s+)?{NUMBER}\s+{UNIT}(?P<tail>\s+from\s+(?:now|today)|(?:')?\s+time)?")
 def _units_ahead(match: re.Match[str], now: datetime) -> Expression | None:
     tail = (match["tail"] or "").strip("' ").lower()
     if not (tail.startswith("from") or (match["in"] and tail == "time")):
@@ -250,27 +237,22 @@ def _units_ahead(match: re.Match[str], now: datetime) -> Expression | None:
     return expression(match, cal.unit_from(now, amount, unit))
 
 
-@_rule(
-    rf"(?:{SIDE}\s+)?{SEASON}(?:,?\s+(?:of\s+|in\s+)?(?:{YEAR}|(?P<of>last|this|next)\s+year))?"
+@rules(
+    rf"(?:{SIDE}\s+)?{SEASON}{_OF_YEAR}"
     r"(?!\s+(?:break|onions?|rolls?|water|back|asleep|apart|behind|for|off|down|in love|into)\b)"
 )
 def _season(match: re.Match[str], now: datetime) -> Expression:
     which = SEASONS[match["season"].lower()]
-    if match["year"]:
-        return expression(match, cal.season(int(match["year"]), which), relative=False)
-    if match["of"]:
-        return expression(match, cal.season(now.year + _year_offset(match["of"]), which))
-    span = cal.occurrence(now, lambda year: cal.season(year, which), side_of(match))
-    return expression(match, span, weak=not match["side"])
+    return _yearly(match, now, lambda year: cal.season(year, which), weak=not match["side"])
 
 
 _ORDER: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
 
 
-@_rule(rf"(?:Q(?P<q>[1-4])|(?:the\s+)?(?P<order>first|second|third|fourth|last|[1-4](?:st|nd|rd|th))\s+(?P<what>quarter|half))"
+@rules(rf"(?:Q(?P<q>[1-4])|(?:the\s+)?(?P<order>first|second|third|fourth|last|[1-4](?:st|nd|rd|th))\s+(?P<what>quarter|half))"
        rf"(?:,?\s+(?:of\s+)?(?:{YEAR}|(?P<side>last|this|next)\s+year))")  # fmt: skip
 def _quarter(match: re.Match[str], now: datetime) -> Expression | None:
-    year = int(match["year"]) if match["year"] else now.year + _year_offset(match["side"])
+    year = int(match["year"]) if match["year"] else now.year + _steps(match["side"])
     which = int(match["q"]) if match["q"] else _ORDER[match["order"].lower()]
     if (match["what"] or "").lower() == "half":
         if which not in (1, 2):
@@ -279,12 +261,12 @@ def _quarter(match: re.Match[str], now: datetime) -> Expression | None:
     return expression(match, cal.quarter(year, which), relative=bool(match["side"]))
 
 
-@_rule(YEAR)
+@rules(YEAR)
 def _year(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, cal.year(int(match["year"])), relative=False, weak=True)
 
 
-@_rule(
+@rules(
     r"(?:(?P<the>the\s+)?(?:(?P<early>early|mid|late)[\s-]+)?"
     rf"(?:'?(?P<short>[2-9]0)'?s|(?P<full>(?:19|20)\d0)'?s|(?P<word>{'|'.join(DECADES)})))"
 )
@@ -303,17 +285,12 @@ def _decade(match: re.Match[str], now: datetime) -> Expression | None:
     return expression(match, span, relative=False)
 
 
-@_rule(rf"(?:{SIDE}\s+)?{HOLIDAY}(?:,?\s+(?:of\s+|in\s+)?(?:{YEAR}|(?P<of>last|this|next)\s+year))?")
+@rules(rf"(?:{SIDE}\s+)?{HOLIDAY}{_OF_YEAR}")
 def _holiday(match: re.Match[str], now: datetime) -> Expression:
-    of_year = HOLIDAYS[match["holiday"].lower()]
-    if match["year"]:
-        return expression(match, of_year(int(match["year"])), relative=False)
-    if match["of"]:
-        return expression(match, of_year(now.year + _year_offset(match["of"])))
-    return expression(match, cal.occurrence(now, of_year, side_of(match)), weak=not match["side"])
+    return _yearly(match, now, HOLIDAYS[match["holiday"].lower()], weak=not match["side"])
 
 
-@_rule(r"(?:recently|lately|the other day|in recent (?P<unit>day|week|month|year)s)")
+@rules(r"(?:recently|lately|the other day|in recent (?P<unit>day|week|month|year)s)")
 def _recent_past(match: re.Match[str], now: datetime) -> Expression:
     words = match[0].lower()
     # Nobody says how long ago these are; the numbers are guesses.
@@ -328,7 +305,7 @@ def _recent_past(match: re.Match[str], now: datetime) -> Expression:
 _OPEN: Final = Span(None, None, "day")
 
 
-@_rule(rf"(?:(?:every|each)\s+(?:(?:other|second|single|few|\w+teen|\d+|two|three|four|five|six)\s+)?(?:{WEEKDAY}|{MONTH}|{SEASON}|{HOLIDAY}"
+@rules(rf"(?:(?:every|each)\s+(?:(?:other|second|single|few|\w+teen|\d+|two|three|four|five|six)\s+)?(?:{WEEKDAY}|{MONTH}|{SEASON}|{HOLIDAY}"
        r"|minutes?|hours?|days?|weeks?|weekends?|weekdays?|months?|quarters?|years?|mornings?|afternoons?|evenings?|nights?)"
        r"(?:\s+(?:morning|afternoon|evening|night))?"
        r"|(?:on\s+)?(?:mon|tues|wednes|thurs|fri|satur|sun)days(?!')|(?:on|at)\s+week(?:end|day)s"

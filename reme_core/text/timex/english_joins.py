@@ -14,9 +14,9 @@ from typing import Final
 
 from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
-from reme_core.text.timex.english import single_expressions
+from reme_core.text.timex.english import rules
 from reme_core.text.timex.english_words import DAY_PARTS, NUMBER, TOMORROW, UNIT, WEEKDAYS, number, unit_of
-from reme_core.text.timex.joins import drop_overlaps, range_start
+from reme_core.text.timex.joins import distance_from_event, drop_overlaps, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these words, or such digits; most texts have none.
@@ -83,7 +83,7 @@ _ANCHORED: Final = regex(
 def find(text: str, now: datetime) -> list[Expression]:
     """Find the English time expressions of a text, in order; they do not overlap."""
     text = text.replace("’", "'")  # of the same length, so positions stay right
-    atoms = drop_overlaps(list(single_expressions(text, now)))
+    atoms = drop_overlaps(list(rules.find(text, now)))
     atoms = [_narrow_to_clock(text, _narrow_to_third(text, _confirm_weak(text, atom))) for atom in atoms]
     atoms = _join_ranges(text, _merge_weekdays(text, atoms))
     atoms = [_open_side(text, _shift(text, atom)) for atom in atoms if not atom.weak]
@@ -237,17 +237,7 @@ def _find_anchored(text: str, atoms: list[Expression]) -> list[Expression]:
         # "Two days before the May festival" is counted from a time that was found already.
         if any(atom.start < match.end() and atom.end > at for atom in atoms):
             continue
-        amount, unit = _distance(match)
-        length = cal.length(amount, unit)
-        before = match["way"].lower() in ("before", "prior to")
         found.append(
-            Expression(
-                match.start(),
-                match.end(),
-                Span(None, None, "hour" if unit in ("hour", "minute") else "day"),
-                relative=True,
-                anchor=match["anchor"],
-                offset=-length if before else length,
-            )
+            distance_from_event(match, *_distance(match), before=match["way"].lower() in ("before", "prior to"))
         )
     return found

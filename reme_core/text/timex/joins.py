@@ -1,12 +1,13 @@
-"""What the second passes of English and Chinese share: choosing among overlapping expressions, and joining ranges."""
+"""What the second passes of English and Chinese share: the longest of several expressions, ranges, and distances."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect
 from datetime import datetime, timedelta
 
-from reme_core.text.timex.calendar import add_months
-from reme_core.text.timex.mention import Expression
+from reme_core.text.timex.calendar import Unit, add_months, length
+from reme_core.text.timex.mention import Expression, Span
 
 
 def drop_overlaps(found: list[Expression]) -> list[Expression]:
@@ -35,3 +36,10 @@ def range_start(first: Expression, last: Expression) -> datetime | None:
     while first.relative and not last.relative and add_months(begins, 12) <= ends:
         begins = add_months(begins, 12)
     return begins
+
+
+def distance_from_event(match: re.Match[str], amount: float, unit: Unit, *, before: bool) -> Expression:
+    """A match as the distance from the event in its group `anchor`, whose date the text does not give."""
+    span = Span(None, None, "hour" if unit in ("hour", "minute") else "day")
+    offset = length(-amount if before else amount, unit)
+    return Expression(match.start(), match.end(), span, True, anchor=match["anchor"], offset=offset)

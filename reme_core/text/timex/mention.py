@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final, Literal
 
 from reme_core.errors import InputError
+from reme_core.text.regex import regex
 from reme_core.types import TimeRange
 
 Precision = Literal["year", "season", "month", "week", "day", "hour"]
@@ -43,6 +46,38 @@ class Expression:
 def expression(match: re.Match[str], span: Span, *, relative: bool = True, weak: bool = False) -> Expression:
     """The whole match as a time expression that means `span`."""
     return Expression(match.start(), match.end(), span, relative=relative, weak=weak)
+
+
+Rule = Callable[[re.Match[str], datetime], Expression | None]
+
+
+class Rules:
+    """The rules of a language, each of which makes an expression of what its pattern matches.
+
+    A rule returns None if the words mean something else.
+    """
+
+    def __init__(self, before: str = "", behind: str = "", flags: re.RegexFlag = re.NOFLAG) -> None:
+        """Match the pattern of each rule between two others, with these flags."""
+        self._before, self._behind, self._flags = before, behind, flags
+        self._rules: list[tuple[re.Pattern[str], Rule]] = []
+
+    def __call__(self, pattern: str) -> Callable[[Rule], Rule]:
+        """Register the decorated function as the rule for a pattern."""
+
+        def register(rule: Rule) -> Rule:
+            self._rules.append((regex(f"{self._before}{pattern}{self._behind}", self._flags), rule))
+            return rule
+
+        return register
+
+    def find(self, text: str, now: datetime) -> Iterator[Expression]:
+        """Every expression that a rule finds in a text; they may overlap."""
+        for pattern, rule in self._rules:
+            for match in pattern.finditer(text):
+                with suppress(ValueError, OverflowError):  # no such day: 31 April
+                    if (found := rule(match, now)) is not None:
+                        yield found
 
 
 @dataclass(frozen=True, slots=True)
