@@ -105,23 +105,7 @@ CJK_FUNCTION: Final[frozenset[str]] = frozenset(
 )
 """A bigram made of these characters only says nothing; one with a single content character stays."""
 
-CJK_STOP_BIGRAMS: Final[frozenset[str]] = frozenset(
-    [
-        "可以",
-        "可能",
-        "时候",
-        "多少",
-        "如何",
-        "几个",
-        "です",
-        "ます",
-        "まし",
-        "した",
-        "して",
-        "いる",
-        "ない",
-        "から",
-        "まで",
-    ]
+CJK_STOP_BIGRAMS: Final = frozenset(
+    "可以 可能 时候 多少 如何 几个 です ます まし した して いる ない から まで".split()  # noqa: SIM905 - a list of words reads better as text
 )
 """Bigrams that say nothing although their characters do elsewhere."""
