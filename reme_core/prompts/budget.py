@@ -1,12 +1,9 @@
-"""Token budgets: a cheap estimate of the tokens of a text, and what fits into a budget."""
+"""Cheap estimates of the tokens of a text."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
-
-Item = TypeVar("Item")
+from typing import Final
 
 # Thai, Lao, Burmese, CJK, Hangul and emoji: a token a character.
 _WIDE: Final = re.compile(
@@ -48,24 +45,3 @@ def most_tokens(text: str) -> int:
     # Against cl100k and o200k this comes out between .9 (base64, Arabic) and 2.2 (capitals) times the larger count, and
     # 1.0 to 1.4 times for prose, code, JSON and logs.
     return -(-pieces * 9 // 8)
-
-
-def fit(items: Sequence[Item], budget: int, *, text_of: Callable[[Item], str] = str) -> list[Item]:
-    """Keep the items, best first, that fit into a budget of tokens.
-
-    Items stay whole and in order; the first one that doesn't fit ends the list. The line break between two items counts
-    as a token.
-
-    Args:
-        items: best first.
-        budget: tokens, as `count_tokens` counts them.
-        text_of: how an item reads to the model.
-    """
-    kept: list[Item] = []
-    spent = 0
-    for item in items:
-        spent += count_tokens(text_of(item)) + (1 if kept else 0)
-        if spent > budget:
-            break  # not `continue`: a worse item never takes a better one's place
-        kept.append(item)
-    return kept

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from reme_core.given import zone_of
 from reme_core.prompts import Language, phrase
-from reme_core.prompts.budget import count_tokens, fit
+from reme_core.prompts.budget import count_tokens
 from reme_core.prompts.fence import NOTE_METADATA
 from reme_core.prompts.note_text import as_text, note
 from reme_core.prompts.transcript import condense, shown_name
@@ -147,12 +147,15 @@ def render(
 def _fit_lines(
     items: Sequence[Item], budget: int, title: str, text_of: Callable[[Item], str]
 ) -> tuple[list[Item], int]:
-    """The items whose lines fit below their title, and the tokens that all of it takes."""
-    left = budget - count_tokens(title) - 1  # for the line break behind the title
-    kept = fit(items, left, text_of=text_of) if left > 0 else []
-    if not kept:
-        return [], 0
-    return kept, count_tokens("\n".join([title, *map(text_of, kept)])) + 1
+    """The items, best first, whose lines fit below their title, and the tokens that all of it takes."""
+    kept: list[Item] = []
+    spent = count_tokens(title) + 1  # with the line break behind it
+    for item in items:
+        spent += count_tokens(text_of(item)) + (1 if kept else 0)
+        if spent > budget:
+            break  # not `continue`: a worse item never takes a better one's place
+        kept.append(item)
+    return kept, count_tokens("\n".join([title, *map(text_of, kept)])) + 1 if kept else 0
 
 
 _DATES: Final[dict[Language, dict[str, str]]] = {

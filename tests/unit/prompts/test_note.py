@@ -82,6 +82,11 @@ def test_a_note_never_exceeds_its_budget(
     assert count_tokens(note.text) <= budget
 
 
+def test_a_worse_memory_never_takes_the_place_of_a_better_one() -> None:
+    better = hit("He has a dog.")
+    assert render([better, hit("a long fact " * 90), hit("c")], 120).hits == (better,)
+
+
 def test_wishes_leave_room_for_what_was_asked() -> None:
     wishes = [Memory(kind=Kind.INSTRUCTION, content=f"Wish number {n} is a rather long one.") for n in range(100)]
     note = render([hit("He has a dog.")], 300, standing=wishes)
