@@ -98,9 +98,9 @@ async def info_filter(
 ) -> None:
     """Keep the messages in which people say something about themselves, as the model scores them.
 
+    Where `take_in` did not run before, it takes the conversation in.
+
     Args:
-        state: Reads `waiting` and `context`; where `take_in` did not run before, takes the conversation in.
-        deps: Uses `chat`.
         preserved_scores: 0 nothing about the person, 1 fiction or guess, 2 general or to be inferred, 3 explicit; as
             numbers or as ReMe 0.1 wrote them, `2,3`.
         most_characters: A longer message is shown by its beginning and its end.
@@ -153,11 +153,10 @@ async def contra_repeat(
 ) -> None:
     """Store observations; the model says which stored ones they repeat or contradict.
 
-    Without a model there are no observations, and what was said is kept word for word.
+    The messages that wait then count as summarised. Without a model there are no observations, and what was said is
+    kept word for word.
 
     Args:
-        state: Reads `drafts`, `dated_drafts`, and `waiting`, whose messages count as summarised.
-        deps: Uses `chat` and `memories`.
         enable_contra_repeat: Ask the model; if false, every observation is stored.
         neighbours: Stored statements that one observation is compared with.
     """
@@ -191,8 +190,6 @@ async def long_contra_repeat(
     """Close what was contradicted or repeated over months, as the model says of each statement's nearest older ones.
 
     Args:
-        state: Reads `user_name`.
-        deps: Uses `memories` and `chat`.
         similarity: The least likeness at which the model is asked about a pair, 0 (unrelated) to 1 (the same).
         enable_long_contra_repeat: If false, nothing is done.
         neighbours: Older statements that one statement is compared with.

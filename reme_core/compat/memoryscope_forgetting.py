@@ -25,8 +25,6 @@ async def forget(state: PersonalState, deps: Deps, *, half_life_days: float = 0.
     A forgotten memory expires and is not erased. Wishes, profile facts and what was told outright are never forgotten.
 
     Args:
-        state: Reads `user_name`.
-        deps: Uses `memories` and tells the time.
         half_life_days: After how long an unused memory is half as strong; 0 forgets nothing.
         below: The strength (see `strength`) below which a memory is forgotten.
     """

@@ -44,8 +44,6 @@ async def get_reflection_subject(
     """Find sides of a person that observations tell about, and that no insight is about yet.
 
     Args:
-        state: Reads `user_name`.
-        deps: Uses `memories` and `chat`.
         least_unreflected: How many observations there have to be since the last reflection (MemoryScope's 6).
         new_subjects: How many new sides one reflection takes up.
     """
@@ -79,8 +77,6 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, 
     An insight is made of the observations nearest to it, and links to them. A new wording supersedes the old one.
 
     Args:
-        state: Reads `subjects`.
-        deps: Uses `recall`, `memories` and `chat`.
         nearest: Observations that an insight is made from (MemoryScope's 5).
         most: How many stored insights are brought up to date, the newest.
     """

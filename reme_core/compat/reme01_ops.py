@@ -49,8 +49,6 @@ async def fuse_rerank(
     """Weigh memories by kind and by the time that is asked about, keep the best, and write the note.
 
     Args:
-        state: Reads `hits` and `time_ranges`, and what the note needs.
-        deps: What the note needs.
         fuse_ratio_dict: Factors by kind; default is MemoryScope's, `{"observation": 1, "obs_customized": 1.2, …}`.
         fuse_score_threshold: The least score of a hit, 0 to 1, before it is weighed.
         fuse_time_ratio: The factor of what meets the time that is asked about.

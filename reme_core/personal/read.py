@@ -56,13 +56,11 @@ _ANSWER_TOKENS: Final = 1_500
 async def read_conversation(
     state: PersonalState, deps: Deps, *, small: bool = False, shown: int = 24, max_tokens: int = _ANSWER_TOKENS
 ) -> None:
-    """Read what waits with the chat model and do what it finds; without a model, leave it waiting.
+    """Read what waits with the chat model and do what it finds, so that it waits no longer; without a model, leave it.
 
     What was kept word for word before there was a model is superseded by what is made of the same messages.
 
     Args:
-        state: Reads `waiting` and `context`; what was read waits no longer.
-        deps: Uses `chat`, the embedding model and `memories`.
         small: Ask for fewer fields, as models of few billion parameters need, and keep word for word what is worth it
             and they pass over.
         shown: Memories that are shown in full.

@@ -47,8 +47,6 @@ async def recall_personal(
     over. Where that time is past, what held then and was closed since is found as well.
 
     Args:
-        state: Reads `search_query`, `top_k`, and the times and filters where they are set.
-        deps: Uses `recall` and `reranker`.
         type_weights: Factors for kinds; default is `TYPE_WEIGHTS`.
         candidates: Where there is a reranker, find at least so many for it to choose `top_k` from.
         messages: Give as many messages behind the memories; default is `top_k`, as adapters do.

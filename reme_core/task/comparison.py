@@ -41,8 +41,6 @@ async def comparative_extraction(
     """Compare the best with the worst attempt at each task, and similar segments of a success and of a failure.
 
     Args:
-        state: Reads `successes`, `failures` and `segments`.
-        deps: Uses `chat` and the embedding model.
         max_lessons: Lessons of one comparison.
         enable_soft_comparison: Compare the best with the worst attempt.
         enable_similarity_comparison: Compare similar segments.

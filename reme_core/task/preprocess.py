@@ -45,8 +45,6 @@ async def segmentation(
     """Divide each attempt into segments, one for each sub-task: by the model, or at each new request of the user.
 
     Args:
-        state: Reads `successes` and `failures`.
-        deps: Uses `chat`.
         segment_target: Which attempts are divided.
     """
     trajectories = [

@@ -38,11 +38,9 @@ class _Guidance(BaseModel):
 async def summarise_tools(state: ToolState, deps: Deps, *, max_calls: int = 30) -> None:
     """Make guidance for tools from their statistics and newest calls; it replaces earlier guidance.
 
-    A tool without new calls keeps the guidance that it has.
+    Without `tool_names`, it is made for all tools that have calls. A tool without new calls keeps what it has.
 
     Args:
-        state: Reads `tool_names`; without names, all tools that have calls.
-        deps: Uses `database`, `memories` and `chat`.
         max_calls: How many calls of each tool to read, the newest.
 
     Raises:

@@ -39,8 +39,6 @@ async def extract_time(
     """Find the times that the query asks about, relative to `now` in the asker's time zone.
 
     Args:
-        state: Reads `search_query`, `now` and `timezone`.
-        deps: Uses `recall` and `chat`.
         enable_llm_time: Ask the model where the rules find no time.
         language: In which language to ask it; default is that of the op's settings.
 

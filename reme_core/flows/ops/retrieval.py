@@ -66,8 +66,6 @@ async def recall(
     """Find the memories that fit the search query.
 
     Args:
-        state: Reads `search_query` and `top_k`; uses `min_relevance`.
-        deps: Uses `recall`.
         kind: A kind, or a family of kinds: `task`, `personal`, `tool`.
         candidates: Find at least so many, for a reranker to choose `top_k` from.
         threshold_score: Leave out memories whose cosine similarity to the query is below.
@@ -100,8 +98,6 @@ async def rerank(
     """Order what was recalled: by the reranker, else by the chat model, else as it is; and keep the best.
 
     Args:
-        state: Reads `search_query`, `hits` and `top_k`.
-        deps: Uses `reranker`, or `chat`.
         enable_llm_rerank: Let the chat model order them where no reranker is set.
         enable_score_filter: Leave out memories that their makers rated low.
         min_score_threshold: The least mean of a memory's confidence (0.5 where untold) and its score that passes.
@@ -124,8 +120,6 @@ async def semantic_rank(
     """Let the rank model order what was recalled, where one is set and there is much to choose from.
 
     Args:
-        state: Reads `search_query`, `hits` and `top_k`.
-        deps: Uses `reranker`.
         enable_ranker: If false, recall's own order stands.
         least_candidates: With no more than this, recall's own order stands (MemoryScope's 20).
     """
