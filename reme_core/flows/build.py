@@ -24,7 +24,6 @@ class Step:
 
     Attributes:
         title: The name in the text, which may be an alias or a name that the settings give to the op.
-        op: The op.
         parameters: All of its parameters, defaults included.
         settings: What the settings say about it: a model or a language of its own.
         position: Its offset in the text.

@@ -15,13 +15,10 @@ T = TypeVar("T")
 
 
 async def ask_model(work: Callable[[], Awaitable[T]], what: str, state: RetrievalState, deps: Deps) -> T | None:
-    """What a model answers; None if it failed or took longer than the caller waits, which the report then says.
+    """The answer of the model that `work` asks; None if it failed or took too long, which the report then says.
 
-    Args:
-        work: Asks the model.
-        what: What the model is asked for, for the report.
-        state: Reads `patience`, the seconds that all models of one retrieval get together.
-        deps: Uses `settings`, for the patience of callers who name none.
+    The report calls the work `what`. All models of one retrieval together get the seconds of `state.patience`, or else
+    those of the settings.
     """
     patience, begun = state.patience or deps.settings.recall.patience, time.monotonic()
     try:

@@ -23,19 +23,12 @@ class Deps:
     """What an op works with. All requests share it, and ops close none of it.
 
     Attributes:
-        database: The open database.
-        memories: Adding, reading and changing memories.
-        workspaces: Loading, dumping and clearing whole workspaces.
-        recall: Finding memories and messages.
         workspace_models: Which embedder serves a workspace.
         log_writer: The log of recalls and model calls.
-        settings: Everything that is set.
         chats: Chat models by their name in the settings.
         chat: The chat model of the op at hand; None if rules do its work.
-        reranker: The reranker, if one is set.
         language: `en`, `zh`, or `auto`, the language of the input.
         flow: The name of the flow at hand, for the logs.
-        now: Tells the time.
         tell: Is called with each piece of the answer, if the caller wants it streamed.
     """
 

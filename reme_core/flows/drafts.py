@@ -28,20 +28,10 @@ def draft(
     tags: Sequence[str] = (),
     tools: Sequence[str] = (),
 ) -> Memory:
-    """A task memory to be stored.
+    """A task memory to be stored: what to do, or to avoid, in a situation.
 
-    Its `observed_at` is the time of the last message of its evidence.
-
-    Args:
-        when_to_use: The situation in which it helps.
-        content: What to do, or what to avoid.
-        trajectories: The attempts that it comes from.
-        evidence: The messages that it rests on.
-        author: The name of a model, or `rules`.
-        confidence: How sure the author is, 0 to 1.
-        step_type: `success`, `failure`, `fix`, `comparison`, or a model's own word.
-        tags: More words by which it is found.
-        tools: The tools that it is about.
+    Its `observed_at` is the time of the last message of its evidence. The author is a model, or `rules`; the type is
+    `success`, `failure`, `fix`, `comparison`, or a model's own word.
     """
     metadata: dict[str, Any] = {
         "tags": list(tags),

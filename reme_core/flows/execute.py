@@ -49,12 +49,7 @@ class Response(BaseModel):
 
 
 class Flows:
-    """All flows over one open store.
-
-    Args:
-        catalog: The flows there are.
-        deps: What their ops work with.
-    """
+    """All flows over one open store."""
 
     def __init__(self, catalog: Catalog, deps: Deps) -> None:
         self.catalog = catalog

@@ -25,11 +25,7 @@ _PATIENCE: Final = 300.0  # seconds to wait for one answer; an event loop that w
 
 
 class AgentChat:
-    """A chat model that answers in text and JSON, by the model of an agent.
-
-    Attributes:
-        on_call: Receives every call.
-    """
+    """A chat model that answers in text and JSON, by the model of an agent."""
 
     provider: ClassVar[str] = "agent"
 

@@ -25,11 +25,7 @@ _Key = tuple[asyncio.AbstractEventLoop, str]
 
 
 class CachedEmbedder:
-    """An embedder with a cache for queries; passages are not cached.
-
-    Args:
-        inner: The embedder to ask for what is not in the cache.
-    """
+    """An embedder with a cache for queries; passages are not cached."""
 
     def __init__(self, inner: Embedder) -> None:
         self.inner = inner

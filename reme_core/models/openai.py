@@ -25,13 +25,7 @@ MAX_CHARACTERS: Final = 8_000
 class OpenAIEmbedder(RemoteModel):
     """Embeds by `POST /embeddings`, in concurrent batches.
 
-    Args:
-        model: The model's name at the endpoint.
-        endpoint: Where it is served.
-        dimensions: The width to ask for; None leaves it to the model.
-        batch_size: Texts in a request; 0 means the provider's limit.
-        params: Further fields of the request body.
-        on_call: Receives every call.
+    Without `dimensions`, the width to ask for, it is left to the model; a `batch_size` of 0 is the provider's limit.
     """
 
     provider: ClassVar[str] = "openai"

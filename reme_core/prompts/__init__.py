@@ -18,12 +18,9 @@ Language = Literal["en", "zh"]
 
 
 def prompt(name: str, language: Language, **values: object) -> list[dict[str, Any]]:
-    """The messages of one prompt, its values filled in.
+    """The messages of the prompt in a file, with a value in place of every `$name`.
 
-    Args:
-        name: The file's name without its ending.
-        language: The folder.
-        values: For every `$name` of the file. Text that others wrote must be fenced (`reme_core.prompts.fence`).
+    Text that others wrote must be fenced (`reme_core.prompts.fence`).
 
     Raises:
         KeyError: A value is missing.

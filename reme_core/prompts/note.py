@@ -57,12 +57,9 @@ class Note:
 
 
 def why_missing(made: Note, hit: Hit, offered: Sequence[Hit]) -> str:
-    """Why a hit does not stand in a note, as the log of recalls has it (`retrieval_hit.left_out`); empty if it does.
+    """Why a hit does not stand in the note that was made of the hits that were offered; empty if it does.
 
-    Args:
-        made: The note.
-        hit: What was recalled.
-        offered: The hits from which the note was made, best first.
+    The reasons are those of the log of recalls (`retrieval_hit.left_out`).
     """
     name = hit.memory.memory_id
     if name in {one.memory.memory_id for one in made.hits}:

@@ -42,11 +42,7 @@ class _Parts(BaseModel):
 async def segmentation(
     state: TaskState, deps: Deps, *, segment_target: Literal["all", "success", "failure"] = "all"
 ) -> None:
-    """Divide each attempt into segments, one for each sub-task: by the model, or at each new request of the user.
-
-    Args:
-        segment_target: Which attempts are divided.
-    """
+    """Divide each attempt into segments, one for each sub-task: by the model, or at each new request of the user."""
     trajectories = [
         *(state.successes if segment_target != "failure" else []),
         *(state.failures if segment_target != "success" else []),

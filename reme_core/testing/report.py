@@ -29,8 +29,6 @@ class Result:
     """The result of one check.
 
     Attributes:
-        rule: The rule that was checked.
-        check: The check's name.
         outcome: `passed`, `failed` or `skipped`.
         detail: For a failed check, what was observed; for a skipped one, the missing capability.
     """

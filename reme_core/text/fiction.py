@@ -24,9 +24,6 @@ def unreal(messages: Sequence[Message]) -> dict[str, str]:
 
     Reasons: `fiction`, `joke`, `role play`, `text` (pasted, or to be worked on), `question` (nothing else). A message
     is a joke only if a person says so ("just kidding"); the message before it in the same session is a joke then, too.
-
-    Args:
-        messages: A conversation, or several, in order.
     """
     reasons: dict[str, str] = {}
     playing: set[str] = set()

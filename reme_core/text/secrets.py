@@ -27,7 +27,6 @@ class Rule:
 
     Attributes:
         group: `keys`, `money`, `identity`, `contact` or `devices`.
-        kind: Its name.
         form: How it is written. If the pattern has groups, the secret is the group that matched.
         check: Whether a value can be a secret, by its check digits or otherwise.
         near: Words of which one has to stand near the value; None if the form is enough.

@@ -95,13 +95,8 @@ _LETTERS: Final = str.maketrans(
 def terms(text: str, language: str | None = None) -> list[str]:
     """Give the index terms of a text, in order and with repetitions.
 
-    Args:
-        text: any text, of any scripts, also mixed.
-        language: its ISO 639-1 code, if it is known; default is to detect it (see `language_of`).
-
-    Returns:
-        Case-folded, NFKC-normalised terms of 1 to `MAX_TERM` characters, without NUL or white space. Function words are
-        left out, unless the text has nothing else.
+    They are case-folded, NFKC-normalised and of 1 to `MAX_TERM` characters, without NUL or white space. Function words
+    are left out, unless the text has nothing else. Without a `language` (ISO 639-1) it is detected.
 
     >>> terms("She visited the museums")
     ['visit', 'museum']

