@@ -199,6 +199,10 @@ class _FieldUse:
     reads: dict[str, Step] = field(default_factory=dict)
     writes: dict[str, Step] = field(default_factory=dict)
 
+    def add(self, part: _FieldUse) -> None:
+        self.reads.update(part.reads)
+        self.writes.update(part.writes)
+
 
 def _check_fields(plan: Plan, text: str, available: set[str], state: type[State]) -> _FieldUse:
     """Check that each field has a value when an op reads it; what the plan writes is added to `available`."""
@@ -206,20 +210,16 @@ def _check_fields(plan: Plan, text: str, available: set[str], state: type[State]
     if isinstance(plan, Step):
         for name in sorted(plan.op.reads - available):
             raise fault(text, plan.position, _explain_missing(plan, name, state))
-        use.reads.update(dict.fromkeys(plan.op.reads | plan.op.uses, plan))
-        use.writes.update(dict.fromkeys(plan.op.writes, plan))
+        use = _FieldUse(dict.fromkeys(plan.op.reads | plan.op.uses, plan), dict.fromkeys(plan.op.writes, plan))
     elif isinstance(plan, Serial):
         for step in plan.steps:
-            part = _check_fields(step, text, available, state)
-            use.reads.update(part.reads)
-            use.writes.update(part.writes)
+            use.add(_check_fields(step, text, available, state))
     else:
         # Each branch begins with what was there before all of them: nothing says which of them is first.
         branches = [_check_fields(branch, text, set(available), state) for branch in plan.branches]
         for part in branches:
             _check_branches(use, part, text)
-            use.reads.update(part.reads)
-            use.writes.update(part.writes)
+            use.add(part)
     available.update(use.writes)
     return use
 

@@ -16,7 +16,7 @@ from reme_core.errors import FlowError
 from reme_core.flows.build import Flow, Plan, Step
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.grammar import Serial
-from reme_core.flows.registry import REQUIRED, Op, all_ops
+from reme_core.flows.registry import REQUIRED, Parameter, all_ops
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,18 @@ def describe_flows(catalog: Catalog) -> list[FlowDescription]:
 
 def describe_ops() -> list[OpDescription]:
     """All ops, each with what it reads, writes and takes."""
-    return [_describe_op(op) for op in all_ops()]
+    return [
+        OpDescription(
+            name=op.name,
+            doc=op.doc,
+            state=" or ".join(state.__name__ for state in op.states),
+            reads=sorted(op.reads | op.uses),
+            writes=sorted(op.writes),
+            parameters={name: _describe_parameter(parameter) for name, parameter in op.parameters.items()},
+            aliases=list(op.aliases),
+        )
+        for op in all_ops()
+    ]
 
 
 def _describe_input(schema: Any) -> str:
@@ -103,18 +114,8 @@ def _describe_input(schema: Any) -> str:
     return f"{kind} = {schema['default']!r}" if "default" in schema else kind
 
 
-def _describe_op(op: Op) -> OpDescription:
-    return OpDescription(
-        name=op.name,
-        doc=op.doc,
-        state=" or ".join(state.__name__ for state in op.states),
-        reads=sorted(op.reads | op.uses),
-        writes=sorted(op.writes),
-        parameters={
-            p.name: p.type_name + ("" if p.default is REQUIRED else f" = {p.default!r}") for p in op.parameters.values()
-        },
-        aliases=list(op.aliases),
-    )
+def _describe_parameter(parameter: Parameter) -> str:
+    return parameter.type_name + ("" if parameter.default is REQUIRED else f" = {parameter.default!r}")
 
 
 def _label(step: Step) -> str:

@@ -120,15 +120,10 @@ async def _run_op(step: Step, state: State, deps: Deps) -> None:
             raise
 
 
-def output_fields(flow: Flow) -> frozenset[str]:
-    """The fields of the state that the ops of a flow set."""
-    return frozenset().union(*(step.op.writes for step in leaves(flow.plan)))
-
-
 def respond(flow: Flow, state: State) -> Response:
     """The response of a flow that has run: the fields that its ops set."""
     # An empty `memory_list` says that nothing was found, so a flow that does not look for memories has none.
-    written = output_fields(flow)
+    written = {name for step in leaves(flow.plan) for name in step.op.writes}
     metadata: dict[str, Any] = {}
     if isinstance(state, RetrievalState) and "hits" in written:
         metadata["memory_list"] = [to_wire(memory) for memory in state.memories]
