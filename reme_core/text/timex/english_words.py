@@ -29,12 +29,9 @@ NUMBER: Final = (
     r"|fifteen|twenty|thirty)(?P<half> and a half)?"
 )
 UNIT: Final = r"(?P<unit>minute|hour|day|week|weekend|month|quarter|year|decade|fortnight)s?"
-MONTH: Final = (
-    r"(?P<month>january|february|march|april|may|june|july|august|september|october|november|december"
-    r"|(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b\.?)"
-)
-WEEKDAY: Final = r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday)"
-SEASON: Final = r"(?P<season>spring|summer|autumn|fall|winter)"
+MONTH: Final = rf"(?P<month>{'|'.join(MONTHS)}|(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b\.?)"
+WEEKDAY: Final = rf"(?P<weekday>{'|'.join(WEEKDAYS)})"
+SEASON: Final = rf"(?P<season>{'|'.join(SEASONS)})"
 # A number that goes on ("2019-05", "2019.5", "2,019") or is a share ("2019 %") is no year.
 YEAR: Final = r"(?P<year>(?:19|20)\d\d)\b(?![-/:]\d|[.,]\d|\s?%)"
 # "7:30", "7.5" and "7 pm" are no days.

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 
 from reme_core.text.regex import regex
+from reme_core.text.regex import words as any_word
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.mention import Expression
 
@@ -94,19 +95,12 @@ LANGUAGES: Final = frozenset(_WORDS)
 
 
 def _pattern(words: _Words) -> str:
-    def any_of(names: str) -> str:
-        return f"(?:{names.replace(' ', '|')})"
-
+    numbers, months = any_word(re.sub(r"=\d+", "", words.numbers)), any_word(words.months)
     before, after = words.ago
-    numbers = re.sub(r"=\d+", "", words.numbers)
-    ago = (
-        f"{before} " * bool(before)
-        + rf"(?:\d{{1,3}}|{any_of(numbers)}) {any_of(words.units)}"
-        + f" {after}" * bool(after)
-    )
+    ago = " ".join(part for part in (before, rf"(?:\d{{1,3}}|{numbers}) {any_word(words.units)}", after) if part)
     year = rf"(?: (?:{words.of})?(?:19|20)\d\d)"
-    date = rf"\d{{1,2}}\.? (?:{words.of})?{any_of(words.months)}{year}?|{any_of(words.months)}{year}"
-    return rf"\b(?:(?P<near>{any_of(words.near)})|(?P<ago>{ago})|(?P<date>{date}))\b"
+    date = rf"\d{{1,2}}\.? (?:{words.of})?{months}{year}?|{months}{year}"
+    return rf"\b(?:(?P<near>{any_word(words.near)})|(?P<ago>{ago})|(?P<date>{date}))\b"
 
 
 _DIGITS: Final = r"(?<![\d./-])(?:\d{4}-\d\d?-\d\d?|\d\d?([./])\d\d?\1\d{4})(?![\d/-])"
