@@ -6,7 +6,7 @@ import asyncio
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Literal, cast
 
 import numpy as np
@@ -59,19 +59,16 @@ class OpenAIEmbedder(RemoteModel):
         """Embed texts; see `Embedder.embed`. Queries and passages are embedded alike: the API has no field for that."""
         if not texts:
             return np.empty((0, self._width or 0), dtype=np.float32)
-        clean = [_clean(text) for text in texts]
+        clean, size = [_clean(text) for text in texts], self._batch_size
+        batches = [clean[start : start + size] for start in range(0, len(clean), size)]
         with self._report(f"embed_{input_type}") as usage:
             try:
                 async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(self._request(batch, usage)) for batch in self._batches(clean)]
+                    tasks = [group.create_task(self._request(batch, usage)) for batch in batches]
             except BaseExceptionGroup as failures:
                 # One batch has failed, and the others were cancelled because of it.
                 raise failures.exceptions[0] from None
             return normalise(np.concatenate([task.result() for task in tasks]))
-
-    def _batches(self, texts: list[str]) -> Iterator[list[str]]:
-        for start in range(0, len(texts), self._batch_size):
-            yield texts[start : start + self._batch_size]
 
     async def _request(self, texts: list[str], usage: Usage) -> Vectors:
         async with self._endpoint.session(self._model) as client:

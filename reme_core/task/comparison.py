@@ -119,7 +119,7 @@ async def _similar_pairs(
     if not good or not bad:
         return []
     embedder = await deps.workspace_models.embedder(workspace)
-    alike = await likeness(embedder, [_embedding_text(segment) for segment in (*good, *bad)])
+    alike = await likeness(embedder, [f"{task_of(s)}\n{format_path(actions_of(s.messages))}" for s in (*good, *bad)])
     alike = alike[: len(good), len(good) :]
     ranked = sorted(
         ((float(alike[g, b]), g, b) for g in range(len(good)) for b in range(len(bad)) if alike[g, b] >= least),
@@ -130,10 +130,6 @@ async def _similar_pairs(
         if g not in partners and b not in partners.values():
             partners[g] = b
     return [(good[g], bad[b]) for g, b in partners.items()]
-
-
-def _embedding_text(segment: Segment) -> str:
-    return f"{task_of(segment)}\n{format_path(actions_of(segment.messages))}"
 
 
 async def _compare_pair(name: str, pair: Pair, setting: str, chat: ChatModel, most: int) -> list[Memory]:

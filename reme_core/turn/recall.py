@@ -66,9 +66,6 @@ class TurnRecall:
         other._filter({**self._filters, "subject": person})
         return other
 
-    def _may_quote(self, message: Memory) -> bool:
-        return not self._speaker or message.author in ("", self._speaker)
-
     async def note(
         self, engine: Engine, workspace: str, question: Message | None, present: Sequence[Message], turn_id: str
     ) -> Note:
@@ -136,7 +133,7 @@ class TurnRecall:
                 return ""
             if hit.memory.memory_id in ids or hit.content.strip() in texts:
                 return "seen"
-            if not self._may_quote(hit.memory):
+            if self._speaker and hit.memory.author not in ("", self._speaker):
                 return "speaker"
             return "repeated" if is_quoted(hit.memory, memories) else ""
 

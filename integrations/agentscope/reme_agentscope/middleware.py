@@ -122,7 +122,8 @@ class ReMeMiddleware(MiddlewareBase, Closing):
                 yield item
             return
         inputs = input_kwargs.get("inputs")
-        given = [message for message in _as_list(inputs) if isinstance(message, Msg)]
+        several = inputs if isinstance(inputs, list) else [inputs]
+        given = [message for message in several if isinstance(message, Msg)]
         session_id = self._session_of(agent)
         asked = [message for msg in [*_find_observations(agent), *given] for message in from_msg(msg, session_id)]
         if given or inputs is None:  # otherwise it resumes a reply, which keeps its note
@@ -233,7 +234,3 @@ def _tool_messages(agent: Agent, state: dict[str, Any]) -> list[Message]:
     known = {message.message_id for message in before}
     reply = [msg for msg in agent.state.context if msg.id == agent.state.reply_id]
     return [*before, *(m for msg in reply for m in from_reply(msg) if m.message_id not in known)]
-
-
-def _as_list(inputs: Any) -> list[Any]:
-    return inputs if isinstance(inputs, list) else [inputs]

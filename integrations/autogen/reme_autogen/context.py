@@ -127,7 +127,7 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
         return cls(memory, ChatCompletionContext.load_component(config.inner))
 
 
-def with_note(messages: Sequence[LLMMessage], note: str, position: Position = "user") -> list[LLMMessage]:
+def with_note(messages: Sequence[LLMMessage], note: str, position: Position) -> list[LLMMessage]:
     """The messages with the note: in the user's last message, or as a system message at the head."""
     # Some models refuse it at any other place.
     shown = list(messages)
