@@ -6,11 +6,12 @@ are given to the model as text, because in most frameworks a tool that raises en
 
 from __future__ import annotations
 
+import functools
 import inspect
 import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, ParamSpec
 
 from pydantic import BaseModel, Field, create_model
 
@@ -26,6 +27,7 @@ from reme_core.turn.memory import TurnMemory
 from reme_core.types import Kind, Memory
 
 log = logging.getLogger(__name__)
+Given = ParamSpec("Given")
 
 MemoryTool = Callable[..., Coroutine[Any, Any, str]]
 """A coroutine function with plain typed arguments, which returns text for the model."""
@@ -48,6 +50,25 @@ class ToolFailure(str):
     """The answer of a memory tool that failed."""
 
 
+def answer_model(tool: Callable[Given, Coroutine[Any, Any, str]]) -> Callable[Given, Coroutine[Any, Any, str]]:
+    """A tool that tells the model why it failed; if memory failed and `on_error` is `raise`, it raises the error."""
+
+    @functools.wraps(tool)
+    async def answer(*args: Given.args, **kwargs: Given.kwargs) -> str:
+        try:
+            return await tool(*args, **kwargs)
+        except (InputError, NotFoundError) as error:  # a mistake of the model, which it can correct
+            return ToolFailure(f"That did not work: {error}")
+        except Exception as error:  # any error: a turn without memory is better than none
+            tools: Any = args[0]
+            if tools._turn.on_error == "raise":
+                raise
+            log.warning("a memory tool failed: %s", error)
+            return ToolFailure("Memory cannot be reached right now; go on without it.")
+
+    return answer
+
+
 class MemoryTools:
     """Four tools for the memory of one workspace: search, add, update and forget."""
 
@@ -58,6 +79,7 @@ class MemoryTools:
         """The tools; the most used one comes first."""
         return [self.search_memory, self.add_memory, self.update_memory, self.forget_memory]
 
+    @answer_model
     async def search_memory(self, query: str, limit: int = 5) -> str:
         """Search long-term memory for what was said or learned in earlier conversations.
 
@@ -67,37 +89,6 @@ class MemoryTools:
             query: What to look for, in plain words.
             limit: How many memories to give, 1 to 20.
         """
-        return await answer_model(self._turn, self._search(query, limit))
-
-    async def add_memory(self, content: str, when_to_use: str = "") -> str:
-        """Store one fact in long-term memory, so that it is known in later conversations.
-
-        Use it for lasting facts about the user, their wishes, and lessons learned; not for small talk.
-
-        Args:
-            content: The fact as one full sentence that makes sense on its own.
-            when_to_use: For a lesson: the situation in which it helps. Leave it empty for a fact.
-        """
-        return await answer_model(self._turn, self._add(content, when_to_use))
-
-    async def update_memory(self, memory_id: str, content: str) -> str:
-        """Correct a memory that search_memory found, when it is no longer true or was wrong.
-
-        Args:
-            memory_id: The id in brackets before the memory.
-            content: The new wording, as one full sentence.
-        """
-        return await answer_model(self._turn, self._update(memory_id, content))
-
-    async def forget_memory(self, memory_id: str) -> str:
-        """Forget a memory that search_memory found, when the user wants it forgotten.
-
-        Args:
-            memory_id: The id in brackets before the memory.
-        """
-        return await answer_model(self._turn, self._forget(memory_id))
-
-    async def _search(self, query: str, limit: int) -> str:
         hits = await self._turn.recall(query, limit=max(1, min(limit, MOST_FOUND)))
         if not hits:
             return "Nothing is remembered about this."
@@ -110,7 +101,16 @@ class MemoryTools:
         # Fenced like a note, so that it is not remembered once more when the conversation is recorded.
         return note("\n".join(lines), language)
 
-    async def _add(self, content: str, when_to_use: str) -> str:
+    @answer_model
+    async def add_memory(self, content: str, when_to_use: str = "") -> str:
+        """Store one fact in long-term memory, so that it is known in later conversations.
+
+        Use it for lasting facts about the user, their wishes, and lessons learned; not for small talk.
+
+        Args:
+            content: The fact as one full sentence that makes sense on its own.
+            when_to_use: For a lesson: the situation in which it helps. Leave it empty for a fact.
+        """
         lesson = Kind.TASK in self._turn.kinds and (when_to_use or Kind.CUSTOM not in self._turn.kinds)
         kind = Kind.TASK if lesson else Kind.CUSTOM
         memories = self._turn.reme.memories
@@ -121,14 +121,27 @@ class MemoryTools:
         await memories.add(self._turn.workspace_id, memory, actor=ACTOR, reason="add_memory")
         return f"Remembered as [{memory.memory_id}]."
 
-    async def _update(self, memory_id: str, content: str) -> str:
+    @answer_model
+    async def update_memory(self, memory_id: str, content: str) -> str:
+        """Correct a memory that search_memory found, when it is no longer true or was wrong.
+
+        Args:
+            memory_id: The id in brackets before the memory.
+            content: The new wording, as one full sentence.
+        """
         name = (await self._own(memory_id)).memory_id
         await self._turn.reme.memories.update(
             self._turn.workspace_id, name, content=content, actor=ACTOR, reason="update_memory"
         )
         return f"Updated [{name}]."
 
-    async def _forget(self, memory_id: str) -> str:
+    @answer_model
+    async def forget_memory(self, memory_id: str) -> str:
+        """Forget a memory that search_memory found, when the user wants it forgotten.
+
+        Args:
+            memory_id: The id in brackets before the memory.
+        """
         memory = await self._own(memory_id)
         change = Change(close=[Close(memory.memory_id, "expired")], annotate={memory.memory_id: forgotten_note(memory)})
         await self._turn.reme.memories.apply(self._turn.workspace_id, change, actor=ACTOR, reason="forget_memory")
@@ -147,23 +160,6 @@ class MemoryTools:
         if not found:
             raise NotFoundError(f"there is no memory [{name}]; search_memory gives the ids")
         return found[0]
-
-
-async def answer_model(turn: TurnMemory, work: Awaitable[str]) -> str:
-    """The result of a tool's work as text for the model; if it failed, the reason.
-
-    Raises:
-        ReMeError: Memory failed, and `on_error` is `raise`.
-    """
-    try:
-        return await work
-    except (InputError, NotFoundError) as error:  # a mistake of the model, which it can correct
-        return ToolFailure(f"That did not work: {error}")
-    except Exception as error:  # any error: a turn without memory is better than none
-        if turn.on_error == "raise":
-            raise
-        log.warning("a memory tool failed: %s", error)
-        return ToolFailure("Memory cannot be reached right now; go on without it.")
 
 
 def arguments_model(tool: MemoryTool) -> type[BaseModel]:

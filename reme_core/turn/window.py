@@ -74,6 +74,7 @@ class WindowTools:
         """The tools; none if no window is set."""
         return [self.grep_working_memory, self.read_working_memory] if self._turn.window is not None else []
 
+    @answer_model
     async def grep_working_memory(self, pattern: str, handle: str = "") -> str:
         """Search long tool outputs and earlier turns that are no longer shown in full, line by line.
 
@@ -81,8 +82,12 @@ class WindowTools:
             pattern: Words of the line, or a regular expression; upper and lower case are the same.
             handle: One output or summary, by its handle. Leave it empty to search all of this conversation.
         """
-        return await answer_model(self._turn, self._grep(pattern, handle))
+        turn = self._turn
+        where = {"session_id": self._session(), "handle": handle.strip(" []\"'")}
+        found = await turn.reme.working.grep(turn.workspace_id, pattern, limit=MOST_FOUND, **where)
+        return grep_answer(found, MOST_FOUND)
 
+    @answer_model
     async def read_working_memory(self, handle: str, offset: int = 0) -> str:
         """Read a long tool output, or earlier turns, of which only parts are shown.
 
@@ -90,15 +95,6 @@ class WindowTools:
             handle: The handle that stands where it was.
             offset: The character to begin at, as grep_working_memory and the last reading told it.
         """
-        return await answer_model(self._turn, self._read(handle, offset))
-
-    async def _grep(self, pattern: str, handle: str) -> str:
-        turn = self._turn
-        where = {"session_id": self._session(), "handle": handle.strip(" []\"'")}
-        found = await turn.reme.working.grep(turn.workspace_id, pattern, limit=MOST_FOUND, **where)
-        return grep_answer(found, MOST_FOUND)
-
-    async def _read(self, handle: str, offset: int) -> str:
         turn = self._turn
         name = handle.strip(" []\"'")
         return read_answer(await turn.reme.working.read(turn.workspace_id, name, offset=offset, size=MOST_READ))
