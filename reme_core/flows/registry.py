@@ -139,7 +139,8 @@ def op(
 
     def register(function: Function) -> Function:
         own = name or function.__name__
-        made = _make_op(function, own, (*aliases, *reme01.old_names(own)), reads=reads, uses=uses, writes=writes)
+        fields = {"reads": frozenset(reads), "uses": frozenset(uses), "writes": frozenset(writes)}
+        made = _make_op(function, own, (*aliases, *reme01.old_names(own)), fields)
         for title in (own, *made.aliases):
             holder = _ops.get(_aliases.get(title, title))
             # A module that is imported anew may register its own op again; another one may not.
@@ -178,13 +179,7 @@ def all_ops() -> list[Op]:
 
 
 def _make_op(
-    function: Callable[..., Awaitable[None]],
-    name: str,
-    aliases: tuple[str, ...],
-    *,
-    reads: Collection[str],
-    uses: Collection[str],
-    writes: Collection[str],
+    function: Callable[..., Awaitable[None]], name: str, aliases: tuple[str, ...], fields: dict[str, frozenset[str]]
 ) -> Op:
     where = f"the op '{name}' ({_origin(function)})"
     if not inspect.iscoroutinefunction(function):
@@ -198,20 +193,12 @@ def _make_op(
     if any(p.kind is not inspect.Parameter.KEYWORD_ONLY for p in settings):
         raise FlowError(f"{where} must take its parameters by keyword only: (state, deps, *, parameters)")
     # A wrong name would pass every check of a flow, and the op would fail when it runs.
-    for field in {*reads, *uses, *writes}:
+    for field in frozenset().union(*fields.values()):
         unknown = [state.__name__ for state in states if field not in state.model_fields]
         if unknown and not field.startswith("extra."):
             raise FlowError(f"{where} names a field that {unknown[0]} lacks; call one of your own 'extra.{field}'")
-    return Op(
-        name=name,
-        run=function,
-        states=states,
-        reads=frozenset(reads),
-        uses=frozenset(uses),
-        writes=frozenset(writes),
-        parameters={p.name: Parameter(p.name, hints.get(p.name, Any), p.default) for p in settings},
-        aliases=aliases,
-    )
+    parameters = {p.name: Parameter(p.name, hints.get(p.name, Any), p.default) for p in settings}
+    return Op(name=name, run=function, states=states, parameters=parameters, aliases=aliases, **fields)
 
 
 def _states(annotation: Any) -> tuple[type[State], ...]:
