@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -80,7 +80,6 @@ class Completion:
         )
 
 
-@runtime_checkable
 class Embedder(Protocol):
     """Turns texts into vectors."""
 
@@ -107,7 +106,6 @@ class Embedder(Protocol):
         """Release the connections. The embedder may be used again afterwards."""
 
 
-@runtime_checkable
 class ChatModel(Protocol):
     """Answers a conversation; in all methods, `purpose` is for the call log."""
 
@@ -143,7 +141,6 @@ class ChatModel(Protocol):
         """Release the connections. The model may be used again afterwards."""
 
 
-@runtime_checkable
 class Reranker(Protocol):
     """Orders documents by how well they answer a query."""
 

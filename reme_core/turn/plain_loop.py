@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any, Self
 
 from typing_extensions import Unpack
@@ -76,9 +75,7 @@ class Turn:
         self.prompt = self._prompt(said) if self.note.text else list(self._messages)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         try:
             await self._memory.record(self._read()[self._begin :], session_id=self._session_id)
         finally:
@@ -87,10 +84,8 @@ class Turn:
     def __enter__(self) -> Self:
         return self._memory.call(self.__aenter__)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._memory.call(self.__aexit__, kind, error, trace)
+    def __exit__(self, *exception: object) -> None:
+        self._memory.call(self.__aexit__, *exception)
 
     def _prompt(self, said: list[Message]) -> list[Any]:
         note, prompt = self.note.text, list(self._messages)
