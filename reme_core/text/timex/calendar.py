@@ -19,14 +19,8 @@ Side = Literal["past", "last", "this", "next"]
 
 # Mean lengths in days.
 _DAYS: Final = {
-    "day": 1.0,
-    "week": 7.0,
-    "weekend": 7.0,
-    "month": 30.4,
-    "quarter": 91.3,
-    "year": 365.25,
-    "decade": 3652.5,
-}
+    "day": 1.0, "week": 7.0, "weekend": 7.0, "month": 30.4, "quarter": 91.3, "year": 365.25, "decade": 3652.5,
+}  # fmt: skip
 # The next smaller unit, in which a part of a unit is counted.
 _SMALLER: Final[dict[Unit, tuple[Unit, int]]] = {
     "decade": ("year", 10), "year": ("month", 12), "month": ("week", 4), "week": ("day", 7), "day": ("hour", 24),

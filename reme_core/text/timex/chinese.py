@@ -140,7 +140,7 @@ def _near_unit(match: re.Match[str], now: datetime) -> Expression | None:
 
 def _narrow_to_tail(match: re.Match[str], span: Span) -> Span:
     tail = match["tail"]
-    return cal.third(span, {"初": 0, "上旬": 0, "中": 1, "中旬": 1}.get(tail, 2)) if tail else span
+    return cal.third(span, {"初": 0, "上旬": 0, "中": 1, "中旬": 1, "中期": 1}.get(tail, 2)) if tail else span
 
 
 @rules(rf"(?<![一两二三四五六七八九十几每四\d]){_WEEK}(?!末){_WEEKDAY}{_TIME}")
@@ -192,14 +192,13 @@ def _year(match: re.Match[str], now: datetime) -> Expression:
 def _part_of_year(match: re.Match[str], now: datetime) -> Expression:
     year = _year_of(match, now)
     assert year is not None
-    relative = not match["y4"]
     if match["half"]:
-        return expression(match, cal.months(year, 1 if match["half"] == "上" else 7, 6, "season"), relative=relative)
-    if match["q"]:
-        return expression(match, cal.quarter(year, int(number(match["q"]))), relative=relative)
-    if match["season"]:
-        return expression(match, cal.season(year, _SEASONS[match["season"]]), relative=relative)
-    return expression(match, HOLIDAYS[match["holiday"]](year), relative=relative)
+        span = cal.months(year, 1 if match["half"] == "上" else 7, 6, "season")
+    elif match["q"]:
+        span = cal.quarter(year, int(number(match["q"])))
+    else:
+        span = cal.season(year, _SEASONS[match["season"]]) if match["season"] else HOLIDAYS[match["holiday"]](year)
+    return expression(match, span, relative=not match["y4"])
 
 
 @rules(rf"(?:上个?{_SEASON}|(?P<near>[今去])(?P<short>[春夏秋冬])(?![天季]))")
@@ -277,8 +276,7 @@ def _decade(match: re.Match[str], now: datetime) -> Expression:
         # The latest such decade that has begun: in 2026 二十年代 are the 2020s, 三十年代 the 1930s.
         hundreds = now.year // 100 * 100 - (100 if now.year // 100 * 100 + tens > now.year else 0)
     span = cal.year(hundreds + tens, 10)
-    tail = match["tail"]
-    return expression(match, cal.third(span, {"初": 0, "中期": 1}.get(tail, 2)) if tail else span, relative=False)
+    return expression(match, _narrow_to_tail(match, span), relative=False)
 
 
 @rules(r"(?P<year>(?:19|20)\d\d)(?P<sep>[-/.])(?P<month>1[0-2]|0?[1-9])(?P=sep)(?P<day>3[01]|[12]\d|0?[1-9])(?!\d)")

@@ -10,7 +10,7 @@ from typing import Final
 from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.chinese import NUMBER, UNIT, number, rules, unit_of
-from reme_core.text.timex.joins import distance_from_event, drop_overlaps, range_start
+from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these; most texts have none, and are done with one search.
@@ -62,14 +62,8 @@ def _join_ranges(text: str, atoms: list[Expression]) -> list[Expression]:
             joined.append(atom)
             continue
         opening = search_before(_FROM, text, first.start)
-        joined[-1] = replace(
-            atom,
-            start=opening.start() if opening else first.start,
-            end=between.end() if between else atom.end,
-            span=Span(begins, atom.span.end, atom.span.precision),
-            relative=first.relative and atom.relative,
-            weak=False,
-        )
+        start, end = opening.start() if opening else first.start, between.end() if between else atom.end
+        joined[-1] = join(first, atom, begins, start=start, end=end)
     return joined
 
 

@@ -16,7 +16,7 @@ from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.english import rules
 from reme_core.text.timex.english_words import DAY_PARTS, NUMBER, TOMORROW, UNIT, WEEKDAYS, number, unit_of
-from reme_core.text.timex.joins import distance_from_event, drop_overlaps, range_start
+from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these words, or such digits; most texts have none.
@@ -164,24 +164,21 @@ def _join_ranges(text: str, atoms: list[Expression]) -> list[Expression]:
     for atom in atoms:
         first = joined[-1] if joined else None
         gap = _TO.fullmatch(text, first.end, atom.start) if first else None
-        if first is None or gap is None or first.recurring or atom.recurring:
-            joined.append(atom)
-            continue
-        opening = search_before(_FROM, text, first.start)
-        # "March and May" are two months, "between March and May" is a range.
-        is_and = gap[0].strip().lower().startswith("and")
-        if (is_and and not (opening and opening["from"].lower() == "between")) or (atom.weak and not opening):
-            joined.append(atom)
-            continue
+        opening = search_before(_FROM, text, first.start) if first and gap else None
         # A weak first end ("May to July") needs no further sign: the second one makes it a time, and gives its year.
-        begins = range_start(first, atom)
-        if begins is None:
+        if first and gap and _is_range(first, atom, gap, opening) and (begins := range_start(first, atom)):
+            joined[-1] = join(first, atom, begins, start=opening.start() if opening else first.start, end=atom.end)
+        else:
             joined.append(atom)
-            continue
-        span = Span(begins, atom.span.end, atom.span.precision)
-        start = opening.start() if opening else first.start
-        joined[-1] = replace(atom, start=start, span=span, relative=first.relative and atom.relative, weak=False)
     return joined
+
+
+def _is_range(first: Expression, last: Expression, gap: re.Match[str], opening: re.Match[str] | None) -> bool:
+    if first.recurring or last.recurring or (last.weak and not opening):
+        return False
+    # "March and May" are two months, "between March and May" is a range.
+    is_between = opening is not None and opening["from"].lower() == "between"
+    return is_between or not gap[0].strip().lower().startswith("and")
 
 
 def _shift(text: str, atom: Expression) -> Expression:

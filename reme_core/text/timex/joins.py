@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from reme_core.text.timex.calendar import Unit, add_months, length
@@ -36,6 +37,13 @@ def range_start(first: Expression, last: Expression) -> datetime | None:
     while first.relative and not last.relative and add_months(begins, 12) <= ends:
         begins = add_months(begins, 12)
     return begins
+
+
+def join(first: Expression, last: Expression, begins: datetime, *, start: int, end: int) -> Expression:
+    """The range from `first` to `last`, in the words from `start` to `end`."""
+    span = Span(begins, last.span.end, last.span.precision)
+    relative = first.relative and last.relative
+    return replace(last, start=start, end=end, span=span, relative=relative, weak=False)
 
 
 def distance_from_event(match: re.Match[str], amount: float, unit: Unit, *, before: bool) -> Expression:
