@@ -165,13 +165,6 @@ def test_no_key_shows_in_what_is_built():
     assert "sk-secret" not in shown
 
 
-def test_what_is_built_fits_the_protocols():
-    settings = load(*LLM, "rerank_model.default.backend=chat")
-    assert isinstance(models.chat_model(settings), models.ChatModel)
-    assert isinstance(models.embedder(settings), models.Embedder)
-    assert isinstance(models.reranker(settings), models.Reranker)
-
-
 def test_a_password_in_a_url_or_a_header_is_not_shown() -> None:
     header = 'llm.default.params={"extra_headers": {"X-Api-Key": "hunter2"}}'
     settings = Settings.load(
