@@ -24,13 +24,13 @@ SAID: dict[str, list[Any]] = {
     "langchain": [
         SystemMessage("Be brief."),
         Asked([{"type": "text", "text": "How warm is it?"}]),
-        AIMessage("", tool_calls=[{"name": "weather", "args": {"city": "Porto"}, "id": "c1"}]),
+        AIMessage("", tool_calls=[{"name": "weather", "args": {"city": "Évora"}, "id": "c1"}]),
         ToolMessage("18 degrees", tool_call_id="c1"),
         AIMessage("It is warm."),
     ],
     "autogen, models": [
         UserMessage(content="How warm is it?", source="user"),
-        AssistantMessage(content=[FunctionCall("c1", '{"city": "Porto"}', "weather")], source="guide"),
+        AssistantMessage(content=[FunctionCall("c1", '{"city": "Évora"}', "weather")], source="guide"),
         FunctionExecutionResultMessage(
             content=[FunctionExecutionResult(content="18 degrees", name="weather", call_id="c1")]
         ),
@@ -59,7 +59,7 @@ async def test_messages_of_frameworks_are_recorded_as_they_were_said(reme: Async
     calls = [(call.name, call.arguments) for m in stored for call in m.tool_calls]
     results = [(m.tool_call_id, m.content) for m in stored if m.role == "tool"]
     with_tools = framework in ("langchain", "autogen, models")
-    assert calls == ([("weather", '{"city": "Porto"}')] if with_tools else [])
+    assert calls == ([("weather", '{"city": "Évora"}')] if with_tools else [])
     assert results == ([("c1", "18 degrees")] if with_tools else [])
 
 

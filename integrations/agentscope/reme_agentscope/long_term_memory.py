@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from typing import Any, Final, Unpack
 
@@ -158,7 +157,7 @@ def from_msg(msg: Msg) -> list[Message]:
         content=msg.get_text_content() or "",
         message_id=msg.id,
         tool_calls=[
-            ToolCall(id=block["id"], name=block["name"], arguments=json.dumps(plain_json(block["input"])))
+            ToolCall(id=block["id"], name=block["name"], arguments=plain_json(block["input"]))
             for block in msg.get_content_blocks("tool_use")
         ],
         metadata=plain_json(msg.metadata),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from langchain_core.documents import Document
@@ -47,7 +46,7 @@ def to_message(message: AnyMessage | BaseMessage, session_id: str) -> Message:
     }
     if isinstance(message, AIMessage):
         calls = [
-            ToolCall(id=call["id"] or "", name=call["name"], arguments=json.dumps(plain_json(call["args"])))
+            ToolCall(id=call["id"] or "", name=call["name"], arguments=plain_json(call["args"]))
             for call in message.tool_calls
         ]
         return Message.model_validate({**common, "role": "assistant", "tool_calls": calls})

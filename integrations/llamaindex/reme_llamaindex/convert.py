@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from llama_index.core.base.llms.types import ToolCallBlock
 from llama_index.core.callbacks.token_counting import get_tokens_from_response
@@ -77,7 +75,7 @@ def as_chat(llm: LLM) -> AgentChat:
 def _calls(message: ChatMessage) -> list[ToolCall]:
     """The tool calls of a message: its blocks, or in `additional_kwargs` in the form of OpenAI's API."""
     blocks = [
-        ToolCall(id=block.tool_call_id or "", name=block.tool_name, arguments=_text(block.tool_kwargs))
+        ToolCall(id=block.tool_call_id or "", name=block.tool_name, arguments=plain_json(block.tool_kwargs))
         for block in message.blocks
         if isinstance(block, ToolCallBlock)
     ]
@@ -85,7 +83,3 @@ def _calls(message: ChatMessage) -> list[ToolCall]:
     return blocks or [
         ToolCall.model_validate(plain_json(call if isinstance(call, Mapping) else call.model_dump())) for call in beside
     ]
-
-
-def _text(arguments: Any) -> str:
-    return arguments if isinstance(arguments, str) else json.dumps(plain_json(arguments), ensure_ascii=False)
