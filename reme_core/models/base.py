@@ -200,14 +200,7 @@ def report_call(on_call: OnCall | None, provider: str, model: str, purpose: str)
 
 
 class RemoteModel:
-    """A model behind an HTTP endpoint.
-
-    Args:
-        model: Its name at the endpoint.
-        endpoint: Where it is served.
-        params: Further fields of the request body.
-        on_call: Receives every call.
-    """
+    """A model behind an HTTP endpoint; `params` are further fields of the request body."""
 
     provider: ClassVar[str]
     base_url: ClassVar[str]

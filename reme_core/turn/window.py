@@ -26,13 +26,7 @@ tracer = trace.get_tracer("reme_core")
 async def fit_window(
     turn: TurnMemory, messages: Sequence[MessageLike], session_id: str, *, count_tokens: CountTokens | None = None
 ) -> Fitted | None:
-    """Fit a conversation into the turn's `window`.
-
-    Args:
-        turn: The memory.
-        messages: The conversation, whole or as it was fitted before.
-        session_id: The id of the conversation.
-        count_tokens: The model's own tokenizer.
+    """Fit a conversation, whole or as it was fitted before, into the turn's `window`.
 
     Returns:
         The messages to show. None if all are to be shown: no window is set, or memory failed and `on_error` is `log`.

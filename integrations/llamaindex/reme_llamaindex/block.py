@@ -55,7 +55,9 @@ class ReMeMemoryBlock(LongTermMemory, BaseMemoryBlock[str]):
             database_url: A database URL or settings; None for the settings of the environment.
             workspace_id: The workspace. By default all users share the workspace `default`.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
-            options: How a turn uses memory (see `TurnOptions`), and the options of LlamaIndex's `BaseMemoryBlock`.
+            options: `chat_model`, the model that reads conversations for memory, such as the agent's own (by default
+                the one in the settings; without any, people's statements are kept word for word); how a turn uses
+                memory (see `TurnOptions`); and the options of LlamaIndex's `BaseMemoryBlock`.
         """
         if options.get("position", "user") != "user":
             raise InputError("the Memory decides where its blocks stand: Memory(insert_method=InsertMethod.SYSTEM)")

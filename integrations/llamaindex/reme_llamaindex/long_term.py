@@ -44,16 +44,9 @@ class LongTermMemory(BaseModel, Closing):
         chat_model: LLM | None = None,
         **options: Any,
     ) -> None:
-        """Choose the workspace, and how a turn uses its memory.
+        """Choose the workspace, and how a turn uses its memory, by the options of the two classes that have this base.
 
-        Args:
-            database_url: A database URL or settings; None for the settings of the environment.
-            workspace_id: The workspace. By default all users share the workspace `default`.
-            client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
-            chat_model: The model that reads conversations for memory, such as the agent's own; by default the one in
-                the settings. Without any, people's statements are kept word for word. Copies do not keep the model.
-            options: `TurnOptions`, the options of LlamaIndex's own class, and the fields of this class, which
-                deserialising gives.
+        Deserialising gives the fields of this class too. Copies do not keep the `chat_model`.
 
         Raises:
             InputError: An option is unknown, or a value does not fit.

@@ -106,7 +106,9 @@ class ReMeMemory(LongTermMemory, Memory):
             database_url: A database URL or settings; None for the settings of the environment.
             workspace_id: The workspace. By default all users share the workspace `default`.
             client: An open `AsyncReMe` or `ReMe` in place of a URL; it is never closed here.
-            options: How a turn uses memory (see `TurnOptions`), and the options of LlamaIndex's `Memory`.
+            options: `chat_model`, the model that reads conversations for memory, such as the agent's own (by default
+                the one in the settings; without any, people's statements are kept word for word); how a turn uses
+                memory (see `TurnOptions`); and the options of LlamaIndex's `Memory`.
 
         Raises:
             InputError: An option is unknown, or a value does not fit.

@@ -7,6 +7,7 @@ such day or year.
 
 from __future__ import annotations
 
+import calendar
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import MAXYEAR, MINYEAR, datetime, timedelta
@@ -97,9 +98,7 @@ def add_months(moment: datetime, count: int) -> datetime:
     new_year, index = divmod(total, 12)
     if not MINYEAR <= new_year < MAXYEAR:
         raise ValueError(f"year {new_year} is out of range")
-    # The day before the first of the following month is the last one of this month.
-    following = datetime(new_year + (index == 11), (index + 1) % 12 + 1, 1)
-    last = (following - timedelta(days=1)).day
+    last = calendar.monthrange(new_year, index + 1)[1]
     return moment.replace(year=new_year, month=index + 1, day=min(moment.day, last))
 
 
