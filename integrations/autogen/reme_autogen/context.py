@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from autogen_core import Component, ComponentModel
-from autogen_core.memory import Memory
 from autogen_core.model_context import ChatCompletionContext, UnboundedChatCompletionContext
 from autogen_core.models import LLMMessage, SystemMessage, UserMessage
 from pydantic import BaseModel
 
-from reme_autogen.memory import ReMeMemory
+from reme_autogen.memory import ReMeMemory, load_memory
 from reme_autogen.recorder import ends_turn, visible_messages
 from reme_autogen.window import what_fits
 from reme_core.errors import ConfigurationError, InputError
@@ -121,9 +120,7 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
 
     @classmethod
     def _from_config(cls, config: ReMeModelContextConfig) -> Self:
-        memory = Memory.load_component(config.memory)
-        if not isinstance(memory, ReMeMemory):
-            raise ConfigurationError(f"the memory of a ReMeModelContext is a ReMeMemory, not {type(memory).__name__}")
+        memory = load_memory(config.memory, "ReMeModelContext")
         return cls(memory, ChatCompletionContext.load_component(config.inner))
 
 

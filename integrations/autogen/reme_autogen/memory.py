@@ -201,6 +201,14 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
         )
 
 
+def load_memory(config: ComponentModel, owner: str) -> ReMeMemory:
+    """The memory of a component that is made again from its configuration."""
+    memory = Memory.load_component(config)
+    if not isinstance(memory, ReMeMemory):
+        raise ConfigurationError(f"the memory of a {owner} is a ReMeMemory, not {type(memory).__name__}")
+    return memory
+
+
 def note_contents(note: Note) -> list[MemoryContent]:
     """The memories of a note, in the form of AutoGen's events."""
     return [*map(to_content, note.standing), *map(hit_content, note.hits)]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, Self
 
 from autogen_core import CancellationToken, Component, ComponentModel
-from autogen_core.memory import Memory
 from autogen_core.tools import BaseTool
 from pydantic import BaseModel
 
-from reme_autogen.memory import ReMeMemory, cancellable
+from reme_autogen.memory import ReMeMemory, cancellable, load_memory
 from reme_core.errors import ConfigurationError
 from reme_core.turn import MemoryTool, MemoryTools, WindowTools, arguments_model, tool_schema
 
@@ -64,10 +63,7 @@ class ReMeTool(BaseTool[BaseModel, Any], Component[ReMeToolConfig]):
 
     @classmethod
     def _from_config(cls, config: ReMeToolConfig) -> Self:
-        memory = Memory.load_component(config.memory)
-        if not isinstance(memory, ReMeMemory):
-            raise ConfigurationError(f"the memory of a ReMeTool is a ReMeMemory, not {type(memory).__name__}")
-        return cls(config.name, memory)
+        return cls(config.name, load_memory(config.memory, "ReMeTool"))
 
 
 def _functions(memory: ReMeMemory) -> dict[str, MemoryTool]:
