@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, Final, Never, Self, TypedDict, Unpack
 
 import numpy as np
@@ -287,11 +288,4 @@ def _texts(value: dict[str, Any], fields: Sequence[str]) -> Iterable[tuple[str, 
 
 def _fields(found: RememberedItem) -> dict[str, Any]:
     fields = {name: getattr(found, name) for name in ("namespace", "key", "created_at", "updated_at")}
-    return fields | {"value": _copy(found.value)}  # others who read the same item change the value of their own
-
-
-def _copy(value: Any) -> Any:
-    """A JSON value whose objects and lists are new."""
-    if isinstance(value, dict):
-        return {name: _copy(member) for name, member in value.items()}
-    return [_copy(member) for member in value] if isinstance(value, list) else value
+    return fields | {"value": deepcopy(found.value)}  # others who read the same item change the value of their own

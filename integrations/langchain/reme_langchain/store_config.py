@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
@@ -10,7 +9,7 @@ from typing import Any, Final, cast
 from langchain_core.embeddings import Embeddings
 from langgraph.store.base import IndexConfig, TTLConfig
 
-from reme_core.errors import InputError
+from reme_core.errors import InputError, did_you_mean
 
 _INDEX: Final = ("dims", "embed", "fields")
 _TTL: Final = ("default_ttl", "refresh_on_read", "sweep_interval_minutes", "omit_expired")
@@ -65,7 +64,6 @@ def _check_names(what: str, given: Any, known: Sequence[str], more: str = "") ->
         raise InputError(f"{what} is a dict with {', '.join(known)}; not {given!r}")
     for name in given:
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}{more}"
+            hint = did_you_mean(str(name), known, f"there are {', '.join(known)}{more}")
             raise InputError(f"{what} has no {name!r}; {hint}")
     return dict(given)
