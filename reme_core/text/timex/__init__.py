@@ -3,24 +3,20 @@
 from reme_core.text.timex.asked import AskedTime, asked_time
 from reme_core.text.timex.bounds import dates_near, resolve_bound
 from reme_core.text.timex.find import find_times, has_time
-from reme_core.text.timex.mention import Precision, TimeMention, resolve
+from reme_core.text.timex.mention import TimeMention, resolve
 from reme_core.text.timex.render import render_date
-from reme_core.text.timex.statements import When, calendar_range, tells_of_past, times_of, validity, with_dates
+from reme_core.text.timex.statements import times_of, validity, with_dates
 
 __all__ = [
     "AskedTime",
-    "Precision",
     "TimeMention",
-    "When",
     "asked_time",
-    "calendar_range",
     "dates_near",
     "find_times",
     "has_time",
     "render_date",
     "resolve",
     "resolve_bound",
-    "tells_of_past",
     "times_of",
     "validity",
     "with_dates",
