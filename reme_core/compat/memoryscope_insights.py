@@ -141,9 +141,7 @@ async def _write(
     # An insight without evidence is taken to rest on all that the model was shown.
     used = [near[n - 1] for n in dict.fromkeys(answer.evidence) if 0 < n <= len(near)] or list(near)
     # The observations, and the old wording, stand for the messages that an insight has to be borne out by.
-    grounds = [
-        Message(content=m.content, sent_at=m.observed_at or m.created_at) for m in [*used, *([old] if old else [])]
-    ]
+    grounds = [Message(content=m.content, sent_at=time_said(m)) for m in [*used, *([old] if old else [])]]
     if not content or inventions(content, grounds, [person], deps.settings.timezone):
         return None
     sources = [Source(kind="memory", id=m.memory_id, quote=condense(m.content, 200)) for m in used]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from reme_core.errors import ConfigurationError
@@ -18,6 +17,7 @@ from reme_core.types import Hit, Kind, Memory, TimeRange
 
 # The weight of kinds that `fuse_ratio_dict` does not name, as in ReMe 0.1.
 _OTHER_KINDS = 0.1
+_KINDS = {"obs_customized": str(Kind.CUSTOM)}  # by its name in ReMe 0.1
 
 
 @op(reads={"query", "messages"}, uses={"now"}, writes={"search_query", "now"})
@@ -55,7 +55,9 @@ async def fuse_rerank(
         output_memory_max_count: How many to keep.
     """
     asked = narrowest(state.time_ranges)
-    ratios = _by_kind(fuse_ratio_dict) if fuse_ratio_dict is not None else TYPE_WEIGHTS
+    ratios = (
+        TYPE_WEIGHTS if fuse_ratio_dict is None else {_KINDS.get(k, k): ratio for k, ratio in fuse_ratio_dict.items()}
+    )
 
     def weigh(hit: Hit) -> float:
         in_time = asked is not None and _meets(hit.memory, asked)
@@ -93,11 +95,6 @@ async def use_mock_search(state: RetrievalState, deps: Deps) -> None:
         "use_mock_search does not exist here: ReMe 0.1 made up results with it, for a trial; report the calls of real"
         " tools with add_tool_call_result"
     )
-
-
-def _by_kind(ratios: Mapping[str, float]) -> dict[str, float]:
-    # ReMe 0.1's name of the kind `custom`.
-    return {str(Kind.CUSTOM) if kind == "obs_customized" else kind: ratio for kind, ratio in ratios.items()}
 
 
 def _meets(memory: Memory, asked: TimeRange) -> bool:
