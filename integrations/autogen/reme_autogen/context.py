@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from reme_autogen.memory import ReMeMemory, load_memory
 from reme_autogen.recorder import ends_turn, visible_messages
 from reme_autogen.window import what_fits
-from reme_core.errors import ConfigurationError, InputError
+from reme_core.errors import InputError
 from reme_core.turn import Position
 from reme_core.types import new_id
 
