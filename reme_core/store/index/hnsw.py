@@ -108,9 +108,9 @@ async def switch_to_index(conn: AsyncConnection[Any], workspace: str, model: str
 def indexed_vector(column: str, model: str, dimensions: int) -> LiteralString:
     """What the index of a model holds of a row, as an expression of `column`; searches have to spell it like this.
 
-    Queries are centred (`centre`), so the vectors in the index are, too, which leaves their order by a query as it is. In a
-    graph of plain vectors such queries go astray more often: of the nearest ten of 60,000 sentences by the offline model,
-    a search with 100 candidates missed .033, and misses .019 now (means over four builds each).
+    Queries are centred (`centre`), so the vectors in the index are, too, which leaves their order by a query as it is.
+    In a graph of plain vectors such queries go astray more often: of the nearest ten of 60,000 sentences by the offline
+    model, a search with 100 candidates missed .033, and misses .019 now (means over four builds each).
     """
     axis = axis_of(model, dimensions)
     if axis is not None:
