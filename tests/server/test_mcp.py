@@ -200,7 +200,12 @@ async def test_over_pipes_nothing_but_the_protocol_is_on_stdout(own_data_dir: Pa
 
 
 def test_ctrl_c_ends_it_although_its_input_stays_open(migrated_data_dir: Path) -> None:
-    command = [str(Path(sys.executable).parent / "reme"), "mcp"]
+    code = (
+        "import signal\nfrom reme_core.cli import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a job in the background ignores it
+        "main(['mcp'])"
+    )
+    command = [sys.executable, "-c", code]
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     environ = os.environ | {"REME_HOME": str(migrated_data_dir)}
     with subprocess.Popen(command, env=environ, text=True, **pipes) as process:
