@@ -4,9 +4,6 @@
 
 The mean vector of messages to assistants, English and Chinese (data/talk_*.txt and data/worth_*.txt), which are in none
 of the sets that retrieval is measured on. `SHARE` of it is taken from a query: on the sets .3 to .9 find as much.
-
-From the vectors in the HNSW index the same is taken (`hnsw.indexed_vector`). So another axis needs a migration that
-drops that index, as 0034 does.
 """
 
 from __future__ import annotations

@@ -33,17 +33,11 @@ def centre(vector: npt.NDArray[np.float32], model: str) -> npt.NDArray[np.float3
     stay as they are: with the axis taken from the query, they are ordered as if it were taken from them, too.
     `python -m benchmarks.fit_centre` makes the axis, and has figures. A model without one has its vectors as they are.
     """
-    axis = axis_of(model, len(vector))
-    if axis is None:
+    axis = _axes().get(model)
+    if axis is None or len(axis) != len(vector):
         return vector
     moved = vector - axis
     return np.asarray(moved / max(float(np.linalg.norm(moved)), 1e-6), np.float32)
-
-
-def axis_of(model: str, dimensions: int) -> npt.NDArray[np.float32] | None:
-    """What `centre` takes from a query of this model; None if that is nothing."""
-    axis = _axes().get(model)
-    return axis if axis is not None and len(axis) == dimensions else None
 
 
 @cache

