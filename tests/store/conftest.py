@@ -1,4 +1,4 @@
-"""A store whose embedding model is the loopback server's, which compares words."""
+"""An open store: with the offline embedding model, or with one of the loopback server, which compares words."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ from pydantic import SecretStr
 from reme_core.engine import Engine
 from reme_core.settings import EmbeddingSettings, Settings
 from tests.loopback import Loopback
+
+
+@pytest.fixture
+async def reme(settings: Settings) -> AsyncIterator[Engine]:
+    """An open store in which no worker runs by itself."""
+    settings.worker.embedded = False
+    async with Engine(settings) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -45,14 +44,6 @@ class Summaries:
         ids = [m.message_id for m in messages]
         statement = "update reme.message set summarised_at = now() where message_id = any(%s)"
         await self.reme.database.execute(workspace, statement, (ids,))
-
-
-@pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[Engine]:
-    """An open ReMe in which no worker runs by itself."""
-    settings.worker.embedded = False
-    async with Engine(settings) as reme:
-        yield reme
 
 
 @pytest.fixture

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from importlib.resources import files
 
 import numpy as np
 import pytest
 
-from reme_core import Memory, Message, Settings
+from reme_core import Memory, Message
 from reme_core.engine import Engine
 from reme_core.store.query import centre, name_terms, persons_words
 from reme_core.store.recall_sql import (
@@ -23,13 +22,6 @@ from reme_core.store.recall_sql import (
     SESSION_WEIGHT,
     SPEAKER_WEIGHT,
 )
-
-
-@pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[Engine]:
-    settings.worker.embedded = False
-    async with Engine(settings) as reme:
-        yield reme
 
 
 def test_a_centred_query_orders_as_if_all_vectors_were_centred() -> None:

@@ -6,14 +6,13 @@ import asyncio
 import math
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
 from itertools import chain
 
 import numpy as np
 import pytest
 
 from benchmarks import synthetic
-from reme_core import Memory, Message, Settings, TimeRange
+from reme_core import Memory, Message, TimeRange
 from reme_core.engine import Engine
 from reme_core.errors import InputError
 from reme_core.settings import VectorShares
@@ -27,13 +26,6 @@ from reme_core.types import Kind, Status
 from tests.store.recalled import day, found, said
 
 WIDTH = 384
-
-
-@pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[Engine]:
-    settings.worker.embedded = False
-    async with Engine(settings) as reme:
-        yield reme
 
 
 async def test_either_leg_alone_finds_what_the_other_misses(reme: Engine) -> None:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from reme_core import Settings
 from reme_core.engine import Engine
 from reme_core.postgres.session import Connection
-
-
-@pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[Engine]:
-    settings.worker.embedded = False
-    async with Engine(settings) as reme:
-        yield reme
 
 
 async def test_recalls_are_logged_with_their_ranks(reme: Engine) -> None:
