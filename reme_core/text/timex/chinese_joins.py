@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.chinese import NUMBER, UNIT, number, rules, unit_of
-from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join, range_start
+from reme_core.text.timex.joins import counted_from, distance_from_event, drop_overlaps, join, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these; most texts have none, and are done with one search.
@@ -73,11 +73,10 @@ def _shift(text: str, atom: Expression) -> Expression:
     if not shift or atom.recurring or atom.span.start is None or atom.span.end is None or shift["n"] in "几数":
         return atom
     before = shift["way"].endswith("前")
-    # Counted from the first day of what comes before it, or from its last day.
-    origin = atom.span.start if before else atom.span.end - timedelta(days=1)
-    amount = number(shift["n"])
+    amount, unit = number(shift["n"]), unit_of(shift)
+    origin = counted_from(atom.span.start, atom.span.end, unit, before=before)
     with suppress(ValueError, OverflowError):  # beyond the calendar
-        span = cal.unit_from(origin, -amount if before else amount, unit_of(shift))
+        span = cal.unit_from(origin, -amount if before else amount, unit)
         return replace(atom, end=shift.end(), span=span, weak=False)
     return atom
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.english import rules
 from reme_core.text.timex.english_words import DAY_PARTS, NUMBER, TOMORROW, UNIT, WEEKDAYS, number, unit_of
-from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join, range_start
+from reme_core.text.timex.joins import counted_from, distance_from_event, drop_overlaps, join, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these words, or such digits; most texts have none.
@@ -186,13 +186,9 @@ def _shift(text: str, atom: Expression) -> Expression:
     shift = search_before(_SHIFT, text, atom.start)
     if not shift or atom.recurring or atom.span.start is None or atom.span.end is None:
         return atom
-    # Counted from the first day of what comes after it, or from the last day of what comes before it.
     before = shift["way"].lower() != "after"
     amount, unit = _distance(shift)
-    origin = atom.span.start if before else atom.span.end - timedelta(days=1)
-    if unit == "hour":
-        # "Two hours after 3 pm" is 5 pm: hours are counted from the hour itself, days from the last day.
-        origin = atom.span.start
+    origin = counted_from(atom.span.start, atom.span.end, unit, before=before)
     with suppress(ValueError, OverflowError):  # beyond the calendar
         return replace(atom, start=shift.start(), span=cal.unit_from(origin, -amount if before else amount, unit))
     return atom

@@ -46,6 +46,16 @@ def join(first: Expression, last: Expression, begins: datetime, *, start: int, e
     return replace(last, start=start, end=end, span=span, relative=relative, weak=False)
 
 
+def counted_from(start: datetime, end: datetime, unit: Unit, *, before: bool) -> datetime:
+    """The moment from which a distance before or after a span of time is counted.
+
+    Days are counted from its first or its last day, and hours from its beginning: two hours after 3 pm it is 5 pm.
+    """
+    if before or unit in ("hour", "minute"):
+        return start
+    return end - timedelta(days=1)
+
+
 def distance_from_event(match: re.Match[str], amount: float, unit: Unit, *, before: bool) -> Expression:
     """A match as the distance from the event in its group `anchor`, whose date the text does not give."""
     span = Span(None, None, "hour" if unit in ("hour", "minute") else "day")

@@ -82,6 +82,22 @@ def test_an_anchor_waits_for_memory(text: str, anchor: str, offset: int, start: 
     assert resolved.end == resolved.start + timedelta(days=1)
 
 
+@pytest.mark.parametrize(
+    ("text", "hour"),
+    [
+        ("two hours after 3 pm tomorrow", 17),
+        ("30 minutes after 3 pm tomorrow", 15),
+        ("two hours before 3 pm tomorrow", 13),
+        ("明天下午三点后两小时", 17),
+        ("明天下午三点之后30分钟", 15),
+        ("明天下午三点前两小时", 13),
+    ],
+)
+def test_hours_are_counted_from_the_hour_itself(text: str, hour: int) -> None:
+    (mention,) = find_times(text, now=NOW)
+    assert mention.range.start == datetime(NOW.year, NOW.month, NOW.day + 1, hour, tzinfo=UTC)
+
+
 def test_hours_from_an_anchor_keep_its_zone() -> None:
     (mention,) = find_times("two hours after the wedding", now=NOW)
     zone = ZoneInfo("Asia/Shanghai")
