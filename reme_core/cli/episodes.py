@@ -100,7 +100,8 @@ def import_(
         count = reme.episodes.load(workspace, path)
         counted = reme.episodes.summary(workspace)
     data = {"imported": count, "total_episodes": counted["total_episodes"]}
-    session.show(data, Text(f"imported {count} episodes; {counted['total_episodes']} are counted now", "green"))
+    told = f"imported {output.count_of(count, 'episodes')}; the workspace has {counted['total_episodes']}"
+    session.show(data, Text(told, "green"))
 
 
 @app.command()
@@ -115,4 +116,5 @@ def export(
     """Export to an agent_memory.json, in one step: a reader sees the old file or the new one."""
     with session.open() as reme:
         count = reme.episodes.dump(workspace, path, bounded=bounded)
-    session.show({"path": path, "episodes": count}, Text(f"wrote {count} episodes to {path}", "green"))
+    told = f"wrote {output.count_of(count, 'episodes')} to {path}"
+    session.show({"path": path, "episodes": count}, Text(told, "green"))

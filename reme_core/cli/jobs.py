@@ -138,4 +138,5 @@ def run(session: Session, workspace: Workspace = None) -> None:
     with session.open() as reme:
         reme.background.drain(workspace)
         left = reme.background.jobs(workspace, statuses=["todo", "failed"])
-    session.show({"left": left}, f"Done; {len(left)} jobs are left." if left else "Done; nothing waits.")
+    told = f"{output.count_of(len(left), 'jobs')} left" if left else "nothing waits"
+    session.show({"left": left}, f"Done; {told}.")

@@ -108,7 +108,7 @@ def clear_keys(session: Session, yes: Annotated[bool, typer.Option("--yes", help
     if not yes:
         confirm("Delete all keys, so that whoever reaches the services may use them?")
     count = _use_keys(session, lambda keys: keys.clear())
-    session.show({"deleted_count": count}, f"Deleted {count} keys; the services ask for none now.")
+    session.show({"deleted_count": count}, f"Deleted {output.count_of(count, 'keys')}; the services ask for none now.")
 
 
 def _use_keys(session: Session, use: Callable[[ApiKeys], Awaitable[Answer]]) -> Answer:

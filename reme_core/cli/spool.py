@@ -31,7 +31,8 @@ def list_turns(session: Session, file: File = None) -> None:
     waiting, refused = spool.entries(), spool.refusals()
     table = output.table("STATUS", "WORKSPACE", "WHAT", "WHY", wide="WHY")
     for entry in (*refused, *waiting):
-        what = f"{len(entry.messages)} messages" if entry.messages else f"{len(entry.calls)} calls of tools"
+        messages, calls = len(entry.messages), len(entry.calls)
+        what = output.count_of(messages, "messages") if messages else output.count_of(calls, "tool calls")
         status = Text("refused", "bold red") if entry.refusal else Text("waits", "cyan")
         table.add_row(status, entry.workspace, what, entry.refusal)
     nothing = f"Nothing waits in {spool}, and nothing was refused."
