@@ -185,6 +185,26 @@ async def test_a_model_that_makes_itself_anew_for_its_tools_is_shown_the_note(
     assert model.last_prompt.count("Lisbon") == 1
 
 
+async def test_a_model_that_keeps_what_it_made_shows_no_note_to_another_agent(told: Settings) -> None:
+    class Keeping(ScriptedChat):
+        _kept: list[ScriptedChat] = PrivateAttr(default_factory=list)
+
+        def bind_tools(self, tools: Any, **_: Any) -> Any:
+            self._kept.append(self._kept[0] if self._kept else type(self)(self._script))
+            return self._kept[0]
+
+    script = ScriptedModel()
+    model = Keeping(script)
+    async with ReMeMiddleware(told, "alice") as memory:
+        agent: Any = create_agent(model, [tool(clock)], middleware=[memory])
+        await agent.ainvoke({"messages": [HumanMessage(ASKED)]})
+    assert "Lisbon" in script.last_prompt
+    without: Any = create_agent(model, [tool(clock)])
+    await without.ainvoke({"messages": [HumanMessage(ASKED)]})
+    assert len(model._kept) == 2
+    assert "Lisbon" not in script.last_prompt
+
+
 async def test_an_answer_to_a_note_is_given_to_nobody_else(told: Settings) -> None:
     model = ScriptedModel()
     set_llm_cache(InMemoryCache())
