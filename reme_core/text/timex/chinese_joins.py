@@ -10,7 +10,7 @@ from typing import Final
 from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.chinese import NUMBER, UNIT, number, rules, unit_of
-from reme_core.text.timex.joins import counted_from, distance_from_event, drop_overlaps, join, range_start
+from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join, origin_of, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these; most texts have none, and are done with one search.
@@ -74,7 +74,7 @@ def _shift(text: str, atom: Expression) -> Expression:
         return atom
     before = shift["way"].endswith("前")
     amount, unit = number(shift["n"]), unit_of(shift)
-    origin = counted_from(atom.span.start, atom.span.end, unit, before=before)
+    origin = origin_of(atom.span.start, atom.span.end, unit, before=before)
     with suppress(ValueError, OverflowError):  # beyond the calendar
         span = cal.unit_from(origin, -amount if before else amount, unit)
         return replace(atom, end=shift.end(), span=span, weak=False)

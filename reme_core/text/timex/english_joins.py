@@ -16,7 +16,7 @@ from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.english import rules
 from reme_core.text.timex.english_words import DAY_PARTS, NUMBER, TOMORROW, UNIT, WEEKDAYS, number, unit_of
-from reme_core.text.timex.joins import counted_from, distance_from_event, drop_overlaps, join, range_start
+from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join, origin_of, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these words, or such digits; most texts have none.
@@ -188,7 +188,7 @@ def _shift(text: str, atom: Expression) -> Expression:
         return atom
     before = shift["way"].lower() != "after"
     amount, unit = _distance(shift)
-    origin = counted_from(atom.span.start, atom.span.end, unit, before=before)
+    origin = origin_of(atom.span.start, atom.span.end, unit, before=before)
     with suppress(ValueError, OverflowError):  # beyond the calendar
         return replace(atom, start=shift.start(), span=cal.unit_from(origin, -amount if before else amount, unit))
     return atom

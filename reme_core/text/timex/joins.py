@@ -46,7 +46,7 @@ def join(first: Expression, last: Expression, begins: datetime, *, start: int, e
     return replace(last, start=start, end=end, span=span, relative=relative, weak=False)
 
 
-def counted_from(start: datetime, end: datetime, unit: Unit, *, before: bool) -> datetime:
+def origin_of(start: datetime, end: datetime, unit: Unit, *, before: bool) -> datetime:
     """The moment from which a distance before or after a span of time is counted.
 
     Days are counted from its first or its last day, and hours from its beginning: two hours after 3 pm it is 5 pm.
