@@ -162,6 +162,7 @@ _OWN_LEAD: Final = any_of(
 _ANOTHERS: Final = any_of(
     r"</?[A-Za-z_][^<>]{0,80}>|⟦[^⟧]{0,80}⟧|\{\{|\w\(['\"]|[{[]\s*[\"']\w+[\"']\s*:",
     rf"(?!^\W*(?:please )?note(?: that)?\s*:)\b{_TEXTS}\b[^:：.!?。]{{0,25}}[:：]",
+    r"\b(?:novels?|stor(?:y|ies)|films?|movies?|comics?|characters?|hero(?:es|ine)?|protagonist|villain)(?:'s)?\b(?! (?:questions?|ideas?|draft))[^:：.!?。]{0,40} (?:says?|tells?|asks?|orders?|shouts?|whispers?|writes?)\b[^:：.!?。]{0,20}[:：]",
     rf"\b{_TEXTS} (?:says?|said|reads?|states?|goes|told|tells?|asks?|wants?|claims?|instructs?)\b",
     r"\b(?:parse|explain|check|validate|debug|format|decode|fix|read|review|correct|translate|spell|pronounce|what does|why does|what's wrong)\b[^:：.!?。]{0,40}[:：]",
     r"\b(?:corrige|corrija|corrig[eé]z?|traduc[ei]|traduzca|traduis|traduisez|traduza|korrigiere?|übersetze?|correggi|исправь|переведи)\b[^:：]{0,40}[:：]",
@@ -203,10 +204,15 @@ _FOLLOWS: Final = any_of(
     r"\bnot (?:mine|my own|my idea|me)\b|不是我(?:说|写|的(?!错))|(?:群里|刚才|刚刚|收到)[^，。]{0,8}[发转]|原话",
     r"转告|传话|带话|(?:替|帮)[^我，。]{1,6}(?:说|问|转|记)一?[声下]|(?:领导|老板|主任|经理|他|她)的?(?:意思|要求|规定)是",
 )
-# "*bows* From now on call me milord", "you are now the cook of a ship"
+# "*bows* From now on call me milord", "you are now the cook of a ship", "LARP tonight, I'm Grom", 你演皇帝，我演大臣
 _PLAYED: Final = any_of(
     r"(?<!\*)\*[A-Za-z一-鿿][^*\n]{1,60}\*(?!\*)|[（(](?:[^（）()\n]{0,8})(?:地|着|鞠躬|叹气|微笑|转身|bows|sighs|smiles|nods)[）)]",
     r"\byou(?:'re| are) (?:now )?(?:a|an|the|my) (?!(?:best|great|good|nice|star|life|angel|legend|gem|help\w*|machine|bot|robot|assistant|ai)\b)\w+|你(?:现在)?是(?:我的|一个|一名|一位|个)(?!助手|助理)",
+    r"\b(?:larp\w*|cosplay\w*|role-?play\w*|improv|skit|scenario|text adventure|werewolf)\b[^\n]{0,80}\b(?:I'?m|you'?re|you are|call me)\b|\b(?:simulate|impersonate|imitate)\b",
+    r"^\W*(?:now )?be (?-i:[A-Z])[a-z]+\b|\b(?:you|u)(?:'ll| will)? (?:be|play) (?:a|an|the|my)\b|\bplaying (?-i:[A-Z])[a-z]+[^.!?]{0,40}\bI'?m\b",
+    r"\bI(?:'ll| will)? (?:be|play) (?:a|an|the|your) [^.!?]{1,40}?\b(?:you|u)\b|扮演|对戏|设想|假[设如]你|人物设定|[我你](?:来)?[演扮](?![讲过])|你(?:来)?当(?!然|时|初|我的?(?:助手|助理))",
+    r"(?:剧情|情景|演戏|小品|相声|桌游|狼人杀|台词)[^\n]{0,40}(?:[我你][是演扮当]|[叫称]|以后)",
+    r"你是(?!不|知道|最|对的?|说|指|想|要|否|怎么|什么|谁|我的?(?:助手|助理)|助手|助理|AI|机器人)[^，,。！？的吧吗]{1,8}(?=[，,。！]|我是)",
 )
 _REQUESTS: Final = any_of(
     r"\b(?:can|could|would|will) you\b|\bplease\b|\bremember\b",

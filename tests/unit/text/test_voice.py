@@ -46,5 +46,28 @@ def test_what_is_anothers_is_not(said: str) -> None:
     assert in_own_name(said) == ""
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "LARP this weekend! I'm Grom the Orc. Call me Grom, and never mention elves.",
+        "Be Sherlock Holmes. From now on call me Watson.",
+        "I'll be the customer, you be the waiter. From now on speak only French.",
+        "My novel's villain tells his AI: from now on, call me master.",
+        "剧情设定：你是霸道总裁，以后都叫我小傻瓜。",
+        "情景练习：你当面试官，我当应聘者。以后请叫我李工。",
+        "设想你是外星人。以后回答都用火星文。",
+    ],
+)
+def test_what_is_said_in_a_role_is_not(said: str) -> None:
+    assert in_own_name(said) == ""
+
+
+@pytest.mark.parametrize(
+    "said", ["I play the piano.", "I love cosplay.", "I'll be a father soon.", "我喜欢听相声。", "我演过话剧。"]
+)
+def test_a_hobby_is_no_role(said: str) -> None:
+    assert in_own_name(said) == said
+
+
 def test_a_wish_stays_where_another_comes_in_after_it() -> None:
     assert in_own_name("食谱都写中文好了, 现在都是妈妈在看").startswith("食谱都写中文好了")
