@@ -26,7 +26,7 @@ PROMISED: dict[str, list[str]] = {
     "README.md": ["1 She drinks her tea green.", "I ran my first marathon yesterday!", "update me he said so",
                   "Her brother lives in Porto.", "carol"],
     "docs/backup.md": ["wrote memory.backup: 2 workspaces, 24 memories", "restored: 2 workspaces, 24 memories"],
-    "docs/episodes.md": ["[WORKS] Read the logs before acting", "imported 1 episodes", "search",
+    "docs/episodes.md": ["[WORKS] Read the logs before acting", "imported 1 episode;", "search",
                          "Only the better one used list_invoices."],
     "docs/service.md": ['"success":true', "the shop's agents", '"content":"Ann wears size 44."'],
     "docs/concepts.md": ["observation: I live in Ghent, and I bake bread for a living. (said at"],
