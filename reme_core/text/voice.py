@@ -208,10 +208,10 @@ _FOLLOWS: Final = any_of(
 _PLAYED: Final = any_of(
     r"(?<!\*)\*[A-Za-z一-鿿][^*\n]{1,60}\*(?!\*)|[（(](?:[^（）()\n]{0,8})(?:地|着|鞠躬|叹气|微笑|转身|bows|sighs|smiles|nods)[）)]",
     r"\byou(?:'re| are) (?:now )?(?:a|an|the|my) (?!(?:best|great|good|nice|star|life|angel|legend|gem|help\w*|machine|bot|robot|assistant|ai)\b)\w+|你(?:现在)?是(?:我的|一个|一名|一位|个)(?!助手|助理)",
-    r"\b(?:larp\w*|cosplay\w*|role-?play\w*|improv|skit|scenario|text adventure|werewolf)\b[^\n]{0,80}\b(?:I'?m|you'?re|you are|call me)\b|\b(?:simulate|impersonate|imitate)\b",
+    r"\b(?:larp\w*|cosplay\w*|role-?play\w*|improv|skit|(?:this|our|the) scenario|text adventure|werewolf)\b[^\n]{0,80}\b(?:I'?m|you'?re|you are|call me)\b|^\W*(?:please |now )?(?:simulate|impersonate|imitate)\b",
     r"^\W*(?:now )?be (?-i:[A-Z])[a-z]+\b|\b(?:you|u)(?:'ll| will)? (?:be|play) (?:a|an|the|my)\b|\bplaying (?-i:[A-Z])[a-z]+[^.!?]{0,40}\bI'?m\b",
-    r"\bI(?:'ll| will)? (?:be|play) (?:a|an|the|your) [^.!?]{1,40}?\b(?:you|u)\b|扮演|对戏|设想|假[设如]你|人物设定|[我你](?:来)?[演扮](?![讲过])|你(?:来)?当(?!然|时|初|我的?(?:助手|助理))",
-    r"(?:剧情|情景|演戏|小品|相声|桌游|狼人杀|台词)[^\n]{0,40}(?:[我你][是演扮当]|[叫称]|以后)",
+    r"扮演|对戏|设想|假[设如]你|人物设定|[我你](?:来)?[演扮](?![讲过])|你(?:来)?当(?!然|时|初|我的?(?:助手|助理))",
+    r"(?:剧情|情景|演戏|小品|相声|桌游|狼人杀|台词)[^\n]{0,40}(?:[我你][是演扮当]|叫我|称呼我)",
     r"你是(?!不|知道|最|对的?|说|指|想|要|否|怎么|什么|谁|我的?(?:助手|助理)|助手|助理|AI|机器人)[^，,。！？的吧吗]{1,8}(?=[，,。！]|我是)",
 )
 _REQUESTS: Final = any_of(
