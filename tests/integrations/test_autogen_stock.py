@@ -83,6 +83,32 @@ async def test_stock_agents_of_a_team_record_one_conversation(
     assert session_id in (None, rows[0][3])
 
 
+async def test_after_a_reset_a_team_begins_one_conversation_for_all(reme: AsyncReMe, model: ScriptedModel) -> None:
+    memories = [ReMeMemory(reme, "alice", write="awaited") for _ in range(2)]
+    team = RoundRobinGroupChat(
+        [
+            AssistantAgent(name, FakeClient(model), memory=[memory])
+            for name, memory in zip(("thinker", "writer"), memories, strict=True)
+        ],
+        termination_condition=MaxMessageTermination(2),
+    )
+    await team.run(task="One?")
+    await team.reset()  # before the writer, whose memory has seen no context yet, has said anything
+    await team.run(task="Two?")
+    await team.run(task="Three?")
+    await team.reset()
+    await team.run(task="Four?")
+    rows = await stored(reme, "content, author, session_id")
+    assert [row[:2] for row in rows] == [
+        ("One?", ""), ("ok", "thinker"),
+        ("Two?", ""), ("ok", "thinker"), ("Three?", ""), ("ok", "writer"),
+        ("Four?", ""), ("ok", "thinker"),
+    ]  # fmt: skip
+    sessions = [session for _, _, session in rows]
+    assert sessions == [sessions[0]] * 2 + [sessions[2]] * 4 + [sessions[6]] * 2
+    assert len(set(sessions)) == 3
+
+
 async def test_a_restored_context_of_a_named_session_is_not_written_again(
     reme: AsyncReMe, model: ScriptedModel
 ) -> None:

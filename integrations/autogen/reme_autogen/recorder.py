@@ -24,23 +24,38 @@ from reme_core.types import Message, new_id
 _UNFINISHED: Final = 1_000  # contexts whose turn has begun and not ended
 
 
+class Session:
+    """What the contexts of one session share: `number` counts the conversations that they have ended."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        self.number = 0
+
+
+# By workspace and id, as long as a recorder has them: the agents of a team may each have a memory of their own.
+_sessions: weakref.WeakValueDictionary[tuple[str, str], Session] = weakref.WeakValueDictionary()
+
+
 class ContextRecorder:
     """Records one context as one conversation, or as several if the context is cleared."""
 
     def __init__(self, turn: TurnMemory, session_id: str) -> None:
-        self._first_session = session_id
         self._turn = turn
+        self._session = _sessions.setdefault((turn.workspace_id, session_id), Session(session_id))
+        self._number = self._session.number
         self._length = 0
-        self._restarts = 0
 
     @property
     def session_id(self) -> str:
         """The id of the present conversation."""
-        return f"{self._first_session}#{self._restarts}" if self._restarts else self._first_session
+        return f"{self._session.session_id}#{self._number}" if self._number else self._session.session_id
 
     def restart(self) -> None:
-        """Begin another conversation."""
-        self._restarts, self._length = self._restarts + 1, 0
+        """Begin another conversation, or join the one that another context of the session has begun."""
+        # A team is reset agent by agent, and AutoGen does not tell a memory of an agent that has not spoken yet.
+        if self._number == self._session.number:
+            self._session.number += 1
+        self._number, self._length = self._session.number, 0
 
     async def record(self, context: ChatCompletionContext) -> None:
         """Hand over the new messages of the context."""
