@@ -30,7 +30,7 @@ def test_each_adapter_works_with_the_lowest_versions(
 ) -> None:
     command = [python_with_lowest_versions, "-W", "ignore", str(HERE / "lowest_run.py"), database_url]
     done = subprocess.run(
-        command, env={**os.environ, **CHECKOUT}, capture_output=True, text=True, timeout=300, check=False
+        command, env={**os.environ, **CHECKOUT}, capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
