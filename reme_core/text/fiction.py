@@ -142,13 +142,18 @@ _PLAY_BEGINS: Final = any_of(
     r"\brole[- ]?play|\blet'?s (?:pretend|play (?:a game|make-believe|that|pretend))|\bpretend (?:that |to be |you|I|we)",
     r"\b(?:I'll|I will|you'll|you will|I'm going to) (?:be|play) (?:a|an|the|as|your|my) [^.]{0,40}?\b(?:and|while|,)"
     r" (?:you|I)(?:'ll|'re| will| are|'m| am| be| play)\b",
+    # What follows is rehearsed, or is material to work on, one piece after the other.
+    r"\b(?:help me|let'?s|can we|can you|could you|want to|will you)\b[^.!?\n]{0,20}\b(?:rehears\w*|(?:run|read|practi[sc]e|go over) (?:my |the |some |these |our )?lines)\b",
+    r"\b(?:give|send|read|feed|show|type|paste) you (?:\w+ ){0,3}(?:lines|verses|lyrics|sentences|phrases|dialogue)\b|\b(?:translate|correct|rate) (?:everything|whatever|each (?:line|sentence)|every (?:line|sentence))\b",
+    r"(?:陪我|跟我|和我|帮我|咱们?|我们)[^，。！？]{0,4}(?:对(?:一下|一?[个次遍])?(?:台词|戏|词)|排练|排戏)|我(?:说|发|念|给|打)[^，。！？]{0,4}(?:一句|句子|台词|例句)[^。！？]{0,8}你[^，。！？]{0,4}(?:翻|改|纠|念|接|评)|逐句|一句一句",
     r"角色扮演|我们?来?扮演|演(?:一[出场]|个)?(?:戏|小品)|假装|你(?:来)?扮演|我(?:来)?扮演|玩(?:个|一个)游戏",
 )
 _PLAY_ENDS: Final = any_of(
     r"\b(?:stop|end|enough of|enough with|quit|finish|leave) (?:the |this |our |with the )?(?:game|role|play|pretend|act)",
     r"\bgame over\b|\bback to (?:reality|normal|real life|being me)\b|\bout of character\b|\booc\b"
     r"|\bno more (?:games|role|pretend)",
-    r"(?:游戏|扮演|表演)(?:到此)?(?:结束|为止)|不玩了|回到现实|说正经的|言归正传|别演了",
+    r"\bthat(?:'s| was) (?:all|it|the last)\b[^.!?\n]{0,12}\b(?:lines?|sentences?|for (?:today|now)|one|of them)\b|对到这|收工|就练到这|练完了",
+    r"(?:游戏|扮演|表演|排练)(?:到此)?(?:结束|为止)|不玩了|回到现实|说正经的|言归正传|别演了",
 )
 # "please translate the following text", 帮我写一首诗: what comes with such a request is no statement of the person's own.
 _WORK: Final = any_of(

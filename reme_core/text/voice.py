@@ -31,8 +31,8 @@ def own_sentences(text: str) -> list[str]:
     if _PLAYED.search(text) or _shows_a_text(text):
         return own
     for sentence in sentences(own_words(text.replace("’", "'"), mark=_QUOTATION)):
-        if _SAID_BEFORE.search(sentence):
-            own.clear()  # "That's what my sister wants."
+        if _SAID_BEFORE.search(sentence) or _TAKEN_BACK.search(sentence):
+            own.clear()  # "That's what my sister wants.", "Just kidding."
         if _FOLLOWS.search(sentence) or _introduces(sentence):
             break  # "Ravi asked me to pass this on."
         own.append(_own_part(sentence.replace(_QUOTATION, " ")))
@@ -125,7 +125,7 @@ ONESELF: Final = any_of(r"\b(?:I|im|ive|me|my|mine|myself|we|us|our)\b", r"[我�
 """Words for the author."""
 _WRITTEN: Final = any_of(
     rf"\b{_TEXTS}\b(?<!\bterms)(?<!\bgroup)|\b(?:cv|curriculum|r[ée]sum[ée]s?|applications?|essays?|diar(?:y|ies)|blogs?|speech(?:es)?|biograph(?:y|ies)|testimonials?|personas?|file ?names?|"
-    r"novels?|stor(?:y|ies)|poems?|songs?|plays?|films?|movies?|comics?|games?|characters?|hero(?:es|ine)?|protagonist|villains?|avatars?|scenes?|chapters?|dreams?|fiction|tales?)\b",
+    r"novels?|stor(?:y|ies)|poems?|songs?|plays?|films?|movies?|comics?|games?|characters?|hero(?:es|ine)?|protagonist|villains?|avatars?|scenes?|chapters?|dreams?|fiction|tales?|worksheets?|workbooks?|underline|fill in the (?:blank|gap)s?)\b",
     r"简历|求职信|自我介绍|作文|日记|博客|演讲|传记|小说|故事|诗|歌词|剧本|电影|漫画|游戏|角色|人设|台词|主角|文件名|信里|邮件|公告|纸条|弹窗|说明书|小字|热评|规则卡|传单|海报|短剧|剧本杀",
 )
 """Words for texts and works of fiction, in which another may say "I"."""
@@ -180,6 +180,15 @@ _ANOTHERS: Final = any_of(
     rf"\b(?:remember|note|keep in mind|store|save) (?:this )?(?:for|about) {_SOMEBODY}\b",
     r"\b(?:m[ée]moire|profil|memoria|perfil|memória|Gedächtnis|Profil) (?:de|del|di|do|da|von|meine[rs]?) ",
     r"(?:所有|全体|每个|每位|其他|其它|别的|任何|下一[位个])[^，。！？：]{0,4}(?:用户|人|员工|成员|同事|客户|账号|会话)|大家|替[^我，。]{1,8}(?:记|存|说)",
+    # is a name, a dream, an example, a thought, or what was not said,
+    r"\b(?:called|named|(?:en)?titled|registered as|labell?ed|captioned|saying|goes)\W{1,3}(?:always|never|from now|call me|answer|reply|please|don't|only|speak|talk)\b",
+    r"(?:文件夹?|文档|歌|书|片子|电影|视频|帖子|频道|群|店|公司|餐厅|队|马|猫|狗|表格|标题)[^，。！？]{0,6}(?:叫做?|名为|名叫|题为|是)\s*[^我，。]{0,2}(?:以后|从现在|从今|请|一直|每次|别再|不要再|不许|叫我)",
+    r"\b(?:dream(?:ed|t|s)?|nightmare)\b[^.!?]{0,60}\b(?:told|tell|said|say|asked?|called?)\b|梦见|梦到|做了?个?梦",
+    r"(?:比如|例如|譬如|假如|如果|要是|若)[^，。！？]{0,3}(?:有人|别人|某人|谁|一个人)|\b(?:for example|e\.g\.|for instance|say|suppose|imagine|let's say|if)\b[^.!?]{0,12}\b(?:some(?:one|body)|a (?:user|person|customer))\b",
+    r"\bif I (?:ever |suddenly )?(?:won|were|became|ruled)\b|\b(?:nearly|almost|never|didn't|did not|haven't) (?:ask|tell|told|say|said|mean|meant)(?:ed)?(?: for)?(?: you)?\b|没有?(?:让|叫|要求|说过?)[你您]",
+    # is said by others without a mark of it ("he goes like call me D", 墙上写着…, 室友天天跟我说 call me …),
+    rf"\b(?:{_THEY}|\w+body|everyone) (?:just |always |then )?(?:goes|went|(?:is|was|be)(?: all)? like)\b|\bI(?:'d|'ll| would| will) be (?:all )?like\b",
+    r"[写印贴刻标挂喷纹]着|(?:[^我，。！？]|(?<!我)[跟对和冲][我你])(?:说|讲|喊|嚷嚷|念叨|要求)[：:，,\s]?(?:以后|从现在|从今|请|一直|每次|别再|不要再|不许|叫我|跟我说话|回答|just\b|call\b|always\b|never\b|from now\b)",
     # has been heard somewhere,
     r"\bI(?:'m| am| was|'ve been) told\b|\bI (?:\w+ )?heard\b|\bI (?:read|saw) (?:that|about|somewhere)\b|\b(?:apparently|supposedly|allegedly|rumou?r|reportedly|according to|word is|legend)\b",
     r"听说|据说|传说|据称|网上说|有传言|看到(?:有|一)",
@@ -194,6 +203,11 @@ _SAID_BEFORE: Final = any_of(
     rf"^\W*(?:well |or so |at least )?{_THAT_IS} (?:all )?(?:what|how|from|for|according to|straight from) (?:{_THEY}|them|him)\b",
     rf"^\W*{_THAT_IS}? ?{_THEIR_WORD}|^\W*{_THEIR} {_WORD}, not mine",
     rf"^\W*(?:这|那|都)?(?:是|都是)?[^我，。]{{1,6}}{_SAYS_ZH}\W*$|^\W*(?:这|那)是(?!我)[^，。]{{1,6}}的(?:意思|要求|规定|原话|习惯)\W*$",
+)
+# What was said before does not count: "just kidding", "scratch that", 算了当我没说
+_TAKEN_BACK: Final = any_of(
+    r"^\W*(?:(?:no|nah|haha|lol|ok|oh|wait|actually|sorry|hmm),? )*(?:(?:I'm |I was )?(?:just |only )?(?:kidding|joking|messing)|jk\b|nvm\b|never ?mind(?! (?:the|my|if|about)\b)|scratch that|forget (?:it|that|I said)|on second thoughts?|ignore that|actually (?:no|don't)\b)",
+    r"^\W*(?:哈+|额|呃|唉|哎|不|好吧|还是)?[，,]?(?:算了|当我没说|开(?:个)?玩笑|逗你|骗你|说着玩|瞎说)",
 )
 # What follows is another's: "Ravi asked me to pass this on", "my landlord's rule is simple".
 _FOLLOWS: Final = any_of(
