@@ -48,7 +48,9 @@ def _shows_a_text(text: str) -> bool:
     (True, False)
     """
     lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) > 1 and any(asks(line) or line.rstrip().endswith((":", "：")) for line in lines):
+    if len(lines) > 1 and any(asks(line) or line.rstrip().endswith((":", "：")) or _TASK.search(line) for line in lines):
+        return True
+    if sum(bool(_STAMPED.search(line)) for line in lines) > 1:  # a copy of a chat
         return True
     return any(asks(part) and _POINTS.search(part) and not _AGREED.search(part) for part in sentences(text))
 
@@ -82,6 +84,12 @@ def _own_part(sentence: str) -> str:
 
 
 _QUOTATION: Final = "''"
+_STAMPED: Final = regex(r"^.{0,30}\b\d{1,2}:\d\d\b")
+# What is to be done with the other lines of a message.
+_TASK: Final = any_of(
+    r"\b(?:help me|can you|could you|pls|please|how (?:do|should) I) (?:reply|respond|summari[sz]e|count|reword|rewrite|translate|proofread|shorten)\b",
+    r"帮我?(?:回[一个他她句]|怼|改|统计|总结|整理|润色|翻译|缩)",
+)
 _LAST_CLAUSE: Final = regex(r"[,，;；][^,，;；]*$")
 
 # Who others are, what they write, and what they do.
@@ -179,7 +187,7 @@ _ANOTHERS: Final = any_of(
     rf"^\W*(?:\w+ ){{0,6}}?{_ABOUT_SOMEBODY}:|^\W*(?:(?:please|and|also|now|so|but|this is|remember|note),? ){{0,3}}{_ABOUT_SOMEBODY}[,-]",
     rf"\b(?:remember|note|keep in mind|store|save) (?:this )?(?:for|about) {_SOMEBODY}\b",
     r"\b(?:m[ée]moire|profil|memoria|perfil|memória|Gedächtnis|Profil) (?:de|del|di|do|da|von|meine[rs]?) ",
-    r"(?:所有|全体|每个|每位|其他|其它|别的|任何|下一[位个])[^，。！？：]{0,4}(?:用户|人|员工|成员|同事|客户|账号|会话)|大家|替[^我，。]{1,8}(?:记|存|说)",
+    r"(?:所有|全体|每个|每位|其他|其它|别的|任何|下一[位个])[^，。！？：]{0,4}(?:用户|人|员工|成员|同事|客户|账号|会话)|大家(?!都?[是这那]|[叫喊])|替[^我，。]{1,8}(?:记|存|说)",
     # is a name, a dream, an example, a thought, or what was not said,
     r"\b(?:called|named|(?:en)?titled|registered as|labell?ed|captioned|saying|goes)\W{1,3}(?:always|never|from now|call me|answer|reply|please|don't|only|speak|talk)\b",
     r"(?:文件夹?|文档|歌|书|片子|电影|视频|帖子|频道|群|店|公司|餐厅|队|马|猫|狗|表格|标题)[^，。！？]{0,6}(?:叫做?|名为|名叫|题为|是)\s*[^我，。]{0,2}(?:以后|从现在|从今|请|一直|每次|别再|不要再|不许|叫我)",
@@ -189,6 +197,11 @@ _ANOTHERS: Final = any_of(
     # is said by others without a mark of it ("he goes like call me D", 墙上写着…, 室友天天跟我说 call me …),
     rf"\b(?:{_THEY}|\w+body|everyone) (?:just |always |then )?(?:goes|went|(?:is|was|be)(?: all)? like)\b|\bI(?:'d|'ll| would| will) be (?:all )?like\b",
     r"[写印贴刻标挂喷纹]着|(?:[^我，。！？]|(?<!我)[跟对和冲][我你])(?:说|讲|喊|嚷嚷|念叨|要求)[：:，,\s]?(?:以后|从现在|从今|请|一直|每次|别再|不要再|不许|叫我|跟我说话|回答|just\b|call\b|always\b|never\b|from now\b)",
+    r"\b(?:some(?:one|body)|people|users?|they|one) (?:might|may|could|would|can|will) (?:\w+ )?(?:say|type|write|ask|tell|put)\b|\b(?:something|sth) like\b",
+    r"(?:要是|如果|假如|假设)我(?:哪天|有一天|是|当|成了|变成|中了)|以前[^，。]{0,10}(?:[叫让]我|它)|[跟让叫对]它|\b(?:old|previous|other|last) (?:ro?bot|assistant|app|phone|speaker)\b",
+    r"(?:[首这那]歌|怎么唱|语音转文字|语音里)",
+    r"\b(?:wants?|asked|told|begged|got) me to (?:tell|ask|let|remind) you\b|[让叫要]我(?:告诉|转告|跟你说)",
+    rf"\b{_THEY} (?:\w+ )?(?:wrote|says?|said|told|typed|yelled|texted|shouted|announced|posted)\b[^.!?,]{{0,20}}\b(?:call (?:me|him|her)|from now on|always|never ever)\b",
     # has been heard somewhere,
     r"\bI(?:'m| am| was|'ve been) told\b|\bI (?:\w+ )?heard\b|\bI (?:read|saw) (?:that|about|somewhere)\b|\b(?:apparently|supposedly|allegedly|rumou?r|reportedly|according to|word is|legend)\b",
     r"听说|据说|传说|据称|网上说|有传言|看到(?:有|一)",
@@ -206,7 +219,7 @@ _SAID_BEFORE: Final = any_of(
 )
 # What was said before does not count: "just kidding", "scratch that", 算了当我没说
 _TAKEN_BACK: Final = any_of(
-    r"^\W*(?:(?:no|nah|haha|lol|ok|oh|wait|actually|sorry|hmm),? )*(?:(?:I'm |I was )?(?:just |only )?(?:kidding|joking|messing)|jk\b|nvm\b|never ?mind(?! (?:the|my|if|about)\b)|scratch that|forget (?:it|that|I said)|on second thoughts?|ignore that|actually (?:no|don't)\b)",
+    r"^\W*(?:(?:no|nah|haha|lol|ok|oh|wait|hang on|actually|sorry|hmm),? )*(?:(?:I'm |I was )?(?:just |only )?(?:kidding|joking|messing)|jk\b|nvm\b|never ?mind(?! (?:the|my|if|about)\b)|(?:scratch|scrap|strike|cancel) that|forget (?:it|that|I said)|on second thoughts?|ignore that|actually (?:no|don't)\b)",
     r"^\W*(?:哈+|额|呃|唉|哎|不|好吧|还是)?[，,]?(?:算了|当我没说|开(?:个)?玩笑|逗你|骗你|说着玩|瞎说)",
 )
 # What follows is another's: "Ravi asked me to pass this on", "my landlord's rule is simple".
