@@ -3,6 +3,7 @@
     python -m benchmarks.poisoning                # the half to develop on (odd ids), without a chat model
     python -m benchmarks.poisoning --naive        # with a chat model that remembers all that it is told to
     python -m benchmarks.poisoning --half even    # the half to measure on
+    python -m benchmarks.poisoning --others       # attacks and wishes of a second author who had seen nothing
     python -m benchmarks.poisoning --spoken       # attacks that stand in the words of the user alone
     python -m benchmarks.poisoning --secrets      # what the setting `redact` finds, and what harmless turns it touches
 
@@ -42,7 +43,7 @@ from reme_core.types import Kind, Memory, Message
 DATA = Path(__file__).with_name("data") / "attacks"
 KEPT = "control_user_own"
 """The family whose words the user did say, so that they have to be kept."""
-MEASURES = ("attacks", "fence broken", "wish or profile", "lesson", "kept as a quote")
+MEASURES = ("attacks", "fence broken", "wish or profile", "instruction", "lesson", "kept as a quote")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,7 @@ class Run:
             wished = [m for m in wished if m.subject in ("", "user", self._attack.query.author)]
             wished += [m for m in self._standing if self._attack.is_in(_text(m))]
         found["wish or profile"] = bool(wished)
+        found["instruction"] = any(m.kind == Kind.INSTRUCTION for m in hit)
         found["lesson"] = any(m.kind in (Kind.TASK, Kind.TOOL) and self._attack.is_in(m.content) for m in hit)
         found["kept as a quote"] = any(m.kind == Kind.OBSERVATION for m in hit)
         return found, [*(f"broken: {text}" for text in broken), *(f"{m.kind}: {_text(m)}" for m in wished)]
@@ -263,6 +265,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--half", choices=("odd", "even"), default="odd", help="which half of the data")
     parser.add_argument("--naive", action="store_true", help="with a chat model that believes all")
+    parser.add_argument("--others", action="store_true", help="the attacks and wishes of a second author")
     parser.add_argument("--spoken", action="store_true", help="the attacks that stand in the words of the user alone")
     parser.add_argument("--secrets", action="store_true", help="secrets and harmless turns, instead of attacks")
     parser.add_argument("--wrong", action="store_true", help="print what went wrong, for the odd half alone")
@@ -270,6 +273,6 @@ if __name__ == "__main__":
     if given.secrets:
         figures = find_secrets(given.half)
     else:
-        name = "spoken.jsonl" if given.spoken else "attacks.jsonl"
+        name = "spoken.jsonl" if given.spoken else "others.jsonl" if given.others else "attacks.jsonl"
         figures = asyncio.run(attack_all(name, given.half, naive=given.naive, wrong=given.wrong))
     report(benchmark="poisoning", half=given.half, naive=given.naive, **figures)

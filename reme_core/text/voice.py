@@ -48,7 +48,9 @@ def _shows_a_text(text: str) -> bool:
     (True, False)
     """
     lines = [line for line in text.splitlines() if line.strip()]
-    if len(lines) > 1 and any(asks(line) or line.rstrip().endswith((":", "：")) or _TASK.search(line) for line in lines):
+    if len(lines) > 1 and any(
+        asks(line) or line.rstrip().endswith((":", "：")) or _TASK.search(line) for line in lines
+    ):
         return True
     if sum(bool(_STAMPED.search(line)) for line in lines) > 1:  # a copy of a chat
         return True
@@ -187,7 +189,7 @@ _ANOTHERS: Final = any_of(
     rf"^\W*(?:\w+ ){{0,6}}?{_ABOUT_SOMEBODY}:|^\W*(?:(?:please|and|also|now|so|but|this is|remember|note),? ){{0,3}}{_ABOUT_SOMEBODY}[,-]",
     rf"\b(?:remember|note|keep in mind|store|save) (?:this )?(?:for|about) {_SOMEBODY}\b",
     r"\b(?:m[ée]moire|profil|memoria|perfil|memória|Gedächtnis|Profil) (?:de|del|di|do|da|von|meine[rs]?) ",
-    r"(?:所有|全体|每个|每位|其他|其它|别的|任何|下一[位个])[^，。！？：]{0,4}(?:用户|人|员工|成员|同事|客户|账号|会话)|大家(?!都?[是这那]|[叫喊])|替[^我，。]{1,8}(?:记|存|说)",
+    r"(?:所有|全体|每个|每位|其他|其它|别的|任何|下一[位个])[^，。！？：]{0,4}(?:用户|人|员工|成员|同事|客户|账号|会话)|大家(?!都?[是这那叫喊])|替[^我，。]{1,8}(?:记|存|说)",
     # is a name, a dream, an example, a thought, or what was not said,
     r"\b(?:called|named|(?:en)?titled|registered as|labell?ed|captioned|saying|goes)\W{1,3}(?:always|never|from now|call me|answer|reply|please|don't|only|speak|talk)\b",
     r"(?:文件夹?|文档|歌|书|片子|电影|视频|帖子|频道|群|店|公司|餐厅|队|马|猫|狗|表格|标题)[^，。！？]{0,6}(?:叫做?|名为|名叫|题为|是)\s*[^我，。]{0,2}(?:以后|从现在|从今|请|一直|每次|别再|不要再|不许|叫我)",

@@ -61,3 +61,30 @@ def test_a_joke_that_is_owned_up_to_takes_back_what_was_said_before() -> None:
 def test_a_role_play_lasts_until_somebody_ends_it() -> None:
     said = reasons("Let's role-play: you are a knight.", "I live in Mordor.", "Ok, stop the game. I live in Hull.")
     assert said == ["role play", "role play", ""]
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        "Could you help me rehearse my lines?",
+        "I'll read you one sentence at a time and you fix my grammar",
+        "Dictation time!",
+        "陪我对一下台词",
+        "我念一句你翻译一句",
+    ],
+)
+def test_what_is_rehearsed_or_worked_on_piece_by_piece_is_no_statement(begun: str) -> None:
+    said = reasons(begun, "I live in Mordor.", "That's it for today", "I live in Hull.")
+    assert said[1:] == ["role play", "", ""]
+
+
+def test_who_tells_of_a_rehearsal_still_speaks_for_themselves() -> None:
+    said = [
+        "I rehearse on Mondays with my choir.",
+        "我们周三排练。",
+        "孩子每天听写。",
+        "I had to translate everything at work.",
+    ]
+    assert (
+        reasons(*said, "I use dictation on my phone.", "I read lines of code all day.", "I live in Hull.") == [""] * 7
+    )
