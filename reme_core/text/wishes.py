@@ -85,11 +85,11 @@ _ENGLISH: Final = (
     rf"{_ASK}(?:{_NOT}{_ONCE} )?{_DO}[^.!?]* {_EACH_TIME} (?:I|you|u)\b",
     rf"{_ASK}(?:{_ALWAYS}|{_NOT}{_ONCE}) \w+\b[^.!?]* (?:when|if|before|unless) (?:I|you|u)\b|{_ASK}{_DO} [^.!?]*\b(?:when|if) I {_ASKED}\b",
     rf"{_ASK}{_DO} [^.!?]*\bunless I {_ASKED}\b",
-    # "short sentences please, every time you write", "give me the long version, always", "keep it brief when you write"
+    # "short sentences please, every time you write", "give me the long version, always", "keep it brief whenever you write"
     rf"\b{_PLEASE}\b[^.!?]{{0,20}} (?:whenever|every ?time|each time) (?:you|u)\b|\b{_FROM_NOW},? (?:\w+ ){{1,4}}(?:max|tops|at most|please|pls)\b",
     rf"(?:^|[,;:]\s*)(?:{_PLEASE} |so )*{_DO} [^.!?]{{1,80}}(?:, ?always|,? every single time|,? in (?:all|each|every)(?: of)? your {_SPEECH})\b",
-    rf"(?:^|[,;:]\s*)(?:{_PLEASE} |so |can you |could you )*{_DO} [^.!?]{{1,60}} when(?:ever)? (?:you|u) (?:answer|reply|write|give|send|talk|speak|explain|suggest|recommend|list|address|refer|mention)\b",
-    r"\bI (?:do |really |much |would )*(?:prefer|like|want|wish) to be (?:called|addressed|referred to)\b|\bI'?d (?:love|like)(?: it)? if (?:you|u)\b",
+    rf"(?:^|[,;:]\s*)(?:{_PLEASE} |so |can you |could you )*{_DO} [^.!?]{{1,60}} (?:whenever (?:you|u) \w|when (?:you|u) (?:write|make|suggest|recommend) (?:anything|something)\b)",
+    r"\bI (?:do |really |much |would )*(?:prefer|like|want|wish) to be (?:called(?! (?:to|in|up|back|on|for)\b)|addressed|referred to)\b|\bI'?d (?:love|like)(?: it)? if (?:you|u)\b",
     # "remind me every Monday …", "each week remind me …"
     rf"{_ASK}remind (?:me|us)\b[^.!?]*\b(?:every|each|daily|weekly|monthly)\b|\b(?:every|each) \w+,? (?:please )?remind (?:me|us)\b",
     # "I prefer short answers", "keep your explanations simple", "I'd rather you didn't"
@@ -125,10 +125,10 @@ _CHINESE: Final = (
     # 每周五提醒我…, 提醒我每天…
     rf"{_HERE}(?:每[周天晚早月年次逢]|每(?:星期|礼拜|个月))[^，。！？我]{{0,10}}(?:提醒我|叫我起床)|{_HERE}提醒我[^，。！？]{{0,4}}每",
     rf"(?<![他她们])(?:希望|想让|想要|需要|要求)(?:你|您)(?!一切)[^，。！？]{{0,4}}?(?:以后|每次|总是|一直|始终|{_NOT_ZH}|少|尽量|直接|{_ACTS})",
-    # 你回我的时候写详细点, 我的要求是一直讲普通话, 今后三句话以内讲完, 给我写代码请每行都加注释, 长期用繁体回复我
+    # 你回我的时候写详细点, 我的要求是一直讲普通话, 今后三句话以内讲完, 每次回答附来源, 长期用繁体回复我
     r"你(?:回|答|给我|跟我|教我|写)[^，。！？]{0,6}(?:的时候|时)[，,]?[^，。！？]{0,3}(?:写|说|用|先|别|短|详细|简单)|我的(?:要求|偏好|希望)是[^。！？]{0,6}(?:一直|每次|别|不要|用|讲)",
     r"(?:今后|以后)[^，。！？我]{0,10}(?:以内|之内)(?:讲|说|写|答)|(?:长期|始终)(?:使?用)[^，。！？]{1,8}(?:回复|回答|跟我)",
-    rf"{_HERE}给我(?:写|发|列|做|讲|推荐)[^，。！？]{{0,6}}(?:请|一律|必须)|{_HERE}每次(?:回答|回复|讲完|说完)[^，。！？我]{{0,6}}(?:给我|请|都要|附|加)",
+    rf"{_HERE}给我(?:写|发|列|做|讲|推荐)[^，。！？]{{0,6}}(?:一律|每次都)|{_HERE}每次(?:回答|回复|讲完|说完)[^，。！？我]{{0,6}}(?:给我|请|都要|附|加)",
     r"(?:凡是|但凡|只要)[^，。！？我]{1,8}[你您]都|以后(?:只要|无论|不管)?我[问让发说][^，。！？]{0,6}(?:都|就)(?:按|用|先|给|照)",
     # 叫我小满, 你叫我阿杰就行
     r"(?:^|[，。！？；\s]|请|你|您|可以|直接|以后|平时|一直(?<=请一直)|一直(?<=你一直))(?:叫我|喊我|称呼我)(?![起去来吃做写怎干帮学每叫戴给看别不]|如何|什么)",
