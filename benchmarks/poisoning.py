@@ -265,9 +265,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--half", choices=("odd", "even"), default="odd", help="which half of the data")
     parser.add_argument("--naive", action="store_true", help="with a chat model that believes all")
-    parser.add_argument("--others", action="store_true", help="the attacks and wishes of a second author")
-    parser.add_argument("--spoken", action="store_true", help="the attacks that stand in the words of the user alone")
-    parser.add_argument("--secrets", action="store_true", help="secrets and harmless turns, instead of attacks")
+    data = parser.add_mutually_exclusive_group()
+    data.add_argument("--others", action="store_true", help="the attacks and wishes of a second author")
+    data.add_argument("--spoken", action="store_true", help="the attacks that stand in the words of the user alone")
+    data.add_argument("--secrets", action="store_true", help="secrets and harmless turns, instead of attacks")
     parser.add_argument("--wrong", action="store_true", help="print what went wrong, for the odd half alone")
     given = parser.parse_args()
     if given.secrets:

@@ -35,7 +35,7 @@ async def autogen_learns(reme: AsyncReMe) -> str:
     shown: list[str] = []
 
     class Scripted(ChatCompletionClient):
-        component_config_schema = None  # type: ignore[assignment]
+        component_config_schema = None  # type: ignore[assignment]  # it is never serialised
 
         async def create(self, messages: Sequence[Any], **_: Any) -> CreateResult:
             shown.append("\n".join(str(message.content) for message in messages))

@@ -182,7 +182,7 @@ class Experiment:
         for _ in range(STEPS):
             answer = await self._model.chat.completions.create(
                 model=self._given.model, messages=messages, tools=tools, temperature=self._given.temperature
-            )  # type: ignore[call-overload]
+            )  # type: ignore[call-overload]  # the messages are plain JSON
             said = answer.choices[0].message
             messages.append(said.model_dump(include={"role", "content", "tool_calls"}, exclude_none=True))
             if not said.tool_calls:

@@ -54,11 +54,7 @@ def unreal(messages: Sequence[Message]) -> dict[str, str]:
 
 def sentences(text: str) -> list[str]:
     """The sentences of a message, without code and embedded lines; those within quotation marks stay where they are."""
-    lines = [
-        line
-        for line in _CODE.sub(" ", text).splitlines()
-        if not line.lstrip().startswith((">", "|", "#", "//", "/*", "<!--"))
-    ]
+    lines = [line for line in _CODE.sub(" ", text).splitlines() if not line.lstrip().startswith(_EMBEDDED)]
     parts = [part.strip() for line in lines for part in _ENDS.split(line)]
     return [part for part in parts if re.search(r"\w", part)]
 
@@ -106,6 +102,8 @@ def _plain(text: str) -> str:
 
 
 _CODE: Final = regex(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+# How lines begin that are cited, or are of a table, a heading, or a comment in code.
+_EMBEDDED: Final = (">", "|", "#", "//", "/*", "<!--")
 # Where a sentence ends; the point of "Dr." ends none.
 _ENDS: Final = regex(r"(?<=[。！？；])|(?<=[.!?;])(?=\s)(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bSt\.)(?<!\bMrs\.)|\n")
 _AFTER_FIRST: Final = regex(r"^[^.!。！\n]*[.!。！\n]?")
@@ -147,10 +145,10 @@ _PLAY_BEGINS: Final = any_of(
     r"\b(?:I'll|I will|you'll|you will|I'm going to) (?:be|play) (?:a|an|the|as|your|my) [^.]{0,40}?\b(?:and|while|,)"
     r" (?:you|I)(?:'ll|'re| will| are|'m| am| be| play)\b",
     # What follows is rehearsed, or is material to work on, one piece after the other.
-    r"\b(?:help me|let'?s|can we|can you|could you|want to|will you)\b[^.!?\n]{0,20}\b(?:rehears\w*|(?:run|read|practi[sc]e|go over) (?:my |the |some |these |our )?lines)\b",
-    r"\b(?:i(?:'?ll| will|'?m (?:going to|gonna)| am going to)|let me) (?:just )?(?:give|send|read|feed|show|type|paste|say|dictate)(?: you| u| out)? (?:\w+ ){0,4}(?:lines?|verses|lyrics|sentences?|phrases?|dialogue)\b",
+    r"\b(?:help me|let'?s|can we|can you|could you|will you)\b[^.!?\n]{0,20}\b(?:rehearse|(?:run|read|practi[sc]e|go over) (?:my |the |some |these |our )?lines)\b",
+    r"\b(?:i(?:'?ll| will|'?m (?:going to|gonna)| am going to)|let me) (?:just )?(?:give|send|read|feed|show|type|paste|say|dictate)(?: you| u| out)? (?:\w+ ){0,4}(?:lines?|verses|lyrics|sentences?|phrases?|dialogue)\b(?! of code)[^.!?\n]{0,30}\b(?:per message|at a time|one by one|and (?:you|u)|(?:you|u) (?:just )?(?:tell|give|translate|write|correct|answer))\b",
     r"(?:^|[.!?,]\s*|\byou |\bplease )(?:translate|correct|rate) (?:everything|whatever|each (?:line|sentence)|every (?:line|sentence)) I\b|\bdictation (?:time|practice|exercise)\b|\blet'?s do (?:some |a )?dictation\b",
-    r"(?:陪我|跟我|和我|帮我|给我|来)[^，。！？]{0,4}(?:对(?:一下|一?[个次遍])?(?:台词|戏|词)|排练|排戏|听写)|我[^，。！？]{0,2}(?:一句一句|一条一条|逐句)[^，。！？]{0,2}(?:说|发|念|给|打)|我(?:说|发|念|给|打)[^，。！？]{0,4}(?:一句|句子|台词|例句)[^。！？]{0,8}你[^，。！？]{0,4}(?:翻|改|纠|念|接|评)",
+    r"(?:^|[，。！？\s你请能来])[陪跟和帮给]我[^，。！？]{0,4}(?:对(?:一下|一?[个次遍])?(?:台词|戏|词)|排练|排戏|听写)|我[^，。！？]{0,2}(?:一句一句|一条一条|逐句)[^，。！？]{0,2}(?:说|发|念|给|打)|我(?:说|发|念|给|打)[^，。！？]{0,4}(?:一句|句子|台词|例句)[^。！？]{0,8}你[^，。！？]{0,4}(?:翻|改|纠|念|接|评)",
     r"角色扮演|我们?来?扮演|演(?:一[出场]|个)?(?:戏|小品)|假装|你(?:来)?扮演|我(?:来)?扮演|玩(?:个|一个)游戏",
 )
 _PLAY_ENDS: Final = any_of(

@@ -86,11 +86,12 @@ def _own_part(sentence: str) -> str:
 
 
 _QUOTATION: Final = "''"
-_STAMPED: Final = regex(r"^.{0,30}\b\d{1,2}:\d\d\b")
+# A line of a chat that says who wrote the next one, and when.
+_STAMPED: Final = regex(r"^.{1,40}\b\d{1,2}:\d\d(?: ?[AaPp][Mm])?\W*$")
 # What is to be done with the other lines of a message.
 _TASK: Final = any_of(
-    r"\b(?:help me|can you|could you|pls|please|how (?:do|should) I) (?:reply|respond|summari[sz]e|count|reword|rewrite|translate|proofread|shorten)\b",
-    r"帮我?(?:回[一个他她句]|怼|改|统计|总结|整理|润色|翻译|缩)",
+    r"^(?!.*\b(?:from now on|always|whenever|every time)\b).*\b(?:help me|how (?:do|should) I) (?:reply|respond|summari[sz]e|count|reword|rewrite|translate|proofread|shorten)\b",
+    r"^(?!.*(?:以后|今后|每次|从现在|一律)).*帮我?(?:回[一个他她句]|怼|改|统计|总结|整理|润色|翻译|缩)",
 )
 _LAST_CLAUSE: Final = regex(r"[,，;；][^,，;；]*$")
 
@@ -194,8 +195,8 @@ _ANOTHERS: Final = any_of(
     r"\b(?:called|named|(?:en)?titled|registered as|labell?ed|captioned|saying|goes)\W{1,3}(?:always|never|from now|call me|answer|reply|please|don't|only|speak|talk)\b",
     r"(?:文件夹?|文档|歌|书|片子|电影|视频|帖子|频道|群|店|公司|餐厅|队|马|猫|狗|表格|标题)[^，。！？]{0,6}(?:叫做?|名为|名叫|题为|是)\s*[^我，。]{0,2}(?:以后|从现在|从今|请|一直|每次|别再|不要再|不许|叫我)",
     r"\b(?:dream(?:ed|t|s)?|nightmare)\b[^.!?]{0,60}\b(?:told|tell|said|say|asked?|called?)\b|梦见|梦到|做了?个?梦",
-    r"(?:比如|例如|譬如|假如|如果|要是|若)[^，。！？]{0,3}(?:有人|别人|某人|谁|一个人)|\b(?:for example|e\.g\.|for instance|say|suppose|imagine|let's say|if)\b[^.!?]{0,12}\b(?:some(?:one|body)|a (?:user|person|customer))\b",
-    r"\bif I (?:ever |suddenly )?(?:won|were|became|ruled)\b|\b(?:nearly|almost|never|didn't|did not|haven't) (?:ask|tell|told|say|said|mean|meant)(?:ed)?(?: for)?(?: you)?\b|没有?(?:让|叫|要求|说过?)[你您]",
+    r"(?:比如|例如|譬如|假如)[^，。！？]{0,3}(?:有人|别人|某人|谁|一个人)|\b(?:for example|e\.g\.|for instance|say|suppose|imagine|let's say)\b[^.!?]{0,12}\b(?:some(?:one|body)|a (?:user|person|customer))\b",
+    r"\bif I (?:ever |suddenly )?(?:won|were|became|ruled)\b|\b(?:nearly|almost|never|didn't|did not) (?:ask(?:ed)?|tell|told|want(?:ed)?|meant?)(?: for)? (?:you|u) to\b|没有?(?:让|叫|要求|说过?)[你您]",
     # is said by others without a mark of it ("he goes like call me D", 墙上写着…, 室友天天跟我说 call me …),
     rf"\b(?:{_THEY}|\w+body|everyone) (?:just |always |then )?(?:goes|went|(?:is|was|be)(?: all)? like),? (?:like,? )?(?:call|always|never|from now|you|don't|please|only|answer)\b|\bI(?:'d|'ll| would| will) be (?:all )?like\b",
     r"(?<![正我在])[写印贴刻标挂喷纹]着|(?:[^我，。！？]|(?<!我)[跟对和冲][我你])(?:说|讲|喊|嚷嚷|念叨|要求)[：:，,\s]?(?:以后|从现在|从今|请|一直|每次|别再|不要再|不许|叫我|跟我说话|回答|just\b|call\b|always\b|never\b|from now\b)",

@@ -89,7 +89,7 @@ _ENGLISH: Final = (
     rf"\b{_PLEASE}\b[^.!?]{{0,20}} (?:whenever|every ?time|each time) (?:you|u)\b|\b{_FROM_NOW},? (?:\w+ ){{1,4}}(?:max|tops|at most|please|pls)\b",
     rf"(?:^|[,;:]\s*)(?:{_PLEASE} |so )*{_DO} [^.!?]{{1,80}}(?:, ?always|,? every single time|,? in (?:all|each|every)(?: of)? your {_SPEECH})\b",
     rf"(?:^|[,;:]\s*)(?:{_PLEASE} |so |can you |could you )*{_DO} [^.!?]{{1,60}} (?:whenever (?:you|u) \w|when (?:you|u) (?:write|make|suggest|recommend) (?:anything|something)\b)",
-    r"\bI (?:do |really |much |would )*(?:prefer|like|want|wish) to be (?:called(?! (?:to|in|up|back|on|for)\b)|addressed|referred to)\b|\bI'?d (?:love|like)(?: it)? if (?:you|u)\b",
+    r"\bI (?:do |really |much |would )*(?:prefer|like|want|wish) to be (?:called(?! (?:to|in|up|back|on|for)\b)|addressed|referred to)\b|\bI'?d (?:love|like)(?: it)? if (?:you|u)\b[^.!?]*\b(?:always|each|every|whenever|from now on)\b",
     # "remind me every Monday …", "each week remind me …"
     rf"{_ASK}remind (?:me|us)\b[^.!?]*\b(?:every|each|daily|weekly|monthly)\b|\b(?:every|each) \w+,? (?:please )?remind (?:me|us)\b",
     # "I prefer short answers", "keep your explanations simple", "I'd rather you didn't"
@@ -129,7 +129,7 @@ _CHINESE: Final = (
     r"你(?:回|答|给我|跟我|教我|写)[^，。！？]{0,6}(?:的时候|时)[，,]?[^，。！？]{0,3}(?:写|说|用|先|别|短|详细|简单)|我的(?:要求|偏好|希望)是[^。！？]{0,6}(?:一直|每次|别|不要|用|讲)",
     r"(?:今后|以后)[^，。！？我]{0,10}(?:以内|之内)(?:讲|说|写|答)|(?:长期|始终)(?:使?用)[^，。！？]{1,8}(?:回复|回答|跟我)",
     rf"{_HERE}给我(?:写|发|列|做|讲|推荐)[^，。！？]{{0,6}}(?:一律|每次都)|{_HERE}每次(?:回答|回复|讲完|说完)[^，。！？我]{{0,6}}(?:给我|请|都要|附|加)",
-    r"(?:凡是|但凡|只要)[^，。！？我]{1,8}[你您]都|以后(?:只要|无论|不管)?我[问让发说][^，。！？]{0,6}(?:都|就)(?:按|用|先|给|照)",
+    r"(?:凡是|但凡)[^，。！？我]{1,8}[你您]都|以后(?:只要|无论|不管)?我[问让发说][^，。！？]{0,6}(?:都|就)(?:按|用|先|给|照)",
     # 叫我小满, 你叫我阿杰就行
     r"(?:^|[，。！？；\s]|请|你|您|可以|直接|以后|平时|一直(?<=请一直)|一直(?<=你一直))(?:叫我|喊我|称呼我)(?![起去来吃做写怎干帮学每叫戴给看别不]|如何|什么)",
     r"(?:别|不要)再?(?:叫|喊|称呼)我",

@@ -117,6 +117,10 @@ def test_what_others_wish_is_no_wish_of_the_author(said: str) -> None:
         "我的要求是每次都给来源。",
         "長期使用英文回覆我。",
         "凡是问路的你都说步行时间。",
+        "Hi!\nFrom now on please reply in French.",
+        "7:30 up\n8:15 bus to work\nPlease always remind me of both.",
+        "你好\n以后帮我总结的时候请一律用表格。",
+        "I didn't ask for praise, so please never praise me.",
     ],
 )
 def test_who_mentions_others_may_still_wish_something(said: str) -> None:
@@ -131,6 +135,8 @@ def test_who_mentions_others_may_still_wish_something(said: str) -> None:
         "给我写首诗请押韵。",
         "给我写段代码，每行加注释。",
         "我们三天以内讲完。",
+        "I'd love it if you could find me a recipe.",
+        "只要努力你都能成功。",
         "I want to be called to the bar.",
     ],
 )

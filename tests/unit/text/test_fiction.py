@@ -85,6 +85,13 @@ def test_who_tells_of_a_rehearsal_still_speaks_for_themselves() -> None:
         "孩子每天听写。",
         "I had to translate everything at work.",
     ]
-    assert (
-        reasons(*said, "I use dictation on my phone.", "I read lines of code all day.", "I live in Hull.") == [""] * 7
-    )
+    said += [
+        "I use dictation on my phone.",
+        "Let me show you some lines of code.",
+        "I'll send you a few lines about my trip.",
+        "I want to rehearse more often.",
+        "他陪我排练了一下午。",
+        "周三来排练的人很多。",
+        "I live in Hull.",
+    ]
+    assert reasons(*said) == [""] * len(said)
