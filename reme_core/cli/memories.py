@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
 app = Commands()
 
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option("--kind", "-k", help="observation, task, …; a family (personal, task, tool); conversation: messages."),
+]
+
 
 def _parse_time(text: str) -> datetime:
     try:
@@ -46,12 +51,7 @@ def recall(
     session: Session,
     query: Annotated[str, typer.Argument(help="What to look for, in any language.")],
     workspace: Workspace,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--kind", "-k", help="observation, task, …; a family (personal, task, tool); conversation: the messages."
-        ),
-    ] = None,
+    kind: Kinds = None,
     limit: Annotated[int, typer.Option("--limit", "-n", help="How many, at the most.")] = 10,
     explain: Annotated[bool, typer.Option("--explain", "-e", help="Show what each leg gave to the score.")] = False,
     during: Annotated[

@@ -1,4 +1,4 @@
-"""A function is named for what it does, a verb, or for what it returns, a noun; never by a bare participle."""
+"""How code is named and cut: a function is named for what it does or returns, and neither it nor a module is too long."""
 
 from __future__ import annotations
 
@@ -21,13 +21,25 @@ WEAK = {"after", "again", "as", "at", "before", "beside", "by", "for", "from", "
 EXCEPTIONS = {"reembed", "blocking"}  # a verb: embed anew; a decorator: `recall = blocking(Engine.recall)`
 
 
-def participles() -> Iterator[str]:
-    """The functions that are named by a bare participle, each with its place."""
+LONGEST_FUNCTION, LONGEST_MODULE = 60, 400  # lines
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def modules() -> Iterator[tuple[str, str]]:
+    """The modules of the packages: their paths and texts."""
     for home in ("reme_core", "integrations"):
         for path in sorted((ROOT / home).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_participle(node.name):
-                    yield f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}"
+            yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+
+
+def functions_in(text: str) -> Iterator[Function]:
+    yield from (node for node in ast.walk(ast.parse(text)) if isinstance(node, Function))
+
+
+def length(function: Function) -> int:
+    """The lines of a function, without its decorators."""
+    return (function.end_lineno or 0) - function.lineno + 1
 
 
 def is_participle(name: str) -> bool:
@@ -38,7 +50,16 @@ def is_participle(name: str) -> bool:
 
 
 def test_no_function_is_named_by_a_bare_participle() -> None:
-    assert list(participles()) == []
+    found = [f"{path}:{one.lineno}: {one.name}" for path, text in modules() for one in functions_in(text)
+             if is_participle(one.name)]  # fmt: skip
+    assert found == []
+
+
+def test_every_function_fits_a_screen_and_no_module_is_long() -> None:
+    long = [path for path, text in modules() if text.count("\n") > LONGEST_MODULE]
+    long += [f"{path}:{one.lineno}: {one.name}" for path, text in modules() for one in functions_in(text)
+             if length(one) > LONGEST_FUNCTION]  # fmt: skip
+    assert long == []
 
 
 def test_the_check_knows_a_participle() -> None:
