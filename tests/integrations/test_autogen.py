@@ -245,6 +245,22 @@ async def test_an_agents_state_goes_on_in_another_agent_and_nothing_is_written_t
     assert len({session for session, _ in await stored(reme, "session_id, content")}) == 2
 
 
+async def test_a_loaded_agent_goes_on_counting_the_conversations_of_its_session(
+    reme: AsyncReMe, model: ScriptedModel
+) -> None:
+    first = agent_of(model, ReMeMemory(reme, "alice", session_id="s1", write="awaited"))
+    await first.run(task="One.")
+    await first.on_reset(CancellationToken())
+    await first.run(task="Two.")
+    second = agent_of(model, ReMeMemory(reme, "alice", session_id="s1", write="awaited"))
+    await second.load_state(json.loads(json.dumps(await first.save_state())))
+    await second.run(task="Two and a half.")
+    await second.on_reset(CancellationToken())
+    await second.run(task="Three.")
+    said = [row for row in await stored(reme, "session_id, content") if row[1] != "ok"]
+    assert said == [("s1", "One."), ("s1#1", "Two."), ("s1#1", "Two and a half."), ("s1#2", "Three.")]
+
+
 # --- the protocol -----------------------------------------------------------------------------------------------------
 
 

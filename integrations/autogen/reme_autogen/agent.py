@@ -143,13 +143,15 @@ class ReMeAssistantAgent(AssistantAgent):
         return (f"{shared}#{self._resets}" if self._resets else shared) if shared else new_id()
 
     async def save_state(self) -> Mapping[str, Any]:
-        """The agent's state, with the id of its conversation."""
-        return {**await super().save_state(), "reme_session_id": self._session_id}
+        """The agent's state, with the id of its conversation, and the number of those before it."""
+        own = {"reme_session_id": self._session_id, "reme_resets": self._resets}
+        return {**await super().save_state(), **own}
 
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Go on with a saved conversation."""
         await super().load_state(state)
         self._session_id = state.get("reme_session_id") or self._session_id
+        self._resets = max(self._resets, state.get("reme_resets", 0))
 
     async def close(self) -> None:
         """Deliver what waits and disconnect; the next turn connects again."""
