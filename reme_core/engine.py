@@ -274,7 +274,7 @@ class Engine:
         """Store what was said, durably; a message whose id is stored already is skipped.
 
         A stored id with other words, in the same session, is an edited message: recall finds the new words, and the
-        metadata keeps the old ones (`former`).
+        metadata keeps the old ones (`former`). A memory that is the old words, word for word, expires.
 
         When it returns, the messages are committed and their words can be found. Their vectors follow in the
         background, or before it returns with `wait`. A queued job makes memories of the conversation when it pauses

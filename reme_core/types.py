@@ -320,7 +320,7 @@ class Hit(BaseModel):
     relevance: float = 0.0
     """The chance that it answers the query, 0 to 1; low also where the answer may stand in any of many hits."""
     alike: int = 1
-    """How many results say the same, this one included. It is the best of them and stands for all.
+    """How many results say the same, this one included. It is the newest of them, in the place of the best.
 
     Two memories say the same if their words are equal, whatever case and punctuation, and also their kind, scope,
     subject, author and time of validity; messages of one author may be in different conversations. If the query asks

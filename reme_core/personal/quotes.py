@@ -200,7 +200,7 @@ def _quote(piece: Piece, earlier: Memory | None, subject: str, deps: Deps) -> Me
     times = [{"text": w.text, **w.range.model_dump(mode="json")} for w in times_of(piece.text, message.sent_at, zone)]
     holds = validity(piece.text, message.sent_at, zone)
     return Memory(
-        memory_id=stable_id("quoted", subject, content, message.message_id),
+        memory_id=stable_id("quoted", subject, content, message.message_id, str(message.metadata.get("former", ""))),
         kind=piece.kind,
         subject=subject,
         content=content,
@@ -230,11 +230,15 @@ async def _repetitions(
     support: dict[str, list[Source]] = {}
     repeated = set()
     for draft, hits in zip(drafts, near, strict=True):
-        stated = [hit.memory for hit in hits if hit.memory.subject == draft.subject]
-        same = next((m for m in stated if says_the_same(m.content, draft.content)), None)
-        if same is None:
-            continue
-        repeated.add(draft.memory_id)
-        if not any(s.id == draft.sources[0].id for s in same.sources):  # the same message says it once
-            support.setdefault(same.memory_id, []).extend(draft.sources)
+        same = next((hit.memory for hit in hits if _repeats(draft, hit.memory)), None)
+        if same is not None:
+            repeated.add(draft.memory_id)
+            if not any(s.id == draft.sources[0].id for s in same.sources):  # the same message says it once
+                support.setdefault(same.memory_id, []).extend(draft.sources)
     return support, repeated
+
+
+def _repeats(draft: Memory, stored: Memory) -> bool:
+    # "I ran ten miles yesterday", said twice, tells of two days.
+    facts = [(m.subject, m.valid_from, m.valid_until, m.metadata.get("times")) for m in (draft, stored)]
+    return facts[0] == facts[1] and says_the_same(draft.content, stored.content)

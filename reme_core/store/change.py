@@ -67,7 +67,7 @@ class Change:
     summarised: Sequence[str] = ()
     """Ids of messages to mark as summarised. If another job has marked one of them, the change is refused."""
     support: Mapping[str, Sequence[Source]] = field(default_factory=dict)
-    """Further evidence for stored memories, by their ids."""
+    """Further evidence for stored memories, by their ids; the newest dates a memory that is word for word."""
     annotate: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What to add to the metadata of stored memories, by their ids."""
     expected_version: int | None = None
@@ -149,8 +149,9 @@ async def apply(
     if change.confirm:
         await _expect(conn, workspace, "confirm_memories", list(change.confirm), "no memory has the id")
     if change.support:
-        values = {"workspace": workspace, "sources": Jsonb(_source_rows(change.support))}
+        values = {"workspace": workspace, "sources": Jsonb(_source_rows(change.support)), "ids": list(change.support)}
         await conn.execute(_SQL["insert_sources"], values)
+        await conn.execute(_SQL["date_quotes"], values)
     if change.annotate:
         notes = [{"memory_id": memory_id, "metadata": dict(note)} for memory_id, note in change.annotate.items()]
         ids = list(change.annotate)

@@ -89,7 +89,7 @@ async def record(
     """Store messages in one transaction; one that is stored already is skipped.
 
     A message with a stored id, the same session and other words was edited: it gets the new words, and its metadata
-    keep the old ones (`former`). An erased message stays erased.
+    keep the old ones (`former`); a memory that is the old words expires. An erased message stays erased.
 
     Returns the messages that were new or edited. `within` is awaited inside the transaction, with the connection and
     these messages. So a job that it queues is queued if, and only if, the messages are stored.
@@ -98,7 +98,7 @@ async def record(
     for place, message in enumerate(messages, 1):
         rows.check_texts(rows.name_of(message, place, len(messages)), message, _TEXTS)
     unique = list(rows.first_by(messages, lambda message: message.message_id).values())
-    async with database.write_transaction(workspace) as conn:
+    async with database.write_transaction(workspace, actor="record", reason="a message was edited") as conn:
         state = await writer.begin(conn, workspace, "message", count=len(unique))
         sessions = list({m.session_id for m in unique})
         values = {
@@ -159,8 +159,11 @@ def _count_terms(turns: Iterable[_Turn]) -> dict[int, Counter[str]]:
 
 async def _edit(conn: AsyncConnection[Any], workspace: str, edited: Sequence[Message]) -> None:
     rows = [message.model_dump(mode="json", include={"message_id", "tool_calls"}) for message in edited]
-    await conn.execute(_SQL["keep_former_words"], {"workspace": workspace, "edited": Jsonb(rows)})
-    await rewrite(conn, workspace, {message.message_id: message.content for message in edited})
+    words = {message.message_id: message.content for message in edited}
+    async with conn.pipeline():
+        await conn.execute(_SQL["keep_former_words"], {"workspace": workspace, "edited": Jsonb(rows)})
+        await conn.execute(_SQL["end_quotes"], {"workspace": workspace, "ids": list(words)})
+    await rewrite(conn, workspace, words)
 
 
 def _append_to_sessions(tails: Iterable[_Turn], fresh: Iterable[Message], document_ids: Iterable[int]) -> list[_Turn]:

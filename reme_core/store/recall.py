@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from time import perf_counter
 from typing import Any
 
@@ -231,14 +232,24 @@ def number_ranks(hits: Sequence[Hit]) -> list[Hit]:
 def once(matches: Iterable[Match], *, at_its_time: bool) -> list[Match]:
     """The matches, best first, without those that say the same as a better one; each counts those that it stands for.
 
-    With `at_its_time`, the same words said or observed at another time count as another statement.
+    Of several that say the same, the newest stands for all, in the place of the best: what was said last counts. With
+    `at_its_time`, the same words said or observed at another time count as another statement.
     """
     best: dict[Hashable, Match] = {}
     for match in matches:
         said = _statement(match.memory), at_its_time and match.memory["observed_at"]
         first = best.get(said)
-        best[said] = match if first is None else first._replace(alike=first.alike + 1)
+        if first is None:
+            best[said] = match
+        else:
+            newest = max((first.memory, match.memory), key=_time_of)
+            best[said] = first._replace(memory=newest, alike=first.alike + 1)
     return list(best.values())
+
+
+def _time_of(memory: Mapping[str, Any]) -> datetime:
+    said: datetime = memory["observed_at"] or memory["created_at"]
+    return said
 
 
 def _statement(memory: Mapping[str, Any]) -> Hashable:

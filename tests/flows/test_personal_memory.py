@@ -110,6 +110,59 @@ async def test_what_is_said_again_is_confirmed_with_its_evidence_and_not_doubled
     assert len((await reme.memories.get("w", memory.memory_id)).sources) == 2
 
 
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize(
+    "said",
+    [
+        ("From now on, answer in French.", "From now on, answer in German.", "From now on, answer in French."),
+        ("I live in Leeds.", "I live in York.", "I live in Leeds."),
+        ("我住在上海", "我住在北京", "我住在上海"),
+    ],
+)
+async def test_what_was_said_last_is_the_newest_even_if_it_was_said_before(
+    reme: Engine, said: tuple[str, ...], together: bool
+) -> None:
+    days = ("2025-01-01", "2025-03-01", "2025-05-01")
+    turns = [turn(words, day) for words, day in zip(said, days, strict=True)]
+    for part in [turns] if together else [[one] for one in turns]:
+        await summarise(reme, *part)
+    query = "我住在哪里？" if said[0].startswith("我") else "Where do I live?"
+    note = (await reme.retrieve("w", query)).answer
+    newest = "2025年5月1日" if said[0].startswith("我") else "on 1 May 2025"
+    assert f"{newest}: “{said[2]}”" in note
+    assert note.index(said[2]) < note.index(said[1])
+
+
+async def test_the_same_words_about_another_day_are_another_statement(reme: Engine) -> None:
+    for day in ("2025-01-02", "2025-05-06", "2025-05-06"):
+        await summarise(reme, turn("I ran my first marathon of the year yesterday!", day))
+    assert [m.metadata["times"][0]["start"][:10] for m in await everything(reme)] == ["2025-01-01", "2025-05-05"]
+
+
+async def test_a_memory_of_words_that_were_edited_expires(reme: Engine) -> None:
+    for words in ("I live in York with my cat. My dog is Rex.", "I live in Hull with my cat. My dog is Rex."):
+        message = Message(content=words, message_id="e1", session_id="s")
+        await reme.record("w", message)
+        await reme.summarise("w")
+    assert await active(reme) == ["I live in Hull with my cat. My dog is Rex."]
+    for words in ("I live in York with my cat. My dog is Rex.", "Never mind."):
+        await reme.record("w", Message(content=words, message_id="e1", session_id="s"))
+        assert await active(reme) == [], "at once, not only when the words are read"
+        await reme.summarise("w")
+        assert await active(reme) == ([words] if "York" in words else [])
+    history = await reme.memories.history("w", (await everything(reme))[0].memory_id)
+    assert (history[-1].changed_by, history[-1].reason) == ("record", "a message was edited")
+
+
+async def test_a_memory_of_edited_words_stays_if_another_message_says_them(reme: Engine) -> None:
+    for number in (1, 2):
+        await reme.record("w", Message(content="I live in York.", message_id=f"m{number}", session_id="s"))
+        await reme.summarise("w")
+    await reme.record("w", Message(content="I live in Hull.", message_id="m1", session_id="s"))
+    await reme.summarise("w")
+    assert sorted(await active(reme)) == ["I live in Hull.", "I live in York."]
+
+
 async def test_nothing_is_superseded_by_rule_and_the_note_has_the_newest_first(reme: Engine) -> None:
     await summarise(reme, turn("I live in Hamburg with my wife Eva.", "2024-01-10"))
     await summarise(reme, turn("I live in Leipzig now with my wife Eva.", "2024-07-08"))

@@ -81,6 +81,19 @@ from (select id, count(*)::int as times from unnest(%(ids)s::text[]) as given (i
 where m.workspace_id = %(workspace)s and m.memory_id = c.id
 returning m.memory_id
 
+-- name: date_quotes
+-- A memory that is a message word for word has the date on which somebody said so last.
+update reme.memory m set observed_at = said.last_at
+from (
+    select s.memory_id, max(g.sent_at) as last_at
+    from reme.memory_source s
+    join reme.message g on g.workspace_id = s.workspace_id and g.message_id = s.source_id
+    where s.workspace_id = %(workspace)s and s.memory_id = any(%(ids)s) and s.source_kind = 'message'
+    group by s.memory_id
+) said
+where m.workspace_id = %(workspace)s and m.memory_id = said.memory_id and m.metadata ->> 'mode' = 'quoted'
+  and m.observed_at < said.last_at
+
 -- name: forget_quoted
 -- Of memories that are messages word for word: recall leaves out these messages, too.
 with note as materialized (

@@ -19,6 +19,21 @@ set metadata = before.metadata,
 from before
 where m.workspace_id = %(workspace)s and m.message_id = before.message_id
 
+-- name: end_quotes
+-- Memories that are edited messages word for word, and that no other message says: nobody says these words any more.
+update reme.memory m
+set status = 'expired', expired_at = now(), updated_at = now()
+where m.workspace_id = %(workspace)s and m.status = 'active' and m.metadata ->> 'mode' = 'quoted'
+  and m.memory_id in (
+      select s.memory_id from reme.memory_source s
+      where s.workspace_id = %(workspace)s and s.source_kind = 'message' and s.source_id = any(%(ids)s)
+  )
+  and not exists (
+      select from reme.memory_source s
+      where s.workspace_id = %(workspace)s and s.memory_id = m.memory_id and s.source_kind = 'message'
+        and s.source_id <> all(%(ids)s)
+  )
+
 -- name: session_tails
 -- The last messages of each session that new ones continue.
 select tail.session_id, tail.position, tail.document_id, tail.author, tail.role, tail.content, tail.sent_at
