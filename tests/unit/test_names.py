@@ -1,4 +1,4 @@
-"""How code is named and cut: a function is named for what it does or returns, and neither it nor a module is too long."""
+"""How code is named and cut: functions are named for what they do or return; nothing is too long to read at once."""
 
 from __future__ import annotations
 
