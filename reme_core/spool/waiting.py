@@ -19,8 +19,8 @@ from reme_core.errors import InputError, SpoolError
 from reme_core.postgres.errors import mask_password
 from reme_core.settings import Settings
 from reme_core.spool.file import Entry, SpoolFile
-from reme_core.text.plain import plain_json, plain_text
-from reme_core.types import Message
+from reme_core.text.plain import encode_json, plain_json, plain_text
+from reme_core.types import SCOPES, Message
 
 log = logging.getLogger(__name__)
 
@@ -234,7 +234,10 @@ def spool_path(spool: Literal["file", "memory"] | Path, settings: Settings) -> P
 
 
 def sanitise(message: Message) -> Message:
-    """The message without characters and values that Postgres or JSON cannot hold."""
+    """The message without characters and values that Postgres or JSON cannot hold.
+
+    In ids such characters are escaped, so that two that differ never become one.
+    """
     values: dict[str, Any] = {name: getattr(message, name) for name in type(message).model_fields}
     # Most messages are plain texts already. In the other two anything may stand, also what cannot be compared.
     if not (message.metadata or message.tool_calls) and all(
@@ -243,4 +246,5 @@ def sanitise(message: Message) -> Message:
         return message
     values["tool_calls"] = [call.model_dump() for call in message.tool_calls]
     sent_at = values.pop("sent_at")
-    return Message.model_validate(plain_json(values) | {"sent_at": sent_at})
+    ids = {name: encode_json(values[name]) for name in ("message_id", "session_id", *SCOPES)}
+    return Message.model_validate(plain_json(values) | ids | {"sent_at": sent_at})

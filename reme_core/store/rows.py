@@ -95,13 +95,14 @@ def check_scope(scope: Scope) -> Scope:
     """Return a scope as it is.
 
     Raises:
-        InputError: It has a name that no scope has, or a value that is no text.
+        InputError: It has a name that no scope has, or a value that is no text that Postgres can store.
     """
     for name, value in scope.items():
         if name not in SCOPES:
             raise InputError(f"there is no option {name!r}; whose something is, is said by {', '.join(SCOPES)}")
         if not isinstance(value, str):
             raise InputError(f"{name} is a text, not {value!r:.60}")
+        check_text(name, value)
     return scope
 
 

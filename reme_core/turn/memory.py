@@ -38,6 +38,7 @@ from reme_core.store.filters import FilterOptions
 from reme_core.store.rows import check_scope, within_scope
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.text.chat_format import MessageLike, read_messages
+from reme_core.text.plain import encode_json
 from reme_core.text.redact import redact
 from reme_core.turn.accounts import Counts, Usage, UsageByWorkspace
 from reme_core.turn.closing import Closing
@@ -193,7 +194,7 @@ class TurnMemory(Closing):
         said = [m for m in messages if m.role == "user" and m.content.strip() and not is_note(m)]
         question = said[-1] if said else None
         if question is not None and session_id:
-            question = question.model_copy(update={"session_id": session_id})
+            question = question.model_copy(update={"session_id": encode_json(session_id)})
         if not turn_id and question is not None and "message_id" in question.model_fields_set:
             turn_id = id_within(question.message_id, question.session_id)
         note = self._notes.get(turn_id)

@@ -27,6 +27,7 @@ from typing_extensions import TypedDict  # Pydantic wants this one before Python
 
 from reme_core.errors import ConfigurationError, InputError
 from reme_core.settings import Settings
+from reme_core.store.rows import check_text
 from reme_core.types import SCOPES
 
 log = logging.getLogger(__name__)
@@ -232,10 +233,12 @@ def check_session(session_id: str | None) -> str | None:
     """Return the name of a conversation as it is.
 
     Raises:
-        InputError: It is not a text, or a blank one.
+        InputError: It is not a text that Postgres can store, or a blank one.
     """
-    if session_id is not None and (not isinstance(session_id, str) or not session_id.strip()):
-        raise InputError(f"{session_id!r} cannot name a conversation; leave session_id out to begin a new one")
+    if session_id is not None:
+        if not isinstance(session_id, str) or not session_id.strip():
+            raise InputError(f"{session_id!r} cannot name a conversation; leave session_id out to begin a new one")
+        check_text("session_id", session_id)
     return session_id
 
 

@@ -36,6 +36,12 @@ ALL: dict[str, Any] = TURNS | {
 }
 
 
+@pytest.mark.parametrize("adapter", ["agentscope", "autogen", "llamaindex"])
+def test_a_session_that_cannot_be_stored_is_refused(adapter: str) -> None:
+    with pytest.raises(InputError, match="session_id holds a NUL"):
+        TURNS[adapter](workspace_id="alice", session_id="mon\x00day")
+
+
 @pytest.mark.parametrize("adapter", TURNS)
 @pytest.mark.parametrize(
     ("given", "told"),
@@ -53,6 +59,8 @@ ALL: dict[str, Any] = TURNS | {
         ({"kinds": 3}, "kinds are several, .*; not 3"),
         ({"spool": "disk"}, "spool is 'file', 'memory' or the Path"),
         ({"user_id": " "}, "user_id is blank"),
+        ({"user_id": "an\x00n"}, "user_id holds a NUL"),
+        ({"agent_id": "bo\ud800"}, "agent_id holds half of a surrogate pair"),
         ({"chat_model": "gpt-4.1-mini"}, "chat_model is a"),
         ({"model": "gpt-4.1-mini"}, "did you mean 'chat_model'"),
     ],

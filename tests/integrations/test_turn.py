@@ -223,6 +223,15 @@ async def test_what_cannot_be_stored_is_cleaned_and_stored(turn: TurnMemory, rem
     assert await stored(reme) == ["ab?"]
 
 
+async def test_conversations_whose_names_cannot_be_stored_stay_apart(turn: TurnMemory, reme: AsyncReMe) -> None:
+    for session in ("monday", "mon\x00day", "mon\ud800day"):
+        await turn.begin(ASKED, session_id=session)
+        await turn.record([Message(content=session.encode("ascii", "replace").decode())], session_id=session)
+    assert [m.content for m in await reme.messages("alice", "monday")] == ["monday"]
+    assert len(await stored(reme)) == 3
+    assert turn.counts.failures == 0
+
+
 async def test_nothing_is_written_when_writing_is_off(reme: AsyncReMe) -> None:
     async with TurnMemory(reme, "alice", write="off") as turn:
         assert await turn.record([Message(content=TOLD)]) == 0
