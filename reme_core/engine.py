@@ -132,12 +132,6 @@ class Engine:
         self.memories = Memories(
             database, models, on_growth=self._indexing.schedule_upkeep, on_erase=self.spools.erase_words
         )
-        self.workspaces = Workspaces(database, models, on_clear=self.spools.clear)
-        deps = Deps(
-            database, self.memories, self.workspaces, self.recall_steps, models, self.log_writer, self.settings,
-            self._chats, self.chat, self.reranker, self.settings.language or "auto",
-        )  # fmt: skip
-        self.flows = Flows(catalog, deps)
         self.background = Background(
             database,
             self.settings.worker,
@@ -146,6 +140,14 @@ class Engine:
             embed=self._indexing.embed_everywhere,
             has_chat=self.chat is not None,
         )
+        self.workspaces = Workspaces(
+            database, models, on_clear=self.spools.clear, on_copy=self.background.queue_waiting
+        )
+        deps = Deps(
+            database, self.memories, self.workspaces, self.recall_steps, models, self.log_writer, self.settings,
+            self._chats, self.chat, self.reranker, self.settings.language or "auto",
+        )  # fmt: skip
+        self.flows = Flows(catalog, deps)
         self.tools = Tools(database, self.execute)
         self.items = Items(database)
         self.working = Working(database, self.settings, self.chat)

@@ -133,10 +133,18 @@ class Background:
         A conversation has one waiting job. It runs when nothing was said for `after_seconds`, or at once if
         `after_turns` turns wait.
         """
-        sessions = list({m.session_id for m in messages if m.role in ("user", "assistant")})
+        sessions = {m.session_id for m in messages if m.role in ("user", "assistant")}
+        await self._queue_sessions(conn, workspace, sessions)
+
+    async def queue_waiting(self, conn: AsyncConnection[Any], workspace: str) -> None:
+        """Queue the summaries of all conversations that wait for one, inside the caller's transaction."""
+        found = await conn.execute(_SQL["waiting_sessions"], {"workspace": workspace})
+        await self._queue_sessions(conn, workspace, {row[0] for row in await found.fetchall()})
+
+    async def _queue_sessions(self, conn: AsyncConnection[Any], workspace: str, sessions: Collection[str]) -> None:
         values = {
             "workspace": workspace,
-            "sessions": sessions,
+            "sessions": list(sessions),
             "after_turns": self._settings.after_turns,
             "after_seconds": self._settings.after_seconds,
         }

@@ -78,14 +78,19 @@ class ModelUsage:
 OnClear = Callable[[str, Scope], Awaitable[set[str]]]
 """Erases the messages that wait to be recorded in a workspace or in a scope of it; returns their ids."""
 
+OnCopy = Callable[[AsyncConnection[Any], str], Awaitable[None]]
+"""Queues the work that waits in a workspace that was just copied, inside the same transaction."""
+
 
 class Workspaces:
     """The workspaces of one database."""
 
-    def __init__(self, database: Database, workspace_models: WorkspaceModels, *, on_clear: OnClear) -> None:
+    def __init__(
+        self, database: Database, workspace_models: WorkspaceModels, *, on_clear: OnClear, on_copy: OnCopy
+    ) -> None:
         self._database = database
         self._workspace_models = workspace_models
-        self._on_clear = on_clear
+        self._on_clear, self._on_copy = on_clear, on_copy
 
     async def list(self) -> builtins.list[str]:
         """The names of all workspaces, in order."""
@@ -172,7 +177,8 @@ class Workspaces:
         """Make `target` a copy of `source`, inside the database and without embedding anything.
 
         All that belongs to the workspace is copied: memories with their sources, history and vectors, messages,
-        episodes and so on. Only the logs of recalls, model calls and failed jobs are not.
+        episodes and so on. Only the logs of recalls, model calls and failed jobs are not. Conversations that wait for
+        their memories are queued anew for `target`.
 
         Args:
             source: The workspace to copy.
@@ -198,6 +204,7 @@ class Workspaces:
                     raise ConflictError(f"workspace '{target}' is not empty; clear it first, or replace it")
                 await _clear(conn, target)
             copied = await _copy(conn, source, target)
+            await self._on_copy(conn, target)
         self._workspace_models.forget(target)
         await update_index(self._database, self._workspace_models, target)
         return copied

@@ -226,6 +226,15 @@ async def test_a_copy_is_a_twin_that_goes_its_own_way(words: Engine, loopback: L
     assert (await words.recall("twin", "Tom lives in Berlin", limit=1)).hits[0].content == "Tom lives in Berlin now"
 
 
+async def test_a_copy_makes_memories_of_the_conversations_that_wait(reme: Engine) -> None:
+    await reme.record("w", [Message(content="I live in York with my cat.", session_id=s) for s in ("s1", "s2")])
+    await reme.workspaces.copy("w", "twin")
+    done = await reme.summarise("twin")
+    assert sorted(job.session_id for job in done.done) == ["s1", "s2"]
+    assert [m.content for m in await reme.memories.list("twin")] == ["I live in York with my cat."]
+    assert len((await reme.summarise("w")).done) == 2
+
+
 async def test_a_copy_takes_nothing_away_unasked(words: Engine) -> None:
     await words.memories.add("a", "from a")
     await words.memories.add("b", "from b")

@@ -5,6 +5,9 @@
 select session_id, lock, seconds
 from reme.reschedule(%(workspace)s, %(sessions)s, %(after_turns)s, %(after_seconds)s)
 
+-- name: waiting_sessions
+select distinct session_id from reme.message where workspace_id = %(workspace)s and summarised_at is null
+
 -- name: hurry
 update procrastinate_jobs
 set scheduled_at = now()
