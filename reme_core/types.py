@@ -247,7 +247,7 @@ class Memory(Scoped):
     """One remembered statement.
 
     It has two time axes: `recorded_at` to `expired_at` is when we knew it, `valid_from` to `valid_until` when it is
-    true in the world. `observed_at` is when it was said or seen.
+    true in the world; it never was if these two are equal. `observed_at` is when it was said or seen.
     """
 
     workspace_id: str = ""

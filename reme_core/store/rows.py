@@ -45,7 +45,9 @@ def memory_values(workspace: str, row: Sequence[Any]) -> dict[str, Any]:
     """A row of `COLUMNS` as the values from which `Memory` is validated."""
     values = dict(zip(COLUMNS, row, strict=False))  # a row may have further columns behind these
     during = values.pop("valid_during")
-    if during:
+    if during.isempty:  # it never held; equal ends say so, and are written back as an empty range
+        values["valid_from"] = values["valid_until"] = values["observed_at"] or values["created_at"]
+    else:
         values["valid_from"], values["valid_until"] = during.lower, during.upper
     values["workspace_id"] = workspace
     return values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -228,6 +229,23 @@ async def test_what_was_put_better_or_taken_back_is_not_among_what_held_then(wor
     await words.memories.apply("w", Change(add=[full], close=close))
     held = await words.memories.as_of("w", present(), held_at=datetime(2021, 1, 1, tzinfo=UTC))
     assert [m.content for m in held] == [full.content]
+
+
+async def test_what_never_held_stays_so_when_it_is_changed_or_moved(words: Engine, tmp_path: Path) -> None:
+    starts, said = datetime(2025, 7, 1, tzinfo=UTC), datetime(2025, 3, 1, tzinfo=UTC)
+    plan = Memory(memory_id="plan", content="Gil starts at Siemens.", observed_at=said, valid_from=starts)
+    await words.memories.add("w", plan)
+    cancelled = Change(close=[Close("plan", "expired", holds_until=datetime(2025, 6, 1, tzinfo=UTC))])
+    await words.memories.apply("w", cancelled, actor="test", reason="cancelled")
+    await words.memories.update("w", "plan", importance=0.9)
+    await words.workspaces.dump("w", tmp_path / "w.jsonl")
+    await words.workspaces.load("v", tmp_path / "w.jsonl")
+    for workspace in ("w", "v"):
+        stored = await words.memories.get(workspace, "plan")
+        assert stored.valid_from == stored.valid_until is not None
+        for moment in (said, starts, datetime(2020, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)):
+            found = await words.memories.list(workspace, Filters(status=None, held_at=moment))
+            assert found == []
 
 
 async def test_a_change_happens_whole_or_not_at_all(words: Engine) -> None:
