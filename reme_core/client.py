@@ -227,7 +227,7 @@ class AsyncReMe(Facade):
             settings: Everything that can be set; default is `Settings.load()`, which reads the environment. With
                 nothing set, the embedded Postgres and the offline embedding model serve.
             chat: The model of an agent, in place of the settings' `llm.default`.
-            overrides: Single settings, such as `database_url="postgresql://…"` or `data_dir=path`.
+            overrides: Single settings, such as `database_url="postgresql://…"` or `worker={"embedded": False}`.
         """
         self._connect(
             Connection(Settings.with_overrides(settings, overrides), lambda settings: Engine(settings, chat=chat))

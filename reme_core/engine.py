@@ -83,7 +83,7 @@ class Engine:
             settings: Everything that can be set; default is `Settings.load()`, which reads the environment. With
                 nothing set, the embedded Postgres and the offline embedding model serve.
             chat: The model of an agent, in place of the settings' `llm.default`.
-            overrides: Single settings, such as `database_url="postgresql://…"` or `data_dir=path`.
+            overrides: Single settings, such as `database_url="postgresql://…"` or `worker={"embedded": False}`.
         """
         self.settings = Settings.with_overrides(settings, overrides)
         self.chat: ChatModel | None = None

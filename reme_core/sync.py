@@ -155,7 +155,7 @@ class ReMe(Facade):
 
         Args:
             settings: Everything that can be set; default is `Settings.load()`, which reads the environment.
-            overrides: Single settings, such as `database_url="postgresql://…"` or `data_dir=path`.
+            overrides: Single settings, such as `database_url="postgresql://…"` or `worker={"embedded": False}`.
         """
         super().__init__(Connection(Settings.with_overrides(settings, overrides)))
         self.settings = self.connection.settings

@@ -149,16 +149,27 @@ class Settings(Section):
             8010
         """
         pairs = [parse_assignment(item) for item in overrides]
-        # From here on each source wins over those before it: the file, the environment, the overrides.
         file = next((value for key, value in pairs if key == "config"), config)
+        named: dict[str, Any] = {}
+        for key, value in pairs:
+            if key != "config":
+                merge(named, nest(key.split("."), value))
+        return cls._read_sources(named, file, environ)
+
+    @classmethod
+    def _read_sources(
+        cls,
+        overrides: Mapping[str, Any],
+        config: str | Path | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Settings:
+        # From here on each source wins over those before it: the file, the environment, the overrides.
         if environ is None:
             # The real environment wins over `.env`, so that a value can be set for one run.
             environ = {**read_dotenv(), **os.environ}
-        tree = read_yaml(Path(str(file))) if file else {}
+        tree = read_yaml(Path(str(config))) if config else {}
         merge(tree, Environment(cls, environ)())
-        for key, value in pairs:
-            if key != "config":
-                merge(tree, nest(key.split("."), value))
+        merge(tree, overrides)
         settings = cls.of(reme01.rename_settings(tree))
         settings._take_endpoints(environ)
         return settings
@@ -177,25 +188,37 @@ class Settings(Section):
 
     @classmethod
     def with_overrides(cls, settings: Settings | None, overrides: Mapping[str, Any]) -> Settings:
-        """The settings given, else those of the environment, with single ones set otherwise."""
-        if settings is not None and not isinstance(settings, cls):
+        """The settings given, else those of the environment, with single ones set otherwise.
+
+        A section may be given as a mapping, which changes only what it names, or as an object, which replaces it.
+
+        Raises:
+            ConfigurationError: A setting is unknown (the nearest name is given), or its value does not fit.
+        """
+        if settings is None:
+            return cls._read_sources(overrides)
+        if not isinstance(settings, cls):
             # Its value is not shown: it may be the URL of a database, with a password.
             raise ConfigurationError(
                 f"settings are a Settings object, not a {type(settings).__name__}; name a database by database_url=…"
             )
-        base = settings if settings is not None else cls.load()
-        # Only what is named: the other values of the new settings are defaults.
-        return base.model_copy(update=cls.of(overrides).model_dump(include=set(overrides)))
+        tree = settings.model_dump()
+        merge(tree, overrides)
+        changed = cls.of(tree)
+        return settings.model_copy(update={name: getattr(changed, name) for name in overrides})
 
     def _take_endpoints(self, environ: Mapping[str, str]) -> None:
         """Give models without URL and key those of the variables of ReMe 0.1, or of the official OpenAI client."""
         for family, sections in (("LLM", self.llm), ("EMBEDDING", self.embedding_model)):
             is_flow = environ.get(f"FLOW_{family}_BASE_URL") or environ.get(f"FLOW_{family}_API_KEY")
             prefix = f"FLOW_{family}" if is_flow else "OPENAI"
-            for section in cast("dict[str, ModelSettings]", sections).values():
+            models = cast("dict[str, ModelSettings]", sections)
+            for name, section in models.items():
                 is_openai = section.backend in ("", "openai", "openai_compatible") and section.model_name
                 is_given = section.base_url or section.api_key.get_secret_value()
                 # A local model never gets an endpoint, or texts would leave the machine.
                 if is_openai and not is_given and section.model_name not in LOCAL_EMBEDDERS:
-                    section.base_url = environ.get(f"{prefix}_BASE_URL") or ""
-                    section.api_key = SecretStr(environ.get(f"{prefix}_API_KEY") or "")
+                    key = SecretStr(environ.get(f"{prefix}_API_KEY") or "")
+                    endpoint = {"base_url": environ.get(f"{prefix}_BASE_URL") or "", "api_key": key}
+                    # A copy, since a caller may have given the object.
+                    models[name] = section.model_copy(update=endpoint)

@@ -125,10 +125,12 @@ def nest(path: list[str], value: Any) -> dict[str, Any]:
 def merge(base: dict[str, Any], over: Mapping[str, Any]) -> None:
     """Put the values of `over` into `base`, mapping by mapping."""
     for key, value in over.items():
-        if isinstance(value, Mapping) and isinstance(base.get(key), dict):
+        if isinstance(value, Mapping):
+            if not isinstance(base.get(key), dict):
+                base[key] = {}
             merge(base[key], value)
         else:
-            base[key] = dict(value) if isinstance(value, Mapping) else value
+            base[key] = value
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

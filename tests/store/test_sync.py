@@ -21,7 +21,7 @@ from reme_core._portal import portal
 from reme_core.client import Connection
 from reme_core.engine import Engine
 from reme_core.errors import DatabaseUnavailableError, InputError, NotFoundError, ReMeError
-from reme_core.settings import ChatSettings, Settings
+from reme_core.settings import ChatSettings, Settings, VectorShares, WorkerSettings
 from reme_core.store.items import Items
 from reme_core.store.memories import Memories
 from reme_core.store.workspaces import Workspaces
@@ -52,6 +52,9 @@ def reme(settings: Settings) -> Iterator[ReMe]:
         (lambda reme: reme.memories.list("w", limit=-1), "not -1 and 0"),
         (lambda reme: reme.recall(None, "Tea"), "named by a text"),
         (lambda reme: ReMe(databse_url="postgresql://"), "did you mean 'database_url'"),
+        (lambda reme: ReMe(worker={"embeded": False}), "did you mean 'worker.embedded'"),
+        (lambda reme: ReMe(reme.settings, llm={"default": {"modelname": "x"}}), "mean 'llm.default.model_name'"),
+        (lambda reme: ReMe(worker=ChatSettings()), "worker: Input should be a valid dictionary or instance of Worker"),
         (lambda reme: ReMe("postgresql://me:s3cret@db/agents"), "database_url="),
         (lambda reme: AsyncReMe("postgresql://me:s3cret@db/agents"), "database_url="),
         (lambda reme: reme.recall("w", "Tea", now="2026-11-25"), "not '2026-11-25'"),
@@ -67,6 +70,48 @@ def test_a_mistake_of_the_caller_is_an_error_of_ours_that_names_it(
         mistake(reme)
     assert told in str(refused.value) and "s3cret" not in str(refused.value)
     assert [m.content for m in reme.memories.list("w")] in ([], ["Tea."])
+
+
+@pytest.mark.parametrize("facade", [ReMe, AsyncReMe])
+@pytest.mark.parametrize("named", [{"embedded": False}, WorkerSettings(embedded=False, concurrency=2)])
+def test_a_section_may_be_given_as_a_keyword(
+    facade: Callable[..., ReMe], named: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REME_WORKER__CONCURRENCY", "2")
+    base = Settings(worker=WorkerSettings(concurrency=2), pool_size=3)
+    for settings, pool_size in ((None, 8), (base, 3)):
+        made = facade(settings, worker=named).settings
+        assert made.worker == WorkerSettings(embedded=False, concurrency=2) and made.pool_size == pool_size
+    assert base.worker.embedded, "the settings that were given stay as they are"
+
+
+@pytest.mark.parametrize("model", [{"model_name": "chatty"}, ChatSettings(model_name="chatty")])
+def test_a_model_given_as_a_keyword_stands_beside_those_of_the_environment(
+    model: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REME_LLM__SMALL__MODEL_NAME", "tiny")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
+    made = ReMe(llm={"default": model}).settings.llm
+    assert {name: (one.model_name, one.api_key.get_secret_value()) for name, one in made.items()} == {
+        "default": ("chatty", "sk-env"),
+        "small": ("tiny", "sk-env"),
+    }
+    assert model in ({"model_name": "chatty"}, ChatSettings(model_name="chatty"))
+
+
+def test_sections_within_sections_change_only_what_is_named(settings: Settings) -> None:
+    settings.recall.vector_share.personal = 0.3
+    given = {"fusion": "rrf", "vector_share": {"task": 0.5}}
+    made = ReMe(settings, recall=given, working={"keep_days": 1.0}).settings
+    assert made.recall.fusion == "rrf" and made.working.keep_days == 1.0
+    assert made.recall.vector_share == VectorShares(personal=0.3, task=0.5)
+
+
+def test_a_section_given_as_a_keyword_is_in_force(settings: Settings) -> None:
+    with ReMe(settings, worker={"embedded": False}, recall={"fusion": "rrf"}, working={"head_tokens": 50}) as reme:
+        reme.record("w", Message(content="Rex is a dog.", session_id="s"), wait=True)
+        assert reme.recall("w", "Rex", kind="conversation").hits
+        assert reme.working.fit("w", [{"role": "user", "content": "Hello."}], window=1_000).messages
 
 
 def coroutines(cls: type) -> set[str]:
