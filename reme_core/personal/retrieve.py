@@ -9,7 +9,7 @@ from typing import Final
 
 from reme_core.flows.degraded import report_degraded
 from reme_core.flows.deps import Deps
-from reme_core.flows.ops.query_time import narrowest
+from reme_core.flows.ops.query_time import askers_zone, narrowest
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
 from reme_core.personal.nearby import QUOTED
@@ -82,7 +82,7 @@ async def recall_personal(
 
 @op(
     reads={"hits", "search_query", "token_budget"},
-    uses={"user_name", "as_of", "held_at", "recalls"},
+    uses={"user_name", "as_of", "held_at", "timezone", "recalls"},
     writes={"answer"},
 )
 async def write_note(state: RetrievalState, deps: Deps) -> None:
@@ -92,7 +92,7 @@ async def write_note(state: RetrievalState, deps: Deps) -> None:
     profile = await get_profile(
         deps.memories, workspace, subject=about, as_of=state.as_of, held_at=state.held_at, **state.scope
     )
-    speech, zone = language(deps.language, [Message(content=query)]), deps.settings.timezone
+    speech, zone = language(deps.language, [Message(content=query)]), askers_zone(state, deps)
     note = render(state.hits, state.token_budget, speech, standing=profile.memories, timezone=zone)
     state.answer = note.text
     if note.standing:
@@ -117,8 +117,7 @@ async def _recall(
 async def _quotes(state: RetrievalState, deps: Deps, hits: Sequence[Hit], limit: int) -> list[Hit]:
     """The best messages that no recalled memory quotes."""
     filters = Filters.of(kind=Kind.CONVERSATION, as_of=state.as_of, **state.scope)
-    zone = state.timezone or deps.settings.timezone
-    asked = asked_time(state.search_query, now=state.now or deps.now(), timezone=zone)
+    asked = asked_time(state.search_query, now=state.now or deps.now(), timezone=askers_zone(state, deps))
     found = await _recall(state, deps, filters, Plan(), min(2 * limit, MAX_HITS), asked)
     memories = [hit.memory for hit in hits]
     return [hit for hit in found.hits if not is_quoted(hit.memory, memories)][:limit]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reme_core.engine import Engine
-from reme_core.errors import ConflictError
+from reme_core.errors import ConflictError, InputError
 from reme_core.flows.build import build
 from reme_core.flows.execute import run
 from reme_core.prompts import note_text
@@ -338,6 +338,20 @@ async def test_a_query_about_a_time_counts_what_happened_then_double(reme: Engin
         )
         assert city in response.metadata["memory_list"][0]["content"], query
         assert response.metadata["time_ranges"]
+
+
+async def test_the_days_of_a_note_are_those_of_the_asker(reme: Engine) -> None:
+    """Half an hour before midnight in London it is the next day in Oslo: for memories, quotes and messages alike."""
+    at = datetime(2025, 1, 31, 23, 30, tzinfo=UTC)
+    await reme.record("w", [Message(content="I moved to Leipzig with my sister Ada.", sent_at=at, session_id="s")])
+    await reme.record("w", [Message(content="Leipzig is full of bicycles?", sent_at=at, session_id="t")])
+    await reme.summarise("w")
+    await reme.memories.add("w", Memory(content="Leipzig has a zoo.", observed_at=at))
+    for zone, days in (("Europe/Oslo", ("1 February 2025", "2025-02-01")), ("", ("31 January 2025", "2025-01-31"))):
+        note = (await reme.retrieve("w", "Leipzig", timezone=zone)).answer
+        assert [f"on {days[0]}" in note, f"zoo. ({days[1]})" in note, f", {days[1]}: Leipzig" in note] == [True] * 3
+    with pytest.raises(InputError, match="unknown time zone 'Mars'"):
+        await reme.retrieve("w", "Leipzig", timezone="Mars")
 
 
 async def test_an_anchor_is_resolved_from_memory(reme: Engine, flow: Flow) -> None:

@@ -45,7 +45,7 @@ async def extract_time(
     Raises:
         InputError: The time zone is unknown.
     """
-    zone = state.timezone or deps.settings.timezone
+    zone = askers_zone(state, deps)
     now = state.now or deps.now()
     if not has_time(state.search_query):
         return
@@ -61,6 +61,11 @@ async def extract_time(
         ranges = await ask_model(ask, "extract_time", state, deps) or []
     state.time_ranges = ranges
     state.report["time_ranges"] = [r.model_dump(mode="json") for r in ranges]
+
+
+def askers_zone(state: RetrievalState, deps: Deps) -> str:
+    """The name of the time zone in which the asker's days begin, those of the question and those of the answer."""
+    return state.timezone or deps.settings.timezone
 
 
 def narrowest(ranges: list[TimeRange]) -> TimeRange | None:
