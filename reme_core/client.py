@@ -19,6 +19,7 @@ from reme_core._portal import Portal, portal
 from reme_core.engine import Engine
 from reme_core.episodes.api import Episodes
 from reme_core.errors import ReMeError
+from reme_core.given import check_arguments
 from reme_core.jobs.queue import Background
 from reme_core.models.agent_chat import AgentChat
 from reme_core.settings import Settings
@@ -176,10 +177,11 @@ class Facade:
 def awaitable(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    """Make the twin of an engine's coroutine method that can be awaited in any event loop."""
+    """Make the twin of an engine's coroutine method that can be awaited in any event loop; it checks arguments."""
 
     @wraps(method)
     async def twin(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        check_arguments(method, args, kwargs)
         return await self.connection.run(lambda engine: method(self._part(engine), *args, **kwargs))
 
     return twin

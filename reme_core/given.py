@@ -1,12 +1,17 @@
-"""What callers make themselves: the base of its models, and the values that have bounds, such as times and numbers.
+"""What callers give: the base of the models that they make, values with bounds such as times, and arguments of methods.
 
 A value that does not fit is an `InputError`, not pydantic's own.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
-from typing import Annotated, Any
+from functools import cache
+from numbers import Integral, Real
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Annotated, Any, Final, Literal, Union, Unpack, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
@@ -90,3 +95,69 @@ AnyJson = Annotated[Any, AfterValidator(_check_depth)]
 
 Count = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 """A number that fits an integer of Postgres; in imported libraries it may be negative."""
+
+
+_PLAIN: Final[dict[Any, tuple[type, str]]] = {
+    str: (str, "a text"),
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    bool: (bool, "True or False"),
+    datetime: (datetime, "a datetime"),
+    NoneType: (NoneType, "None"),
+}
+_LISTS: Final[dict[Any, tuple[type, str]]] = {
+    Sequence[str]: (str, "a list of texts"),
+    Sequence[int]: (Integral, "a list of whole numbers"),
+}
+
+
+def check_arguments(method: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Check arguments of a method by its signature, where that says plain types: texts, numbers, times, names, lists.
+
+    Whatever else it takes, such as messages, the method has to check itself.
+
+    Args:
+        method: The method, as a function of its class.
+        args: Its positional arguments, without `self`.
+        kwargs: Its keyword arguments.
+
+    Raises:
+        InputError: An argument is of another type.
+    """
+    places, types = _plain_parameters(method)
+    for name, value in (*zip(places, args, strict=False), *kwargs.items()):
+        if name in types and not any(_fits(value, one) for one in types[name]):
+            wanted = " or ".join(words for one in types[name] for words in _words(one))
+            raise InputError(f"{name} is {wanted}, not {value!r:.60}")
+
+
+@cache
+def _plain_parameters(method: Callable[..., Any]) -> tuple[Sequence[str], Mapping[str, Sequence[Any]]]:
+    """The names of the positional parameters in their order, and the types of those parameters that take plain ones."""
+    _, *parameters = inspect.signature(method).parameters.values()
+    # Not the type that it returns, which may be known to type checkers alone.
+    named = {one.name: one.annotation for one in parameters}
+    hints = get_type_hints(SimpleNamespace(__annotations__=named), method.__globals__)
+    for name, hint in list(hints.items()):
+        if get_origin(hint) is Unpack:
+            del hints[name]
+            hints |= get_type_hints(*get_args(hint))
+    types = {name: get_args(one) if get_origin(one) in (Union, UnionType) else (one,) for name, one in hints.items()}
+    places = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    return places, {name: members for name, members in types.items() if all(map(_words, members))}
+
+
+def _fits(value: Any, plain: Any) -> bool:
+    if get_origin(plain) is Literal:
+        return value in get_args(plain)
+    if plain in _PLAIN:
+        return isinstance(value, _PLAIN[plain][0])
+    is_list = isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
+    return is_list and all(isinstance(member, _LISTS[plain][0]) for member in value)
+
+
+def _words(hint: Any) -> Sequence[str]:
+    """What a value of a plain type is, in words; nothing for a type that is not plain."""
+    if get_origin(hint) is Literal:
+        return [repr(value) for value in get_args(hint)]
+    return [words for _, words in filter(None, [(_PLAIN | _LISTS).get(hint)])]

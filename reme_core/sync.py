@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from reme_core.client import Connection, Facade
 from reme_core.engine import Engine
 from reme_core.episodes.api import Episodes
+from reme_core.given import check_arguments
 from reme_core.jobs.queue import Background
 from reme_core.settings import Settings
 from reme_core.store.items import Items
@@ -26,10 +27,11 @@ R = TypeVar("R")
 
 
 def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Any, P], R]:
-    """Make the blocking twin of a coroutine method, with its signature, types and docstring."""
+    """Make the blocking twin of a coroutine method, with its signature, types and docstring; it checks arguments."""
 
     @wraps(method)
     def twin(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        check_arguments(method, args, kwargs)
         return self.connection.wait(lambda engine: method(self._part(engine), *args, **kwargs))
 
     return twin

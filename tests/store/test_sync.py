@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -20,13 +21,18 @@ from reme_core import AsyncReMe, ReMe
 from reme_core._portal import portal
 from reme_core.client import Connection
 from reme_core.engine import Engine
+from reme_core.episodes.api import Episodes
 from reme_core.errors import DatabaseUnavailableError, InputError, NotFoundError, ReMeError
+from reme_core.given import check_arguments
+from reme_core.jobs.queue import Background
 from reme_core.settings import ChatSettings, Settings, VectorShares, WorkerSettings
 from reme_core.store.items import Items
 from reme_core.store.memories import Memories
 from reme_core.store.workspaces import Workspaces
 from reme_core.sync import BlockingItems, BlockingMemories, BlockingWorkspaces
-from reme_core.types import Message
+from reme_core.tools.api import Tools
+from reme_core.types import Kind, Message
+from reme_core.working.api import Working
 
 INTERNAL = {"open", "aclose", "apply", "same_text", "version"}
 """Coroutines that the flows and the facade itself call, not users."""
@@ -50,7 +56,7 @@ def reme(settings: Settings) -> Iterator[ReMe]:
             "importance",
         ),
         (lambda reme: reme.memories.list("w", limit=-1), "not -1 and 0"),
-        (lambda reme: reme.recall(None, "Tea"), "named by a text"),
+        (lambda reme: reme.recall(None, "Tea"), "workspace is a text, not None"),
         (lambda reme: ReMe(databse_url="postgresql://"), "did you mean 'database_url'"),
         (lambda reme: ReMe(worker={"embeded": False}), "did you mean 'worker.embedded'"),
         (lambda reme: ReMe(reme.settings, llm={"default": {"modelname": "x"}}), "mean 'llm.default.model_name'"),
@@ -59,7 +65,7 @@ def reme(settings: Settings) -> Iterator[ReMe]:
         (lambda reme: AsyncReMe("postgresql://me:s3cret@db/agents"), "database_url="),
         (lambda reme: reme.recall("w", "Tea", now="2026-11-25"), "not '2026-11-25'"),
         (lambda reme: reme.recall("w", "Tea", timezone="Mars/Crater"), "unknown time zone 'Mars/Crater'"),
-        (lambda reme: reme.recall("w", "Tea", timezone=5), "unknown time zone 5"),
+        (lambda reme: reme.recall("w", "Tea", timezone=5), "timezone is a text or None, not 5"),
         (lambda reme: ReMe(pool_size="x"), "pool_size: Input should be a valid integer"),
     ],
 )
@@ -70,6 +76,69 @@ def test_a_mistake_of_the_caller_is_an_error_of_ours_that_names_it(
         mistake(reme)
     assert told in str(refused.value) and "s3cret" not in str(refused.value)
     assert [m.content for m in reme.memories.list("w")] in ([], ["Tea."])
+
+
+WRONG_TYPES: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda reme: reme.messages("w", 5), "session_id is a text, not 5"),
+    (lambda reme: reme.memories.history("w", 5), "memory_id is a text, not 5"),
+    (lambda reme: reme.memories.restore("w", 5), "memory_id is a text, not 5"),
+    (lambda reme: reme.memories.restore("w", "m", number="1"), "number is a whole number or None, not '1'"),
+    (lambda reme: reme.memories.evidence("w", None), "memory_id is a text, not None"),
+    (lambda reme: reme.memories.delete("w", "m", erase="no"), "erase is True or False, not 'no'"),
+    (lambda reme: reme.memories.as_of("w", "blah"), "moment is a datetime, not 'blah'"),
+    (lambda reme: reme.memories.as_of("w", "yesterday"), "moment is a datetime, not 'yesterday'"),
+    (
+        lambda reme: reme.memories.from_source("w", "massage", ["m"]),
+        "kind is 'message' or 'episode' or 'memory', not 'massage'",
+    ),
+    (lambda reme: reme.erase_messages("w", 5), "message_ids is a text or a list of texts, not 5"),
+    (lambda reme: reme.erase_messages("w", [5]), "message_ids is a text or a list of texts, not [5]"),
+    (lambda reme: reme.get_profile("w", subject=5), "subject is a text or None, not 5"),
+    (lambda reme: reme.get_profile("w", user_id=5), "user_id is a text, not 5"),
+    (lambda reme: reme.record("w", {"role": "user", "content": "hi"}, session_id=5), "session_id is a text, not 5"),
+    (lambda reme: reme.recall("w", "Tea", as_of="today"), "as_of is a datetime or None, not 'today'"),
+    (lambda reme: reme.recall("w", "Tea", author=5), "author is a text or None, not 5"),
+    (lambda reme: reme.recall("w", "Tea", limit="5"), "limit is a whole number, not '5'"),
+    (
+        lambda reme: reme.working.fit("w", [{"role": "user", "content": "hi"}], session_id=5, window=1000),
+        "session_id is a text, not 5",
+    ),
+    (lambda reme: reme.working.artifacts("w", 5), "session_id is a text, not 5"),
+    (
+        lambda reme: reme.workspaces.schedule("w", reflect_every_hours="3"),
+        "reflect_every_hours is a number or None, not '3'",
+    ),
+    (lambda reme: reme.background.job("nope"), "job_id is a whole number, not 'nope'"),
+    (lambda reme: reme.background.jobs(statuses="failed"), "statuses is a list of texts or None, not 'failed'"),
+    (lambda reme: reme.tools.guidance("w", "search"), "tool_names is a list of texts, not 'search'"),
+]
+
+
+@pytest.mark.parametrize(("mistake", "told"), WRONG_TYPES)
+def test_an_argument_of_a_wrong_type_is_refused_by_its_name_before_anything_is_done(
+    mistake: Callable[[Any], Any], told: str
+) -> None:
+    nowhere = "postgresql://nobody@localhost:1/nothing"
+    with pytest.raises(InputError) as refused:
+        mistake(ReMe(database_url=nowhere))
+    assert str(refused.value) == told
+    with pytest.raises(InputError) as refused:
+        asyncio.run(mistake(AsyncReMe(database_url=nowhere)))
+    assert str(refused.value) == told
+
+
+def test_the_types_of_arguments_are_known_for_every_method() -> None:
+    for part in (Engine, Memories, Workspaces, Episodes, Tools, Items, Working, Background):
+        for name in coroutines(part):
+            if "workspace" in inspect.signature(method := getattr(part, name)).parameters:
+                with pytest.raises(InputError, match=r"^workspace is a text"):
+                    check_arguments(method, (), {"workspace": 5})
+
+
+def test_arguments_of_like_types_are_taken(reme: ReMe) -> None:
+    (tea,) = reme.memories.add("w", "She drinks tea.", kind=Kind.OBSERVATION)
+    found = reme.recall("w", "tea", min_relevance=0, kind=(Kind.OBSERVATION,), without={"no"})
+    assert [hit.memory.memory_id for hit in found.hits] == [tea.memory_id]
 
 
 @pytest.mark.parametrize("facade", [ReMe, AsyncReMe])
