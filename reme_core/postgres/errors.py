@@ -66,7 +66,7 @@ _BY_CLASS: dict[tuple[type[psycopg.Error], ...], _Reply] = {
     (pg.ProgramLimitExceeded, pg.StatementTooComplex, pg.TooManyColumns, pg.TooManyArguments): _Reply(
         InputError, "this is more than {where} can do at once", "give shorter values, or fewer at a time"
     ),
-    (psycopg.DataError,): _Reply(InputError, "a value does not fit", "correct it; nothing was stored"),
+    (psycopg.DataError,): _Reply(InputError, "a value does not fit", "correct it"),
     (pg.UndefinedFile,): _Reply(
         DatabaseError, "the server of {where} misses a file", "install what it belongs to over there"
     ),

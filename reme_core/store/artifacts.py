@@ -132,9 +132,11 @@ class Artifacts:
 
         Raises:
             NotFoundError: No artifact has this handle.
-            InputError: The offset is outside of the artifact.
+            InputError: The offset is outside of the artifact, or the size is negative.
         """
         check_text("the handle", handle)
+        if size < 0:
+            raise InputError(f"size is how many characters to read, 0 or more; not {size}")
         # Postgres refuses very large numbers with an error of its own. The check below names the right offsets.
         place = min(max(offset, 0), _LONGEST)
         values = {"workspace": workspace, "handle": handle, "offset": place, "size": min(size, _LONGEST)}

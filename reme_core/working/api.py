@@ -258,7 +258,7 @@ class Working:
 
         Raises:
             NotFoundError: There is no artifact with this handle.
-            InputError: `offset` is not within the artifact.
+            InputError: `offset` is not within the artifact, or `size` is negative.
         """
         return await self._artifacts.read(workspace, handle, offset=offset, size=size)
 

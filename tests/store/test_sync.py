@@ -141,6 +141,15 @@ def test_arguments_of_like_types_are_taken(reme: ReMe) -> None:
     assert [hit.memory.memory_id for hit in found.hits] == [tea.memory_id]
 
 
+def test_what_is_wrong_with_a_read_is_said_without_a_word_of_storing(reme: ReMe) -> None:
+    long = [{"role": "user", "content": "Read it."}, {"role": "tool", "content": "word " * 5_000, "tool_call_id": "c"}]
+    (handle,) = reme.working.fit("w", long, window=1_000).offloaded
+    with pytest.raises(InputError, match="size is how many characters to read, 0 or more; not -1"):
+        reme.working.read("w", handle, size=-1)
+    with pytest.raises(InputError, match="a value does not fit; correct it"):
+        reme.memories.get("w", "m\0")
+
+
 @pytest.mark.parametrize("facade", [ReMe, AsyncReMe])
 @pytest.mark.parametrize("named", [{"embedded": False}, WorkerSettings(embedded=False, concurrency=2)])
 def test_a_section_may_be_given_as_a_keyword(
