@@ -219,10 +219,10 @@ class Memories:
         return int(found[0][0])
 
     async def from_source(
-        self, workspace: str, kind: Literal["message", "episode", "memory"], ids: Sequence[str]
+        self, workspace: str, kind: Literal["message", "episode", "memory"], ids: str | Sequence[str]
     ) -> builtins.list[Memory]:
-        """The active memories that have one of these messages, episodes or memories as evidence."""
-        values = {"workspace": workspace, "kind": kind, "ids": list(ids)}
+        """The active memories that have this message, episode or memory, or one of several, as evidence."""
+        values = {"workspace": workspace, "kind": kind, "ids": [ids] if isinstance(ids, str) else list(ids)}
         found = await self._database.fetch(workspace, _SQL["from_sources"], values)
         return await self.list(workspace, Filters(ids=[row[0] for row in found]), limit=len(found))
 

@@ -109,6 +109,8 @@ def parse_call(value: Mapping[str, Any] | ToolCallResult) -> ToolCallResult:
     """A call from the values that were reported; the error for an unknown key names the nearest one."""
     if isinstance(value, ToolCallResult):
         return value
+    if not isinstance(value, Mapping):
+        raise InputError(f"a call is a ToolCallResult or a dict of its fields, not {value!r:.60}")
     if problem := unknown_key(value):
         raise InputError(problem)
     return ToolCallResult(**value)

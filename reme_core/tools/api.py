@@ -19,12 +19,14 @@ class Tools:
         self._database = database
         self._execute = execute
 
-    async def record(self, workspace: str, calls: Sequence[ToolCallResult | Mapping[str, Any]]) -> dict[str, Any]:
+    async def record(
+        self, workspace: str, calls: ToolCallResult | Mapping[str, Any] | Sequence[ToolCallResult | Mapping[str, Any]]
+    ) -> dict[str, Any]:
         """Store how calls of tools went. No model is called; a call that is stored already is not counted again.
 
         Args:
             workspace: The workspace; it is created on first use.
-            calls: As `ToolCallResult` or as a dict of its fields.
+            calls: One or several, as `ToolCallResult` or as a dict of its fields.
 
         Returns:
             `validation_stats` and `deduplication_stats`: how many were valid, and how many were new.
@@ -37,7 +39,8 @@ class Tools:
             await reme.tools.record("shop", [{"tool_name": "search", "input": {"q": "tea"}, "output": "3 items"}])
             ```
         """
-        return (await store_calls(self._database, workspace, calls))[1]
+        given = calls if isinstance(calls, Sequence) and not isinstance(calls, str) else [calls]
+        return (await store_calls(self._database, workspace, given))[1]
 
     async def statistics(self, workspace: str, tool_names: Sequence[str] | None = None) -> list[ToolStatistics]:
         """Statistics of tools, by name (view `tool_statistics`); without names, of all tools."""

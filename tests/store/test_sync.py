@@ -28,10 +28,11 @@ from reme_core.jobs.queue import Background
 from reme_core.settings import ChatSettings, Settings, VectorShares, WorkerSettings
 from reme_core.store.items import Items
 from reme_core.store.memories import Memories
+from reme_core.store.tool_calls import ToolCallResult
 from reme_core.store.workspaces import Workspaces
 from reme_core.sync import BlockingItems, BlockingMemories, BlockingWorkspaces
 from reme_core.tools.api import Tools
-from reme_core.types import Kind, Message
+from reme_core.types import Kind, Memory, Message, Source
 from reme_core.working.api import Working
 
 INTERNAL = {"open", "aclose", "apply", "same_text", "version"}
@@ -148,6 +149,20 @@ def test_what_is_wrong_with_a_read_is_said_without_a_word_of_storing(reme: ReMe)
         reme.working.read("w", handle, size=-1)
     with pytest.raises(InputError, match="a value does not fit; correct it"):
         reme.memories.get("w", "m\0")
+
+
+def test_one_id_or_call_is_taken_as_several_are(reme: ReMe) -> None:
+    told = Message(content="Tea.", message_id="m1")
+    reme.record("w", told)
+    (tea,) = reme.memories.add("w", Memory(content="Tea.", sources=[Source(kind="message", id="m1")]))
+    for ids in ("m1", ["m1"]):
+        assert [m.memory_id for m in reme.memories.from_source("w", "message", ids)] == [tea.memory_id]
+    reme.tools.record("w", {"tool_name": "search", "input": {"q": "tea"}, "output": "3 items"})
+    reme.tools.record("w", ToolCallResult(tool_name="search", output="4 items"))
+    assert [(one.tool_name, one.calls) for one in reme.tools.statistics("w")] == [("search", 2)]
+    for wrong in (5, None, "x", ["x"]):
+        with pytest.raises(InputError, match="a call is a ToolCallResult or a dict of its fields, not"):
+            reme.tools.record("w", wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("facade", [ReMe, AsyncReMe])
