@@ -95,7 +95,8 @@ def asked_time(query: str, *, now: datetime, timezone: str = "UTC", current_sess
     >>> asked_time("What shall I paint?", now=datetime(2026, 11, 18, tzinfo=UTC)) is None
     True
     """
-    now, sessions = moment_of(now), find_sessions(query)
+    # In UTC: times of one zone are compared by what the clocks show, which on some days they show twice.
+    now, sessions = moment_of(now).astimezone(UTC), find_sessions(query)
     of_talk = bool(sessions or _OF_TALK.search(query))
     ranges = [
         mention.range

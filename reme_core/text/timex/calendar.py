@@ -1,5 +1,8 @@
 """Calendar arithmetic on local time: the day, week, season … of a moment, and those before and after it.
 
+Days and longer units are counted on the clocks of the moment's time zone; hours and minutes as they pass, since on some
+days the clocks are changed. What is made out of numbers ("month 5 of 2024") has no time zone yet.
+
 Weeks begin on Monday. Seasons are the meteorological ones of the northern hemisphere (spring from 1 March), and a
 winter belongs to the year in which it begins. Functions raise ValueError or OverflowError where the calendar has no
 such day or year.
@@ -10,10 +13,11 @@ from __future__ import annotations
 import calendar
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import MAXYEAR, MINYEAR, datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta
 from typing import Final, Literal
 
 from reme_core.text.timex.mention import Precision, Span
+from reme_core.types import TimeRange
 
 Unit = Literal["minute", "hour", "day", "week", "weekend", "month", "quarter", "year", "decade"]
 Side = Literal["past", "last", "this", "next"]
@@ -32,9 +36,33 @@ _PRECISION: Final[dict[str, Precision]] = {
 }  # fmt: skip
 
 
+def later(moment: datetime, passed: timedelta) -> datetime:
+    """What the clocks of a moment's time zone show when so much time has passed (before it, if negative)."""
+    return (moment.astimezone(UTC) + passed).astimezone(moment.tzinfo)
+
+
+def time_between(start: datetime, end: datetime) -> timedelta:
+    """How much time passes between two moments of one time zone."""
+    # The difference that Python takes is that of what the clocks show.
+    return end - start - ((end.utcoffset() or timedelta()) - (start.utcoffset() or timedelta()))
+
+
+def range_of(span: Span) -> TimeRange:
+    """The range of moments that a span is; ValueError if its time zone skips it, as some have skipped a day.
+
+    An hour that the clocks skip is taken as the one after it.
+    """
+    start, end = span.start, span.end
+    if start and end and time_between(start, end) <= timedelta():
+        if span.precision != "hour" or start >= end:
+            raise ValueError("the clocks never show that time")
+        start, end = later(start, timedelta()), later(start, end - start)
+    return TimeRange(start=start, end=end)
+
+
 def midnight(moment: datetime) -> datetime:
     """The beginning of a moment's day."""
-    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
 
 
 def day(moment: datetime, count: int = 1) -> Span:
@@ -50,8 +78,9 @@ def date(year: int, month_number: int, day_number: int) -> Span:
 
 def hour(moment: datetime) -> Span:
     """The hour of a moment, from :00 on."""
-    start = moment.replace(minute=0, second=0, microsecond=0)
-    return Span(start, start + timedelta(hours=1), "hour")
+    # Where the clocks change by half an hour, :00 is by those of the moment, even if they showed :30 then.
+    start = later(moment, -timedelta(minutes=moment.minute, seconds=moment.second, microseconds=moment.microsecond))
+    return Span(start, later(start, timedelta(hours=1)), "hour")
 
 
 def week(moment: datetime) -> Span:
@@ -99,7 +128,7 @@ def add_months(moment: datetime, count: int) -> datetime:
     if not MINYEAR <= new_year < MAXYEAR:
         raise ValueError(f"year {new_year} is out of range")
     last = calendar.monthrange(new_year, index + 1)[1]
-    return moment.replace(year=new_year, month=index + 1, day=min(moment.day, last))
+    return moment.replace(year=new_year, month=index + 1, day=min(moment.day, last), fold=0)
 
 
 def add(moment: datetime, count: float, unit: Unit) -> datetime:
@@ -109,6 +138,8 @@ def add(moment: datetime, count: float, unit: Unit) -> datetime:
     """
     if count == int(count) and unit in ("month", "quarter", "year", "decade"):
         return add_months(moment, int(count) * {"month": 1, "quarter": 3, "year": 12, "decade": 120}[unit])
+    if unit in ("minute", "hour"):
+        return later(moment, length(count, unit))
     return moment + length(count, unit)
 
 
@@ -123,15 +154,16 @@ def unit_at(moment: datetime, unit: Unit) -> Span:
     """The calendar unit around a moment: its day, its week … (its hour, if the unit is a minute)."""
     match unit:
         case "quarter":
-            return quarter(moment.year, (moment.month + 2) // 3)
+            span = quarter(moment.year, (moment.month + 2) // 3)
         case "decade":
-            return year(moment.year // 10 * 10, 10)
+            span = year(moment.year // 10 * 10, 10)
         case "year":
-            return year(moment.year)
+            span = year(moment.year)
         case "month":
-            return month(moment.year, moment.month)
+            span = month(moment.year, moment.month)
         case _:
             return {"week": week, "weekend": weekend, "day": day}.get(unit, hour)(moment)
+    return span.in_zone(moment.tzinfo)
 
 
 def unit_from(now: datetime, count: float, unit: Unit) -> Span:
@@ -145,11 +177,13 @@ def unit_from(now: datetime, count: float, unit: Unit) -> Span:
 
 def period(now: datetime, count: float, unit: Unit) -> Span:
     """The time from `count` units ago until now ("the past two weeks", -2) or from now on ("the next two weeks", 2)."""
+    if unit == "day" and count != int(count):
+        unit, count = "hour", count * 24
     then = add(now, count, unit)
     # Whole days, so that what happened on the first of them in the morning belongs to it.
     if unit not in ("minute", "hour"):
         then = midnight(then) if count < 0 else midnight(then) + timedelta(days=1)
-    return Span(min(now, then), max(now, then), _PRECISION[unit])
+    return Span(then, now, _PRECISION[unit]) if count < 0 else Span(now, then, _PRECISION[unit])
 
 
 def weekday(now: datetime, number: int, side: Side) -> Span:
@@ -169,6 +203,7 @@ def occurrence(now: datetime, of_year: Callable[[int], Span], side: Side) -> Spa
     else that of this year, `next` the first that begins after now. `of_year` raises ValueError for a year without one
     (29 February), and so does this function if there is none in the years around now.
     """
+    wall = now.replace(tzinfo=None)  # of_year knows no time zone
     # 29 February may be seven years away, around 1900; all else is near.
     for reach in (1, 8):
         years = range(max(now.year - reach, MINYEAR), min(now.year + reach + 1, MAXYEAR))
@@ -176,10 +211,10 @@ def occurrence(now: datetime, of_year: Callable[[int], Span], side: Side) -> Spa
         for year_number in years if side in ("this", "next") else reversed(years):
             with suppress(ValueError):
                 span = of_year(year_number)
-                if _is_meant(span, now, side):
-                    return span
+                if _is_meant(span, wall, side):
+                    return span.in_zone(now.tzinfo)
         if side == "this":
-            return of_year(now.year)
+            return of_year(now.year).in_zone(now.tzinfo)
     raise ValueError("no such day near by")
 
 
@@ -221,6 +256,6 @@ def hours(span: Span, first: float, last: float) -> Span:
 
 def join(first: Span, last: Span) -> Span:
     """From the beginning of `first` to the end of `last`; ValueError if that runs backwards."""
-    if first.start and last.end and first.start >= last.end:
+    if first.start and last.end and time_between(first.start, last.end) <= timedelta():
         raise ValueError("the range ends before it begins")
     return Span(first.start, last.end, first.precision)

@@ -73,7 +73,9 @@ def _narrow_to_part(span: Span, part: str | None) -> Span:
        r"(?:[T ](?P<hour>[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d+)?)?Z?)?")  # fmt: skip
 def _iso(match: re.Match[str], now: datetime) -> Expression:
     day = datetime(int(match["year"]), int(match["month"]), int(match["day"]))
-    span = cal.hour(day.replace(hour=int(match["hour"]))) if match["hour"] else cal.day(day)
+    span = cal.day(day)
+    if match["hour"]:
+        span = cal.hours(span, int(match["hour"]), int(match["hour"]) + 1)
     return expression(match, span, relative=False)
 
 

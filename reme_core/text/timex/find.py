@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
 from reme_core.given import moment_of, zone_of
 from reme_core.text.terms import language_of
 from reme_core.text.timex import chinese_joins, english_joins, others
+from reme_core.text.timex.calendar import range_of
 from reme_core.text.timex.joins import drop_overlaps
 from reme_core.text.timex.mention import Expression, TimeMention
-from reme_core.types import TimeRange
 
 _ENGLISH: Final = re.compile("[a-z]+")
 _ANY_WORD: Final = re.compile(r"\w+")
@@ -55,26 +56,22 @@ def find_times(text: str, *, now: datetime, timezone: str = "UTC", language: str
     zone = zone_of(timezone)
     if not has_time(text):
         return []
-    local = moment_of(now).astimezone(zone).replace(tzinfo=None)
     mentions = []
-    for found in _find_expressions(text, local, language):
-        start, end = found.span.start, found.span.end
-        spanned = TimeRange(
-            start=start.replace(tzinfo=zone) if start else None, end=end.replace(tzinfo=zone) if end else None
-        )
-        mentions.append(
-            TimeMention(
-                text=text[found.start : found.end],
-                start=found.start,
-                end=found.end,
-                range=spanned,
-                precision=found.span.precision,
-                relative=found.relative,
-                recurring=found.recurring,
-                anchor=found.anchor,
-                offset=found.offset,
+    for found in _find_expressions(text, moment_of(now).astimezone(zone), language):
+        with suppress(ValueError):  # the clocks never show it
+            mentions.append(
+                TimeMention(
+                    text=text[found.start : found.end],
+                    start=found.start,
+                    end=found.end,
+                    range=range_of(found.span),
+                    precision=found.span.precision,
+                    relative=found.relative,
+                    recurring=found.recurring,
+                    anchor=found.anchor,
+                    offset=found.offset,
+                )
             )
-        )
     return mentions
 
 

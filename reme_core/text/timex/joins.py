@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
-from reme_core.text.timex.calendar import Unit, add_months, length
-from reme_core.text.timex.mention import Expression, Span
+from reme_core.errors import InputError
+from reme_core.text.timex.calendar import Unit, add_months, day, hour, later, length, range_of
+from reme_core.text.timex.mention import Expression, Span, TimeMention
+from reme_core.types import TimeRange
 
 
 def drop_overlaps(found: list[Expression]) -> list[Expression]:
@@ -61,3 +63,30 @@ def distance_from_event(match: re.Match[str], amount: float, unit: Unit, *, befo
     span = Span(None, None, "hour" if unit in ("hour", "minute") else "day")
     offset = length(-amount if before else amount, unit)
     return Expression(match.start(), match.end(), span, True, anchor=match["anchor"], offset=offset)
+
+
+def resolve(mention: TimeMention, anchor_date: date | datetime) -> TimeRange:
+    """Give the day (or hour) that a mention with an anchor means, once the anchor's date is known.
+
+    The range is in the time zone of `anchor_date`; a plain date or naive datetime is taken as UTC.
+
+    Raises:
+        InputError: the mention has no anchor, or the calendar has no such day.
+
+    >>> from reme_core.text.timex import find_times
+    >>> mention = find_times("two days before my birthday", now=datetime(2026, 11, 18))[0]
+    >>> mention.anchor, str(resolve(mention, date(2026, 5, 7)).start)
+    ('my birthday', '2026-05-05 00:00:00+00:00')
+    """
+    if mention.offset is None:
+        raise InputError(f"{mention.text!r} has no anchor to resolve; its range stands by itself")
+    if not isinstance(anchor_date, datetime):
+        anchor_date = datetime(anchor_date.year, anchor_date.month, anchor_date.day)
+    if anchor_date.tzinfo is None:
+        anchor_date = anchor_date.replace(tzinfo=UTC)
+    try:
+        if mention.precision == "hour":
+            return range_of(hour(later(anchor_date, mention.offset)))
+        return range_of(day(anchor_date + mention.offset))
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"{mention.text!r} lies beyond the calendar, counted from {anchor_date:%Y-%m-%d}") from error

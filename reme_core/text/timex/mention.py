@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, tzinfo
 from typing import Final, Literal
 
-from reme_core.errors import InputError
 from reme_core.text.regex import regex
 from reme_core.types import TimeRange
 
@@ -23,6 +22,11 @@ class Span:
     start: datetime | None
     end: datetime | None
     precision: Precision
+
+    def in_zone(self, zone: tzinfo | None) -> Span:
+        """The same for sides that have no time zone yet: what its clocks show then."""
+        return Span(self.start and self.start.replace(tzinfo=zone), self.end and self.end.replace(tzinfo=zone),
+                    self.precision)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,8 @@ Rule = Callable[[re.Match[str], datetime], Expression | None]
 class Rules:
     """The rules of a language, each of which makes an expression of what its pattern matches.
 
-    A rule returns None if the words mean something else.
+    A rule returns None if the words mean something else. The time when the text was said, which it is given, has the
+    time zone of the speaker; a date that it makes out of numbers needs none.
     """
 
     def __init__(self, before: str = "", behind: str = "", flags: re.RegexFlag = re.NOFLAG) -> None:
@@ -72,12 +77,12 @@ class Rules:
         return register
 
     def find(self, text: str, now: datetime) -> Iterator[Expression]:
-        """Every expression that a rule finds in a text; they may overlap."""
+        """Every expression that a rule finds in a text, in the time zone of `now`; they may overlap."""
         for pattern, rule in self._rules:
             for match in pattern.finditer(text):
                 with suppress(ValueError, OverflowError):  # no such day: 31 April
                     if (found := rule(match, now)) is not None:
-                        yield found
+                        yield replace(found, span=found.span.in_zone(now.tzinfo))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,36 +111,6 @@ class TimeMention:
     recurring: bool = False
     anchor: str = ""
     offset: timedelta | None = None
-
-
-def resolve(mention: TimeMention, anchor_date: date | datetime) -> TimeRange:
-    """Give the day (or hour) that a mention with an anchor means, once the anchor's date is known.
-
-    The range is in the time zone of `anchor_date`; a plain date or naive datetime is taken as UTC.
-
-    Raises:
-        InputError: the mention has no anchor, or the calendar has no such day.
-
-    >>> from reme_core.text.timex import find_times
-    >>> mention = find_times("two days before my birthday", now=datetime(2026, 11, 18))[0]
-    >>> mention.anchor, str(resolve(mention, date(2026, 5, 7)).start)
-    ('my birthday', '2026-05-05 00:00:00+00:00')
-    """
-    if mention.offset is None:
-        raise InputError(f"{mention.text!r} has no anchor to resolve; its range stands by itself")
-    if not isinstance(anchor_date, datetime):
-        anchor_date = datetime(anchor_date.year, anchor_date.month, anchor_date.day)
-    if anchor_date.tzinfo is None:
-        anchor_date = anchor_date.replace(tzinfo=UTC)
-    try:
-        moment = anchor_date + mention.offset
-    except OverflowError as error:
-        raise InputError(f"{mention.text!r} lies beyond the calendar, counted from {anchor_date:%Y-%m-%d}") from error
-    if mention.precision == "hour":
-        start = moment.replace(minute=0, second=0, microsecond=0)
-        return TimeRange(start=start, end=start + timedelta(hours=1))
-    start = moment.replace(hour=0, minute=0, second=0, microsecond=0)
-    return TimeRange(start=start, end=start + timedelta(days=1))
 
 
 _FEW_WORDS: Final = 60  # characters

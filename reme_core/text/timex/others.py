@@ -123,13 +123,18 @@ def find(text: str, now: datetime, language: str) -> list[Expression]:
         values = dict(pair.split("=") for pair in _WORDS[language].numbers.split())
         plain = " ".join(values.get(word.lower(), word) for word in match[0].split()) if match["ago"] else match[0]
         # Without seconds, so that queries of one minute share a parser.
-        read = _parser(language, now.replace(second=0, microsecond=0)).get_date_data(plain)
+        base = now.replace(second=0, microsecond=0, tzinfo=None)
+        read = _parser(language, base).get_date_data(plain)
         if read is None or read.date_obj is None:
             continue
-        unit = "hour" if read.period == "time" else cast(cal.Unit, read.period)
+        unit: cal.Unit = "day" if match["near"] else "hour" if read.period == "time" else cast(cal.Unit, read.period)
         relative = bool(match["near"] or match["ago"]) or not re.search(r"\d{4}", match[0])
+        moment = read.date_obj.replace(tzinfo=now.tzinfo)
         try:
-            span = cal.unit_at(read.date_obj.replace(tzinfo=None), "day" if match["near"] else unit)
+            # dateparser counts on the clocks; hours are counted as they pass.
+            if unit == "hour":
+                moment = cal.later(now, read.date_obj.replace(tzinfo=None) - base)
+            span = cal.unit_at(moment, unit)
         except (ValueError, OverflowError):
             continue  # the calendar has no such time
         found.append(Expression(match.start(), match.end(), span, relative=relative))
@@ -141,4 +146,7 @@ def _parser(language: str, now: datetime) -> DateDataParser:
     # Imported here: that takes 0.3 s, and most texts never need it.
     from dateparser.date import DateDataParser  # noqa: PLC0415
 
-    return DateDataParser(languages=[language], settings={"RELATIVE_BASE": now, "PREFER_DATES_FROM": "past"})
+    return DateDataParser(
+        languages=[language],
+        settings={"RELATIVE_BASE": now, "PREFER_DATES_FROM": "past", "RETURN_TIME_AS_PERIOD": True},
+    )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import calendar
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -13,9 +14,10 @@ from typing import Final
 
 from reme_core.given import zone_of
 from reme_core.text.regex import regex
+from reme_core.text.timex.calendar import day, midnight, range_of
 from reme_core.text.timex.english_words import TOMORROW
 from reme_core.text.timex.find import find_times
-from reme_core.text.timex.mention import Precision, TimeMention
+from reme_core.text.timex.mention import Precision, Span, TimeMention
 from reme_core.types import TimeRange
 
 
@@ -94,13 +96,12 @@ def _absolute_date(named: TimeRange, precision: Precision) -> str:
 def calendar_range(written: str, timezone: str) -> TimeRange | None:
     """The year, month or day that `YYYY`, `YYYY-MM` or `YYYY-MM-DD` names; None where the calendar has none."""
     # A part that is not written is a 0.
-    year, month, day = [*map(int, written.strip().split("-")), 0, 0][:3]
+    year, month, day_number = [*map(int, written.strip().split("-")), 0, 0][:3]
     try:
-        start = datetime(year, month or 1, day or 1, tzinfo=zone_of(timezone))
+        start = datetime(year, month or 1, day_number or 1, tzinfo=zone_of(timezone))
         if not month:
             return TimeRange(start=start, end=start.replace(year=year + 1))
-        days = 1 if day else calendar.monthrange(year, month)[1]
-        return TimeRange(start=start, end=start + timedelta(days=days))
+        return range_of(day(start, 1 if day_number else calendar.monthrange(year, month)[1]))
     except (ValueError, OverflowError):
         return None  # no day of the calendar
 
@@ -112,11 +113,15 @@ def _in_direction(mention: TimeMention, text: str, sent_at: datetime, timezone: 
     if end is None or end > sent_at or not mention.relative or _DIRECTED.search(mention.text) or tells_of_past(text):
         return mention.range
     if _WEEKDAY.search(mention.text):
-        return TimeRange(start=start and start + timedelta(days=7), end=end + timedelta(days=7))
-    later = _times_a_year_later(text, sent_at, timezone).get(mention.text)
-    if later and later.end and later.end > sent_at:
-        return later
-    return TimeRange(start=start and _next_year(start), end=_next_year(end))
+        moved = Span(start and start + timedelta(days=7), end + timedelta(days=7), mention.precision)
+    else:
+        later = _times_a_year_later(text, sent_at, timezone).get(mention.text)
+        if later and later.end and later.end > sent_at:
+            return later
+        moved = Span(start and _next_year(start), _next_year(end), mention.precision)
+    with suppress(ValueError):  # the clocks never show it
+        return range_of(moved)
+    return mention.range
 
 
 @lru_cache(maxsize=1)  # a text is asked about once for each time in it
@@ -134,7 +139,7 @@ def tells_of_past(text: str) -> bool:
 def _next_year(moment: datetime) -> datetime:
     # 29 February becomes the 28th.
     last = calendar.monthrange(moment.year + 1, moment.month)[1]
-    return moment.replace(year=moment.year + 1, day=min(moment.day, last))
+    return moment.replace(year=moment.year + 1, day=min(moment.day, last), fold=0)
 
 
 def _spans(text: str, sent_at: datetime, timezone: str) -> list[When]:
@@ -155,14 +160,13 @@ def _spans(text: str, sent_at: datetime, timezone: str) -> list[When]:
 def _days_of_month(text: str, sent_at: datetime, timezone: str) -> list[When]:
     """Days without a month: "the 13th" is the next one, or the last one if the text speaks of the past."""
     found = []
-    local = sent_at.astimezone(zone_of(timezone)).replace(hour=0, minute=0, second=0, microsecond=0)
+    local = midnight(sent_at.astimezone(zone_of(timezone)))
     for match in _DAY_OF_MONTH.finditer(text):
-        day, past = int(match[1]), tells_of_past(text)
-        step = -1 if past and day > local.day else 1 if not past and day < local.day else 0
+        number, past = int(match[1]), tells_of_past(text)
+        step = -1 if past and number > local.day else 1 if not past and number < local.day else 0
         year, month = divmod(local.year * 12 + local.month - 1 + step, 12)
-        if 1 <= day <= calendar.monthrange(year, month + 1)[1]:
-            start = local.replace(year=year, month=month + 1, day=day)
-            found.append(When(match[0], TimeRange(start=start, end=start + timedelta(days=1))))
+        with suppress(ValueError):  # the month has no such day
+            found.append(When(match[0], range_of(day(local.replace(year=year, month=month + 1, day=number)))))
     return found
 
 

@@ -156,19 +156,24 @@ def test_dateparser_is_loaded_only_when_it_is_needed() -> None:
 PIECES = st.sampled_from(
     """the a in on at since until before after from to between and last next this early mid end of May march Monday
     Sunday, 7 7th 31 99 999 2019 2023-02-30 Q3 quarter spring fall 90s decades years weeks days ago 3pm noon morning
-    Christmas my birthday will every half couple
+    Christmas my birthday will every half couple hours 30 minutes
     去年 前年 大前天 三月 三十一号 2020年 上周 周末 五 年代 九十 春节 前 后 三天 999年 从 到 以来 之间 每 生日 下午
-    十二点""".split()  # noqa: SIM905
+    十二点 小时""".split()  # noqa: SIM905
 )
 
 
 @settings(max_examples=400, deadline=None)
 @given(
-    st.lists(PIECES, max_size=12), st.sampled_from(["", " "]), st.datetimes(datetime(1901, 1, 1), datetime(2199, 1, 1))
+    st.lists(PIECES, max_size=12),
+    st.sampled_from(["", " "]),
+    st.datetimes(datetime(1901, 1, 1), datetime(2199, 1, 1)),
+    st.sampled_from(["UTC", "Europe/Berlin"]),
 )
-def test_any_mixture_gives_ordered_mentions_and_no_error(pieces: list[str], gap: str, now: datetime) -> None:
+def test_any_mixture_gives_ordered_mentions_and_no_error(
+    pieces: list[str], gap: str, now: datetime, timezone: str
+) -> None:
     text = gap.join(pieces)
-    mentions = find_times(text, now=now)
+    mentions = find_times(text, now=now, timezone=timezone)
     assert has_time(text) or not mentions
     for mention in mentions:
         assert text[mention.start : mention.end] == mention.text != ""
