@@ -28,6 +28,7 @@ from reme_core.text.timex.english_words import (
     SEASONS,
     SIDE,
     THIRDS,
+    THROUGH,
     TOMORROW,
     UNIT,
     WEEKDAY,
@@ -94,14 +95,37 @@ def _iso_month(match: re.Match[str], now: datetime) -> Expression:
 
 
 @rules(rf"(?:the\s+)?{DAY}\s+(?:of\s+)?{MONTH}{_YEAR_OF_DAY}")
-@rules(rf"{MONTH}\s+(?:the\s+)?{DAY}(?:\s?(?:-|–|to)\s?(?P<until>3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?\b(?!:|\s?[ap]m))?"
-       rf"{_YEAR_OF_DAY}")  # fmt: skip
+@rules(rf"{MONTH}\s+(?:the\s+)?{DAY}{_YEAR_OF_DAY}")
 def _day_of_month(match: re.Match[str], now: datetime) -> Expression | None:
+    return _days_of_month(match, now, match["day"])
+
+
+_FIRST_DAY: Final = DAY.replace("<day>", "<first>").replace("<ordinal>", "<first_ordinal>")
+# "Between March 3 and 5" is a range, but "March 3 and 5" are two days.
+_BETWEEN: Final = r"(?P<between>(?<=\bbetween )|(?<=\bbetween the ))?"
+_TO_DAY: Final = rf"(?:{THROUGH}|(?(between)\s+and\s+|(?!)))(?:the\s+)?"
+# "Between March 3 and 5 people came": a number may count what follows it, unless that is one of these.
+_COUNTS_NOTHING: Final = (
+    r"(?=\s*(?:$|\n|[.,;:!?)\]\"'”](?!\d)|\s[-–—]\s(?!\d))|,?\s+(?:of\s+)?(?:(?:19|20)\d\d\b|(?:last|this|next)\b)"
+    r"|\s+(?:in|on|at|with|for|from|to|by|as|and|or|but|so|because|since|while|when|where|who|what|which|that|if|then|there"
+    r"|I|we|you|he|she|they|it|my|our|your|his|her|their|the|is|are|was|were|do|does|did|has|have|had|will|would|can|could)"
+    r"\b(?!\s+\d))"
+)
+
+
+@rules(rf"{_BETWEEN}(?:the\s+)?{_FIRST_DAY}{_TO_DAY}{DAY}\s+(?:of\s+)?{MONTH}{_YEAR_OF_DAY}")
+@rules(rf"(?P<sure>(?<=\bfrom ))?{_BETWEEN}{MONTH}\s+(?:the\s+)?{_FIRST_DAY}{_TO_DAY}{DAY}"
+       rf"(?(sure)|(?(dash)|{_COUNTS_NOTHING})){_YEAR_OF_DAY}")  # fmt: skip
+def _range_in_month(match: re.Match[str], now: datetime) -> Expression | None:
+    return _days_of_month(match, now, match["first"])
+
+
+def _days_of_month(match: re.Match[str], now: datetime, begins: str) -> Expression | None:
+    """From the day `begins` to the one in the group `day`."""
     word = match["month"]
     if word.islower() and word in ("may", "march", "mar", "dec") and not (match["ordinal"] or match["year"]):
         return None  # "you may 7 times", "march 3 miles"
-    month, first = _month_number(match), int(match["day"])
-    last = int(match.groupdict().get("until") or first)
+    month, first, last = _month_number(match), int(begins), int(match["day"])
 
     def of_year(year: int) -> Span:
         return cal.join(cal.date(year, month, first), cal.date(year, month, last))

@@ -15,7 +15,18 @@ from typing import Final
 from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.english import rules
-from reme_core.text.timex.english_words import DAY_PARTS, NUMBER, TOMORROW, UNIT, WEEKDAYS, number, unit_of
+from reme_core.text.timex.english_words import (
+    DAY_PARTS,
+    MONTH,
+    NUMBER,
+    THROUGH,
+    TOMORROW,
+    UNIT,
+    WEEKDAY,
+    WEEKDAYS,
+    number,
+    unit_of,
+)
 from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join, origin_of, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
@@ -53,9 +64,19 @@ _NARROW: Final = regex(
     r"(?:\s+(?:in|of)(?:\s+the)?\s+|\s+|-)$", re.I)  # fmt: skip
 _PARTS: Final = {"early": 0, "beginning": 0, "start": 0, "mid": 1, "middle": 1, "late": 2, "end": 2}
 _CLOCK: Final = (
-    r"(?:(?P<hour>1[0-2]|0?[1-9])(?::[0-5]\d)?\s?(?P<half>[ap])\.?m\b\.?|(?P<hour24>[01]?\d|2[0-3]):[0-5]\d"
-    r"|(?P<name>noon|midnight)\b)"
+    r"(?:(?P<hour>1[0-2]|0?[1-9])(?::(?P<minute>[0-5]\d))?\s?(?P<half>[ap])\.?m\b\.?"
+    r"|(?P<hour24>[01]?\d|2[0-3]):(?P<minute24>[0-5]\d)|(?P<name>noon|midnight)\b)"
 )
+# "between 2 and 4 pm", "from 14:00 to 16:30"
+_CLOCKS: Final = (
+    r"(?:(?P<between>\bbetween\s+)|\bfrom\s+)?(?<![\w:$€£#-])(?:(?P<first>[01]?\d|2[0-3])(?::(?P<first_minute>[0-5]\d))?"
+    rf"(?:\s?(?P<first_half>[ap])\.?m\b\.?)?|(?P<first_name>noon|midnight))(?:{THROUGH}|(?(between)\s+and\s+|(?!))){_CLOCK}"
+)
+# In "Monday 2 pm to 4 pm Tuesday" each hour belongs to a day of its own.
+_CLOCKS_AFTER: Final = regex(
+    rf",?\s+{_CLOCKS}(?!\s+(?:on\s+)?(?:today|yesterday|{'|'.join(TOMORROW)}|{WEEKDAY}|{MONTH})\b)", re.I
+)
+_CLOCKS_BEFORE: Final = regex(rf"(?<!day )(?<!day, )(?<!\d )(?<!\bat ){_CLOCKS}\s+(?:on\s+)?$", re.I)
 _CLOCK_AFTER: Final = regex(rf",?\s+(?:at\s+|around\s+|about\s+|by\s+)*{_CLOCK}", re.I)
 _CLOCK_BEFORE: Final = regex(rf"(?:\bat\s+)?(?<![\d:]){_CLOCK}\s+(?:on\s+)?$", re.I)
 _PART_AFTER: Final = regex(r",?\s+(?:in the\s+|at\s+)(?P<part>morning|afternoon|evening|night)\b", re.I)
@@ -113,16 +134,25 @@ def _narrow_to_third(text: str, atom: Expression) -> Expression:
     return replace(atom, start=part.start(), span=cal.third(atom.span, _PARTS[part["part"].lower()]), weak=False)
 
 
+# Where an hour may stand, and whether that is behind the day.
+_CLOCK_PLACES: Final = (
+    (_CLOCKS_AFTER, True), (_CLOCKS_BEFORE, False), (_CLOCK_AFTER, True), (_CLOCK_BEFORE, False), (_PART_AFTER, True),
+    (_PART_BEFORE, False),
+)  # fmt: skip
+
+
 def _narrow_to_clock(text: str, atom: Expression) -> Expression:
     span = atom.span
     if atom.recurring or span.precision not in ("day", "hour") or span.start is None:
         return atom
-    for pattern, ahead in ((_CLOCK_AFTER, True), (_CLOCK_BEFORE, False), (_PART_AFTER, True), (_PART_BEFORE, False)):
+    for pattern, ahead in _CLOCK_PLACES:
         match = pattern.match(text, atom.end) if ahead else search_before(pattern, text, atom.start)
         if not match:
             continue
         if "part" in match.groupdict():
             narrowed = cal.hours(span, *DAY_PARTS[match["part"].lower()])
+        elif "first" in match.groupdict():
+            narrowed = cal.hours(span, *_first_and_last(match))
         else:
             hour = _hour(match)
             narrowed = cal.hours(span, hour, hour + 1)
@@ -138,6 +168,21 @@ def _hour(match: re.Match[str]) -> int:
     if match["hour24"]:
         return int(match["hour24"])
     return int(match["hour"]) % 12 + (12 if match["half"].lower() == "p" else 0)
+
+
+def _first_and_last(match: re.Match[str]) -> tuple[float, float]:
+    """The hours of "from 2 to 4:30 pm": 14 and 16.5."""
+    last = _hour(match) + int(match["minute"] or match["minute24"] or 0) / 60
+    if match["first_name"]:
+        first = 12.0 if match["first_name"].lower() == "noon" else 0.0
+    else:
+        first = int(match["first"]) + int(match["first_minute"] or 0) / 60
+    if match["first_half"]:
+        first = first % 12 + (12 if match["first_half"].lower() == "p" else 0)
+    elif match["first"] and not match["hour24"] and first < 13:
+        # Of "11 to 2 pm" and "2 to 4 pm" the first hour is the one that is nearer to the last.
+        first = min(first % 12, first % 12 + 12, key=lambda hour: (last - hour) % 24 or 24)
+    return first, last if last > first else last + 24
 
 
 def _merge_weekdays(text: str, atoms: list[Expression]) -> list[Expression]:

@@ -44,6 +44,7 @@ def test_conversations_that_are_counted(query: str, expected: list[tuple[int, in
     ("query", "start", "end", "of_talk"),
     [
         ("What did she paint in May?", "2024-05-01", "2024-06-01", False),
+        ("What did she paint between March 3 and 5?", "2024-03-03", "2024-03-06", False),
         ("What did we talk about this month?", "2024-09-01", "2024-10-01", True),
         ("五月去了哪里？", "2024-05-01", "2024-06-01", False),
         ("上周我们聊了什么？", "2024-09-02", "2024-09-09", True),

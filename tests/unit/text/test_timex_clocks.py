@@ -158,6 +158,7 @@ TEXTS = """
     last night
     at 2 am today
     midnight yesterday
+    between 2:15 and 2:45 am today
     on Sunday at 2:30
     last Friday
     three hours after 8 pm yesterday
