@@ -100,6 +100,16 @@ async def test_days_are_those_of_the_asker(reme: Engine) -> None:
     assert last.parts.time < 2
 
 
+async def test_an_hour_that_the_clocks_show_twice_is_two(reme: Engine) -> None:
+    # In Berlin the clocks show 2:45 for the first time, and then 2:15 for the second time.
+    begun, now = datetime(2024, 10, 27, 0, 40, tzinfo=UTC), datetime(2024, 10, 27, 1, 15, tzinfo=UTC)
+    lines = [Message(content=line, sent_at=begun + timedelta(minutes=10 * place)) for place, line in enumerate("ab")]
+    await reme.record("night", lines, wait=True)
+    query = "What did I say in the last 30 minutes?"
+    hits = (await reme.recall("night", query, kind="conversation", now=now, timezone="Europe/Berlin")).hits
+    assert {hit.content: hit.parts.time == 2 for hit in hits} == {"a": False, "b": True}
+
+
 async def test_a_time_can_be_given_and_anything_else_is_refused(reme: Engine) -> None:
     march = TimeRange(start=datetime(2024, 3, 1, tzinfo=UTC), end=datetime(2024, 4, 1, tzinfo=UTC))
     hits = (await reme.recall("w", "children", kind="conversation", time=march)).hits
