@@ -14,8 +14,10 @@ lengths. Between two runs the dict is stored at `path`, which is either
 
 - a file in the helper's format, validated when it is read and written atomically; or
 - `reme://workspace`, a workspace of the configured Postgres (`Settings.load()`). The workspace keeps what is cut from
-  the dict, every episode can be queried with SQL, and many processes may share one memory. A saved memory must continue
-  the stored one: if another process has recorded in between, saving raises `ConflictError` and changes nothing.
+  the dict, every episode can be queried with SQL, and many processes may share one memory. Saving brings it what was
+  added, changed and taken out since the dict was loaded or saved; a copy should be made by `copy.deepcopy`, since
+  `dict(memory)` forgets this, and then only adds and changes. If another process has changed the same things in
+  between, for example recorded the same task, saving raises `ConflictError` and changes nothing.
 
 Processes that write at the same time should use `reme.episodes.record`, which counts in the database.
 """
@@ -94,7 +96,7 @@ def save_agent_memory(memory: AgentMemory, path: str = DEFAULT_PATH) -> None:
 
     Raises:
         InputError: The memory contains values that cannot be stored.
-        ConflictError: The workspace has episodes that the memory does not contain.
+        ConflictError: Another process has changed the same things in the workspace.
     """
     if path.startswith(_WORKSPACE):
         # The workspace gets the whole log before it is cut: it keeps all episodes.

@@ -249,12 +249,18 @@ class Episodes:
     async def continue_with(self, workspace: str, memory: AgentMemory) -> int:
         """Update a workspace to the state of the helper's dict; returns the number of episodes that were added.
 
-        The scores of the dict have to begin with those of the workspace. So any dict fits an empty workspace. A dict
-        that was made of a workspace fits this workspace until somebody else records there.
+        A dict from `as_memory`, or one that was saved before, brings the workspace what was added, changed and taken
+        out since. What others stored meanwhile is kept. What the helper cuts off its lists is not taken out; where
+        something is, the next older one may move up in a bounded list.
+
+        Any other dict (from a file, or made by `dict(memory)`) only adds and changes. Its scores have to begin with
+        those of the workspace, so any dict fits an empty one.
 
         Raises:
-            InputError: The dict does not have the helper's format, or contains text that Postgres cannot store.
-            ConflictError: The workspace has scores that the dict does not begin with; nothing was changed.
+            InputError: The dict does not have the helper's format, contains text that Postgres cannot store, has its
+                log in another order, or counts fewer episodes than the workspace keeps; nothing was changed.
+            ConflictError: Others have changed the same things, or the workspace has scores that the dict does not begin
+                with; nothing was changed.
         """
         return await file_sync.continue_with(self._database, workspace, memory)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,27 +14,44 @@ from reme_core.files import replacement_of
 AgentMemory = dict[str, Any]
 """The file's content, and the dict that the helper's functions work on."""
 
+
+@dataclass(frozen=True)
+class Origin:
+    """The state in which a workspace last gave or took a memory."""
+
+    workspace: str
+    state: AgentMemory
+    episode_ids: tuple[str, ...]
+    """Ids of the episodes in the log of the state."""
+
+
+class TracedMemory(AgentMemory):
+    """A memory that knows its origin, so that saving it tells what was taken out from what others have added."""
+
+    origin: Origin | None = None
+
+
 _LISTS: Final = ("global_rules", "episode_log", "mistakes", "mistake_cards", "successes")
 _MAPPINGS: Final = ("task_rules", "score_history")
 
 
-def empty_memory() -> AgentMemory:
+def empty_memory() -> TracedMemory:
     """A memory without episodes."""
-    return {
-        "version": 1,
-        "total_episodes": 0,
-        "last_consolidated_at": None,
-        "global_rules": [],
-        "task_rules": {},
-        "episode_log": [],
-        "score_history": {},
-        "mistakes": [],
-        "mistake_cards": [],
-        "successes": [],
-    }
+    return TracedMemory(
+        version=1,
+        total_episodes=0,
+        last_consolidated_at=None,
+        global_rules=[],
+        task_rules={},
+        episode_log=[],
+        score_history={},
+        mistakes=[],
+        mistake_cards=[],
+        successes=[],
+    )
 
 
-def read_memory(path: str | Path) -> AgentMemory:
+def read_memory(path: str | Path) -> TracedMemory:
     """Read the file.
 
     Raises:
@@ -62,7 +80,7 @@ def read_memory(path: str | Path) -> AgentMemory:
             f" the file is as it was; restore it from a copy, or move it away to begin anew"
         ) from None
     check_memory(memory, str(path))
-    return memory
+    return TracedMemory(memory)
 
 
 def check_memory(memory: Any, where: str) -> None:

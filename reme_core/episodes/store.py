@@ -67,10 +67,12 @@ class RuleList:
 
     def rows(self, task_id: str) -> list[dict[str, Any]]:
         """The changed rules as rows of `reme.episode_rule`."""
-        return [
-            {"task_id": task_id, "rule": rule, "rule_hash": digest(rule), "outcome": outcome_of(rule), **change}
-            for rule, change in self.changes.items()
-        ]
+        return [rule_row(task_id, rule, change) for rule, change in self.changes.items()]
+
+
+def rule_row(task_id: str, rule: str, counts: Mapping[str, Any]) -> dict[str, Any]:
+    """A rule as a row of `reme.episode_rule`; `counts` has its place, counts, episodes and author."""
+    return {"task_id": task_id, "rule": rule, "rule_hash": digest(rule), "outcome": outcome_of(rule), **counts}
 
 
 def digest(*parts: Any) -> str:

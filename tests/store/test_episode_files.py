@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,138 @@ def test_the_helpers_functions_work_on_a_workspace(settings: Settings, monkeypat
         compat.save_agent_memory(memory, "reme://trainer")
     with pytest.raises(InputError, match="names no workspace"):
         compat.load_agent_memory("reme://")
+
+
+EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "remove a global rule": lambda m: m["global_rules"].pop(0),
+    "reword a global rule": lambda m: m["global_rules"].__setitem__(0, "my own rule"),
+    "put a rule first": lambda m: m["global_rules"].insert(0, "human rule"),
+    "remove a task rule": lambda m: m["task_rules"]["task_a"].pop(2),
+    "remove all rules of a task": lambda m: m["task_rules"]["task_a"].clear(),
+    "give rules to a new task": lambda m: m["task_rules"].__setitem__("new", ["human"]),
+    "remove a mistake": lambda m: m["mistakes"].pop(0),
+    "reorder mistakes": lambda m: m["mistakes"].reverse(),
+    "remove the successes": lambda m: m["successes"].clear(),
+    "edit a lesson": lambda m: m["mistake_cards"][0].__setitem__("lesson", "better"),
+    "edit what a card is known by": lambda m: m["mistake_cards"][0].__setitem__("mistake_type", "other"),
+    "remove a card": lambda m: m["mistake_cards"].pop(1),
+    "reorder cards": lambda m: m["mistake_cards"].reverse(),
+    "edit a summary": lambda m: m["episode_log"][3].__setitem__("summary", "edited"),
+    "edit a score in the log": lambda m: m["episode_log"][3].__setitem__("score", 0.33),
+    "remove an entry of the log": lambda m: m["episode_log"].pop(5),
+    "clear the log": lambda m: m["episode_log"].clear(),
+    "change a score": lambda m: m["score_history"]["task_a"].__setitem__(0, 0.55),
+    "remove a score": lambda m: m["score_history"]["task_a"].pop(1),
+    "add a key": lambda m: m.__setitem__("run", {"seed": 7}),
+    "raise the total": lambda m: m.__setitem__("total_episodes", m["total_episodes"] + 5),
+    "reset the consolidation": lambda m: m.__setitem__("last_consolidated_at", None),
+    "begin anew": lambda m: m.update(compat.new_agent_memory()),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+async def test_what_is_edited_by_hand_is_so_in_the_workspace(settings: Settings, edit: str) -> None:
+    async with Engine(settings) as reme:
+        await reme.episodes.continue_with("w", played(60))
+        memory = await reme.episodes.as_memory("w", bounded=True)
+        EDITS[edit](memory)
+        wanted = copy.deepcopy(dict(memory))
+        assert await reme.episodes.continue_with("w", memory) == 0
+        loaded = await reme.episodes.as_memory("w", bounded=True)
+        assert loaded == wanted
+        # The same dict goes on: what is taken out after a save is also seen.
+        compat.record_episode(memory, {"task_id": "task_a", "score": 0.2, "mistakes": ["wrong"]})
+        await reme.episodes.continue_with("w", memory)
+        memory["mistakes"].remove("wrong")
+        memory["task_rules"]["task_a"].remove("[AVOID] wrong")
+        await reme.episodes.continue_with("w", memory)
+        after = await reme.episodes.as_memory("w", bounded=True)
+        assert "[AVOID] wrong" not in after.pop("task_rules")["task_a"]
+        assert after == {name: value for name, value in memory.items() if name != "task_rules"}
+
+
+async def test_an_edit_keeps_what_others_recorded_meanwhile(settings: Settings) -> None:
+    async with Engine(settings) as reme:
+        await reme.episodes.continue_with("w", played(30))
+        memory = await reme.episodes.as_memory("w", bounded=True)
+        wrong = [memory["mistakes"][0], memory["task_rules"]["task_a"][0], memory["mistake_cards"][0]]
+        memory["mistakes"].remove(wrong[0])
+        memory["task_rules"]["task_a"].remove(wrong[1])
+        memory["mistake_cards"].remove(wrong[2])
+        memory["episode_log"][0]["summary"] = "edited"
+        memory["task_rules"]["task_b"].append("human rule")
+        told = {
+            "task_id": "task_a",
+            "score": 0.1,
+            "mistakes": ["by another"],
+            "mistake_cards": [{"mistake_type": "new"}],
+        }
+        await reme.episodes.record("w", told)
+        await reme.episodes.continue_with("w", memory)
+        after = await reme.episodes.as_memory("w")
+        assert after["total_episodes"] == 31 and after["score_history"]["task_a"][-1] == 0.1
+        assert after["mistakes"] == [*memory["mistakes"], "by another"]
+        assert after["task_rules"]["task_a"] == [*memory["task_rules"]["task_a"], "[AVOID] by another"]
+        assert after["task_rules"]["task_b"][-1] == "human rule"
+        assert {card["mistake_type"] for card in after["mistake_cards"][:1]} == {"new"}
+        assert after["mistake_cards"][1:] == memory["mistake_cards"]
+        assert after["episode_log"][0]["summary"] == "edited" and len(after["episode_log"]) == 31
+
+
+async def test_an_empty_workspace_takes_a_memory_that_came_from_elsewhere(settings: Settings) -> None:
+    async with Engine(settings) as reme:
+        await reme.episodes.continue_with("w", played(30))
+        memory = await reme.episodes.as_memory("w", bounded=True)
+        await reme.workspaces.clear("w")
+        await reme.episodes.continue_with("w", memory)
+        assert await reme.episodes.as_memory("w", bounded=True) == memory
+
+
+async def test_what_both_changed_is_a_conflict_and_nothing_is_written(settings: Settings) -> None:
+    async with Engine(settings) as reme:
+        await reme.episodes.continue_with("w", played(30))
+        mine, theirs = [await reme.episodes.as_memory("w", bounded=True) for _ in range(2)]
+        theirs["episode_log"][0]["summary"] = "theirs"
+        theirs["mistake_cards"][0]["lesson"] = "theirs"
+        await reme.episodes.continue_with("w", theirs)
+        for part, name in (("episode_log", "summary"), ("mistake_cards", "lesson")):
+            edited = copy.deepcopy(mine)
+            edited[part][0][name] = "mine"
+            edited["mistakes"].clear()
+            with pytest.raises(ConflictError, match="somebody else has recorded there, or edited it"):
+                await reme.episodes.continue_with("w", edited)
+        assert await reme.episodes.as_memory("w", bounded=True) == theirs
+
+
+async def test_what_the_helper_cuts_stays_in_the_workspace(settings: Settings, tmp_path: Path) -> None:
+    async with Engine(settings) as reme:
+        await reme.episodes.continue_with("w", played(130))
+        memory = await reme.episodes.as_memory("w", bounded=True)
+        whole = await reme.episodes.as_memory("w")
+        for number in range(12):  # the rules are cut here, the log when it is saved to a file
+            compat.record_episode(memory, {"task_id": "task_a", "score": 0.9, "successes": [f"new {number}"]})
+        compat.save_agent_memory(memory, str(tmp_path / "agent_memory.json"))
+        await reme.episodes.continue_with("w", memory)
+        after = await reme.episodes.as_memory("w")
+        assert after["task_rules"]["task_a"][:-10] == whole["task_rules"]["task_a"]
+        assert after["episode_log"][:130] == whole["episode_log"]
+        memory["episode_log"].clear()
+        await reme.episodes.continue_with("w", memory)
+        assert (await reme.episodes.as_memory("w", bounded=True))["episode_log"] == []
+
+
+async def test_an_edit_that_cannot_be_stored_is_refused(settings: Settings) -> None:
+    async with Engine(settings) as reme:
+        await reme.episodes.continue_with("w", played(30))
+        before = await reme.episodes.as_memory("w")
+        lowered, moved = copy.deepcopy(before), copy.deepcopy(before)
+        lowered["total_episodes"] = 1
+        moved["episode_log"].reverse()
+        with pytest.raises(InputError, match="cannot be lowered to 1: workspace 'w' keeps episode 30"):
+            await reme.episodes.continue_with("w", lowered)
+        with pytest.raises(InputError, match="episode_log is in another order"):
+            await reme.episodes.continue_with("w", moved)
+        assert await reme.episodes.as_memory("w") == before
 
 
 async def test_a_memory_that_json_cannot_hold_is_refused_whole(settings: Settings) -> None:

@@ -162,13 +162,13 @@ order by task_id, attempt
 select task_id, attempts, groups, passed, pass_at_k from reme.pass_at_k(%(workspace)s, %(k)s, %(solved_from)s)
 
 -- name: all_rules
-select task_id, rule from reme.episode_rule where workspace_id = %(workspace)s order by task_id, place
+select task_id, rule, place from reme.episode_rule where workspace_id = %(workspace)s order by task_id, place
 
 -- name: all_scores
-select task_id, score from reme.episode_score where workspace_id = %(workspace)s order by task_id, attempt
+select task_id, score, episode_id from reme.episode_score where workspace_id = %(workspace)s order by task_id, attempt
 
 -- name: all_findings
-select kind, finding from reme.episode_finding where workspace_id = %(workspace)s order by kind, place
+select kind, finding, place from reme.episode_finding where workspace_id = %(workspace)s order by kind, place
 
 -- name: all_cards
 select card_hash, place, mistake_type, task_id, worker_id, bad_decision, correct_decision, evidence, lesson, seen_count,
@@ -177,8 +177,11 @@ from reme.mistake_card where workspace_id = %(workspace)s
 order by place nulls last, seen_count desc, last_seen_episode desc, card_hash
 
 -- name: log
-select episode_id, task_id, score, steps, summary, finished_at, metadata
-from (select * from reme.episode where workspace_id = %(workspace)s order by number desc limit %(limit)s) newest
+-- The last episodes, by their numbers: where some were taken out of the log, older ones do not come back.
+select episode_id, number, task_id, score, steps, summary, finished_at, metadata
+from reme.episode
+where workspace_id = %(workspace)s
+  and number > (select episodes from reme.episode_progress where workspace_id = %(workspace)s) - %(limit)s
 order by number
 
 -- name: progress
@@ -190,3 +193,35 @@ where workspace_id = %(workspace)s
 
 -- name: unlist_cards
 update reme.mistake_card set place = null where workspace_id = %(workspace)s and place is not null
+
+-- name: place_findings
+update reme.episode_finding f set place = row.place
+from jsonb_populate_recordset(null::reme.episode_finding, %(rows)s) as row
+where f.workspace_id = %(workspace)s and f.kind = row.kind and f.finding_hash = row.finding_hash
+
+-- name: edit_episodes
+-- What an entry of the helper's log has; the rest of an episode stays.
+update reme.episode e
+set task_id = row.task_id, score = row.score, steps = row.steps, summary = row.summary, finished_at = row.finished_at,
+    metadata = (e.metadata - 'agent_memory') || row.metadata
+from jsonb_populate_recordset(null::reme.episode, %(rows)s) as row
+where e.workspace_id = %(workspace)s and e.episode_id = row.episode_id
+
+-- name: delete_episodes
+delete from reme.episode where workspace_id = %(workspace)s and episode_id = any(%(ids)s)
+
+-- name: unlink_scores
+-- The history of scores is longer than the log, and stays when an episode is taken out of this.
+update reme.episode_score set episode_id = null where workspace_id = %(workspace)s and episode_id = any(%(ids)s)
+
+-- name: delete_scores
+delete from reme.episode_score where workspace_id = %(workspace)s and task_id = %(task)s and attempt > %(kept)s
+
+-- name: delete_rules
+delete from reme.episode_rule where workspace_id = %(workspace)s and task_id = %(task)s and rule_hash = any(%(hashes)s)
+
+-- name: delete_findings
+delete from reme.episode_finding where workspace_id = %(workspace)s and kind = %(kind)s and finding_hash = any(%(hashes)s)
+
+-- name: delete_cards
+delete from reme.mistake_card where workspace_id = %(workspace)s and card_hash = any(%(hashes)s)
