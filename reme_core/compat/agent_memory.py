@@ -25,6 +25,7 @@ Processes that write at the same time should use `reme.episodes.record`, which c
 from __future__ import annotations
 
 import logging
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -118,9 +119,14 @@ def record_episode(memory: AgentMemory, episode_data: dict[str, Any]) -> AgentMe
 
     Returns:
         The same dict.
+
+    Raises:
+        InputError: The score is no finite number, or a mistake or success is no text; the memory is as it was.
     """
-    task_id = episode_data.get("task_id", UNKNOWN_TASK)
-    score = float(episode_data.get("score", 0.0))
+    task_id, score = episode_data.get("task_id", UNKNOWN_TASK), _finite(episode_data.get("score", 0.0))
+    for name in ("mistakes", "successes"):
+        if not all(isinstance(text, str | None) for text in episode_data.get(name, [])):
+            raise InputError(f"{name} of an episode must be texts, not {episode_data[name]!r:.100}")
     memory["score_history"].setdefault(task_id, []).append(score)
     memory["episode_log"].append(
         {
@@ -218,6 +224,16 @@ def memory_summary(memory: AgentMemory) -> dict[str, Any]:
             if scores
         },
     }
+
+
+def _finite(score: Any) -> float:
+    try:
+        number = float(score)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"the score of an episode must be a finite number, not {score!r:.60}; give a failed attempt 0")
+    return number
 
 
 def _append_new(known: list[str], found: list[str]) -> None:

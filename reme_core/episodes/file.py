@@ -84,7 +84,7 @@ def read_memory(path: str | Path) -> TracedMemory:
 
 
 def check_memory(memory: Any, where: str) -> None:
-    """Check that a value has the format of the helper's memory; keys may be missing.
+    """Check that a value has the format that the helper's functions work with; keys may be missing.
 
     Raises:
         InputError: It has another format; the message begins with `where` and names the part.
@@ -101,26 +101,44 @@ def check_memory(memory: Any, where: str) -> None:
     for number, entry in enumerate(memory.get("episode_log", [])):
         if not isinstance(entry, dict) or not {"task_id", "score"} <= entry.keys():
             raise InputError(f"{where}: episode_log[{number}] must be an object with task_id and score")
+        if type(entry["score"]) not in (int, float):
+            raise InputError(
+                f"{where}: the score of episode_log[{number}] must be a number, not {entry['score']!r:.60}"
+            )
     if not all(isinstance(card, dict) for card in memory.get("mistake_cards", [])):
         raise InputError(f"{where}: mistake_cards must hold objects")
+    for task_id, scores in memory.get("score_history", {}).items():
+        # By its type: for `isinstance`, True is a number as well.
+        if not all(type(score) in (int, float) for score in scores):
+            raise InputError(f"{where}: score_history of '{task_id}' must hold numbers")
+
+
+def check_storable(memory: AgentMemory, where: str) -> None:
+    """Check that Postgres can store a memory that passes `check_memory`, which allows all that the helper works with.
+
+    Raises:
+        InputError: It cannot; the message begins with `where` and names the part.
+    """
     texts = {name: memory.get(name, []) for name in ("global_rules", "mistakes", "successes")}
     texts |= {f"task_rules of '{task_id}'": rules for task_id, rules in memory.get("task_rules", {}).items()}
     for name, members in texts.items():
         if not all(isinstance(member, str) for member in members):
             raise InputError(f"{where}: {name} must hold texts")
-    for task_id, scores in memory.get("score_history", {}).items():
-        # By its type: for `isinstance`, True is a number as well.
-        if not all(type(score) in (int, float) and math.isfinite(score) for score in scores):
-            raise InputError(f"{where}: score_history of '{task_id}' must hold finite numbers")
+    scores = {f"score_history of '{task_id}'": found for task_id, found in memory.get("score_history", {}).items()}
+    scores["episode_log"] = [entry["score"] for entry in memory.get("episode_log", [])]
+    for name, numbers in scores.items():
+        if not all(math.isfinite(number) for number in numbers):
+            raise InputError(f"{where}: the scores of {name} must be finite numbers")
 
 
 def write_memory(memory: AgentMemory, path: str | Path) -> None:
     """Write the file atomically: readers see the old file or the new one, even after a crash.
 
     Raises:
-        InputError: The memory contains values that JSON cannot express, or the file cannot be written; the old file is
-            unchanged.
+        InputError: The memory does not have the helper's format, contains values that JSON cannot express, or the file
+            cannot be written; the old file is unchanged.
     """
+    check_memory(memory, f"the memory cannot be saved, and {path} is as it was")
     target = Path(path).resolve()  # the file behind a symbolic link is replaced, and the link stays
     try:
         text = json.dumps(memory, indent=2)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from reme_core.episodes import store
-from reme_core.episodes.file import AgentMemory, Origin, TracedMemory, check_memory, empty_memory
+from reme_core.episodes.file import AgentMemory, Origin, TracedMemory, check_memory, check_storable, empty_memory
 from reme_core.episodes.file_edits import edits_of
 from reme_core.episodes.file_rows import StoredMemory, card_hash, card_of_row, identity, log_entry, recognise
 from reme_core.episodes.rules import MAX_CARDS, MAX_GLOBAL_RULES, MAX_LOG, MAX_TASK_RULES
@@ -36,6 +36,7 @@ async def as_memory(database: Database, workspace: str, *, bounded: bool = False
 async def continue_with(database: Database, workspace: str, memory: AgentMemory) -> int:
     """Update a workspace to the state of a memory; see `Episodes.continue_with`."""
     check_memory(memory, "the memory")
+    check_storable(memory, "the memory")
     rows.check_json("the memory", memory)
     if "" in memory.get("task_rules", {}) or "" in memory.get("score_history", {}):
         raise InputError("the memory has a task without a name; give it one")

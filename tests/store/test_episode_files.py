@@ -251,6 +251,24 @@ async def test_a_memory_that_json_cannot_hold_is_refused_whole(settings: Setting
         assert await reme.workspaces.list() == []
 
 
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"task_rules": {"t": [1]}}, "task_rules of 't' must hold texts"),
+        ({"mistakes": [{"what": "x"}]}, "mistakes must hold texts"),
+        ({"score_history": {"t": [float("nan")]}}, "the scores of score_history of 't' must be finite numbers"),
+        ({"episode_log": [{"task_id": "t", "score": float("inf")}]}, "the scores of episode_log must be finite"),
+    ],
+)
+async def test_what_the_helper_reads_and_postgres_cannot_store_is_named(
+    settings: Settings, part: dict[str, Any], message: str
+) -> None:
+    async with Engine(settings) as reme:
+        with pytest.raises(InputError, match=message):
+            await reme.episodes.continue_with("w", compat.new_agent_memory() | part)
+        assert await reme.workspaces.list() == []
+
+
 async def test_episodes_and_tools_go_with_their_workspace(settings: Settings) -> None:
     async with Engine(settings) as reme:
         await reme.episodes.continue_with("w", played(30))

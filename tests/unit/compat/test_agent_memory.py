@@ -207,8 +207,11 @@ def test_a_file_that_was_cut_off_is_reported_with_the_byte_and_left_alone(tmp_pa
         (b"[]", "holds a list"),
         (b'{"episode_log": {}}', "episode_log must be a list"),
         (b'{"episode_log": [{"score": 1}]}', r"episode_log\[0\] must be an object with task_id and score"),
-        (b'{"score_history": {"t": ["good"]}}', "score_history of 't' must hold finite numbers"),
-        (b'{"task_rules": {"t": [1]}}', "task_rules of 't' must hold texts"),
+        (b'{"score_history": {"t": ["good"]}}', "score_history of 't' must hold numbers"),
+        (
+            b'{"episode_log": [{"task_id": "t", "score": null}]}',
+            r"score of episode_log\[0\] must be a number, not None",
+        ),
     ],
 )
 def test_a_bad_file_is_named_with_what_is_wrong(tmp_path: Path, text: bytes, message: str) -> None:
@@ -227,6 +230,39 @@ def test_what_json_cannot_hold_leaves_the_old_file(tmp_path: Path) -> None:
         save_agent_memory(broken, str(path))
     assert path.read_bytes() == before
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    "odd", [{"score": float("nan")}, {"score": float("inf")}, {"score": None}, {"mistakes": [5]}, {"successes": [{}]}]
+)
+def test_an_episode_that_cannot_be_stored_is_refused_and_not_half_recorded(odd: dict[str, Any]) -> None:
+    memory = played()
+    before = copy.deepcopy(memory)
+    with pytest.raises(InputError, match="of an episode must be"):
+        record_episode(memory, {"task_id": "auth", **odd})
+    assert memory == before
+
+
+def test_a_memory_that_could_not_be_loaded_again_is_not_saved(tmp_path: Path) -> None:
+    path = tmp_path / "agent_memory.json"
+    save_agent_memory(played(), str(path))
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="is as it was: score_history of 'auth' must hold numbers"):
+        save_agent_memory(played() | {"score_history": {"auth": ["good"]}}, str(path))
+    assert path.read_bytes() == before
+
+
+def test_a_file_of_the_helper_with_odd_values_is_read_and_saved_as_the_helper_does(tmp_path: Path) -> None:
+    path = tmp_path / "agent_memory.json"
+    memory = {**played(), "mistakes": [5]}
+    memory["score_history"]["disk"] = [float("nan")]
+    path.write_text(json.dumps(memory))
+    loaded = load_agent_memory(str(path))
+    assert " - AVOID: 5" in build_memory_context(loaded, "disk")
+    assert "Your mean score on disk: nan" in build_memory_context(loaded, "disk")
+    record_episode(loaded, {"task_id": "auth", "score": 0.9})
+    save_agent_memory(loaded, str(path))
+    assert load_agent_memory(str(path))["total_episodes"] == 4
 
 
 @pytest.mark.parametrize("length", LENGTHS)
