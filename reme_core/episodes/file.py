@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -79,6 +79,8 @@ def read_memory(path: str | Path) -> TracedMemory:
             f"{path} is broken at byte {at} (line {error.lineno}, column {error.colno}): {what}. Nothing was loaded and"
             f" the file is as it was; restore it from a copy, or move it away to begin anew"
         ) from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits; lists in lists in lists
+        raise InputError(f"{path} cannot be read: {error}; restore it from a copy, or move it away") from None
     check_memory(memory, str(path))
     return TracedMemory(memory)
 
@@ -98,6 +100,17 @@ def check_memory(memory: Any, where: str) -> None:
         value = memory.get(name, {})
         if not isinstance(value, dict) or not all(isinstance(member, list) for member in value.values()):
             raise InputError(f"{where}: {name} must map each task to a list")
+    _check_entries(memory, where)
+    total = memory.get("total_episodes", 0)
+    if type(total) not in (int, float) or total != total // 1:
+        raise InputError(f"{where}: total_episodes must be a whole number, not {total!r:.60}")
+    for task_id, scores in memory.get("score_history", {}).items():
+        # By its type: for `isinstance`, True is a number as well.
+        if not all(type(score) in (int, float) for score in scores):
+            raise InputError(f"{where}: score_history of '{task_id}' must hold numbers")
+
+
+def _check_entries(memory: AgentMemory, where: str) -> None:
     for number, entry in enumerate(memory.get("episode_log", [])):
         if not isinstance(entry, dict) or not {"task_id", "score"} <= entry.keys():
             raise InputError(f"{where}: episode_log[{number}] must be an object with task_id and score")
@@ -105,12 +118,11 @@ def check_memory(memory: Any, where: str) -> None:
             raise InputError(
                 f"{where}: the score of episode_log[{number}] must be a number, not {entry['score']!r:.60}"
             )
-    if not all(isinstance(card, dict) for card in memory.get("mistake_cards", [])):
-        raise InputError(f"{where}: mistake_cards must hold objects")
-    for task_id, scores in memory.get("score_history", {}).items():
-        # By its type: for `isinstance`, True is a number as well.
-        if not all(type(score) in (int, float) for score in scores):
-            raise InputError(f"{where}: score_history of '{task_id}' must hold numbers")
+    for number, card in enumerate(memory.get("mistake_cards", [])):
+        if not isinstance(card, dict):
+            raise InputError(f"{where}: mistake_cards must hold objects")
+        for name in ("seen_count", "last_seen_episode"):
+            _check_count(card.get(name, 0), f"{where}: {name} of mistake_cards[{number}]")
 
 
 def check_storable(memory: AgentMemory, where: str) -> None:
@@ -127,8 +139,23 @@ def check_storable(memory: AgentMemory, where: str) -> None:
     scores = {f"score_history of '{task_id}'": found for task_id, found in memory.get("score_history", {}).items()}
     scores["episode_log"] = [entry["score"] for entry in memory.get("episode_log", [])]
     for name, numbers in scores.items():
-        if not all(math.isfinite(number) for number in numbers):
+        if not all(abs(number) <= sys.float_info.max for number in numbers):
             raise InputError(f"{where}: the scores of {name} must be finite numbers")
+    for number, card in enumerate(memory.get("mistake_cards", [])):
+        for name, most in (("seen_count", 2**31), ("first_seen_episode", 2**63), ("last_seen_episode", 2**63)):
+            what = f"{where}: {name} of mistake_cards[{number}]"
+            if abs(_check_count(card.get(name) or 0, what)) >= most:
+                raise InputError(f"{what} is too large")
+    if abs(memory.get("total_episodes", 0)) >= 2**63:
+        raise InputError(f"{where}: total_episodes is too large")
+
+
+def _check_count(value: Any, what: str) -> int:
+    # The helper reads counts by `int`, also from texts.
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{what} must be a whole number, not {value!r:.60}") from None
 
 
 def write_memory(memory: AgentMemory, path: str | Path) -> None:

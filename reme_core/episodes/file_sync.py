@@ -41,8 +41,9 @@ async def continue_with(database: Database, workspace: str, memory: AgentMemory)
     if "" in memory.get("task_rules", {}) or "" in memory.get("score_history", {}):
         raise InputError("the memory has a task without a name; give it one")
     mine = {**empty_memory(), **memory}
-    counted = mine["total_episodes"]
-    mine["total_episodes"] = counted if type(counted) is int else 0
+    for name in ("total_episodes", "last_consolidated_at"):
+        if isinstance(mine[name], float) and mine[name].is_integer():
+            mine[name] = int(mine[name])  # 20.0 is a count as well
     origin = memory.origin if isinstance(memory, TracedMemory) else None
     values = {"workspace": workspace, "limit": _ALL}
     async with database.transaction(workspace) as conn:

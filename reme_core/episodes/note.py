@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from reme_core.episodes.rules import MAX_CARD_TEXT, Card
+from reme_core.episodes.rules import Card
 from reme_core.prompts import Language, phrase
 from reme_core.prompts.budget import count_tokens
 
@@ -71,8 +71,8 @@ def _render(past: PastEpisodes, language: Language) -> str:
             language,
             type=card.get("mistake_type", "mistake"),
             seen=int(card.get("seen_count", 1)),
-            lesson=card.get("lesson", "")[:MAX_CARD_TEXT],
-            evidence=card.get("evidence", "")[:MAX_CARD_TEXT],
+            lesson=card.get("lesson", ""),
+            evidence=card.get("evidence", ""),
         )
         for card in past.cards
     ]

@@ -23,7 +23,7 @@ MAX_CARDS: Final = 30
 MAX_LOG: Final = 100
 """Episodes in the log of the helper's file."""
 MAX_CARD_TEXT: Final = 300
-"""Characters of a card's evidence and lesson that are shown."""
+"""Characters of a card's evidence and lesson that the helper keeps, and that a workspace's note shows."""
 
 UNKNOWN_TASK: Final = "unknown"
 _NO_LESSON: Final = "Avoid repeating this failure."

@@ -54,6 +54,18 @@ async def test_what_has_no_column_is_kept(settings: Settings) -> None:
         assert await reme.episodes.as_memory("w") == memory
 
 
+async def test_gaps_and_numbers_of_another_type_are_read_as_the_helper_does(settings: Settings) -> None:
+    memory = played(20) | {"total_episodes": 20.0, "last_consolidated_at": 20.0}
+    nulls = dict.fromkeys(("mistake_type", "task_id", "evidence", "lesson", "first_seen_episode"))
+    memory["mistake_cards"][0] |= {**nulls, "seen_count": "3"}
+    async with Engine(settings) as reme:
+        await reme.episodes.continue_with("w", copy.deepcopy(memory))
+        assert await reme.episodes.as_memory("w") == memory
+        assert (await reme.episodes.summary("w"))["total_episodes"] == 20
+        assert not (await reme.episodes.consolidate_if_due("w")).due
+        assert (await reme.episodes.record("w", {"score": 1})).episodes[0].number == 21
+
+
 async def test_recording_goes_on_after_an_import(settings: Settings) -> None:
     memory = played(120)
     compat_view = copy.deepcopy(memory)
@@ -255,8 +267,11 @@ async def test_a_memory_that_json_cannot_hold_is_refused_whole(settings: Setting
     ("part", "message"),
     [
         ({"task_rules": {"t": [1]}}, "task_rules of 't' must hold texts"),
+        ({"mistake_cards": [{"first_seen_episode": "x"}]}, "first_seen_episode of mistake_cards.0. must be a whole"),
+        ({"mistake_cards": [{"seen_count": 2**31}]}, "seen_count of mistake_cards.0. is too large"),
         ({"mistakes": [{"what": "x"}]}, "mistakes must hold texts"),
         ({"score_history": {"t": [float("nan")]}}, "the scores of score_history of 't' must be finite numbers"),
+        ({"score_history": {"t": [10**400]}}, "the scores of score_history of 't' must be finite numbers"),
         ({"episode_log": [{"task_id": "t", "score": float("inf")}]}, "the scores of episode_log must be finite"),
     ],
 )

@@ -207,6 +207,15 @@ def test_a_file_that_was_cut_off_is_reported_with_the_byte_and_left_alone(tmp_pa
         (b"[]", "holds a list"),
         (b'{"episode_log": {}}', "episode_log must be a list"),
         (b'{"episode_log": [{"score": 1}]}', r"episode_log\[0\] must be an object with task_id and score"),
+        (
+            b'{"mistake_cards": [{"seen_count": null}]}',
+            "seen_count of .* must be a whole number, not None",
+        ),
+        (b'{"mistake_cards": [{"last_seen_episode": "x"}]}', "last_seen_episode of .* must be a whole number, not 'x'"),
+        (b'{"total_episodes": "3"}', "total_episodes must be a whole number, not '3'"),
+        (b'{"total_episodes": NaN}', "total_episodes must be a whole number, not nan"),
+        (b"[" * 100_000, "cannot be read: maximum recursion depth"),
+        (b"[" + b"1" * 5000 + b"]", "cannot be read: Exceeds the limit"),
         (b'{"score_history": {"t": ["good"]}}', "score_history of 't' must hold numbers"),
         (
             b'{"episode_log": [{"task_id": "t", "score": null}]}',
@@ -263,6 +272,17 @@ def test_a_file_of_the_helper_with_odd_values_is_read_and_saved_as_the_helper_do
     record_episode(loaded, {"task_id": "auth", "score": 0.9})
     save_agent_memory(loaded, str(path))
     assert load_agent_memory(str(path))["total_episodes"] == 4
+
+
+def test_cards_that_were_edited_by_hand_read_as_with_the_helper() -> None:
+    memory = played()
+    card = memory["mistake_cards"][0]
+    memory["mistake_cards"] = [
+        {**card, "lesson": "x" * 500, "evidence": "y" * 400, "seen_count": "7"},
+        {**card, "lesson": None, "evidence": None},
+        {**card, "lesson": 5, "seen_count": 1.5},
+    ]
+    assert build_memory_context(memory, "auth") == helper().build_memory_context(memory, "auth")
 
 
 @pytest.mark.parametrize("length", LENGTHS)
