@@ -11,10 +11,10 @@ from psycopg import AsyncConnection
 
 from reme_core.episodes import file_sync, store
 from reme_core.episodes.consolidate import Attempt, Consolidation, distil
-from reme_core.episodes.file import AgentMemory, read_memory, write_memory
+from reme_core.episodes.file import AgentMemory, empty_memory, read_memory, write_memory
 from reme_core.episodes.note import MAX_SUMMARY, SHOWN_CARDS, SHOWN_MISTAKES, PastEpisodes, episode_note
 from reme_core.episodes.rules import MAX_CARD_TEXT, MAX_LOG, Episode
-from reme_core.errors import InputError
+from reme_core.errors import InputError, NotFoundError
 from reme_core.ids import stable_id, with_ids
 from reme_core.models import ChatModel
 from reme_core.postgres.database import Database
@@ -274,8 +274,17 @@ class Episodes:
         return await self.continue_with(workspace, read_memory(path))
 
     async def dump(self, workspace: str, path: str | Path, *, bounded: bool = False) -> int:
-        """Export to the helper's `agent_memory.json`; returns the number of episodes in its log. See `as_memory`."""
+        """Export to the helper's `agent_memory.json`; returns the number of episodes in its log. See `as_memory`.
+
+        Raises:
+            NotFoundError: The workspace has no episodes; a file that exists is as it was.
+        """
         memory = await self.as_memory(workspace, bounded=bounded)
+        if memory == empty_memory():
+            raise NotFoundError(
+                f"workspace '{workspace}' has no episodes, and {path} was not written; `reme workspaces` shows where"
+                " some are"
+            )
         write_memory(memory, path)
         return len(memory["episode_log"])
 

@@ -43,6 +43,13 @@ def test_a_file_that_was_cut_off_ends_with_the_byte_and_code_2(reme: Reme, tmp_p
     assert "broken at byte 28" in reme.err
 
 
+def test_a_workspace_without_episodes_is_not_exported_over_a_file(reme: Reme, tmp_path: Path) -> None:
+    path = tmp_path / "agent_memory.json"
+    path.write_text("good")
+    reme("episodes", "export", str(path), "-w", "mistyped", code=3)
+    assert "workspace 'mistyped' has no episodes" in reme.err and path.read_text() == "good"
+
+
 def test_the_curve_is_drawn_with_the_share_of_solved_groups(reme: Reme, settings: Settings) -> None:
     with ReMe(settings) as opened:
         opened.episodes.record_many("w", [Episode(task_id="climb", score=min(n / 20, 1.0)) for n in range(40)])
