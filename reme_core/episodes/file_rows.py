@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from reme_core.episodes import store
@@ -97,9 +97,10 @@ def episode_row(entry: Entry, again: int) -> dict[str, Any]:
 def _parse_timestamp(value: Any) -> str:
     try:
         moment = datetime.fromisoformat(value)
-    except (TypeError, ValueError):
+        # In the zone in which Postgres gives it back.
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+    except (TypeError, ValueError, OverflowError):
         return "1970-01-01T00:00:00+00:00"  # the column needs a time; the metadata keep the entry as it is
-    return moment.isoformat() if moment.tzinfo else f"{moment.isoformat()}+00:00"
 
 
 def card_hash(card: Card) -> str:

@@ -48,10 +48,12 @@ async def test_what_has_no_column_is_kept(settings: Settings) -> None:
     memory = played(10) | {"version": 3, "run": {"seed": 7}, "last_consolidated_at": "2024-05-01"}
     memory["episode_log"][0] |= {"timestamp": "yesterday", "reward_model": "v2", "steps": None}
     memory["episode_log"][1] |= {"timestamp": "2024-05-31T18:00:00Z"}
+    memory["episode_log"][2] |= {"timestamp": "2024-05-31T18:00:00+02:00"}
     memory["mistake_cards"][0] |= {"severity": 3}
     async with Engine(settings) as reme:
-        await reme.episodes.continue_with("w", copy.deepcopy(memory))
+        assert await reme.episodes.continue_with("w", copy.deepcopy(memory)) == 10
         assert await reme.episodes.as_memory("w") == memory
+        assert await reme.episodes.continue_with("w", json.loads(json.dumps(memory))) == 0
 
 
 async def test_gaps_and_numbers_of_another_type_are_read_as_the_helper_does(settings: Settings) -> None:
