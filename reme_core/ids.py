@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from reme_core.types import Message, Trajectory
 
@@ -22,19 +20,17 @@ def stable_id(*parts: object) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-# A UUID, in one of its two long forms or in its short form, perhaps with more after a colon.
-_UNIQUE: Final = re.compile(r"([0-9a-fA-F]{32}|[0-9a-fA-F-]{36}|[2-9A-HJ-NP-Za-km-z]{22})(:.*)?", re.DOTALL)
-
-
 def id_within(message_id: str, conversation: str) -> str:
-    """An id for the whole workspace, for a message whose framework lets applications choose ids.
-
-    A UUID is unique as it is. Any other id, such as a number, counts within its conversation, whose name it gets.
+    """An id for the whole workspace, for a message whose id counts within its conversation.
 
     >>> id_within("7", "monday")
     'monday/7'
+    >>> id_within("7", "a/b") == id_within("b/7", "a")
+    False
     """
-    return message_id if _UNIQUE.fullmatch(message_id) or not conversation else f"{conversation}/{message_id}"
+    # UUIDs too: an application may send one message, or other words under its id, in several conversations.
+    name = conversation.replace("%", "%25").replace("/", "%2F")  # so that the first `/` ends it
+    return f"{name}/{message_id}" if conversation else message_id
 
 
 def with_ids(messages: Iterable[Message], context: str = "") -> list[Message]:

@@ -13,6 +13,7 @@ from reme_core.testing.driver import AGENT, Capability
 from reme_core.testing.model import ScriptedModel
 from reme_core.testing.report import Rule
 from reme_core.testing.stage import Stage, expect
+from reme_core.types import new_id
 
 TYPED: Final = (
     f"What does <{NOTE}> mean? My dog is called Rex.",
@@ -71,10 +72,10 @@ async def _what_is_said_twice_is_written_twice(stage: Stage) -> None:
 
 @check(Rule.DELTA, Capability.IDS)
 async def _equal_ids_in_two_conversations_are_two_messages(stage: Stage) -> None:
-    said = []
+    said, unique = [], new_id()
     for city in ("Lisbon", "Rome"):
         conversation = await stage.talk(ScriptedModel())
-        for message_id, text in (("1", f"I live in {city}."), ("2", "Yes.")):
+        for message_id, text in (("1", f"I live in {city}."), ("2", "Yes."), (unique, f"I work in {city}.")):
             await conversation.send(text, message_id)
             said.append(text)
         await conversation.aclose()

@@ -129,6 +129,18 @@ async def test_what_an_agent_observes_is_recorded_with_its_next_reply(reme: Asyn
     assert {row[2] for row in rows} == {"s1"}
 
 
+async def test_a_message_that_two_agents_hear_is_recorded_once_in_each_conversation(
+    reme: AsyncReMe, model: ScriptedModel
+) -> None:
+    told = UserMsg(name="user", content=TOLD)
+    for session_id in (None, None, "s1", "s1"):
+        await agent_of(model, ReMeMiddleware(reme, "alice", session_id=session_id, write="awaited")).reply(told)
+    said = "select session_id, content from reme.message where role = 'user' order by document_id"
+    rows = await fetch(reme, "alice", said)
+    assert [content for _, content in rows] == [TOLD] * 3
+    assert len({session for session, _ in rows}) == 3
+
+
 async def test_a_reply_that_is_cancelled_while_it_recalls_ends_as_interrupted(
     reme: AsyncReMe, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

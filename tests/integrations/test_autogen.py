@@ -73,6 +73,18 @@ async def test_a_team_shares_one_memory_and_each_message_is_written_once(
     assert session_id in (None, rows[0][3])
 
 
+async def test_a_message_that_two_agents_hear_is_recorded_in_the_conversation_of_each(
+    reme: AsyncReMe, model: ScriptedModel
+) -> None:
+    memory = ReMeMemory(reme, "alice", write="awaited")
+    task = TextMessage(content=TOLD, source="user")
+    for name in ("thinker", "writer"):
+        await agent_of(model, memory, name).run(task=task)
+    rows = await stored(reme, "session_id, author, content")
+    assert [row[1:] for row in rows] == [("", TOLD), ("thinker", "ok"), ("", TOLD), ("writer", "ok")]
+    assert rows[0][0] == rows[1][0] != rows[2][0] == rows[3][0]
+
+
 @pytest.mark.parametrize("place", ["memory", "context", "agent"])
 async def test_the_last_time_is_the_conversation_before_and_not_this_one(
     reme: AsyncReMe, model: ScriptedModel, place: str

@@ -204,6 +204,15 @@ async def test_a_hundred_turns_cost_a_recall_and_a_record_each_and_a_bounded_pro
         assert memory.counts.failures == 0
 
 
+async def test_threads_and_ids_that_look_alike_together_are_not_mixed_up(settings: Settings, reme: AsyncReMe) -> None:
+    async with ReMeMiddleware(settings, "alice", write="awaited") as memory:
+        agent: Any = create_agent(ScriptedChat(ScriptedModel()), middleware=[memory], checkpointer=InMemorySaver())
+        for thread, message_id, said in (("a/b", "c", TOLD), ("a", "b/c", ASKED)):
+            config = {"configurable": {"thread_id": thread}}
+            await agent.ainvoke({"messages": [HumanMessage(said, id=message_id)]}, config)
+    assert [(await reme.messages("alice", thread))[0].content for thread in ("a/b", "a")] == [TOLD, ASKED]
+
+
 async def test_two_in_one_agent_have_names_and_memories_of_their_own(settings: Settings) -> None:
     model = ScriptedModel()
     ours = ReMeMiddleware(settings, "team", name="team", write="off")

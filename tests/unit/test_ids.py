@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import uuid
 
-from reme_core.ids import ConversationIds, id_within
-from reme_core.types import Message, ToolCall, new_id
+import pytest
 
+from reme_core.ids import ConversationIds, id_within
+from reme_core.types import Message, ToolCall
+
+UNIQUE = uuid.UUID("3088d51d-f5fe-4aa8-815a-2e0243531d8e")
 QUESTION = Message(content="Is it late?")
 CALL = Message(role="assistant", author="writer", tool_calls=[ToolCall(id="1", name="clock", arguments="{}")])
 ANSWER = Message(role="assistant", author="writer", content="Yes.")
@@ -28,9 +31,13 @@ def test_what_is_said_twice_has_two_ids() -> None:
     assert len(set(ids(QUESTION, ANSWER, ANSWER, QUESTION, ANSWER))) == 5
 
 
-def test_an_id_that_an_application_chose_counts_within_its_conversation() -> None:
-    for chosen in ("1", "msg-0001", "a" * 32 + "b", "monday/7"):
-        assert id_within(chosen, "c") == f"c/{chosen}"
-    for unique in (new_id(), str(uuid.uuid4()), f"{new_id()}:call-1", "mhvXdrZT4jP5T8vBxuvm75"):
-        assert id_within(unique, "c") == unique
-    assert id_within("1", "") == "1"
+@pytest.mark.parametrize("chosen", ["1", "monday/7", UNIQUE.hex, str(UNIQUE), f"{UNIQUE.hex}:call-1"])
+def test_an_id_counts_within_its_conversation(chosen: str) -> None:
+    assert id_within(chosen, "c") == f"c/{chosen}"
+    assert id_within(chosen, "") == chosen
+
+
+def test_no_two_conversations_have_an_id_in_common() -> None:
+    parts = ["a", "b", "a/b", "a%2Fb", "a%252Fb", "/", "%"]
+    ids = {id_within(message_id, conversation) for conversation in parts for message_id in parts}
+    assert len(ids) == len(parts) ** 2

@@ -15,10 +15,10 @@ from reme_core.types import Message, ToolCall
 def from_msg(msg: Msg, session_id: str = "") -> list[Message]:
     """A message as `Message`s: its tool calls and their results, and then its text."""
     text = _message(msg, id_within(msg.id, session_id), content=msg.get_text_content() or "")
-    return [*from_reply(msg), text]
+    return [*from_reply(msg, session_id), text]
 
 
-def from_reply(msg: Msg) -> list[Message]:
+def from_reply(msg: Msg, session_id: str = "") -> list[Message]:
     """The tool calls in a message, each with the text before it, and their results, in order.
 
     Hints are left out, and so is the text after the last result, which is the answer.
@@ -33,20 +33,21 @@ def from_reply(msg: Msg) -> list[Message]:
             calls.append(block)
         elif isinstance(block, ToolResultBlock):
             if calls:
-                done.append(_call_message(msg, calls, "\n".join(words)))
+                done.append(_call_message(msg, session_id, calls, "\n".join(words)))
                 words, calls = [], []
-            done.append(_result_message(msg, block))
-    return [*done, _call_message(msg, calls, "\n".join(words))] if calls else done
+            done.append(_result_message(msg, session_id, block))
+    return [*done, _call_message(msg, session_id, calls, "\n".join(words))] if calls else done
 
 
-def _call_message(msg: Msg, calls: Sequence[ToolCallBlock], words: str) -> Message:
+def _call_message(msg: Msg, session_id: str, calls: Sequence[ToolCallBlock], words: str) -> Message:
     ours = [ToolCall(id=call.id, name=call.name, arguments=call.input) for call in calls]
-    return _message(msg, f"{msg.id}:{calls[0].id}:call", content=words, tool_calls=ours)
+    return _message(msg, id_within(f"{msg.id}:{calls[0].id}:call", session_id), content=words, tool_calls=ours)
 
 
-def _result_message(msg: Msg, block: ToolResultBlock) -> Message:
+def _result_message(msg: Msg, session_id: str, block: ToolResultBlock) -> Message:
     failed = {"is_error": True} if block.state == ToolResultState.ERROR else {}
-    part = _message(msg, f"{msg.id}:{block.id}", content=text_of(block.output), tool_call_id=block.id)
+    message_id = id_within(f"{msg.id}:{block.id}", session_id)
+    part = _message(msg, message_id, content=text_of(block.output), tool_call_id=block.id)
     return part.model_copy(update={"role": "tool", "author": block.name, "metadata": failed})
 
 

@@ -24,6 +24,7 @@ from reme_core.turn import (
     calls_in,
     check_model,
     check_session,
+    id_within,
     plain_json,
 )
 from reme_core.types import Message, ToolCall, new_id
@@ -95,7 +96,7 @@ class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # 
             limit: Not used; the options `top_k` and `token_budget` limit the note.
             kwargs: Not used.
         """
-        asked = [message for one in _as_list(msg) for message in from_msg(one)]
+        asked = [message for one in _as_list(msg) for message in from_msg(one, self.session_id)]
         if not asked:
             return ""
         return (await self.turn.begin(asked, session_id=self.session_id)).text
@@ -108,7 +109,7 @@ class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # 
             kwargs: Not used.
         """
         given = [msg for msg in msgs if msg is not None]
-        said = [message for msg in _without_interrupted_replies(given) for message in from_msg(msg)]
+        said = [message for msg in _without_interrupted_replies(given) for message in from_msg(msg, self.session_id)]
         self.turn.record_calls(calls_in(said))
         await self.turn.record(said, session_id=self.session_id)
         for msg in given:
@@ -149,13 +150,13 @@ class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # 
         return _response(list(dict.fromkeys(found)))
 
 
-def from_msg(msg: Msg) -> list[Message]:
+def from_msg(msg: Msg, session_id: str = "") -> list[Message]:
     """A message of AgentScope 1 as `Message`s: its text with the tool calls, and their results."""
     text = Message(
         role=msg.role,
         author="" if msg.name == "user" else msg.name,
         content=msg.get_text_content() or "",
-        message_id=msg.id,
+        message_id=id_within(msg.id, session_id),
         tool_calls=[
             ToolCall(id=block["id"], name=block["name"], arguments=plain_json(block["input"]))
             for block in msg.get_content_blocks("tool_use")
@@ -167,7 +168,7 @@ def from_msg(msg: Msg) -> list[Message]:
             role="tool",
             author=block["name"],
             content=_output_text(block["output"]),
-            message_id=f"{msg.id}:{block['id']}",
+            message_id=id_within(f"{msg.id}:{block['id']}", session_id),
             tool_call_id=block["id"],
         )
         for block in msg.get_content_blocks("tool_result")

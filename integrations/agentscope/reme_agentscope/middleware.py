@@ -162,7 +162,7 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         """Keep the tool calls of the running reply, because the compression may remove them from the context."""
         state = agent.state.middle_context.get(await self.get_middleware_key())
         if state is not None:
-            state["done"] = [message.model_dump(mode="json") for message in _tool_messages(agent, state)]
+            state["done"] = [message.model_dump(mode="json") for message in self._tool_messages(agent, state)]
         if self.turn.window is None:
             await next_handler(**input_kwargs)
 
@@ -190,12 +190,13 @@ class ReMeMiddleware(MiddlewareBase, Closing):
     async def _finish(self, agent: Agent, final: Msg, asked: Sequence[Message]) -> Msg:
         """Record a reply that has ended, and add the tokens that memory used to its usage."""
         state = agent.state.middle_context.pop(await self.get_middleware_key(), None) or {}
+        session_id = self._session_of(agent)
         said = [*(Message.model_validate(message) for message in state.get("asked", [])), *asked]
         if final.finished_reason != ReplyFinishedReason.INTERRUPTED:
-            said += _tool_messages(agent, state)
+            said += self._tool_messages(agent, state)
         if final.finished_reason == ReplyFinishedReason.COMPLETED:
-            said += from_msg(final)
-        await self.turn.record(said, session_id=self._session_of(agent))
+            said += from_msg(final, session_id)
+        await self.turn.record(said, session_id=session_id)
         spent = self.turn.take_usage()
         if not spent.calls:
             return final
@@ -208,6 +209,14 @@ class ReMeMiddleware(MiddlewareBase, Closing):
 
     def _session_of(self, agent: Agent) -> str:
         return self.session_id or agent.state.session_id
+
+    def _tool_messages(self, agent: Agent, state: dict[str, Any]) -> list[Message]:
+        """The tool calls of the running reply, with their results."""
+        before = [Message.model_validate(message) for message in state.get("done", [])]
+        known = {message.message_id for message in before}
+        reply = [msg for msg in agent.state.context if msg.id == agent.state.reply_id]
+        found = [message for msg in reply for message in from_reply(msg, self._session_of(agent))]
+        return [*before, *(message for message in found if message.message_id not in known)]
 
     async def _register_tools(self, agent: Agent) -> None:
         for tool in await self.list_tools():
@@ -226,11 +235,3 @@ def _find_observations(agent: Agent) -> list[Msg]:
     context = agent.state.context
     own = [place for place, msg in enumerate(context) if msg.role == "assistant" and msg.name == agent.name]
     return context[own[-1] + 1 if own else 0 :]
-
-
-def _tool_messages(agent: Agent, state: dict[str, Any]) -> list[Message]:
-    """The tool calls of the running reply, with their results."""
-    before = [Message.model_validate(message) for message in state.get("done", [])]
-    known = {message.message_id for message in before}
-    reply = [msg for msg in agent.state.context if msg.id == agent.state.reply_id]
-    return [*before, *(m for msg in reply for m in from_reply(msg) if m.message_id not in known)]

@@ -18,14 +18,14 @@ from langchain_core.messages import (
 )
 from langchain_core.runnables import Runnable
 
-from reme_core.turn import AgentChat, Completion, as_text, check_model, plain_json
+from reme_core.turn import AgentChat, Completion, as_text, check_model, id_within, plain_json
 from reme_core.types import Hit, Message, ToolCall
 
 
 def from_langchain(messages: Sequence[AnyMessage | BaseMessage], session_id: str = "") -> list[Message]:
     """The messages of a conversation, without those that middleware generated.
 
-    Message ids that the application chose may be unique only within a conversation, so they get its id as a prefix.
+    The id of a message counts within its conversation.
     """
     return [to_message(message, session_id) for message in messages if not is_generated(message)]
 
@@ -42,7 +42,7 @@ def to_message(message: AnyMessage | BaseMessage, session_id: str) -> Message:
         "author": message.name or "",
         "session_id": session_id,
         "metadata": {},
-        **({"message_id": f"{session_id}/{message.id}" if session_id else message.id} if message.id else {}),
+        **({"message_id": id_within(message.id, session_id)} if message.id else {}),
     }
     if isinstance(message, AIMessage):
         calls = [
