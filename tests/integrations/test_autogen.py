@@ -257,6 +257,45 @@ async def test_an_agents_state_goes_on_in_another_agent_and_nothing_is_written_t
     assert len({session for session, _ in await stored(reme, "session_id, content")}) == 2
 
 
+@pytest.mark.parametrize("resets", [0, 1])
+@pytest.mark.parametrize("session_id", [None, "s1"])
+async def test_an_agent_of_a_loaded_team_that_had_not_spoken_goes_on_with_its_conversation(
+    reme: AsyncReMe, model: ScriptedModel, session_id: str | None, resets: int
+) -> None:
+    def begin() -> RoundRobinGroupChat:
+        memory = ReMeMemory(reme, "alice", session_id=session_id, write="awaited")
+        agents = [agent_of(model, memory, name) for name in ("thinker", "writer")]
+        return RoundRobinGroupChat(agents, termination_condition=MaxMessageTermination(2))
+
+    team = begin()
+    for _ in range(resets):
+        await team.run(task="Before.")
+        await team.reset()
+    await team.run(task="One.")
+    state = json.loads(json.dumps(await team.save_state()))
+    team = begin()
+    await team.load_state(state)
+    await team.run(task="Two.")
+    await team.reset()
+    await team.run(task="Three.")
+    rows = await stored(reme, "session_id, content, author")
+    assert [row[1:] for row in rows[2 * resets :]] == [
+        ("One.", ""), ("ok", "thinker"), ("Two.", ""), ("ok", "writer"), ("Three.", ""), ("ok", "thinker"),
+    ]  # fmt: skip
+    assert [len({row[0] for row in part}) for part in (rows[-6:-2], rows[-2:], rows)] == [1, 1, 2 + resets]
+
+
+async def test_an_agent_that_loads_the_state_of_a_fresh_one_begins_another_conversation(
+    reme: AsyncReMe, model: ScriptedModel
+) -> None:
+    memory = ReMeMemory(reme, "alice", write="awaited")
+    agent = agent_of(model, memory)
+    await agent.run(task=TOLD)
+    await agent.load_state(await agent_of(model, memory).save_state())
+    await agent.run(task=ASKED)
+    assert len({session for session, _ in await stored(reme, "session_id, content")}) == 2
+
+
 async def test_a_loaded_agent_goes_on_counting_the_conversations_of_its_session(
     reme: AsyncReMe, model: ScriptedModel
 ) -> None:

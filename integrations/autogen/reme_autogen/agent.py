@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Self
@@ -19,7 +20,7 @@ from autogen_core.tools import StaticStreamWorkbench, StaticWorkbench, Workbench
 from reme_autogen.context import ContextWithNote
 from reme_autogen.convert import from_chat, from_events, from_model
 from reme_autogen.memory import ReMeMemory, cancellable, note_contents
-from reme_autogen.recorder import team_of_running_agent
+from reme_autogen.recorder import team_of_new_agent, team_of_running_agent
 from reme_autogen.tools import ReMeTool
 from reme_autogen.window import what_fits
 from reme_core.errors import InputError
@@ -95,6 +96,15 @@ class ReMeAssistantAgent(AssistantAgent):
             **options,
         )
         self._resets = 0
+        self._team = ""
+        self._loaded: _Loaded | None = None
+
+    @property
+    def description(self) -> str:
+        """As for `AssistantAgent`."""
+        # A team reads it when it takes the agent in: before a turn, nothing else tells an agent of its team.
+        self._team = team_of_new_agent() or self._team
+        return super().description
 
     @property
     def model_context(self) -> ChatCompletionContext:
@@ -140,7 +150,10 @@ class ReMeAssistantAgent(AssistantAgent):
 
     def _new_session(self) -> str:
         shared = self._reme.session_id or team_of_running_agent()
-        return (f"{shared}#{self._resets}" if self._resets else shared) if shared else new_id()
+        if not shared:
+            return new_id()
+        loaded = _loaded.get((shared, self._resets))
+        return loaded.session_id if loaded else f"{shared}#{self._resets}" if self._resets else shared
 
     async def save_state(self) -> Mapping[str, Any]:
         """The agent's state, with the id of its conversation, and the number of those before it."""
@@ -150,8 +163,11 @@ class ReMeAssistantAgent(AssistantAgent):
     async def load_state(self, state: Mapping[str, Any]) -> None:
         """Go on with a saved conversation."""
         await super().load_state(state)
-        self._session_id = state.get("reme_session_id") or self._session_id
+        self._session_id = state.get("reme_session_id", "")  # empty: nothing was said in it
         self._resets = max(self._resets, state.get("reme_resets", 0))
+        self._loaded = _Loaded(self._session_id) if self._session_id and self._team else None
+        if self._loaded is not None:
+            _loaded[self._team, self._resets] = self._loaded
 
     async def close(self) -> None:
         """Deliver what waits and disconnect; the next turn connects again."""
@@ -192,6 +208,17 @@ class ReMeAssistantAgent(AssistantAgent):
         for tool in _memory_tools_in(agent._workbench):
             tool.share(agent._reme)
         return agent
+
+
+class _Loaded:
+    """A conversation that agents of a team have loaded."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+
+
+# By the team that goes on with it and the number of its resets: whoever has not spoken in it yet learns its id here.
+_loaded: weakref.WeakValueDictionary[tuple[str, int], _Loaded] = weakref.WeakValueDictionary()
 
 
 def _memory_tools_in(workbench: Workbench | Sequence[Workbench] | None) -> list[ReMeTool]:

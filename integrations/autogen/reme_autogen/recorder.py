@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
+from collections.abc import Callable
 from types import MethodType
 from typing import Final
 
-from autogen_core import MessageHandlerContext
+from autogen_core import AgentId, AgentInstantiationContext, MessageHandlerContext
 from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, LLMMessage, UserMessage
 from pydantic import BaseModel
@@ -152,9 +153,18 @@ def ends_turn(message: LLMMessage) -> bool:
 
 def team_of_running_agent() -> str:
     """The id of the running agent's team, which has one conversation; empty if it has no team."""
+    return _team_of(MessageHandlerContext.agent_id)
+
+
+def team_of_new_agent() -> str:
+    """The id of the team that is taking an agent in; empty if none is."""
+    return _team_of(AgentInstantiationContext.current_agent_id)
+
+
+def _team_of(find_agent: Callable[[], AgentId]) -> str:
     try:
-        agent = MessageHandlerContext.agent_id()
-    except RuntimeError:
+        agent = find_agent()
+    except RuntimeError:  # there is none
         return ""
     # AutoGen calls the members of a team `<agent>_<team>`. Other agents of a runtime may all have the key `default`.
     return agent.key if agent.type.endswith(f"_{agent.key}") else ""
