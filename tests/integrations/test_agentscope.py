@@ -26,6 +26,7 @@ from reme_core.errors import InputError
 from reme_core.prompts.budget import count_tokens
 from reme_core.testing import ScriptedModel, clock, validate
 from reme_core.turn import TOOLS_HINT
+from reme_core.types import Kind, Memory
 from tests.integrations.agentscope_driver import AgentScopeDriver, FakeModel
 from tests.integrations.inside import engine_of, fetch
 from tests.second_environment import CHECKOUT, python_with_version_1  # noqa: F401 - a fixture
@@ -127,6 +128,31 @@ async def test_what_an_agent_observes_is_recorded_with_its_next_reply(reme: Asyn
     turn = [("neighbour", "Rex barks."), ("", "What is new?"), ("assistant", "ok")]
     assert [row[:2] for row in rows] == [*turn, ("neighbour", "Rex sleeps."), *turn[1:], ("other", "ok")]
     assert {row[2] for row in rows} == {"s1"}
+
+
+@pytest.mark.parametrize("position", ["user", "system"])
+async def test_an_agent_that_answers_another_agent_is_shown_the_note(
+    reme: AsyncReMe, model: ScriptedModel, position: Any
+) -> None:
+    await reme.memories.add("alice", Memory(kind=Kind.INSTRUCTION, content="Answer in metric units."))
+    await reme.memories.add("alice", "Rex the dog weighs nine kilograms.")
+    memory = ReMeMiddleware(reme, "alice", write="awaited", position=position)
+    asker = Agent("asker", "You ask.", FakeModel(model))
+    model.say("How heavy is the dog Rex?")
+    model.say("Nine kilograms.")
+    answerer = agent_of(model, memory)
+    await answerer.observe(UserMsg(name="user", content="We talk about dogs."))
+    await answerer.reply(await asker.reply(UserMsg(name="user", content="Ask something.")))
+    noted = [message for message in model.prompts[-1] if "nine kilograms" in message.text]
+    assert ["metric" in message.text for message in noted] == [True]
+    place = "You are helpful." if position == "system" else "How heavy is the dog Rex?"
+    assert place in noted[0].text
+    rows = await fetch(reme, "alice", "select role, author, content from reme.message order by document_id")
+    assert rows == [
+        ("user", "", "We talk about dogs."),
+        ("user", "asker", "How heavy is the dog Rex?"),
+        ("assistant", "assistant", "Nine kilograms."),
+    ]
 
 
 async def test_a_message_that_two_agents_hear_is_recorded_once_in_each_conversation(

@@ -12,10 +12,20 @@ from reme_core.turn import AgentChat, Completion, Position, check_model, id_with
 from reme_core.types import Message, ToolCall
 
 
-def from_msg(msg: Msg, session_id: str = "") -> list[Message]:
-    """A message as `Message`s: its tool calls and their results, and then its text."""
+def from_msg(msg: Msg, session_id: str = "", agent: str = "") -> list[Message]:
+    """A message as `Message`s: its tool calls and their results, and then its text.
+
+    For the agent of that name, the words of another agent are those of a user.
+    """
     text = _message(msg, id_within(msg.id, session_id), content=msg.get_text_content() or "")
+    if agent and _is_heard(msg, agent):
+        text = text.model_copy(update={"role": "user"})
     return [*from_reply(msg, session_id), text]
+
+
+def _is_heard(msg: Msg, agent: str) -> bool:
+    """Whether a user, or another agent, says this to the agent of that name."""
+    return msg.role == "user" or (msg.role == "assistant" and msg.name != agent)
 
 
 def from_reply(msg: Msg, session_id: str = "") -> list[Message]:
@@ -81,14 +91,14 @@ def as_chat(model: ChatModelBase) -> AgentChat:
     return AgentChat(model.model, answer)
 
 
-def with_note(messages: Sequence[Msg], note: str, position: Position) -> list[Msg]:
-    """The messages with the note: at the beginning of the user's last one, or at the end of the system message."""
-    shown = list(messages)
-    places = [place for place, msg in enumerate(shown) if msg.role == position]
+def with_note(messages: Sequence[Msg], note: str, position: Position, agent: str) -> list[Msg]:
+    """The messages with the note: before the last one that the agent heard, or at the end of the system message."""
+    shown, is_heard = list(messages), position == "user"
+    places = [n for n, msg in enumerate(shown) if (_is_heard(msg, agent) if is_heard else msg.role == "system")]
     if note and places:
-        place, block = places[-1 if position == "user" else 0], TextBlock(text=note)
+        place, block = places[-1 if is_heard else 0], TextBlock(text=note)
         content = shown[place].content
-        noted = [block, *content] if position == "user" else [*content, block]
+        noted = [block, *content] if is_heard else [*content, block]
         shown[place] = shown[place].model_copy(update={"content": noted})
     return shown
 

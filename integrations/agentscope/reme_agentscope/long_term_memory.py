@@ -99,6 +99,8 @@ class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # 
         asked = [message for one in _as_list(msg) for message in from_msg(one, self.session_id)]
         if not asked:
             return ""
+        # Whoever is replied to asks, also if it is another agent.
+        asked = [one.model_copy(update={"role": "user"}) if one.role == "assistant" else one for one in asked]
         return (await self.turn.begin(asked, session_id=self.session_id)).text
 
     async def record(self, msgs: list[Msg | None], **kwargs: Any) -> None:

@@ -42,10 +42,11 @@ _SUCCESS: Final = {ToolResultState.SUCCESS: True, ToolResultState.ERROR: False}
 class ReMeMiddleware(MiddlewareBase, Closing):
     """Long-term memory for `Agent(middlewares=[…])`.
 
-    In the modes `static_control` and `both` each reply recalls once, and the model is shown the note before the user's
-    last message; the note is never stored in the agent's context. A completed reply is recorded with its tool calls and
-    with what the agent observed before it. Of an interrupted reply, only the message that it replies to is recorded. In
-    the modes `agent_control` and `both` the agent gets the memory tools, and a hint to use them.
+    In the modes `static_control` and `both` each reply recalls once, and the model is shown the note before the last
+    message of the user, or of another agent; the note is never stored in the agent's context. A completed reply is
+    recorded with its tool calls and with what the agent observed before it. Of an interrupted reply, only the message
+    that it replies to is recorded. In the modes `agent_control` and `both` the agent gets the memory tools, and a hint
+    to use them.
 
     ```python
     agent = Agent("assistant", "You are helpful.", model, middlewares=[ReMeMiddleware(workspace_id="alice")])
@@ -125,7 +126,8 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         several = inputs if isinstance(inputs, list) else [inputs]
         given = [message for message in several if isinstance(message, Msg)]
         session_id = self._session_of(agent)
-        asked = [message for msg in [*_find_observations(agent), *given] for message in from_msg(msg, session_id)]
+        heard = [*_find_observations(agent), *given]
+        asked = [message for msg in heard for message in from_msg(msg, session_id, agent.name)]
         if given or inputs is None:  # otherwise it resumes a reply, which keeps its note
             state = {"asked": [message.model_dump(mode="json") for message in asked]}
             agent.state.middle_context[await self.get_middleware_key()] = state
@@ -150,7 +152,7 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         state = agent.state.middle_context.get(await self.get_middleware_key())
         if state is not None and "note" not in state:
             session_id = self._session_of(agent)
-            seen = [message for msg in agent.state.context for message in from_msg(msg, session_id)]
+            seen = [message for msg in agent.state.context for message in from_msg(msg, session_id, agent.name)]
             note = await self.turn.begin(seen, agent.state.reply_id, session_id=session_id)
             state["note"] = note.text
         async for item in next_handler(**input_kwargs):
@@ -172,7 +174,7 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         """Show the model the messages that fit its window, and the note of this reply."""
         state = agent.state.middle_context.get(await self.get_middleware_key()) or {}
         fitting = await what_fits(self.turn, input_kwargs["messages"], self._session_of(agent), self._count_tokens)
-        shown = with_note(fitting, state.get("note", ""), self.turn.position)
+        shown = with_note(fitting, state.get("note", ""), self.turn.position, agent.name)
         return await next_handler(**{**input_kwargs, "messages": shown})
 
     async def on_acting(
