@@ -155,6 +155,32 @@ async def test_an_agent_that_answers_another_agent_is_shown_the_note(
     ]
 
 
+async def test_two_middlewares_of_an_agent_have_notes_of_their_own(reme: AsyncReMe, model: ScriptedModel) -> None:
+    for user_id, breed in (("ann", "dachshund"), ("bob", "poodle")):
+        await reme.memories.add("alice", Memory(kind=Kind.CUSTOM, content=f"Rex is a {breed}.", user_id=user_id))
+    both = [ReMeMiddleware(reme, "alice", user_id=user_id, write="awaited") for user_id in ("ann", "bob")]
+    agent = Agent("assistant", "You are helpful.", FakeModel(model), middlewares=list(both))
+    for question in ("What breed is Rex?", "And which breed is Rex really?"):
+        await agent.reply(UserMsg(name="user", content=question))
+        assert [model.last_prompt.count(f"Rex is a {breed}.") for breed in ("dachshund", "poodle")] == [1, 1]
+    assert agent.state.middle_context == {}
+
+
+async def test_two_middlewares_for_the_same_memory_are_refused(reme: AsyncReMe, model: ScriptedModel) -> None:
+    both = [ReMeMiddleware(reme, "alice", kinds=[kind]) for kind in ("personal", "task")]
+    agent = Agent("assistant", "You are helpful.", FakeModel(model), middlewares=list(both))
+    with pytest.raises(InputError, match="two middlewares for the same memory"):
+        await agent.reply(UserMsg(name="user", content=ASKED))
+
+
+async def test_an_agent_does_not_get_the_tools_of_another_persons_memory(reme: AsyncReMe, model: ScriptedModel) -> None:
+    tools = Toolkit()
+    ann, bob = (ReMeMiddleware(reme, "alice", user_id=user_id, mode="both") for user_id in ("ann", "bob"))
+    await agent_of(model, ann, toolkit=tools).reply(UserMsg(name="user", content=ASKED))
+    with pytest.raises(InputError, match="a Toolkit of its own"):
+        await agent_of(model, bob, toolkit=tools).reply(UserMsg(name="user", content=ASKED))
+
+
 async def test_a_message_that_two_agents_hear_is_recorded_once_in_each_conversation(
     reme: AsyncReMe, model: ScriptedModel
 ) -> None:
@@ -206,7 +232,7 @@ async def test_an_agent_that_tends_its_memory_has_the_tools_and_is_told(reme: As
     results = [block for msg in agent.state.context for block in msg.get_content_blocks("tool_result")]
     assert [block.state for block in results] == [ToolResultState.ERROR]
     stranger = agent_of(model, ReMeMiddleware(reme, "bob", mode="both"), toolkit=toolkit)
-    with pytest.raises(InputError, match="workspace 'alice'"):
+    with pytest.raises(InputError, match=r"another memory .*alice"):
         await stranger.reply(UserMsg(name="user", content="What is Rex?"))
     await agent_of(model, ReMeMiddleware(reme, "alice")).reply(UserMsg(name="user", content="Hello."))
     assert "search_memory" not in model.prompts[-1][0].text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, Final, Literal, Unpack
 
@@ -31,7 +32,7 @@ from reme_core.turn import (
     observe_call,
     refuse_unknown,
 )
-from reme_core.types import Message
+from reme_core.types import Message, names_in
 
 Mode = Literal["static_control", "agent_control", "both"]
 
@@ -95,6 +96,10 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         self._count_tokens = count_tokens
         chat = as_chat(chat_model) if chat_model is not None else None
         self.turn = TurnMemory(database_url, workspace_id, client=client, chat=chat, **options)
+        # Each middleware of an agent needs a state of its own, and finds it again in another process.
+        self._key = json.dumps(
+            {"workspace_id": self.turn.workspace_id, **names_in(self.turn.scope)}, ensure_ascii=False
+        )
 
     async def aclose(self) -> None:
         """Deliver what waits and disconnect. AgentScope never closes a middleware, so the application must."""
@@ -107,16 +112,17 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         """
         tools = [] if self.mode == "static_control" else MemoryTools(self.turn).all()
         tools += WindowTools(self.turn).all()
-        return [ReMeTool(tool, self.turn.workspace_id) for tool in tools]
+        return [ReMeTool(tool, self._key) for tool in tools]
 
     async def get_middleware_key(self) -> str:
-        """The key of this middleware's state in `middle_context`; each workspace has its own."""
-        return f"reme:{self.turn.workspace_id}"
+        """The key of this middleware's state in `middle_context`: its workspace, and the names of its scope."""
+        return f"reme:{self._key}"
 
     async def on_reply(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
     ) -> AsyncGenerator[Any, None]:
         """Run a reply, and record it when it has ended."""
+        self._refuse_another(agent)
         await self._register_tools(agent)
         if self.mode == "agent_control":
             async for item in next_handler(**input_kwargs):
@@ -220,15 +226,23 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         found = [message for msg in reply for message in from_reply(msg, self._session_of(agent))]
         return [*before, *(message for message in found if message.message_id not in known)]
 
+    def _refuse_another(self, agent: Agent) -> None:
+        others = [one for one in agent._reply_middlewares if isinstance(one, ReMeMiddleware) and one is not self]
+        if any(other._key == self._key for other in others):
+            raise InputError(
+                f"agent {agent.name!r} has two middlewares for the same memory ({self._key}): leave one out, or give "
+                "each a user_id, an agent_id or a run_id of its own"
+            )
+
     async def _register_tools(self, agent: Agent) -> None:
         for tool in await self.list_tools():
             there = await agent.toolkit.get_tool(tool.name)
             if there is None:
                 await agent.toolkit.add_tool(tool)
-            elif isinstance(there, ReMeTool) and there.workspace_id != self.turn.workspace_id:
+            elif isinstance(there, ReMeTool) and there.memory != self._key:
                 raise InputError(
-                    f"the toolkit of agent {agent.name!r} has the memory tools of workspace {there.workspace_id!r}: "
-                    "give each agent a Toolkit of its own"
+                    f"the toolkit of agent {agent.name!r} has the tools of another memory ({there.memory}): give each "
+                    "agent a Toolkit of its own, and tools to one of its middlewares only"
                 )
 
 

@@ -21,8 +21,8 @@ class ReMeTool(ToolBase):
     is_mcp = False
     mcp_name = None
 
-    def __init__(self, tool: MemoryTool, workspace_id: str) -> None:
-        """Wrap a memory tool for a workspace."""
+    def __init__(self, tool: MemoryTool, memory: str) -> None:
+        """Wrap a tool of a memory, which has this name."""
         super().__init__()
         schema = tool_schema(tool)
         self.name = schema.name
@@ -30,7 +30,7 @@ class ReMeTool(ToolBase):
         self.input_schema = schema.parameters
         self.is_read_only = tool.__name__ not in _CHANGING
         self.is_concurrency_safe = self.is_read_only
-        self.workspace_id = workspace_id
+        self.memory = memory
         self._tool = tool
 
     async def check_permissions(self, *args: Any, **kwargs: Any) -> PermissionDecision:
