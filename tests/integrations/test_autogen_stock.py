@@ -16,7 +16,7 @@ from autogen_core.model_context import (
 )
 from autogen_core.models import AssistantMessage, UserMessage
 from autogen_core.tools import FunctionTool
-from reme_autogen import ReMeMemory, ReMeModelContext
+from reme_autogen import ReMeMemory, ReMeModelContext, recorder
 
 from reme_core import AsyncReMe
 from reme_core.errors import InputError
@@ -122,6 +122,35 @@ async def test_a_restored_context_of_a_named_session_is_not_written_again(
         state = json.loads(json.dumps(await agent.save_state()))
         await memory.close()
     assert [content for _, content in await stored(reme)] == [TOLD, "ok", ASKED, "ok"]
+
+
+async def test_a_loaded_context_goes_on_counting_the_conversations_of_its_session(
+    reme: AsyncReMe, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin() -> AssistantAgent:
+        memory = ReMeMemory(reme, "alice", session_id="s1", write="awaited")
+        return AssistantAgent("assistant", FakeClient(model), model_context=ReMeModelContext(memory))
+
+    agent = begin()
+    await agent.run(task="One.")
+    await agent.on_reset(CancellationToken())
+    await agent.run(task="Two.")
+    state = json.loads(json.dumps(await agent.save_state()))
+    monkeypatch.setattr(recorder, "_sessions", {})  # as in another process
+    agent = begin()
+    await agent.load_state(state)
+    await agent.run(task="Two and a half.")
+    await agent.on_reset(CancellationToken())
+    await agent.run(task="Three.")
+    await agent.load_state(state)
+    await agent.run(task="Two and three quarters.")
+    await agent.on_reset(CancellationToken())
+    await agent.run(task="Four.")
+    said = [row for row in await stored(reme, "session_id, content") if row[1] != "ok"]
+    assert said == [
+        ("s1", "One."), ("s1#1", "Two."), ("s1#1", "Two and a half."), ("s1#2", "Three."),
+        ("s1#1", "Two and three quarters."), ("s1#3", "Four."),
+    ]  # fmt: skip
 
 
 async def test_a_cleared_context_begins_another_conversation(reme: AsyncReMe, model: ScriptedModel) -> None:

@@ -111,6 +111,17 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
         await self.memory.contexts.end_conversation(self.inner)
         await super().clear()
 
+    async def save_state(self) -> Mapping[str, Any]:
+        """The inner context's state, with the number of its conversation in the memory's session."""
+        return {**await super().save_state(), "reme_resets": self.memory.contexts.number_of(self.inner)}
+
+    async def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restore the inner context, and go on with its conversation."""
+        inner = dict(state)
+        number = inner.pop("reme_resets", 0)
+        await super().load_state(inner)
+        await self.memory.contexts.go_on(self.inner, number)
+
     async def fit(self, messages: list[LLMMessage]) -> list[LLMMessage]:
         """The messages that fit the memory's window, with a summary of the others."""
         return await what_fits(self.memory.turn, messages, self.memory.contexts.session_of(self.inner))

@@ -26,11 +26,11 @@ _UNFINISHED: Final = 1_000  # contexts whose turn has begun and not ended
 
 
 class Session:
-    """What the contexts of one session share: `number` counts the conversations that they have ended."""
+    """What the contexts of one session share: the `number` of its present conversation, and the `last` one given."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
-        self.number = 0
+        self.number = self.last = 0
 
 
 # By workspace and id, as long as a recorder has them: the agents of a team may each have a memory of their own.
@@ -43,20 +43,26 @@ class ContextRecorder:
     def __init__(self, turn: TurnMemory, session_id: str) -> None:
         self._turn = turn
         self._session = _sessions.setdefault((turn.workspace_id, session_id), Session(session_id))
-        self._number = self._session.number
+        self.number = self._session.number  # how many conversations the session had before this one
         self._length = 0
 
     @property
     def session_id(self) -> str:
         """The id of the present conversation."""
-        return f"{self._session.session_id}#{self._number}" if self._number else self._session.session_id
+        return f"{self._session.session_id}#{self.number}" if self.number else self._session.session_id
+
+    def go_on(self, number: int, length: int) -> None:
+        """Go on with the conversation of that number, of which the context has so many messages."""
+        self.number, self._length = number, length
+        self._session.number, self._session.last = number, max(self._session.last, number)
 
     def restart(self) -> None:
         """Begin another conversation, or join the one that another context of the session has begun."""
         # A team is reset agent by agent, and AutoGen does not tell a memory of an agent that has not spoken yet.
-        if self._number == self._session.number:
-            self._session.number += 1
-        self._number, self._length = self._session.number, 0
+        if self.number == self._session.number:
+            self._session.last += 1
+            self._session.number = self._session.last
+        self.number, self._length = self._session.number, 0
 
     async def record(self, context: ChatCompletionContext) -> None:
         """Hand over the new messages of the context."""
@@ -102,6 +108,15 @@ class Contexts:
         """Hand over the messages of unfinished turns."""
         for context in list(self._unfinished.values()):
             await self.record(context)
+
+    def number_of(self, context: ChatCompletionContext) -> int:
+        """The number of a context's conversation in a named session; 0 if the session has no name."""
+        return self._recorder_of(context).number if self._session_id else 0
+
+    async def go_on(self, context: ChatCompletionContext, number: int) -> None:
+        """Record a context with a loaded state as the conversation of that number, if the session has a name."""
+        if self._session_id:
+            self._recorder_of(context).go_on(number, len(await all_messages(context)))
 
     def session_of(self, context: ChatCompletionContext) -> str:
         """The id of the conversation as which a context is recorded."""
