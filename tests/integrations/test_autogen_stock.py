@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.conditions import MaxMessageTermination
+from autogen_agentchat.messages import MemoryQueryEvent
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import CancellationToken
 from autogen_core.model_context import (
+    BufferedChatCompletionContext,
+    ChatCompletionContext,
+    HeadAndTailChatCompletionContext,
     UnboundedChatCompletionContext,
 )
 from autogen_core.models import AssistantMessage, UserMessage
@@ -190,6 +194,33 @@ async def test_the_after_model_hook_of_a_context_records_the_turn(reme: AsyncReM
     assert await stored(reme) == [("user", TOLD), ("assistant", "Noted.")]
     await context.clear()
     assert await context.get_messages() == []
+
+
+@pytest.mark.parametrize(
+    ("context", "notes"),
+    [
+        (BufferedChatCompletionContext(1), [False, False]),
+        (BufferedChatCompletionContext(2), [True, True]),
+        (HeadAndTailChatCompletionContext(1, 1), [True, False]),
+    ],
+)
+async def test_a_context_that_does_not_show_the_note_is_told_of(
+    reme: AsyncReMe,
+    model: ScriptedModel,
+    caplog: pytest.LogCaptureFixture,
+    context: ChatCompletionContext,
+    notes: list[bool],
+) -> None:
+    await reme.memories.add("alice", "Rex is a dachshund.")
+    memory = ReMeMemory(reme, "alice", write="awaited")
+    agent = AssistantAgent("assistant", FakeClient(model), memory=[memory], model_context=context)
+    for question, is_shown in zip(("What is Rex?", "And what breed is Rex?"), notes, strict=True):
+        caplog.clear()
+        events = (await agent.run(task=question)).messages
+        assert ("dachshund" in model.last_prompt) is is_shown
+        assert any(isinstance(event, MemoryQueryEvent) for event in events) is is_shown
+        assert (f"a {type(context).__name__} leaves out the message with the note" in caplog.text) is not is_shown
+    await memory.close()
 
 
 @pytest.mark.parametrize("option", [{"position": "system"}, {"window": 1_000}])

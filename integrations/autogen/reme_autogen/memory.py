@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack
@@ -15,7 +16,7 @@ from autogen_core.models import ChatCompletionClient
 from pydantic import BaseModel, SecretStr
 
 from reme_autogen.convert import MIME_TYPE, as_chat, hit_content, to_content
-from reme_autogen.recorder import Contexts, replace_note, visible_messages, watch
+from reme_autogen.recorder import Contexts, is_note, replace_note, visible_messages, watch
 from reme_core.errors import ConfigurationError, InputError
 from reme_core.settings import Settings
 from reme_core.turn import (
@@ -33,6 +34,8 @@ from reme_core.turn import (
 )
 from reme_core.types import Kind
 from reme_core.types import Memory as Remembered
+
+log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -104,7 +107,8 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
         """Put the note into the context, before the user's last message, and let the turn be recorded when it ends.
 
-        The note of the turn before is removed.
+        The note of the turn before is removed. If the context does not show the model the note, as a buffer of one
+        message does not, there is a warning, and no note.
 
         Raises:
             InputError: `position` is `system`: AutoGen's system messages have no mark by which to remove them again.
@@ -118,6 +122,14 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
         session_id = self.contexts.session_of(model_context)
         note = await self.turn.begin(await visible_messages(model_context), session_id=session_id)
         await replace_note(model_context, note.text)
+        if note.text and not any(map(is_note, await model_context.get_messages())):
+            await replace_note(model_context, "")
+            log.warning(
+                "the model was not shown what was recalled: a %s leaves out the message with the note. "
+                "Let it show more messages, or use a ReMeAssistantAgent, or a ReMeModelContext around the memory",
+                type(model_context).__name__,
+            )
+            return UpdateContextResult(memories=MemoryQueryResult(results=[]))
         return UpdateContextResult(memories=MemoryQueryResult(results=note_contents(note)))
 
     async def query(
