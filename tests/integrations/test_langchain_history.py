@@ -22,9 +22,9 @@ from langchain_core.messages import (
 )
 from reme_langchain import ReMeChatMessageHistory
 
-from reme_core import AsyncReMe, Settings
+from reme_core import AsyncReMe, ReMe, Settings
 from reme_core.errors import InputError
-from reme_core.types import new_id
+from reme_core.types import Message, ToolCall, new_id
 
 CONVERSATIONS = int(os.environ.get("REME_TEST_CONVERSATIONS", "60"))
 """How many conversations are made up; `REME_TEST_CONVERSATIONS=10000` asks for many."""
@@ -108,6 +108,39 @@ def test_an_empty_result_stays_beside_its_call(history: ReMeChatMessageHistory) 
     ]
     history.add_messages(said)
     assert history.messages == said
+
+
+def test_what_another_adapter_recorded_comes_back_in_its_role(
+    settings: Settings, history: ReMeChatMessageHistory
+) -> None:
+    history.session_id = new_id()
+    given = {"1": '{"a": 1}', "2": "", "3": "no"}
+    calls = [ToolCall(id=place, name="clock", arguments=arguments) for place, arguments in given.items()]
+    said = [
+        Message(role="system", content="Be brief."),
+        Message(content="Is it late?"),
+        Message(role="assistant", author="writer", tool_calls=calls),
+        Message(role="tool", author="clock", content="It is noon.", tool_call_id="1"),
+        Message(role="assistant", author="writer", content="No."),
+    ]
+    with ReMe(settings) as reme:
+        reme.record("alice", said, session_id=history.session_id)
+    history.add_user_message("Good.")
+    kept = history.messages
+    assert [(type(message), message.name, message.text) for message in kept] == [
+        (SystemMessage, None, "Be brief."),
+        (HumanMessage, None, "Is it late?"),
+        (AIMessage, "writer", ""),
+        (ToolMessage, "clock", "It is noon."),
+        (AIMessage, "writer", "No."),
+        (HumanMessage, None, "Good."),
+    ]
+    asked, answered = kept[2], kept[3]
+    assert isinstance(asked, AIMessage)
+    assert [(call["id"], call["args"]) for call in asked.tool_calls] == [("1", {"a": 1}), ("2", {})]
+    assert [(call["id"], call["args"]) for call in asked.invalid_tool_calls] == [("3", "no")]
+    assert isinstance(answered, ToolMessage)
+    assert answered.tool_call_id == "1"
 
 
 async def test_a_note_that_somebody_types_is_remembered_as_what_was_said(settings: Settings) -> None:

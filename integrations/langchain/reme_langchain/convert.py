@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
@@ -16,6 +18,7 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
+from langchain_core.messages.tool import invalid_tool_call, tool_call
 from langchain_core.runnables import Runnable
 
 from reme_core.turn import AgentChat, Completion, as_text, check_model, id_within, plain_json
@@ -57,6 +60,32 @@ def to_message(message: AnyMessage | BaseMessage, session_id: str) -> Message:
     if isinstance(message, ChatMessage) and message.role in ("assistant", "system", "tool"):
         role = message.role
     return Message.model_validate({**common, "role": role})
+
+
+def to_langchain(message: Message) -> BaseMessage:
+    """A recorded message as LangChain's: its text, its author, its role and its tool calls."""
+    common: dict[str, Any] = {"content": message.content, "name": message.author or None, "id": message.message_id}
+    if message.role == "assistant":
+        calls, invalid = [], []
+        for call in message.tool_calls:
+            arguments = _object_in(call.arguments)
+            if arguments is None:
+                invalid.append(invalid_tool_call(name=call.name, args=call.arguments, id=call.id))
+            else:
+                calls.append(tool_call(name=call.name, args=arguments, id=call.id))
+        return AIMessage(**common, tool_calls=calls, invalid_tool_calls=invalid)
+    if message.role == "tool":
+        return ToolMessage(**common, tool_call_id=message.tool_call_id)
+    return SystemMessage(**common) if message.role == "system" else HumanMessage(**common)
+
+
+def _object_in(text: str) -> dict[str, Any] | None:
+    """The JSON object in a text, which may be empty for an empty one; None if there is none."""
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def is_generated(message: AnyMessage | BaseMessage) -> bool:

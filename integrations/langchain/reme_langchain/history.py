@@ -24,7 +24,7 @@ from reme_core.turn import (
     refuse_unknown,
 )
 from reme_core.types import SCOPES, Message, Scope, new_id
-from reme_langchain.convert import is_generated, to_message
+from reme_langchain.convert import is_generated, to_langchain, to_message
 
 log = logging.getLogger(__name__)
 
@@ -160,5 +160,5 @@ def _row(message: BaseMessage, session_id: str) -> Message:
 
 def _form(message: Message) -> dict[str, Any]:
     """A recorded message in the form that `messages_from_dict` reads."""
-    form: dict[str, Any] = decode_json(message.metadata.get(_FORM)) or {}
-    return {"type": form.get("type", "human"), "data": {"content": message.content, **form.get("data", {})}}
+    form: dict[str, Any] = decode_json(message.metadata.get(_FORM)) or message_to_dict(to_langchain(message))
+    return {"type": form["type"], "data": {"content": message.content, **form["data"]}}
