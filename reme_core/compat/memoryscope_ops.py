@@ -9,11 +9,12 @@ from pydantic import Field
 
 from reme_core.errors import InputError, NotFoundError
 from reme_core.flows.deps import Deps
+from reme_core.flows.ops.library import delete_named
 from reme_core.flows.registry import op
 from reme_core.flows.state import SummaryState, UpdateResult
 from reme_core.store.filters import Filters
 from reme_core.store.messages import unsummarised_messages
-from reme_core.types import PERSONAL_KINDS, Kind, Memory, Status
+from reme_core.types import PERSONAL_KINDS, SCOPES, Kind, Memory, Status
 
 _PERSONAL = [str(kind) for kind in PERSONAL_KINDS]
 _MOST = 1_000  # memories of one list
@@ -72,9 +73,11 @@ async def add_told(state: OperationState, deps: Deps) -> None:
     state.update_result = UpdateResult(inserted_count=1)
 
 
-@op(uses={"memory_ids", "memory_id", "content"}, writes={"update_result"})
+@op(uses={"memory_ids", "memory_id", "content", *SCOPES}, writes={"update_result"}, deletes=True)
 async def delete_told(state: OperationState, deps: Deps) -> None:
     """Delete memories by id (`memory_id`, `memory_ids`) or by their exact `content`; the history keeps them.
+
+    With a `user_id`, `agent_id` or `run_id`, only what belongs to it is deleted.
 
     Raises:
         InputError: Nothing is named.
@@ -88,13 +91,13 @@ async def delete_told(state: OperationState, deps: Deps) -> None:
         ids.append(known[content])
     if not ids:
         raise InputError("memory_id, memory_ids or content: name the memory to delete")
-    deleted = await deps.memories.delete(state.workspace_id, ids, actor=deps.flow, reason="deleted on request")
+    deleted = await delete_named(state, deps, ids, reason="deleted on request")
     if not deleted:
         raise NotFoundError(f"workspace '{state.workspace_id}' has no memory {', '.join(ids)}")
     state.update_result = UpdateResult(deleted_count=deleted)
 
 
-@op(writes={"update_result"})
+@op(uses=SCOPES, writes={"update_result"}, deletes=True)
 async def delete_all_personal(state: OperationState, deps: Deps) -> None:
     """Delete everything that is known about people in a workspace; experience and messages stay, and the history."""
     deleted = 0

@@ -60,8 +60,11 @@ class Flow:
         """The state in which the flow begins, made from a caller's request.
 
         Raises:
-            InputError: A field that this flow requires is missing, or one does not fit.
+            InputError: A field that this flow requires is missing, one does not fit, or the flow deletes and does not
+                know one.
         """
+        if self.deletes:
+            self._refuse_unknown(request)
         missing = [
             name
             for name, schema in self.input_schema.items()
@@ -70,6 +73,20 @@ class Flow:
         if missing:
             raise InputError(f"{', '.join(missing)}: required by {self.name}")
         return self.state.of(request)
+
+    @property
+    def deletes(self) -> bool:
+        """Whether it deletes what a request names."""
+        return any(step.op.deletes for step in leaves(self.plan))
+
+    def _refuse_unknown(self, request: Mapping[str, Any]) -> None:
+        # Such a field, mistyped perhaps, would not say what to delete: more would be deleted than was meant.
+        read = {name.removeprefix("extra.") for step in leaves(self.plan) for name in step.op.reads | step.op.uses}
+        known = {"workspace_id", *self.input_schema, *read}
+        for name, value in request.items():
+            if name not in known and value is not None:
+                advice = did_you_mean(name, known, f"it takes {', '.join(sorted(known))}")
+                raise InputError(f"{name}: nothing was done, since {self.name} takes no such field; {advice}")
 
 
 def build(

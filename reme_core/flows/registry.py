@@ -101,6 +101,7 @@ class Op:
     writes: frozenset[str]
     parameters: Mapping[str, Parameter]
     aliases: tuple[str, ...] = ()
+    deletes: bool = False
 
     def works_on(self, state: type[State]) -> bool:
         """Whether a state of this class is one that it takes."""
@@ -123,6 +124,7 @@ def op(
     uses: Collection[str] = (),
     name: str | None = None,
     aliases: Iterable[str] = (),
+    deletes: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a coroutine function as an op; the function itself stays as it is.
 
@@ -132,6 +134,8 @@ def op(
         uses: Fields that the op uses if they are set.
         name: The name in flows; default is the name of the function.
         aliases: Other names.
+        deletes: Whether it deletes what the request names. A flow with such an op refuses fields that it does not
+            know.
 
     Raises:
         FlowError: The function is no op, a field is unknown, or the name is taken.
@@ -140,7 +144,7 @@ def op(
     def register(function: Function) -> Function:
         own = name or function.__name__
         fields = {"reads": frozenset(reads), "uses": frozenset(uses), "writes": frozenset(writes)}
-        made = _make_op(function, own, (*aliases, *reme01.old_names(own)), fields)
+        made = _make_op(function, own, (*aliases, *reme01.old_names(own)), fields, deletes=deletes)
         for title in (own, *made.aliases):
             holder = _ops.get(_aliases.get(title, title))
             # A module that is imported anew may register its own op again; another one may not.
@@ -179,7 +183,12 @@ def all_ops() -> list[Op]:
 
 
 def _make_op(
-    function: Callable[..., Awaitable[None]], name: str, aliases: tuple[str, ...], fields: dict[str, frozenset[str]]
+    function: Callable[..., Awaitable[None]],
+    name: str,
+    aliases: tuple[str, ...],
+    fields: dict[str, frozenset[str]],
+    *,
+    deletes: bool,
 ) -> Op:
     where = f"the op '{name}' ({_origin(function)})"
     if not inspect.iscoroutinefunction(function):
@@ -198,7 +207,7 @@ def _make_op(
         if unknown and not field.startswith("extra."):
             raise FlowError(f"{where} names a field that {unknown[0]} lacks; call one of your own 'extra.{field}'")
     parameters = {p.name: Parameter(p.name, hints.get(p.name, Any), p.default) for p in settings}
-    return Op(name=name, run=function, states=states, parameters=parameters, aliases=aliases, **fields)
+    return Op(name, function, states, **fields, parameters=parameters, aliases=aliases, deletes=deletes)
 
 
 def _states(annotation: Any) -> tuple[type[State], ...]:

@@ -15,7 +15,7 @@ from reme_core.given import JsonObject
 from reme_core.server.errors import COMMON_STATUSES, openapi_errors
 from reme_core.server.route import JsonRoute
 from reme_core.server.service import TheAccess, TheService
-from reme_core.server.wire import NOT_BLANK, FlowRequest, SearchRequest, TopK, TrajectoryIn, flow_arguments
+from reme_core.server.wire import NOT_BLANK, OpenRequest, SearchRequest, TopK, TrajectoryIn, flow_arguments
 
 
 class RetrieverRequest(SearchRequest):
@@ -24,13 +24,13 @@ class RetrieverRequest(SearchRequest):
     top_k: TopK = 1
 
 
-class SummarizerRequest(FlowRequest):
+class SummarizerRequest(OpenRequest):
     """Attempts to learn from."""
 
     traj_list: list[TrajectoryIn] = Field(default_factory=list)
 
 
-class AgentRequest(FlowRequest):
+class AgentRequest(OpenRequest):
     """A request to the agent."""
 
     query: Annotated[str, Field(pattern=NOT_BLANK)]

@@ -26,7 +26,6 @@ DEFAULT_TOOLS: Final = (
 )  # fmt: skip
 """The built-in flows that are tools by default."""
 
-_DESTRUCTIVE: Final = frozenset({"vector_store", "delete_memory", "delete_task_memory", "delete_all"})
 _DETAILS: Final = frozenset({*SCOPES, "index", "metadata", "reasoning_content"})
 _EMPTY: Final[tuple[object, ...]] = (None, "", [], {})
 _REF: Final = re.compile(r"#/\$defs/(\w+)")
@@ -66,7 +65,7 @@ def tool(flow: Flow, model: type[FlowRequest]) -> types.Tool:
         outputSchema=_short({**Response.model_json_schema(), "description": ""}),
         annotations=types.ToolAnnotations(
             readOnlyHint=flow.name.startswith("retrieve_"),
-            destructiveHint=flow.name in _DESTRUCTIVE,
+            destructiveHint=flow.deletes,
             openWorldHint=False,
         ),
     )

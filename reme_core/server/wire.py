@@ -182,12 +182,9 @@ _CONFIG: Final[Any] = Field(None, description=f"For this request alone; it may s
 
 
 class FlowRequest(_Wire):
-    """The fields that every flow takes. Other fields are passed on to the flow."""
+    """The fields that every flow takes."""
 
-    query: str = ""
-    messages: list[MessageIn] = Field(default_factory=list)
     workspace_id: WorkspaceId = DEFAULT_WORKSPACE
-    metadata: JsonObject = Field(default_factory=dict)
     config: Annotated[dict[str, Any] | None, WithJsonSchema(_or_null(json_schema()))] = _CONFIG
 
 
@@ -213,7 +210,22 @@ _QUERY_OR_MESSAGES: Final[dict[str, Any]] = {
 """JSON Schema: there is a query, or a message from which a query can be made."""
 
 
-class SearchRequest(FlowRequest):
+class DeletionRequest(FlowRequest):
+    """A request to a flow that deletes."""
+
+    # `Flow.start` refuses other fields, since it can name the one that was probably meant.
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": False})
+
+
+class OpenRequest(FlowRequest):
+    """The fields that every flow takes that deletes nothing. Other fields are passed on to the flow."""
+
+    query: str = ""
+    messages: list[MessageIn] = Field(default_factory=list)
+    metadata: JsonObject = Field(default_factory=dict)
+
+
+class SearchRequest(OpenRequest):
     """A request that searches the memory."""
 
     model_config = ConfigDict(json_schema_extra=_QUERY_OR_MESSAGES)
@@ -268,7 +280,7 @@ def request_model(flow: Flow) -> type[FlowRequest]:
     config = json_schema(flow)
     retrieves = issubclass(flow.state, RetrievalState)
     searches = any(step.op.name == "build_query" for step in leaves(flow.plan))
-    made_of = repr((flow.name, flow.description, flow.input_schema, config, retrieves, searches))
+    made_of = repr((flow.name, flow.description, flow.input_schema, config, retrieves, searches, flow.deletes))
     if made_of not in _models:
         fields: dict[str, Any] = {}
         for name, schema in flow.input_schema.items():
@@ -279,8 +291,8 @@ def request_model(flow: Flow) -> type[FlowRequest]:
             fields["top_k"] = (TopK, 3)
         title = "".join(part.capitalize() for part in flow.name.split("_"))
         doc = flow.description or f"What the flow {flow.name} takes."
-        base = (SearchRequest,) if searches else (FlowRequest,)
-        _models[made_of] = create_model(f"{title}Request", __base__=base, __doc__=doc, **fields)
+        base = SearchRequest if searches else DeletionRequest if flow.deletes else OpenRequest
+        _models[made_of] = create_model(f"{title}Request", __base__=(base,), __doc__=doc, **fields)
     return _models[made_of]
 
 
@@ -326,7 +338,7 @@ def _field(name: str, schema: Mapping[str, Any]) -> tuple[Any, FieldInfo]:
     annotation = _FIELD_TYPES.get(name) or _annotation(schema)
     limits: dict[str, Any] = {ours: schema[theirs] for theirs, ours in _LIMITS.items() if theirs in schema}
     text: dict[str, Any] = {"description": schema["description"]} if schema.get("description") else {}
-    base = FlowRequest.model_fields.get(name)
+    base = OpenRequest.model_fields.get(name)
     if schema.get("required") is True:
         return annotation, Field(**limits, **text)
     if "default" in schema:

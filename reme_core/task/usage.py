@@ -48,7 +48,7 @@ async def record_use(state: TaskState, deps: Deps) -> None:
         state.report["unknown_ids"] = unknown
 
 
-@op(reads={"freq_threshold", "utility_threshold"}, writes={"update_result"})
+@op(reads={"freq_threshold", "utility_threshold"}, writes={"update_result"}, deletes=True)
 async def delete_unhelpful(state: TaskState, deps: Deps) -> None:
     """Delete lessons that were used `freq_threshold` times or more and helped in too small a share (utility / freq)."""
     ids = await feedback.seldom_useful(

@@ -10,7 +10,7 @@ import pytest
 
 from reme_core.engine import Engine
 from reme_core.errors import ConflictError, InputError, LibraryError, NotFoundError
-from reme_core.types import Kind, Memory
+from reme_core.types import Kind, Memory, Message
 
 Flow = Any
 
@@ -61,6 +61,21 @@ async def test_a_long_workspace_is_listed_whole(reme: Engine, flow: Flow, monkey
     monkeypatch.setattr("reme_core.flows.ops.library._PAGE", 2)
     await reme.memories.add("w", [f"fact {n}" for n in range(5)])
     assert {row["content"] for row in await act(flow, reme, "list")} == {f"fact {n}" for n in range(5)}
+
+
+async def test_an_action_with_a_scope_concerns_only_what_belongs_to_it(reme: Engine, flow: Flow) -> None:
+    ann, bob = await reme.memories.add("w", [Memory(content=f"I am {n}.", user_id=n) for n in ("ann", "bob")])
+    await reme.record("w", [Message(content=f"I am {n}.", user_id=n) for n in ("ann", "bob")])
+    assert [row["memory_id"] for row in await act(flow, reme, "list", user_id="ann")] == [ann.memory_id]
+    assert await act(flow, reme, "delete_ids", memory_ids=[bob.memory_id], user_id="ann") == {"size": 0}
+    for action in ("copy", "dump", "load"):
+        with pytest.raises(InputError, match=f"user_id: the action '{action}' is about a whole workspace"):
+            await act(flow, reme, action, user_id="ann")
+    with pytest.raises(InputError, match="user_id is empty"):
+        await act(flow, reme, "delete", user_id="")
+    assert await act(flow, reme, "delete", user_id="ann") == {"size": 1}
+    assert [row["memory_id"] for row in await act(flow, reme, "list")] == [bob.memory_id]
+    assert await reme.workspaces.count_messages("w") == 1
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from reme_core import Message, Settings
 from reme_core.engine import Engine
 from reme_core.errors import InputError, NotFoundError
+from reme_core.types import Kind, Memory
 
 
 @pytest.fixture
@@ -83,3 +84,39 @@ async def test_deleting_everything_about_people_leaves_experience(reme: Engine) 
     deleted = await reme.execute("delete_all", workspace_id="w")
     assert deleted.metadata["update_result"]["deleted_count"] == 2
     assert [m.content for m in await reme.memories.list("w")] == ["Refunds need a reason."]
+
+
+@pytest.mark.parametrize(
+    ("flow", "given"),
+    [
+        ("delete_all", {"userid": "ann"}),
+        ("delete_all", {"user_name": "ann"}),
+        ("delete_memory", {"content": "I like tea", "userid": "ann"}),
+        ("delete_task_memory", {"freq_threshold": 0, "utility_threshold": 1.0, "user_id": "ann"}),
+        ("vector_store", {"action": "delete", "userid": "ann"}),
+    ],
+)
+async def test_a_deletion_refuses_a_field_that_it_does_not_know(
+    reme: Engine, flow: str, given: dict[str, object]
+) -> None:
+    await reme.memories.add("w", ["I like tea", Memory(kind=Kind.TASK, content="Refunds need a reason.")])
+    with pytest.raises(InputError, match=rf"{[*given][-1]}: nothing was done, since {flow} takes no such field; "):
+        await reme.execute(flow, workspace_id="w", **given)
+    assert len(await reme.memories.list("w")) == 2
+
+
+async def test_a_deletion_takes_fields_of_null_and_names_the_field_that_was_meant(reme: Engine) -> None:
+    await reme.execute("add_memory", workspace_id="w", content="I like tea", user_id="ann")
+    with pytest.raises(InputError, match="did you mean 'user_id'"):
+        await reme.execute("delete_all", workspace_id="w", userid="bob")
+    deleted = await reme.execute("delete_all", workspace_id="w", user_id="ann", userid=None)
+    assert deleted.metadata["update_result"]["deleted_count"] == 1
+
+
+async def test_a_memory_of_somebody_else_is_not_deleted_by_its_id(reme: Engine) -> None:
+    added = await reme.execute("add_memory", workspace_id="w", content="I like tea", user_id="ann")
+    named = {"workspace_id": "w", "memory_id": added.metadata["memory_list"][0]["memory_id"]}
+    with pytest.raises(NotFoundError):
+        await reme.execute("delete_memory", **named, user_id="bob")
+    await reme.execute("delete_memory", **named, user_id="ann")
+    assert await contents(reme) == []

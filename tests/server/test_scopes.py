@@ -77,3 +77,18 @@ def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
             assert len(found["hits"]) == count
     assert run.json("clear", "team", "--user-id", "ann", "--yes")["removed"] == 1
     assert run.json("list", "-w", "team") == []
+
+
+async def test_a_deletion_over_http_obeys_the_scope_and_refuses_what_it_does_not_know(
+    client: httpx.AsyncClient, reme: Engine
+) -> None:
+    for user in ("ann", "bob"):
+        await reme.memories.add("team", f"I am {user}.", user_id=user)
+    for flow, given in (("delete_all", {}), ("vector_store", {"action": "delete"})):
+        refused = await client.post(f"/{flow}", json={"workspace_id": "team", "userid": "ann", **given})
+        assert refused.status_code == 422
+        assert refused.json()["message"].endswith("did you mean 'user_id'?")
+    given = {"workspace_id": "team", "action": "delete", "user_id": "ann"}
+    answer = (await client.post("/vector_store", json=given)).json()
+    assert answer["metadata"]["action_result"] == {"size": 1}
+    assert [m.user_id for m in await reme.memories.list("team")] == ["bob"]

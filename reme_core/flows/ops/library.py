@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Literal, get_args
 
@@ -12,8 +13,10 @@ from reme_core.errors import InputError, NotFoundError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.flows.state import State
+from reme_core.store.filters import Filters
 from reme_core.store.libraries.calls import add_calls
 from reme_core.store.libraries.format import to_wire
+from reme_core.types import SCOPES, Scope
 
 _PAGE = 1_000  # memories of one statement
 
@@ -33,15 +36,16 @@ class WorkspaceState(State):
     """The memories to delete."""
 
 
-@op(reads={"action", "src_workspace_id", "memory_ids", "path"})
+@op(reads={"action", "src_workspace_id", "memory_ids", "path"}, uses=SCOPES, deletes=True)
 async def vector_store_action(state: WorkspaceState, deps: Deps) -> None:
     """Do `copy`, `delete`, `delete_ids`, `dump`, `load` or `list`; the report has an `action_result`.
 
     `load` and `dump` use the file `{path}/{workspace_id}.jsonl`; `dump` makes a missing folder. `copy` copies into an
-    empty workspace only. Memories that `delete_ids` deletes stay in the history until they are erased.
+    empty workspace only. Memories that `delete_ids` deletes stay in the history until they are erased. With a
+    `user_id`, `agent_id` or `run_id`, the actions `delete`, `delete_ids` and `list` concern only what belongs to it.
 
     Raises:
-        InputError: The action is unknown, or lacks what it needs.
+        InputError: The action is unknown, lacks what it needs, or is given a scope and knows only whole workspaces.
         LibraryError: A line of the library cannot be read; nothing was loaded.
         NotFoundError: There is no workspace to copy or dump.
         ConflictError: The workspace to copy into is not empty.
@@ -50,9 +54,11 @@ async def vector_store_action(state: WorkspaceState, deps: Deps) -> None:
 
 
 async def _act(state: WorkspaceState, deps: Deps) -> dict[str, int] | list[dict[str, Any]]:
-    workspace = state.workspace_id
+    workspace, scope = state.workspace_id, state.scope
+    if scope and state.action in ("copy", "dump", "load"):
+        raise InputError(f"{', '.join(scope)}: the action '{state.action}' is about a whole workspace; leave it out")
     if state.action == "list":
-        return await _list_all(workspace, deps)
+        return await _list_all(workspace, scope, deps)
     if state.action == "copy":
         if not state.src_workspace_id:
             raise InputError("src_workspace_id: the action 'copy' needs the workspace to copy from")
@@ -60,12 +66,12 @@ async def _act(state: WorkspaceState, deps: Deps) -> dict[str, int] | list[dict[
     if state.action == "delete":
         removed = 0
         with suppress(NotFoundError):  # programs of ReMe 0.1 begin with `delete`, whether there is a workspace or not
-            removed = await deps.workspaces.clear(workspace)
+            removed = await deps.workspaces.clear(workspace, **scope)
         return {"size": removed}
     if state.action == "delete_ids":
         if not state.memory_ids:
             raise InputError("memory_ids: the action 'delete_ids' needs the ids of the memories to delete")
-        return {"size": await deps.memories.delete(workspace, state.memory_ids, actor=deps.flow, reason="delete_ids")}
+        return {"size": await delete_named(state, deps, state.memory_ids, reason="delete_ids")}
     if state.action == "dump":
         folder = anyio.Path(state.path or ".")
         await folder.mkdir(parents=True, exist_ok=True)
@@ -75,10 +81,17 @@ async def _act(state: WorkspaceState, deps: Deps) -> dict[str, int] | list[dict[
     raise InputError(f"action: is missing; give one of {', '.join(get_args(Action))}")
 
 
-async def _list_all(workspace: str, deps: Deps) -> list[dict[str, Any]]:
+async def delete_named(state: State, deps: Deps, ids: Sequence[str], *, reason: str) -> int:
+    """Delete the memories of these ids that belong to the scope of the request; returns how many there were."""
+    found = await deps.memories.list(state.workspace_id, Filters(ids=ids, **state.scope), limit=len(ids))
+    named = [memory.memory_id for memory in found]
+    return await deps.memories.delete(state.workspace_id, named, actor=deps.flow, reason=reason) if named else 0
+
+
+async def _list_all(workspace: str, scope: Scope, deps: Deps) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     while True:
-        page = await deps.memories.list(workspace, limit=_PAGE, offset=len(found))
+        page = await deps.memories.list(workspace, Filters(**scope), limit=_PAGE, offset=len(found))
         found.extend(to_wire(memory) for memory in page)
         if len(page) < _PAGE:
             await add_calls(deps.database, workspace, found)
