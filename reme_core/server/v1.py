@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from reme_core.episodes.api import CurvePoint
 from reme_core.errors import InputError, NotFoundError, did_you_mean
@@ -17,7 +17,19 @@ from reme_core.server.service import TheAccess, TheService
 from reme_core.server.wire import NOT_BLANK, WITHOUT_NUL, MessageIn, Number, PathWorkspace, Time, TopK
 from reme_core.store.filters import Filters
 from reme_core.store.undo import Undone
-from reme_core.types import HistoryEntry, Kind, Memory, Message, Recollection, Scope, Status, TimeRange, names_in
+from reme_core.types import (
+    SCOPES,
+    HistoryEntry,
+    Kind,
+    Memory,
+    Message,
+    Recollection,
+    Scope,
+    Status,
+    TimeRange,
+    names_in,
+    scope_of_given,
+)
 
 _ACTOR: Final = "http"
 
@@ -81,7 +93,19 @@ class MemoryChange(_MemoryFields):
     """The fields to change; all others stay as they are."""
 
 
-class MemoriesIn(BaseModel):
+class _ToStore(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    user_id: str | None = Field(None, description="The person to whom those belong that name none.")
+    agent_id: str | None = Field(None, description="The agent to which those belong that name none.")
+    run_id: str | None = Field(None, description="The run to which those belong that name none.")
+
+    @property
+    def scope(self) -> Scope:
+        return scope_of_given({name: getattr(self, name) for name in SCOPES})
+
+
+class MemoriesIn(_ToStore):
     """Memories to store, all or none."""
 
     memories: list[MemoryIn] = Field(min_length=1, max_length=100)
@@ -128,10 +152,25 @@ class RecallIn(BaseModel):
     run_id: str | None = Field(None, description=_OF_RUN)
 
 
-class RecordIn(BaseModel):
+class SaidIn(MessageIn):
+    """A message to record. Fields that chat APIs add to their messages are ignored."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_mistyped_scope(cls, value: Any) -> Any:
+        # Ignored, it would let the message belong to nobody.
+        for name in value if isinstance(value, dict) else ():
+            letters = str(name).replace("-", "").replace("_", "").lower()
+            for meant in SCOPES:
+                if name != meant and letters == meant.replace("_", ""):
+                    raise ValueError(f"there is no field '{name}'; did you mean '{meant}'?")
+        return value
+
+
+class RecordIn(_ToStore):
     """What was said. A message whose id is stored already is skipped, unless it was edited."""
 
-    messages: list[MessageIn] = Field(min_length=1, max_length=10_000)
+    messages: list[SaidIn] = Field(min_length=1, max_length=10_000)
     wait: bool = Field(False, strict=True, description="Answer only once they can be found by meaning, too.")
 
 
@@ -276,7 +315,7 @@ async def recall(workspace_id: PathWorkspace, body: RecallIn, service: TheServic
 async def add_memories(workspace_id: PathWorkspace, body: MemoriesIn, service: TheService) -> Memories:
     """Store memories, all or none."""
     memories = [Memory(**memory.model_dump(exclude_none=True)) for memory in body.memories]
-    return Memories(memories=await service.reme.memories.add(workspace_id, memories, actor=_ACTOR))
+    return Memories(memories=await service.reme.memories.add(workspace_id, memories, actor=_ACTOR, **body.scope))
 
 
 @router.delete("/{workspace_id:path}/memories")
@@ -346,7 +385,7 @@ async def undo(workspace_id: PathWorkspace, service: TheService) -> Undone:
 async def record(workspace_id: PathWorkspace, body: RecordIn, service: TheService) -> Recorded:
     """Store what was said, durably."""
     messages = [Message.model_validate(m.model_dump(exclude_unset=True, exclude_none=True)) for m in body.messages]
-    fresh = await service.reme.record(workspace_id, messages, wait=body.wait)
+    fresh = await service.reme.record(workspace_id, messages, wait=body.wait, **body.scope)
     return Recorded(message_ids=[message.message_id for message in fresh])
 
 

@@ -10,6 +10,7 @@ from mcp.shared.memory import create_connected_server_and_client_session as conn
 
 from reme_core.engine import Engine
 from reme_core.server.mcp import create_server
+from reme_core.store.messages import conversation
 from tests.server.command import Reme
 
 SAID = "My dog Rex lives in Lisbon with my mother."
@@ -34,6 +35,34 @@ async def test_v1(client: httpx.AsyncClient) -> None:
         assert len(found["hits"]) == count
     await ask("PATCH", f"memories/{made[1]['memory_id']}", json={"user_id": "ann"})
     assert len((await ask("GET", "memories", params={"user_id": "ann"}))["memories"]) == 2
+
+
+async def test_v1_stores_what_names_nobody_for_those_that_the_request_names(
+    client: httpx.AsyncClient, reme: Engine
+) -> None:
+    root, mine = "/v1/workspaces/team", {"user_id": "ann", "run_id": "r1"}
+    memories = [{"content": "I like tea."}, {"content": "I like rum.", "user_id": "bob"}]
+    made = (await client.post(f"{root}/memories", json={"memories": memories, **mine})).json()["memories"]
+    assert [(m["user_id"], m["run_id"]) for m in made] == [("ann", "r1"), ("bob", "r1")]
+    said = [{"content": SAID, "session_id": "s"}, {"content": "And I?", "session_id": "s", "user_id": "bob"}]
+    assert (await client.post(f"{root}/records", json={"messages": said, **mine})).status_code == 200
+    stored = await conversation(reme.database, "team", "s")
+    assert [(m.user_id, m.run_id) for m in stored] == [("ann", "r1"), ("bob", "r1")]
+
+
+@pytest.mark.parametrize("name", ["userid", "userId", "agent-id"])
+async def test_v1_refuses_to_store_under_a_mistyped_name(client: httpx.AsyncClient, reme: Engine, name: str) -> None:
+    root = "/v1/workspaces/team"
+    for path, body in (
+        ("memories", {"memories": [{"content": "I like tea."}], name: "ann"}),
+        ("records", {"messages": [{"content": "I like tea."}], name: "ann"}),
+        ("records", {"messages": [{"content": "I like tea.", name: "ann"}]}),
+    ):
+        refused = await client.post(f"{root}/{path}", json=body)
+        assert (refused.status_code, "there is no" in refused.json()["message"]) == (422, True)
+    assert await reme.workspaces.list() == []
+    answer = {"role": "assistant", "content": "Yes.", "refusal": None, "annotations": [], "reasoning": "…"}
+    assert (await client.post(f"{root}/records", json={"messages": [answer]})).status_code == 200
 
 
 async def test_v1_erases_what_is_of_somebody(client: httpx.AsyncClient) -> None:
