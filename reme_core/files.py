@@ -16,12 +16,16 @@ from reme_core.types import new_id
 def replacement_of(path: Path, *, mode: int | None = None) -> Iterator[IO[bytes]]:
     """A file that replaces `path` when the block ends, and is removed if an exception ends it.
 
-    Its permissions are `mode`, by default those of any new file.
+    Its permissions are `mode`, by default those of any new file. Where `path` is a symbolic link, the file behind it is
+    replaced, and the link stays.
 
     Raises:
-        InputError: It cannot be written.
+        InputError: It cannot be written, or is something else than a file, such as a pipe or a device.
     """
-    part = path.with_name(f".{path.name}.{new_id()}.part")  # two writers of one path do not mix
+    target = Path(os.path.realpath(path))
+    if os.path.lexists(target) and not target.is_file():
+        raise InputError(f"cannot write {path}: it is there and no regular file; name another path")
+    part = target.with_name(f".{target.name}.{new_id()}.part")  # two writers of one path do not mix
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags, 0o666 if mode is None else mode)
@@ -32,7 +36,7 @@ def replacement_of(path: Path, *, mode: int | None = None) -> Iterator[IO[bytes]
                 part.chmod(mode)  # all of it: the umask of the process may have taken some away
             yield file
             flush_to_disk(file)  # before it gets its name: else a loss of power could leave an empty file there
-        part.replace(path)
+        part.replace(target)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from None
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,30 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         replacement_of(tmp_path / "none/a.txt"),
     ):
         pass
+
+
+def test_the_file_behind_a_link_is_written_and_the_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link, file_behind = tmp_path / "a.txt", tmp_path / "elsewhere" / "b.txt"
+    link.symlink_to(file_behind)
+    for text in ("made", "replaced"):
+        with replacement_of(link) as file:
+            file.write(text.encode())
+        assert (link.readlink(), file_behind.read_text()) == (file_behind, text)
+    assert [p.name for p in (tmp_path / "elsewhere").iterdir()] == ["b.txt"]
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "link", "loop", "folder"):
+        with (
+            pytest.raises(InputError, match=f"cannot write .*{name}: it is there and no regular file"),
+            replacement_of(tmp_path / name),
+        ):
+            pass
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "loop").is_symlink()
+    assert len([*tmp_path.iterdir()]) == 4
