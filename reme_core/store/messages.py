@@ -89,7 +89,8 @@ async def record(
     """Store messages in one transaction; one that is stored already is skipped.
 
     A message with a stored id, the same session and other words was edited: it gets the new words, and its metadata
-    keep the old ones (`former`); a memory that is the old words expires. An erased message stays erased.
+    keep the old ones (`former`); a memory that is the old words expires. An erased message stays erased. So it is too
+    with two messages of one id in one call: the second one is the first one edited.
 
     Returns the messages that were new or edited. `within` is awaited inside the transaction, with the connection and
     these messages. So a job that it queues is queued if, and only if, the messages are stored.
@@ -110,22 +111,28 @@ async def record(
         async with conn.pipeline():  # both in one round trip
             known_cursor = await conn.execute(_SQL["known_messages"], values)
             tail_cursor = await conn.execute(_SQL["session_tails"], values)
-        known = {row[0]: row[1:] for row in await known_cursor.fetchall()}
+        known: dict[str, tuple[str, str | None]] = {row[0]: row[1:] for row in await known_cursor.fetchall()}
         tails = [_Turn(*row) for row in await tail_cursor.fetchall()]
-        edited = [m for m in unique if m.message_id in known and _is_edited(m, *known[m.message_id])]
         fresh = [m for m in unique if m.message_id not in known]
+        edited = _edits_in(messages, known | {m.message_id: (m.session_id, m.content) for m in fresh})
         if fresh:
             await _add(conn, workspace, fresh, tails, state)
         if edited:
             await _edit(conn, workspace, edited)
-        if within is not None and (fresh or edited):
-            await within(conn, [*fresh, *edited])
-    return [*fresh, *edited]
+        changed = list({m.message_id: m for m in (*fresh, *edited)}.values())
+        if within is not None and changed:
+            await within(conn, changed)
+    return changed
 
 
-def _is_edited(message: Message, session_id: str, content: str | None) -> bool:
-    """Whether a message has other words than the stored content of its id, which is None if it was erased."""
-    return message.session_id == session_id and content not in (None, message.content) and bool(message.content.strip())
+def _edits_in(messages: Sequence[Message], stored: Mapping[str, tuple[str, str | None]]) -> list[Message]:
+    """The messages with other words than the stored ones of their ids, which are None if they were erased.
+
+    `stored` has the session and the words of each id.
+    """
+    # Of several with one id the last counts, so that the same messages change nothing when they are recorded again.
+    last = {m.message_id: m for m in messages if m.session_id == stored[m.message_id][0] and m.content.strip()}
+    return [m for m in last.values() if stored[m.message_id][1] not in (None, m.content)]
 
 
 async def _add(

@@ -114,6 +114,23 @@ async def test_the_same_message_is_taken_in_once_and_keeps_its_place(reme: Engin
     assert await statistics(reme.database, "w") == await recounted(reme.database, "w")
 
 
+async def test_a_message_may_be_edited_in_the_call_that_records_it(reme: Engine) -> None:
+    first, second = turns(("Ann", "one"), ("Tom", "two"))
+    edited = first.model_copy(update={"content": "one and a half"})
+    conversation = [first, second, edited]
+    assert await reme.record("w", conversation) == [edited, second]
+    assert await reme.record("w", conversation) == []
+    stored = await reme.database.fetch(
+        "w", "select position, content, metadata -> 'former' ->> 0 from reme.message order by position"
+    )
+    assert [row[:2] for row in stored] == [(1, "one and a half"), (2, "two")]
+    assert '"content": "one"' in stored[0][2]
+    assert (await reme.recall("w", "half", kind="conversation")).hits[0].content == "one and a half"
+    assert await statistics(reme.database, "w") == await recounted(reme.database, "w")
+    again = [first.model_copy(update={"content": text}) for text in ("one and a half", "one", "zero")]
+    assert await reme.record("w", again) == [again[-1]]
+
+
 async def test_what_nobody_said_is_kept_and_not_recalled(reme: Engine) -> None:
     await reme.record(
         "w",
