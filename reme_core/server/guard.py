@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 import time
+from contextlib import suppress
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reme_core.server.errors import INTERNAL_MESSAGE, error_response
 from reme_core.server.metrics import Metrics
+from reme_core.server.stream import error_event
 from reme_core.types import new_id
 
 log = logging.getLogger(__name__)
@@ -21,6 +23,7 @@ log = logging.getLogger(__name__)
 _REQUEST_ID_HEADER: Final = "X-Request-ID"
 # Callers may choose the ids of their requests, but only of characters that cannot forge a line of the log.
 _REQUEST_ID: Final = re.compile(r"[\w.:-]{1,100}", re.ASCII)
+_LAST_WORDS_SECONDS: Final = 5.0  # for the end of a stream, since a caller may have stopped reading
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -28,7 +31,7 @@ class Guard:
     """Middleware around an ASGI app.
 
     A body of more than `max_body_bytes` is refused with 413. A request that takes longer than `timeout_seconds` is
-    cancelled and answered with 504.
+    cancelled and answered with 504; a stream that has begun ends with an event `error`.
     """
 
     def __init__(self, app: ASGIApp, *, metrics: Metrics, max_body_bytes: int, timeout_seconds: float) -> None:
@@ -47,13 +50,15 @@ class Guard:
         if not _REQUEST_ID.fullmatch(request_id):
             request_id = new_id()
         scope["request_id"] = request_id
-        started, status = time.perf_counter(), 0
+        started, status, streams = time.perf_counter(), 0, False
 
         async def send_with_id(message: Message) -> None:
-            nonlocal status
+            nonlocal status, streams
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)[_REQUEST_ID_HEADER] = request_id
+                answer_headers = MutableHeaders(scope=message)
+                answer_headers[_REQUEST_ID_HEADER] = request_id
+                streams = answer_headers.get("content-type", "").startswith("text/event-stream")
             await send(message)
 
         problem: tuple[int, str, str] | None = None
@@ -74,6 +79,10 @@ class Guard:
         finally:
             if problem is not None and not status:  # once an answer has begun, its status cannot be taken back
                 await error_response(scope, *problem)(scope, receive, send_with_id)
+            elif problem is not None and streams:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                        await send({"type": "http.response.body", "body": error_event(*problem[1:], request_id)})
             self._metrics.in_progress.dec()
             # No value that callers can make up may become a label: each would be a time series of its own.
             method = scope["method"] if scope["method"] in _METHODS else "other"

@@ -38,7 +38,9 @@ def event_stream(request: Request, execute: Callable[[Tell], Awaitable[Response]
     return EventSourceResponse(_events(request.scope["request_id"], execute), ping=_PING_SECONDS)
 
 
-async def _events(request_id: str, execute: Callable[[Tell], Awaitable[Response]]) -> AsyncIterator[ServerSentEvent]:
+async def _events(
+    request_id: str, execute: Callable[[Tell], Awaitable[Response]]
+) -> AsyncIterator[ServerSentEvent | bytes]:
     pieces: asyncio.Queue[str | None] = asyncio.Queue()
     task = asyncio.ensure_future(execute(pieces.put_nowait))
     task.add_done_callback(lambda _: pieces.put_nowait(None))  # None: no more pieces
@@ -48,13 +50,15 @@ async def _events(request_id: str, execute: Callable[[Tell], Awaitable[Response]
         yield ServerSentEvent((await task).model_dump_json(), event="response")
     except ReMeError as error:
         log.warning("request %s: %s", request_id, error)
-        yield ServerSentEvent(_error_json(error.code, message_for_caller(error), request_id), event="error")
+        yield error_event(error.code, message_for_caller(error), request_id)
     except Exception:  # the answer has begun, so `guard.py` can send no error any more
         log.exception("request %s failed", request_id)
-        yield ServerSentEvent(_error_json("internal", INTERNAL_MESSAGE, request_id), event="error")
+        yield error_event("internal", INTERNAL_MESSAGE, request_id)
     finally:
         task.cancel()
 
 
-def _error_json(code: str, message: str, request_id: str) -> str:
-    return ErrorBody(code=code, message=message, request_id=request_id).model_dump_json()
+def error_event(code: str, message: str, request_id: str) -> bytes:
+    """The event `error`, as it is sent."""
+    body = ErrorBody(code=code, message=message, request_id=request_id)
+    return ServerSentEvent(body.model_dump_json(), event="error").encode()

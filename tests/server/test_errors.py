@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import Any
 
@@ -185,8 +186,15 @@ async def test_a_request_that_takes_too_long_is_cancelled(reme: Engine, monkeypa
     reme.settings.http.timeout_seconds = 2.0  # long enough for a busy machine to get as far as the work
     async with connected(create_app(reme)) as client:
         response = await client.post("/retrieve_task_memory", json={"query": "x"})
+        streamed = await client.post(
+            "/retrieve_task_memory", json={"query": "x"}, headers={"Accept": "text/event-stream"}
+        )
     assert (response.status_code, response.json()["code"]) == (504, "timeout")
-    assert ended == ["cancelled"]
+    event, data = streamed.text.split("\r\n")[:2]
+    told = json.loads(data.removeprefix("data: "))
+    assert (event, told["code"], told["message"]) == ("event: error", "timeout", response.json()["message"])
+    assert told["request_id"] == streamed.headers["x-request-id"]
+    assert ended == ["cancelled", "cancelled"]
 
 
 async def test_metrics_count_by_route_and_not_by_path(client: Client, app: FastAPI) -> None:
