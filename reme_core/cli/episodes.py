@@ -69,7 +69,8 @@ def context(
     if session.options.as_json:
         session.show({"context": note})
     elif note:
-        typer.echo(note)
+        with output.printing():
+            typer.echo(note)
 
 
 @app.command()

@@ -5,11 +5,13 @@ Answers go to stdout; progress, warnings and errors to stderr.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,8 @@ from rich import box
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
+
+from reme_core.errors import ReMeError
 
 if TYPE_CHECKING:
     from reme_core.types import Hit, Memory
@@ -33,7 +37,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 def adapt_to_terminal() -> None:
     """Print `?` for characters that a terminal without UTF-8 cannot show, and find out the width of a dumb terminal."""
-    if os.environ.get("TERM", "").lower() in ("dumb", "unknown") and sys.stdout.isatty():
+    if os.environ.get("TERM", "").lower() in ("dumb", "unknown") and sys.stdout and sys.stdout.isatty():
         # Rich takes such a terminal for one of 80 columns unless both are named.
         columns, lines = shutil.get_terminal_size()
         os.environ |= {"COLUMNS": str(columns), "LINES": str(lines)}
@@ -62,6 +66,25 @@ def count_of(number: int, things: str) -> str:
     """
     thing = f"{things[:-3]}y" if things.endswith("ies") else things[:-1]
     return f"{number:,} {thing if number == 1 else things}"
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """A block that prints an answer.
+
+    Raises:
+        ReMeError: The standard output is closed, or takes nothing more. What the command did is done.
+    """
+    if sys.stdout is None:
+        raise ReMeError("the answer cannot be printed, since the standard output is closed; send it to a file")
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # who read it has seen enough; Typer ends the program
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the rest of it would fail at the end
+        raise ReMeError(f"the answer cannot be printed: {error.strerror}") from None
 
 
 def print_json(data: Any) -> None:

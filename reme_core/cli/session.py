@@ -136,11 +136,12 @@ class Session:
 
     def show(self, data: Any, *lines: RenderableType) -> None:
         """Print the answer: `data` with `--json`, else the lines. Strings among these are not wrapped."""
-        if self.options.as_json:
-            output.print_json(data)
-            return
-        for line in lines:
-            output.stdout().print(line, soft_wrap=isinstance(line, str))
+        with output.printing():
+            if self.options.as_json:
+                output.print_json(data)
+                return
+            for line in lines:
+                output.stdout().print(line, soft_wrap=isinstance(line, str))
 
     def spinner(self, what: str) -> AbstractContextManager[object]:
         """A context manager that shows a spinner on stderr, if that is a terminal; not with `--json`."""
@@ -224,14 +225,18 @@ def read_input() -> str:
     """The whole standard input, read as UTF-8 in every locale.
 
     Raises:
-        InputError: It is not UTF-8.
+        InputError: It is closed, cannot be read, or is not UTF-8.
     """
+    if sys.stdin is None:
+        raise InputError("the standard input is closed; give the text by a pipe or from a file")
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8")
     try:
         return sys.stdin.read()
     except UnicodeDecodeError as error:
         raise InputError(f"the standard input is not UTF-8 ({error.reason}); convert it, as with iconv") from None
+    except OSError as error:
+        raise InputError(f"the standard input cannot be read: {error.strerror}") from None
 
 
 def confirm(question: str) -> None:
@@ -240,7 +245,7 @@ def confirm(question: str) -> None:
     Raises:
         InputError: The input is no terminal, so nobody can answer.
     """
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise InputError("there is nobody to ask; say --yes")
     if not typer.confirm(question, err=True):
         raise typer.Exit(1)

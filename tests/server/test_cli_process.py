@@ -113,3 +113,28 @@ def test_ctrl_c_leaves_no_traceback_whenever_it_comes(configured: str) -> None:
         _, errors = running.communicate(timeout=30)
         assert "Traceback" not in errors
         assert running.returncode in (0, 130, -signal.SIGINT)
+
+
+def test_what_cannot_be_printed_or_read_is_told_in_a_sentence(configured: str) -> None:
+    def run(command: str) -> tuple[int, str]:
+        done = subprocess.run(
+            ["sh", "-c", command], env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stderr
+
+    full = (1, "error: the answer cannot be printed: No space left on device\n")
+    assert run("reme add tea -w alice >/dev/full") == full
+    code, told = run("reme list -w alice --json >/dev/full")
+    assert (code, json.loads(told)["error"]["message"]) == (1, full[1].removeprefix("error: ").strip())
+    closed = "error: the answer cannot be printed, since the standard output is closed; send it to a file\n"
+    assert run("reme list -w alice >&-") == (1, closed)
+    assert run("TERM=dumb reme list -w alice >&-") == (1, closed)
+    assert run("reme list -w alice --json >&-")[0] == 1
+    unread = (2, "error: the standard input is closed; give the text by a pipe or from a file\n")
+    assert run("reme add - -w alice <&-") == unread
+    code, told = run("reme add - -w alice 0>/dev/null")
+    assert code == 2 and told.startswith("error: the standard input cannot be read: ")
+    code, told = run("cat /dev/null | reme load /dev/stdin -w alice")
+    assert code == 2 and told.startswith("error: cannot read /dev/stdin: it is no file")
+    assert run("reme list -w alice | head -c 0")[1] == ""

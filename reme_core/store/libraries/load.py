@@ -163,9 +163,15 @@ async def _drop_same(conn: AsyncConnection[Any], workspace: str, ids: Sequence[s
 
 def _open(path: Path) -> BinaryIO:
     try:
-        return path.open("rb")
+        file = path.open("rb")
     except OSError as error:
         raise LibraryError(f"cannot read {path}: {error.strerror}", path=str(path)) from None
+    if not file.seekable():
+        file.close()
+        raise LibraryError(
+            f"cannot read {path}: it is no file, which can be read again; make one of it", path=str(path)
+        )
+    return file
 
 
 async def _batches(file: BinaryIO, path: Path, redacted: Sequence[str]) -> AsyncIterator[Numbered]:
