@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import Commands, Options, Session, exit_on_error
+from reme_core.cli.session import AsJson, Assignments, Commands, Config, Debug, Options, Session, exit_on_error
 
 if TYPE_CHECKING:
     from reme_core.flows.describe import FlowDescription, OpDescription
@@ -20,14 +20,17 @@ app = Commands(help="Flows and ops: what there is, and how a flow runs.", invoke
 @app.callback()
 def flows(
     ctx: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON to stdout, and nothing else.")] = False,
     ops: Annotated[bool, typer.Option("--ops", help="List the ops only.")] = False,
+    as_json: AsJson = False,
+    assignments: Assignments = [],  # noqa: B006 - typer wants a plain default, and copies it
+    config: Config = None,
+    debug: Debug = False,
 ) -> None:
     """List all flows, those of the settings included, and all ops, with what they take."""
+    ctx.obj = Options(as_json, assignments, config, debug).with_earlier(ctx.obj or Options())  # for `draw`, too
     if ctx.invoked_subcommand is None:
-        options = Options(as_json=as_json).with_earlier(ctx.obj or Options())
-        with exit_on_error(options):
-            _list(Session(options), ops_only=ops)
+        with exit_on_error(ctx.obj):
+            _list(Session(ctx.obj), ops_only=ops)
 
 
 def _list(session: Session, *, ops_only: bool) -> None:

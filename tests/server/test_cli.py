@@ -336,6 +336,18 @@ def test_flows_are_listed_and_drawn_and_a_wrong_name_gets_the_nearest(reme: Reme
     assert "did you mean 'retrieve_task_memory'" in reme.err
 
 
+def test_flows_of_the_settings_are_listed_wherever_the_settings_are_named(reme: Reme, tmp_path: Path) -> None:
+    own = "flow.mine.flow_content=build_query >> recall >> merge"
+    config = tmp_path / "f.yaml"
+    config.write_text("flow: {mine: {flow_content: build_query >> recall >> merge}}")
+    for options in (["--set", own], ["--config", str(config)]):
+        for arguments in ([*options, "flows"], ["flows", *options]):
+            assert "mine" in {flow["name"] for flow in reme.json(*arguments)["flows"]}
+        assert "recall" in reme("flows", *options, "draw", "mine")
+    reme("flows", "--set", "flow.mine.flow_contents=x", "--debug", code=2)
+    assert "Traceback" in reme.err
+
+
 def test_ops_of_ones_own_are_listed(reme: Reme, tmp_path: Path) -> None:
     source = tmp_path / "shouting.py"
     source.write_text(
