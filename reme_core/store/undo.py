@@ -17,7 +17,7 @@ from reme_core.store import change, rows
 from reme_core.store.change import Close
 from reme_core.store.index import writer
 from reme_core.store.sql import load
-from reme_core.types import HistoryEntry, Memory, Source
+from reme_core.types import HistoryEntry, Memory, Source, Status
 
 _SQL = load("undo.sql", columns=rows.SELECTED)
 _VERSION = load("memory.sql")["version"]
@@ -33,9 +33,9 @@ class Undone:
     changed_by: str
     reason: str
     restored: int
-    """How many memories are as they were before the change."""
+    """How many memories are there again, as they were before the change."""
     removed: int
-    """How many memories the change had added; they are closed as deleted now."""
+    """How many memories are closed as deleted now: those that the change had added or brought back."""
 
 
 State = dict[str, Any] | None
@@ -82,7 +82,7 @@ async def undo_last(database: Database, workspace: str, embedder: Embedder, *, a
     states = {memory_id: state for memory_id, state, _ in changed}
     reason = reason or f"undoes the change of {moment:%Y-%m-%d %H:%M:%S}{f' ({why})' if why else ''}"
     await restore_states(database, workspace, states, embedder, actor=actor, reason=reason)
-    removed = sum(state is None for state in states.values())
+    removed = sum(state is None or state["status"] == Status.DELETED for state in states.values())
     return Undone(moment, changed_by, why, len(states) - removed, removed)
 
 

@@ -71,6 +71,12 @@ def test_a_memory_is_restored_and_a_load_undone(reme: Reme, tmp_path: Path) -> N
     reme("load", str(tmp_path / "new.jsonl"), "-w", "alice", "--replace", "--yes")
     assert "by load (loaded from new.jsonl): 1 are as before, 2 are deleted" in reme("undo", "-w", "alice")
     assert [m["content"] for m in reme.json("list", "-w", "alice")] == ["She drinks tea."]
+    reme("add", "It rains.", "-w", "alice")
+    ids = [memory["memory_id"] for memory in reme.json("list", "-w", "alice")]
+    reme("delete", *ids, "-w", "alice")
+    for told in ("2 are as before, 0 are deleted", "0 are as before, 2 are deleted"):
+        assert told in reme("undo", "-w", "alice")
+    assert reme.json("list", "-w", "alice") == []
     reme("undo", "-w", "bob", code=3)
     assert "nothing to undo" in reme.err
 
