@@ -1,4 +1,4 @@
-"""The class of the service's routes, which replaces characters in JSON bodies that Postgres cannot store."""
+"""The classes of the service's routes: they replace characters in JSON bodies that Postgres cannot store."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import math
 import re
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
+from urllib.parse import quote, unquote
 
 from fastapi import Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import Scope
 
 from reme_core.server.wire import replace_unstorable
 
@@ -30,6 +33,20 @@ class JsonRoute(APIRoute):
             return await handle(_StorableRequest(request.scope, request.receive))
 
         return handle_storable
+
+
+class RawPathRoute(JsonRoute):
+    """A route that is matched with the path as it was sent: in a name, a slash is `%2F` and separates nothing."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether a request is for this route; its parameters are decoded after the path was taken apart."""
+        sent = scope.get("raw_path")
+        path = sent.decode("latin-1") if sent else quote(scope["path"])  # a server need not give it
+        match, child = super().matches({**scope, "path": path})
+        if match != Match.NONE:
+            parameters = child["path_params"]
+            child["path_params"] = {k: unquote(v) if isinstance(v, str) else v for k, v in parameters.items()}
+        return match, child
 
 
 class _StorableRequest(Request):

@@ -12,7 +12,7 @@ from reme_core.episodes.api import CurvePoint
 from reme_core.errors import InputError, NotFoundError, did_you_mean
 from reme_core.given import JsonObject
 from reme_core.server.errors import COMMON_STATUSES, ErrorBody, openapi_errors
-from reme_core.server.route import JsonRoute
+from reme_core.server.route import RawPathRoute
 from reme_core.server.service import TheAccess, TheService
 from reme_core.server.wire import NOT_BLANK, WITHOUT_NUL, MessageIn, Number, PathWorkspace, Time, TopK
 from reme_core.store.filters import Filters
@@ -216,11 +216,12 @@ async def _check_access(request: Request, access: TheAccess) -> None:
         access.check(workspace)
 
 
-# A name with a slash comes as %2F and is decoded before it is routed, so it is matched as a path of several parts.
+# A slash in a name should come as %2F. In a workspace it may come as it is, too, since some proxies decode it. So where
+# two patterns match a path, the one that takes more of its parts comes first: `memories` may be the id of a memory.
 # Every path is written out in full, without nested routers: metrics are labelled by the pattern of the innermost one.
 router = APIRouter(
     prefix="/v1/workspaces",
-    route_class=JsonRoute,
+    route_class=RawPathRoute,
     tags=["v1"],
     responses=openapi_errors(*COMMON_STATUSES),
     dependencies=[Depends(_check_access)],
@@ -231,6 +232,30 @@ router = APIRouter(
 async def list_workspaces(service: TheService, access: TheAccess) -> Workspaces:
     """The workspaces that the caller may use."""
     return Workspaces(workspaces=[name for name in await service.reme.workspaces.list() if access.allows(name)])
+
+
+@router.get("/{workspace_id:path}/memories/{memory_id}/history", responses=openapi_errors(404))
+async def history(workspace_id: PathWorkspace, memory_id: MemoryId, service: TheService) -> list[HistoryEntry]:
+    """Every change of one memory, the oldest first."""
+    return await service.reme.memories.history(workspace_id, memory_id)
+
+
+_NO_MEMORY: Final = openapi_errors(404)
+_NO_MEMORY[404]["model"] = ErrorBody  # here alone; see `openapi_errors`
+
+
+@router.get("/{workspace_id:path}/memories/{memory_id}", responses=_NO_MEMORY)
+async def get_memory(
+    workspace_id: PathWorkspace,
+    memory_id: MemoryId,
+    service: TheService,
+    deleted: Annotated[bool, Query(description="Show it even if it was deleted.")] = False,
+) -> Memory:
+    """One memory."""
+    memory = await service.reme.memories.get(workspace_id, memory_id)
+    if memory.status == Status.DELETED and not deleted:
+        raise NotFoundError(f"memory '{memory_id}' was deleted; ask with deleted=true to see it")
+    return memory
 
 
 @router.get("/{workspace_id:path}/memories")
@@ -252,30 +277,6 @@ async def list_memories(
         user_id=user_id, agent_id=agent_id, run_id=run_id,
     )  # fmt: skip
     return Memories(memories=await service.reme.memories.list(workspace_id, filters, limit=limit, offset=offset))
-
-
-_NO_MEMORY: Final = openapi_errors(404)
-_NO_MEMORY[404]["model"] = ErrorBody  # here alone; see `openapi_errors`
-
-
-@router.get("/{workspace_id:path}/memories/{memory_id}", responses=_NO_MEMORY)
-async def get_memory(
-    workspace_id: PathWorkspace,
-    memory_id: MemoryId,
-    service: TheService,
-    deleted: Annotated[bool, Query(description="Show it even if it was deleted.")] = False,
-) -> Memory:
-    """One memory."""
-    memory = await service.reme.memories.get(workspace_id, memory_id)
-    if memory.status == Status.DELETED and not deleted:
-        raise NotFoundError(f"memory '{memory_id}' was deleted; ask with deleted=true to see it")
-    return memory
-
-
-@router.get("/{workspace_id:path}/memories/{memory_id}/history", responses=openapi_errors(404))
-async def history(workspace_id: PathWorkspace, memory_id: MemoryId, service: TheService) -> list[HistoryEntry]:
-    """Every change of one memory, the oldest first."""
-    return await service.reme.memories.history(workspace_id, memory_id)
 
 
 @router.get("/{workspace_id:path}/curve")
@@ -318,27 +319,6 @@ async def add_memories(workspace_id: PathWorkspace, body: MemoriesIn, service: T
     return Memories(memories=await service.reme.memories.add(workspace_id, memories, actor=_ACTOR, **body.scope))
 
 
-@router.delete("/{workspace_id:path}/memories")
-async def erase_scope(
-    request: Request,
-    workspace_id: PathWorkspace,
-    service: TheService,
-    user_id: OfUser = None,
-    agent_id: OfAgent = None,
-    run_id: OfRun = None,
-) -> Deleted:
-    """Erase the memories and messages of a person, an agent or a run, and the conclusions from them."""
-    given: Scope = {"user_id": user_id or "", "agent_id": agent_id or "", "run_id": run_id or ""}
-    # Left out, it would make the scope wider, and more would be erased than was meant.
-    if unknown := sorted(request.query_params.keys() - given.keys()):
-        advice = did_you_mean(unknown[0], given, f"there are {', '.join(given)}")
-        raise InputError(f"nothing was erased: there is no parameter '{unknown[0]}'; {advice}")
-    scope = names_in(given)
-    if not scope:
-        raise InputError("say whose memory to erase: give user_id, agent_id or run_id")
-    return Deleted(deleted_count=await service.reme.workspaces.clear(workspace_id, **scope))
-
-
 @router.patch("/{workspace_id:path}/memories/{memory_id}", responses=openapi_errors(404, 409))
 async def change_memory(
     workspace_id: PathWorkspace, memory_id: MemoryId, body: MemoryChange, service: TheService
@@ -359,6 +339,27 @@ async def delete_memory(
     await service.reme.memories.get(workspace_id, memory_id)  # raises NotFoundError, while `delete` returns 0
     count = await service.reme.memories.delete(workspace_id, [memory_id], erase=erase, actor=_ACTOR)
     return Deleted(deleted_count=count)
+
+
+@router.delete("/{workspace_id:path}/memories")
+async def erase_scope(
+    request: Request,
+    workspace_id: PathWorkspace,
+    service: TheService,
+    user_id: OfUser = None,
+    agent_id: OfAgent = None,
+    run_id: OfRun = None,
+) -> Deleted:
+    """Erase the memories and messages of a person, an agent or a run, and the conclusions from them."""
+    given: Scope = {"user_id": user_id or "", "agent_id": agent_id or "", "run_id": run_id or ""}
+    # Left out, it would make the scope wider, and more would be erased than was meant.
+    if unknown := sorted(request.query_params.keys() - given.keys()):
+        advice = did_you_mean(unknown[0], given, f"there are {', '.join(given)}")
+        raise InputError(f"nothing was erased: there is no parameter '{unknown[0]}'; {advice}")
+    scope = names_in(given)
+    if not scope:
+        raise InputError("say whose memory to erase: give user_id, agent_id or run_id")
+    return Deleted(deleted_count=await service.reme.workspaces.clear(workspace_id, **scope))
 
 
 @router.post("/{workspace_id:path}/memories/{memory_id}/restore", responses=openapi_errors(404, 409))

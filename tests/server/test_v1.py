@@ -81,6 +81,27 @@ async def test_a_workspace_may_have_slashes_in_its_name(client: Client) -> None:
         assert hit["memory"]["memory_id"] == memory["memory_id"]
 
 
+async def test_every_name_that_may_be_given_can_be_reached(client: Client) -> None:
+    names = [("w", "doc/7"), ("w", "memories"), ("w", "a b%2Fc?#é"), ("w", "history"), ("a/memories", "memories"),
+             ("line\nbreak", "m\nn"), ("100%25", "doc/7/history"), ("memories", "restore")]  # fmt: skip
+    for workspace, name in names:
+        root = f"/v1/workspaces/{quote(workspace, safe='')}/memories"
+        made = await client.post(root, json={"memories": [{"memory_id": name, "content": "Rex is a dog."}]})
+        assert made.status_code == 201, made.text
+        assert name in {memory["memory_id"] for memory in (await client.get(root)).json()["memories"]}
+        path = f"{root}/{quote(name, safe='')}"
+        changed = await client.patch(path, json={"content": "Rex is a cat."})
+        assert changed.status_code == 200, changed.text
+        found = (await client.get(path)).json()
+        assert (found["workspace_id"], found["memory_id"], found["content"]) == (workspace, name, "Rex is a cat.")
+        assert len((await client.get(f"{path}/history")).json()) == 2
+        assert (await client.post(f"{path}/restore")).json()["content"] == "Rex is a dog."
+        assert (await client.delete(path)).json() == {"deleted_count": 1}
+        assert (await client.get(path)).status_code == 404
+    unencoded = await client.get("/v1/workspaces/team/alice/memories")
+    assert unencoded.json() == {"memories": []}
+
+
 async def test_what_is_answered_is_what_is_stored(client: Client) -> None:
     given = {"memories": [{"content": "Rex is a dog.", "importance": 0.3, "score": 0.1}, {"content": "Rex barks."}]}
     for time in range(2):
