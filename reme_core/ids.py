@@ -33,19 +33,19 @@ def id_within(message_id: str, conversation: str) -> str:
     return f"{name}/{message_id}" if conversation else message_id
 
 
-def with_ids(messages: Iterable[Message], context: str = "") -> list[Message]:
+def with_ids(messages: Iterable[Message], *context: str) -> list[Message]:
     """The messages of a conversation, each with its own id, or with one made from its words and those before it.
 
-    The context tells this conversation from others with equal words.
+    The context tells this conversation from others with equal words, and so does whose the messages are.
     """
     # From the messages before it: a client that sends a conversation again, with more messages, adds only these.
     known: list[Message] = []
-    before = context
+    before = stable_id(*context)
     for message in messages:
         given = message.message_id if "message_id" in message.model_fields_set else ""
         calls = [(call.name, call.arguments) for call in message.tool_calls]
         said = message.sent_at if "sent_at" in message.model_fields_set else ""
-        before = given or stable_id(before, message.role, message.author, message.content, calls, said)
+        before = given or stable_id(before, message.scope, message.role, message.author, message.content, calls, said)
         known.append(message if given else message.model_copy(update={"message_id": before}))
     return known
 

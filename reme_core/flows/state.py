@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from reme_core.errors import InputError
 from reme_core.given import Moment
@@ -40,14 +40,6 @@ T = TypeVar("T")
 _INTERNAL: Final = "set by ops"
 Internal = Annotated[T, _INTERNAL]
 """A field that only ops set. If a request has a field of this name, it goes to `extra`."""
-
-
-def _identify_messages(value: list[Trajectory]) -> list[Trajectory]:
-    return [t.model_copy(update={"messages": with_ids(t.messages, t.task_id)}) for t in value]
-
-
-Trajectories = Annotated[list[Trajectory], AfterValidator(_identify_messages)]
-"""Attempts, or conversations. A message without an id gets one, made from its words and its place."""
 
 
 @dataclasses.dataclass
@@ -95,8 +87,6 @@ class State(BaseModel):
     @model_validator(mode="after")
     def _scope_what_was_said(self) -> Self:
         self.messages = within_scope(self.messages, self.scope)
-        for trajectory in getattr(self, "trajectories", ()):
-            trajectory.messages = within_scope(trajectory.messages, self.scope)
         return self
 
     @classmethod
@@ -181,3 +171,19 @@ class SummaryState(State):
     """The version of the workspace's memories on which this was decided."""
     update_result: Internal[UpdateResult | None] = None
     """What was stored; None as long as no op has stored anything."""
+
+
+class TrajectoryState(SummaryState):
+    """The state of flows that are given attempts, or conversations."""
+
+    trajectories: list[Trajectory] = Field(default_factory=list)
+    """A message without an id gets one, made from its words and its place, and from whose it is."""
+
+    @model_validator(mode="after")
+    def _identify_what_was_said(self) -> Self:
+        speaker = getattr(self, "user_name", "")
+        self.trajectories = [
+            t.model_copy(update={"messages": with_ids(within_scope(t.messages, self.scope), t.task_id, speaker)})
+            for t in self.trajectories
+        ]
+        return self

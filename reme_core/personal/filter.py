@@ -53,7 +53,7 @@ def statements(context: Sequence[Message], waiting: Sequence[Message]) -> tuple[
 
 def _input_messages(state: PersonalState) -> list[Message]:
     found = []
-    for messages in (*(t.messages for t in state.trajectories), with_ids(state.messages)):
+    for messages in (*(t.messages for t in state.trajectories), with_ids(state.messages, state.user_name)):
         # Turns without a session are one conversation: their neighbours lend them meaning.
         session = stable_id("session", messages[0].message_id) if messages else ""
         found += [m if m.session_id else m.model_copy(update={"session_id": session}) for m in messages]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from reme_core.flows.state import Internal, SummaryState, Trajectories
+from reme_core.flows.state import Internal, TrajectoryState
 from reme_core.types import Message
 
 
-class PersonalState(SummaryState):
+class PersonalState(TrajectoryState):
     """The state of flows that make memories of a person from conversations, and insights from memories."""
 
-    trajectories: Trajectories = Field(default_factory=list)
     user_name: str = "user"
     """The author of messages that name none, and the subject of insights."""
     session_id: str | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from reme_core.flows.state import Internal, SummaryState, Trajectories
+from reme_core.flows.state import Internal, TrajectoryState
 from reme_core.flows.tool_output import is_output
 from reme_core.prompts.transcript import condense, speech_in
 from reme_core.types import Memory, Message, Trajectory
@@ -25,10 +25,9 @@ class Segment:
     goal: str = ""
 
 
-class TaskState(SummaryState):
+class TaskState(TrajectoryState):
     """Attempts and the lessons drawn from them, or memories that were used and how the attempt ended."""
 
-    trajectories: Trajectories = Field(default_factory=list)
     memory_dicts: list[dict[str, Any]] = Field(default_factory=list)
     """Memories that an agent was given, as they were retrieved."""
     update_utility: bool = False

@@ -102,6 +102,19 @@ async def test_a_conversation_posted_five_times_at_once_is_remembered_once(reme:
     ]
 
 
+@pytest.mark.parametrize("given", ["messages", "trajectories"])
+@pytest.mark.parametrize("whose", ["user_name", "user_id", "agent_id", "run_id"])
+async def test_what_two_people_say_in_the_same_words_is_remembered_of_both(
+    reme: Engine, whose: str, given: str
+) -> None:
+    turns = [{"role": "user", "content": "I live in Porto with my sister."}]
+    said: Any = {"messages": turns} if given == "messages" else {"trajectories": [{"messages": turns}]}
+    for person in ("Ann", "Ben", "Ben"):
+        await reme.execute("summary_personal_memory", workspace_id="w", **said, **{whose: person})
+    field = "subject" if whose == "user_name" else whose
+    assert sorted(getattr(memory, field) for memory in await everything(reme)) == ["Ann", "Ben"]
+
+
 async def test_what_is_said_again_is_confirmed_with_its_evidence_and_not_doubled(reme: Engine) -> None:
     await summarise(reme, turn("My sister Ada lives in Hull"))
     await summarise(reme, turn("hi again, my sister Ada lives in Hull!", "2024-06-01"))
