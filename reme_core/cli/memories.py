@@ -262,9 +262,8 @@ def delete(
             workspace, memory_ids, erase=erase, actor="command line", reason="deleted by a user"
         )
     if count == 0:
-        state = "" if erase else "active "
-        wanted = f"{state}memory {' or '.join(memory_ids)}"
-        raise NotFoundError(f"workspace '{workspace}' has no {wanted}; `reme list` shows the ids")
+        wanted = " or ".join(memory_ids)
+        raise NotFoundError(f"workspace '{workspace}' has no memory {wanted}; `reme list` shows the ids")
     done = "erased" if erase else "deleted"
     session.show({done: count}, Text(f"{done} {count} of {len(memory_ids)}", "green"))
 

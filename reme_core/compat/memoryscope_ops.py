@@ -5,16 +5,17 @@ Its other operations are flows: `consolidate`, `reflect`, and for retrieval `ret
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic import Field
 
 from reme_core.errors import InputError, NotFoundError
 from reme_core.flows.deps import Deps
-from reme_core.flows.ops.library import delete_named
 from reme_core.flows.registry import op
 from reme_core.flows.state import SummaryState, UpdateResult
 from reme_core.store.filters import Filters
 from reme_core.store.messages import unsummarised_messages
-from reme_core.types import PERSONAL_KINDS, SCOPES, Kind, Memory, Status
+from reme_core.types import PERSONAL_KINDS, SCOPES, Kind, Memory, Scoped, Status
 
 _PERSONAL = [str(kind) for kind in PERSONAL_KINDS]
 _MOST = 1_000  # memories of one list
@@ -23,8 +24,8 @@ _MOST = 1_000  # memories of one list
 class OperationState(SummaryState):
     """One of MemoryScope's operations on what is known about people."""
 
-    user_name: str = "user"
-    """Whom a statement is about."""
+    user_name: str = ""
+    """Whom it is about; by default everyone, and `user` for a statement that is added."""
     session_id: str | None = None
     """Of the messages that wait, only those of this conversation."""
     memory_ids: list[str] = Field(default_factory=list)
@@ -42,12 +43,14 @@ async def read_waiting(state: OperationState, deps: Deps, *, limit: int = 500) -
     state.report["messages"] = [message.model_dump(mode="json") for message in found]
 
 
-@op(uses={"limit", "include_expired"}, writes={"memories"})
+@op(uses={"limit", "include_expired", "user_name"}, writes={"memories"})
 async def list_personal(state: OperationState, deps: Deps) -> None:
     """List what is known about people, newest first; with `include_expired`, what was closed as well."""
     status = None if state.include_expired else Status.ACTIVE
     found = await deps.memories.list(
-        state.workspace_id, Filters(kinds=_PERSONAL, status=status, **state.scope), limit=state.limit
+        state.workspace_id,
+        Filters(kinds=_PERSONAL, subject=state.user_name or None, status=status, **state.scope),
+        limit=state.limit,
     )
     state.memories = [memory for memory in found if memory.status != Status.DELETED]
 
@@ -56,53 +59,74 @@ async def list_personal(state: OperationState, deps: Deps) -> None:
 async def add_told(state: OperationState, deps: Deps) -> None:
     """Remember a statement as it is given, as kind `custom`; one that is remembered word for word is not added again.
 
+    Two people may have said the same: each has a memory of it.
+
     Raises:
         InputError: There is no `content`.
     """
     content = state.content.strip()
     if not content:
         raise InputError("content: is empty; say what to remember")
-    known = await deps.memories.same_text(state.workspace_id, [content], _PERSONAL, **state.scope)
-    if content in known:
-        state.memories = [await deps.memories.get(state.workspace_id, known[content])]
+    person = state.user_name or "user"
+    same = Filters(kinds=_PERSONAL, subject=person, content=content, **Scoped(**state.scope).scope)
+    if known := await deps.memories.list(state.workspace_id, same, limit=1):
+        state.memories = known
         return
-    told = Memory(kind=Kind.CUSTOM, subject=state.user_name, content=content, author=state.user_name)
+    told = Memory(kind=Kind.CUSTOM, subject=person, content=content, author=person)
     state.memories = await deps.memories.add(
         state.workspace_id, told, actor=deps.flow, reason="told outright", **state.scope
     )
     state.update_result = UpdateResult(inserted_count=1)
 
 
-@op(uses={"memory_ids", "memory_id", "content", *SCOPES}, writes={"update_result"}, deletes=True)
+@op(uses={"memory_ids", "memory_id", "content", "user_name", *SCOPES}, writes={"update_result"}, deletes=True)
 async def delete_told(state: OperationState, deps: Deps) -> None:
     """Delete memories by id (`memory_id`, `memory_ids`) or by their exact `content`; the history keeps them.
 
-    With a `user_id`, `agent_id` or `run_id`, only what belongs to it is deleted.
+    With a `user_name`, only memories about this person are deleted; with a `user_id`, `agent_id` or `run_id`, only what
+    belongs to it. What has expired is deleted as well.
 
     Raises:
         InputError: Nothing is named.
         NotFoundError: There is no such memory.
     """
     ids = [*state.memory_ids, *([state.memory_id] if state.memory_id else [])]
-    if content := state.content.strip():
-        known = await deps.memories.same_text(state.workspace_id, [content], _PERSONAL, **state.scope)
-        if content not in known:
-            raise NotFoundError(f"workspace '{state.workspace_id}' remembers nothing that says exactly {content!r}")
-        ids.append(known[content])
-    if not ids:
+    content = state.content.strip()
+    if not (ids or content):
         raise InputError("memory_id, memory_ids or content: name the memory to delete")
-    deleted = await delete_named(state, deps, ids, reason="deleted on request")
-    if not deleted:
-        raise NotFoundError(f"workspace '{state.workspace_id}' has no memory {', '.join(ids)}")
+    whose = f" about {state.user_name}" if state.user_name else ""
+    found = await _stored(state, deps, Filters(ids=ids, **state.scope)) if ids else []
+    if ids and not found:
+        raise NotFoundError(f"workspace '{state.workspace_id}' has no memory {', '.join(ids)}{whose}")
+    if content:
+        same = Filters(kinds=_PERSONAL, content=content, **Scoped(**state.scope).scope)
+        said = await _stored(state, deps, same)
+        if not said:
+            raise NotFoundError(
+                f"workspace '{state.workspace_id}' remembers nothing{whose} that says exactly {content!r}"
+            )
+        found += said
+    deleted = await deps.memories.delete(state.workspace_id, found, actor=deps.flow, reason="deleted on request")
     state.update_result = UpdateResult(deleted_count=deleted)
 
 
-@op(uses=SCOPES, writes={"update_result"}, deletes=True)
+@op(uses={"user_name", *SCOPES}, writes={"update_result"}, deletes=True)
 async def delete_all_personal(state: OperationState, deps: Deps) -> None:
-    """Delete everything that is known about people in a workspace; experience and messages stay, and the history."""
+    """Delete everything that is known about people in a workspace; experience and messages stay, and the history.
+
+    With a `user_name`, only what is known about this person is deleted.
+    """
+    ids = await _stored(state, deps, Filters(kinds=_PERSONAL, **state.scope))
     deleted = 0
-    # Page by page: what is deleted is in no later page.
-    while found := await deps.memories.list(state.workspace_id, Filters(kinds=_PERSONAL, **state.scope), limit=_MOST):
-        ids = [memory.memory_id for memory in found]
-        deleted += await deps.memories.delete(state.workspace_id, ids, actor=deps.flow, reason="all deleted on request")
+    if ids:
+        deleted = await deps.memories.delete(state.workspace_id, ids, actor=deps.flow, reason="all deleted on request")
     state.update_result = UpdateResult(deleted_count=deleted)
+
+
+async def _stored(state: OperationState, deps: Deps, filters: Filters) -> list[str]:
+    """The ids of memories, closed ones too, that are not deleted; only of those about the person of the request."""
+    wanted = replace(filters, subject=state.user_name or None, status=None)
+    found: list[Memory] = []
+    while page := await deps.memories.list(state.workspace_id, wanted, limit=_MOST, offset=len(found)):
+        found += page
+    return [memory.memory_id for memory in found if memory.status != Status.DELETED]

@@ -268,7 +268,7 @@ async def _missing_evidence(conn: AsyncConnection[Any], workspace: str, memories
 
 
 async def close(conn: AsyncConnection[Any], workspace: str, closing: Sequence[Close]) -> set[str]:
-    """Close memories in the caller's transaction; returns the ids of those that were active."""
+    """Close active memories, or delete closed ones, in the caller's transaction; returns the ids of these."""
     values = [
         {
             "memory_id": c.memory_id,

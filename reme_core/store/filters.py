@@ -22,7 +22,7 @@ from reme_core.types import SCOPES, Kind, Status, TimeRange, kinds_of
 
 _ON_MEMORY = load("filter.sql") | load("memory_filter.sql")
 _ON_MESSAGE = load("filter.sql") | load("message_filter.sql")
-_AS_THEY_ARE = ("subject", "as_of", "held_at", "min_stored_score", "author", "session_id", *SCOPES)
+_AS_THEY_ARE = ("subject", "content", "as_of", "held_at", "min_stored_score", "author", "session_id", *SCOPES)
 
 
 class FilterOptions(TypedDict, total=False):
@@ -60,10 +60,14 @@ class FilterOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Filters:
-    """Which memories or messages to look at: only those of `kinds` and `ids`; for the rest see `FilterOptions`."""
+    """Which memories or messages to look at: only those of `kinds` and `ids`; for the rest see `FilterOptions`.
+
+    `content` is the whole text of a memory, word for word; messages are not looked up by it.
+    """
 
     kinds: Sequence[str] = ()
     subject: str | None = None
+    content: str | None = None
     status: Status | None = Status.ACTIVE
     known: TimeRange | None = None
     happened: TimeRange | None = None

@@ -27,7 +27,7 @@ from reme_core.store.seen_again import addition, read_back
 from reme_core.store.sql import load
 from reme_core.store.undo import Undone, earlier_state, restore_states, undo_last
 from reme_core.text.redact import redact
-from reme_core.types import SCOPES, Evidence, HistoryEntry, Kind, Memory, Scope, Scoped
+from reme_core.types import SCOPES, Evidence, HistoryEntry, Kind, Memory, Scope
 from reme_core.types import now as present
 
 Vectors = npt.NDArray[np.float32]
@@ -231,14 +231,6 @@ class Memories:
         found = await self._database.fetch(workspace, _SQL["scopes"], {"workspace": workspace})
         return [{"user_id": user, "agent_id": agent, "run_id": run} for user, agent, run in found]
 
-    async def same_text(
-        self, workspace: str, contents: Sequence[str], kinds: Sequence[str], **scope: Unpack[Scope]
-    ) -> dict[str, str]:
-        """Active memories of a scope whose content is one of `contents`: `{content: memory_id}`."""
-        values = {"workspace": workspace, "contents": list(contents), "kinds": list(kinds), **Scoped(**scope).scope}
-        found = await self._database.fetch(workspace, _SQL["same_text"], values)
-        return dict(found)
-
     async def update(
         self, /, workspace: str, memory_id: str, *, actor: str = "", reason: str = "", **values: Any
     ) -> Memory:
@@ -302,7 +294,7 @@ class Memories:
         of the messages that are their evidence; see `reme_core.store.erasure`.
 
         Returns:
-            How many were closed or erased. Closing ignores ids of no active memory.
+            How many were deleted or erased. Ids of no memory, or of one that is deleted already, are ignored.
 
         Raises:
             NotFoundError: `erase` is set and a memory does not exist; nothing was erased.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from reme_core import Message, Settings
 from reme_core.engine import Engine
 from reme_core.errors import InputError, NotFoundError
+from reme_core.store.change import Change, Close
 from reme_core.types import Kind, Memory
 
 
@@ -27,7 +29,7 @@ async def contents(reme: Engine, **options: object) -> list[str]:
 async def test_a_statement_is_added_once_listed_and_deleted_by_its_words(reme: Engine) -> None:
     added = await reme.execute("add_memory", workspace_id="w", content="I am allergic to peanuts", user_name="alice")
     assert added.metadata["update_result"]["inserted_count"] == 1
-    again = await reme.execute("add_memory", workspace_id="w", content="I am allergic to peanuts ")
+    again = await reme.execute("add_memory", workspace_id="w", content="I am allergic to peanuts ", user_name="alice")
     assert again.metadata["update_result"]["inserted_count"] == 0
     assert again.metadata["memory_list"][0]["memory_id"] == added.metadata["memory_list"][0]["memory_id"]
     assert await contents(reme) == ["I am allergic to peanuts"]
@@ -90,7 +92,6 @@ async def test_deleting_everything_about_people_leaves_experience(reme: Engine) 
     ("flow", "given"),
     [
         ("delete_all", {"userid": "ann"}),
-        ("delete_all", {"user_name": "ann"}),
         ("delete_memory", {"content": "I like tea", "userid": "ann"}),
         ("delete_task_memory", {"freq_threshold": 0, "utility_threshold": 1.0, "user_id": "ann"}),
         ("vector_store", {"action": "delete", "userid": "ann"}),
@@ -120,3 +121,42 @@ async def test_a_memory_of_somebody_else_is_not_deleted_by_its_id(reme: Engine) 
         await reme.execute("delete_memory", **named, user_id="bob")
     await reme.execute("delete_memory", **named, user_id="ann")
     assert await contents(reme) == []
+
+
+async def about(reme: Engine) -> dict[str, int]:
+    """How many memories there are of each person."""
+    return Counter(memory.subject for memory in await reme.memories.list("w"))
+
+
+async def test_a_statement_is_added_and_deleted_of_the_person_that_is_named(reme: Engine) -> None:
+    for person in ("Ann", "Ben", "Ben"):
+        added = await reme.execute("add_memory", workspace_id="w", content="I like tea", user_name=person)
+        assert added.metadata["memory_list"][0]["target"] == person
+    assert await about(reme) == {"Ann": 1, "Ben": 1}
+    assert len(await contents(reme, user_name="Ann")) == 1
+    await reme.execute("delete_memory", workspace_id="w", content="I like tea", user_name="Ben")
+    assert await about(reme) == {"Ann": 1}
+    [ann] = await reme.memories.list("w")
+    for named in ({"content": "I like tea"}, {"memory_id": ann.memory_id}):
+        with pytest.raises(NotFoundError, match="about Ben"):
+            await reme.execute("delete_memory", workspace_id="w", user_name="Ben", **named)
+    await reme.execute("delete_all", workspace_id="w", user_name="Ben")
+    assert await about(reme) == {"Ann": 1}
+
+
+@pytest.mark.parametrize("named", ["memory_id", "content", "all"])
+async def test_what_has_expired_can_be_deleted_too(reme: Engine, named: str) -> None:
+    ended = Memory(content="I live in Berlin", subject="user", kind=Kind.OBSERVATION)
+    await reme.memories.add("w", [ended, Memory(content="I like tea", subject="user")])
+    await reme.memories.apply("w", Change(close=[Close(ended.memory_id, "expired")]))
+    options = {"memory_id": ended.memory_id} if named == "memory_id" else {"content": ended.content}
+    flow, options = ("delete_all", {}) if named == "all" else ("delete_memory", options)
+    deleted = await reme.execute(flow, workspace_id="w", **options)
+    assert deleted.metadata["update_result"]["deleted_count"] == (2 if named == "all" else 1)
+    assert await contents(reme, include_expired=True) == ([] if named == "all" else ["I like tea"])
+    assert (await reme.memories.history("w", ended.memory_id))[-1].reason.endswith("on request")
+    if named == "all":
+        await reme.memories.undo("w")
+    else:
+        await reme.memories.restore("w", ended.memory_id)
+    assert len(await contents(reme, include_expired=True)) == 2

@@ -263,7 +263,7 @@ def test_a_library_with_a_bad_line_is_left_out_and_the_line_is_named(reme: Reme,
     ("arguments", "code", "says"),
     [
         (["show", "m1", "-w", "alice"], 3, "workspace 'alice' has no memory 'm1'"),
-        (["delete", "m1", "-w", "alice"], 3, "no active memory m1"),
+        (["delete", "m1", "-w", "alice"], 3, "no memory m1"),
         (["recall", " ", "-w", "alice"], 2, "the query is empty"),
         (["recall", "tea", "-w", "alice", "--kind", "fruit"], 2, "there is no kind"),
         (["add", "tea", "-w", "alice", "--kind", "fruit"], 2, "kind: Input should be"),

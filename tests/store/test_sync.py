@@ -35,7 +35,7 @@ from reme_core.tools.api import Tools
 from reme_core.types import Kind, Memory, Message, Source
 from reme_core.working.api import Working
 
-INTERNAL = {"open", "aclose", "apply", "same_text", "version"}
+INTERNAL = {"open", "aclose", "apply", "version"}
 """Coroutines that the flows and the facade itself call, not users."""
 
 

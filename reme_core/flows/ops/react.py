@@ -87,8 +87,8 @@ async def _run_tool(call: ToolCall, state: RetrievalState, deps: Deps, *, author
     kept = draft(values["when_to_use"], values["content"], trajectories=[], evidence=[], author=author, confidence=0.5)
     [kept] = within_scope([kept], state.scope)
     # A model may save the same lesson at several steps.
-    known = await deps.memories.same_text(state.workspace_id, [kept.content], [str(kept.kind)], **kept.scope)
-    if known:
+    same = Filters(kinds=[str(kept.kind)], content=kept.content, **kept.scope)
+    if await deps.memories.list(state.workspace_id, same, limit=1):
         return "That is known already."
     await deps.memories.apply(state.workspace_id, Change(add=[kept]), actor=deps.flow, reason="saved by the model")
     return "Saved."

@@ -59,10 +59,11 @@ where m.workspace_id = %(workspace)s and m.message_id = any(%(messages)s) and m.
 delete from reme.embedding where workspace_id = %(workspace)s and document_id = any(%(documents)s)
 
 -- name: close_memories
+-- What is closed already can still be deleted.
 update reme.memory m
 set status = c.status,
-    superseded_by = c.superseded_by,
-    expired_at = now(),
+    superseded_by = coalesce(c.superseded_by, m.superseded_by),
+    expired_at = coalesce(m.expired_at, now()),
     updated_at = now(),
     valid_during = case
         when c.holds_until is null then m.valid_during
@@ -71,7 +72,8 @@ set status = c.status,
     end
 from jsonb_to_recordset(%(rows)s)
      as c (memory_id text, status text, superseded_by text, holds_until timestamptz)
-where m.workspace_id = %(workspace)s and m.memory_id = c.memory_id and m.status = 'active'
+where m.workspace_id = %(workspace)s and m.memory_id = c.memory_id
+  and (m.status = 'active' or (c.status = 'deleted' and m.status <> 'deleted'))
 returning m.memory_id
 
 -- name: confirm_memories
@@ -147,14 +149,6 @@ select memory_id, source_kind, source_id, quote
 from reme.memory_source
 where workspace_id = %(workspace)s and memory_id = any(%(ids)s)
 order by memory_id, source_kind, source_id
-
--- name: same_text
-select content, min(memory_id)
-from reme.memory
-where workspace_id = %(workspace)s and status = 'active' and kind = any(%(kinds)s)
-  and (user_id, agent_id, run_id) = (%(user_id)s, %(agent_id)s, %(run_id)s)
-  and md5(content) in (select md5(wanted) from unnest(%(contents)s::text[]) as wanted) and content = any(%(contents)s)
-group by content
 
 -- name: with_same_content
 select ${columns}

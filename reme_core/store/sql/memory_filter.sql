@@ -6,6 +6,10 @@ m.kind = any(%(kinds)s)
 -- name: subject
 m.subject = %(subject)s
 
+-- name: content
+-- Word for word; its hash is indexed.
+md5(m.content) = md5(%(content)s) and m.content = %(content)s
+
 -- name: status
 m.status = %(status)s
 
