@@ -27,14 +27,28 @@ async def count_uses(database: Database, workspace: str, memory_ids: Sequence[st
 
 
 async def rate_retrievals(
-    database: Database, workspace: str, retrieval_ids: Sequence[str], *, helped: bool
+    database: Database, workspace: str, retrieval_ids: Sequence[str], *, named: Sequence[str] = (), helped: bool
 ) -> list[str]:
-    """Note whether all hits of some recalls helped, each hit once; returns the ids of the memories that counted."""
-    values = {"workspace": workspace, "retrievals": sorted(set(retrieval_ids)), "helped": helped}
+    """Note whether the hits of some recalls helped, each hit once; returns the ids of the memories that counted.
+
+    Hits that were left out of the note count only if they are `named`.
+    """
+    values = {
+        "workspace": workspace,
+        "retrievals": sorted(set(retrieval_ids)),
+        "named": list(named),
+        "helped": helped,
+    }
     found = await database.execute(
         workspace, _SQL["rate_retrievals"], values, actor="usage", reason="a retrieval turned out"
     )
     return [row[0] for row in found]
+
+
+async def retrieved_ids(database: Database, workspace: str, retrieval_ids: Sequence[str]) -> set[str]:
+    """The ids of what some recalls found."""
+    values = {"workspace": workspace, "retrievals": list(retrieval_ids)}
+    return {row[0] for row in await database.fetch(workspace, _SQL["retrieved_ids"], values)}
 
 
 async def seldom_useful(

@@ -30,6 +30,8 @@ class TaskState(TrajectoryState):
 
     memory_dicts: list[dict[str, Any]] = Field(default_factory=list)
     """Memories that an agent was given, as they were retrieved."""
+    retrieval_id: str = ""
+    """The retrieval that they come from."""
     update_utility: bool = False
     """Whether the agent that was given them succeeded."""
     freq_threshold: int = Field(0, ge=0)

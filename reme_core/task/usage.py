@@ -12,12 +12,16 @@ from reme_core.task.state import TaskState
 from reme_core.types import TASK_KINDS
 
 
-@op(reads={"memory_dicts", "update_utility", "metadata"}, writes={"memories", "update_result"})
+@op(
+    reads={"memory_dicts", "update_utility", "metadata"},
+    uses={"retrieval_id"},
+    writes={"memories", "update_result"},
+)
 async def record_use(state: TaskState, deps: Deps) -> None:
     """Count that memories were given to an agent (freq), and that it then succeeded (utility, with `update_utility`).
 
-    The request names memories by their dicts (`memory_id`), by `metadata.retrieval_id`, or both. A retrieval counts
-    once, even if it is reported again.
+    The request names memories by their dicts (`memory_id`), by `retrieval_id` (also in `metadata`), or both. A
+    retrieval counts once, even if it is reported again.
 
     Raises:
         InputError: A dict has no `memory_id`.
@@ -28,23 +32,25 @@ async def record_use(state: TaskState, deps: Deps) -> None:
         if not isinstance(memory_id, str) or not memory_id:
             raise InputError(f"memory_dicts.{number}: has no memory_id; give the memories as they were retrieved")
         ids.append(memory_id)
-    retrievals = _retrieval_ids(state.metadata)
+    retrievals = _retrieval_ids(state.metadata) + ([state.retrieval_id] if state.retrieval_id else [])
     await deps.log_writer.flush()  # the retrieval may not be in the log yet
     counted: list[str] = []
+    retrieved: set[str] = set()
     if retrievals:
         counted += await feedback.rate_retrievals(
-            deps.database, state.workspace_id, retrievals, helped=state.update_utility
+            deps.database, state.workspace_id, retrievals, named=ids, helped=state.update_utility
         )
-    # What a retrieval has counted must not count a second time by its id.
-    uncounted = [memory_id for memory_id in ids if memory_id not in counted]
-    if uncounted:
-        counted += await feedback.count_uses(deps.database, state.workspace_id, uncounted, helped=state.update_utility)
-    found = await deps.memories.list(state.workspace_id, Filters(ids=counted, status=None), limit=max(len(counted), 1))
+        retrieved = await feedback.retrieved_ids(deps.database, state.workspace_id, retrievals)
+    # What the retrieval counts, now or when it was reported before, must not count a second time by its id.
+    others = [memory_id for memory_id in ids if memory_id not in retrieved]
+    if others:
+        counted += await feedback.count_uses(deps.database, state.workspace_id, others, helped=state.update_utility)
     order = {memory_id: place for place, memory_id in enumerate(dict.fromkeys([*ids, *counted]))}
+    found = await deps.memories.list(state.workspace_id, Filters(ids=[*order], status=None), limit=len(order))
     state.memories = sorted(found, key=lambda memory: order[memory.memory_id])
     state.update_result = UpdateResult(updated_count=len(counted))
     state.report["deleted_memory_ids"] = []  # ReMe 0.1 deleted each memory and stored it anew; here it is only counted
-    if unknown := sorted(set(ids) - set(counted)):
+    if unknown := sorted(set(ids) - {memory.memory_id for memory in found}):
         state.report["unknown_ids"] = unknown
 
 

@@ -45,6 +45,29 @@ async def test_a_retrieval_id_is_enough_and_counts_once(reme: Engine, flow: Flow
     assert await helped(reme) == {"a": True, "b": True}
 
 
+@pytest.mark.parametrize("in_metadata", [False, True])
+@pytest.mark.parametrize("settled", [False, True])
+async def test_a_retrieval_counts_once_if_its_memories_are_given_too(
+    reme: Engine, flow: Flow, in_metadata: bool, settled: bool
+) -> None:
+    retrieval = await recalled(reme, flow)
+    await reme.memories.add("w", Memory(kind=Kind.TASK, memory_id="c", content="Do c."))
+    told: dict[str, Any] = {"retrieval_id": retrieval}
+    told = {"metadata": told} if in_metadata else told
+    given = [{"memory_id": memory_id} for memory_id in ("a", "b", "c", "gone")]
+    if settled:
+        posted = attempt(user("Book it."), says("Booked."), score=1.0, retrieval_id=retrieval)
+        await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[posted])
+    for _ in range(2):
+        state = await flow(
+            reme, "record_task_memory", workspace_id="w", memory_dicts=given, update_utility=True, **told
+        )
+    found = await counts(reme)
+    assert (found["a"], found["b"], found["c"]) == ((1, 1), (1, 1), (2, 2))
+    assert (state.update_result.updated_count, state.report["unknown_ids"]) == (1, ["gone"])
+    assert [memory.memory_id for memory in state.memories] == ["a", "b", "c"]
+
+
 async def test_memories_named_one_by_one_are_marked_in_the_log_too(reme: Engine, flow: Flow) -> None:
     await recalled(reme, flow)
     given = [{"memory_id": "a"}, {"memory_id": "gone"}]

@@ -6,11 +6,11 @@ returning memory_id
 
 -- name: rate_retrievals
 -- Note whether retrievals helped, on their hits, once for each hit, and on the memories of these. What was left out of
--- the note can neither have helped nor have failed to.
+-- the note can neither have helped nor have failed to, unless the caller says that the agent had it.
 with rated as (
     update reme.retrieval_hit set helped = %(helped)s
     where workspace_id = %(workspace)s and retrieval_id = any(%(retrievals)s) and helped is null
-      and kind <> 'conversation' and coalesce(left_out, '') = ''
+      and kind <> 'conversation' and (coalesce(left_out, '') = '' or memory_id = any(%(named)s))
     returning memory_id
 ),
 times as (
@@ -21,6 +21,10 @@ set freq = m.freq + times.uses, utility = m.utility + case when %(helped)s then 
 from times
 where m.workspace_id = %(workspace)s and m.memory_id = times.memory_id
 returning m.memory_id
+
+-- name: retrieved_ids
+select distinct memory_id from reme.retrieval_hit
+where workspace_id = %(workspace)s and retrieval_id = any(%(retrievals)s)
 
 -- name: rate_newest_hits
 -- Note whether single memories helped: for each on its newest hit that has no rating yet.
