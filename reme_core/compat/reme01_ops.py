@@ -99,7 +99,7 @@ async def use_mock_search(state: RetrievalState, deps: Deps) -> None:
 
 def _meets(memory: Memory, asked: TimeRange) -> bool:
     """Whether a memory was stated, or holds, within the time that is asked about."""
-    start, end = memory.valid_from or memory.observed_at, memory.valid_until or memory.valid_from or memory.observed_at
-    if start is None or end is None:
-        return False
+    # A memory of an earlier system says only when it was made.
+    start = memory.valid_from or memory.observed_at or memory.created_at
+    end = memory.valid_until or start
     return (asked.end is None or start < asked.end) and (asked.start is None or end >= asked.start)

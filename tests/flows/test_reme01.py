@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -246,6 +247,24 @@ async def test_what_people_say_is_observed_stored_once_and_found_by_kind_and_tim
     assert again.metadata["update_result"]["inserted_count"] == 0
     found = await old.execute("retrieve_personal_memory", workspace_id="w", query="What did Ann do on 5 March 2024?")
     assert "Rome" in found.metadata["memory_list"][0]["content"] and "Rome" in found.answer
+
+
+async def test_the_time_that_is_asked_about_counts_for_memories_of_a_loaded_library(
+    reme: Engine, flow: Any, tmp_path: Path
+) -> None:
+    rows = [
+        {"memory_id": f"m{day}", "memory_type": "personal", "content": f"The user bought {tea} tea",
+         "target": "user", "time_created": f"2024-03-0{day} 09:00:00"}
+        for day, tea in enumerate(("green", "black", "white", "mint", "ginger", "sage", "jasmine", "lemon"), 1)
+    ]  # fmt: skip
+    (tmp_path / "w.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    await reme.workspaces.load("w", str(tmp_path))
+    content = "set_query_op >> (extract_time_op | (retrieve_memory_op >> semantic_rank_op)) >> fuse_rerank_op"
+    reme.settings.flow = {"ask": FlowSettings(flow_content=content)}
+    for day in (5, 7):
+        query = f"Which tea did I buy on {day} March 2024?"
+        state = await flow(reme, "ask", workspace_id="w", query=query, top_k=8)
+        assert state.memories[0].memory_id == f"m{day}"
 
 
 async def test_the_trial_on_made_up_results_says_what_to_do_instead(old: Engine) -> None:
