@@ -21,13 +21,13 @@ from reme_core.server.wire import NOT_BLANK, OpenRequest, SearchRequest, TopK, T
 class RetrieverRequest(SearchRequest):
     """What to look for."""
 
-    top_k: TopK = 1
+    top_k: TopK | None = 1
 
 
 class SummarizerRequest(OpenRequest):
     """Attempts to learn from."""
 
-    traj_list: list[TrajectoryIn] = Field(default_factory=list)
+    traj_list: list[TrajectoryIn] | None = Field(default_factory=list)
 
 
 class AgentRequest(OpenRequest):
@@ -74,7 +74,7 @@ router = APIRouter(
 @router.post("/retriever")
 async def retriever(body: RetrieverRequest, service: TheService, access: TheAccess) -> RetrieverResponse:
     """`retrieve_task_memory` in ExperienceMaker's format."""
-    request = flow_arguments(body) | {"query": body.query, "top_k": body.top_k}
+    request = {"query": "", "top_k": 1} | flow_arguments(body)
     response = await service.execute("retrieve_task_memory", request, access)
     experiences = [_experience(memory) for memory in response.metadata["memory_list"]]
     return RetrieverResponse(experience_list=experiences, experience_merged=response.answer)

@@ -110,7 +110,7 @@ class FunctionIn(_Wire):
 class MessageIn(_Wire):
     """A message of a conversation."""
 
-    role: Literal["user", "assistant", "system", "tool"] = "user"
+    role: Literal["user", "assistant", "system", "tool"] | None = "user"
     content: str | list[dict[str, Any]] | None = Field(
         "", description="The text, or content parts of which the text is taken."
     )
@@ -134,7 +134,7 @@ class TrajectoryIn(_Wire):
     """One attempt at a task, and how well it went: a score of 1 is a success."""
 
     task_id: str | None = ""
-    messages: list[MessageIn] = Field(default_factory=list)
+    messages: list[MessageIn] | None = Field(default_factory=list)
     score: Number | StrictBool | None = 0.0
     metadata: JsonObject | None = None
 
@@ -182,25 +182,26 @@ _CONFIG: Final[Any] = Field(None, description=f"For this request alone; it may s
 
 
 class FlowRequest(_Wire):
-    """The fields that every flow takes."""
+    """The fields that every flow takes. Null is the same as left out, here and in all fields that are not required."""
 
-    workspace_id: WorkspaceId = DEFAULT_WORKSPACE
+    workspace_id: WorkspaceId | None = DEFAULT_WORKSPACE
     config: Annotated[dict[str, Any] | None, WithJsonSchema(_or_null(json_schema()))] = _CONFIG
 
 
 _QUERY_OR_MESSAGES: Final[dict[str, Any]] = {
     "anyOf": [
-        {"properties": {"query": {"pattern": NOT_BLANK}}, "required": ["query"]},
+        {"properties": {"query": {"type": "string", "pattern": NOT_BLANK}}, "required": ["query"]},
         {
             "properties": {
                 "messages": {
+                    "type": "array",
                     "contains": {
                         "properties": {
                             "role": {"enum": ["user", "assistant", "tool"]},
                             "content": {"type": "string", "pattern": NOT_BLANK},
                         },
                         "required": ["content"],
-                    }
+                    },
                 }
             },
             "required": ["messages"],
@@ -220,9 +221,9 @@ class DeletionRequest(FlowRequest):
 class OpenRequest(FlowRequest):
     """The fields that every flow takes that deletes nothing. Other fields are passed on to the flow."""
 
-    query: str = ""
-    messages: list[MessageIn] = Field(default_factory=list)
-    metadata: JsonObject = Field(default_factory=dict)
+    query: str | None = ""
+    messages: list[MessageIn] | None = Field(default_factory=list)
+    metadata: JsonObject | None = Field(default_factory=dict)
 
 
 class SearchRequest(OpenRequest):
@@ -288,7 +289,7 @@ def request_model(flow: Flow) -> type[FlowRequest]:
         if "config" not in fields:
             fields["config"] = (Annotated[dict[str, Any] | None, WithJsonSchema(_or_null(config))], _CONFIG)
         if "top_k" not in fields and retrieves:
-            fields["top_k"] = (TopK, 3)
+            fields["top_k"] = (TopK | None, 3)
         title = "".join(part.capitalize() for part in flow.name.split("_"))
         doc = flow.description or f"What the flow {flow.name} takes."
         base = SearchRequest if searches else DeletionRequest if flow.deletes else OpenRequest
@@ -341,11 +342,14 @@ def _field(name: str, schema: Mapping[str, Any]) -> tuple[Any, FieldInfo]:
     base = OpenRequest.model_fields.get(name)
     if schema.get("required") is True:
         return annotation, Field(**limits, **text)
+    # Limits belong to the value, and not to null; an integer has its own already.
+    limits = {} if schema.get("type") == "integer" else limits
+    or_null = (Annotated[annotation, Field(**limits)] if limits else annotation) | None
     if "default" in schema:
-        return annotation, Field(schema["default"], **limits, **text)
+        return or_null, Field(schema["default"], **text)
     if base is not None:
-        return annotation, Field(default_factory=lambda: base.get_default(call_default_factory=True), **limits, **text)
-    return annotation | None, Field(None, **limits, **text)
+        return or_null, Field(default_factory=lambda: base.get_default(call_default_factory=True), **text)
+    return or_null, Field(None, **text)
 
 
 def _annotation(schema: Mapping[str, Any]) -> Any:

@@ -72,6 +72,22 @@ async def test_extra_keys_and_null_are_taken_as_clients_send_them(client: Client
     assert "default" in (await client.get("/v1/workspaces")).json()["workspaces"]
 
 
+@pytest.mark.parametrize(
+    ("flow", "fields"),
+    [
+        ("retrieve_task_memory", ("messages", "metadata", "workspace_id", "top_k", "config")),
+        ("retriever", ("messages", "metadata", "workspace_id", "top_k", "config")),
+        ("summary_personal_memory", ("query", "messages", "metadata", "workspace_id", "user_name", "user_id")),
+        ("list_memory", ("limit", "include_expired", "user_name", "query")),
+    ],
+)
+async def test_null_is_the_same_as_left_out(client: Client, flow: str, fields: tuple[str, ...]) -> None:
+    messages = [{"role": None, "content": "I live in Porto."}]
+    body = {"query": "x", "trajectories": [{"messages": messages}, {"messages": None}]}
+    for name in fields:
+        await posted(client, flow, **body | {name: None})
+
+
 async def test_tool_calls_are_read_flat_nested_and_with_objects(client: Client) -> None:
     arguments = {"city": "Oslo"}
     forms: list[Json] = [
