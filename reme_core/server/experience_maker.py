@@ -6,7 +6,7 @@ its format is still the same.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
@@ -99,8 +99,14 @@ async def agent(body: AgentRequest, service: TheService, access: TheAccess) -> A
     return AgentResponse(answer=response.answer, messages=response.messages)
 
 
+_IN_METADATA: Final = ("author", "created_time", "modified_time", "extra_info")
+
+
 def _experience(memory: dict[str, Any]) -> dict[str, Any]:
     """A memory of a flow's response, in ExperienceMaker's format."""
+    # A memory that was loaded from ExperienceMaker's library has all of this in its metadata, as it stood there.
+    metadata = {name: value for name, value in memory["metadata"].items() if name not in _IN_METADATA}
+    extra_info = memory["metadata"].get("extra_info")
     return {
         "workspace_id": memory["workspace_id"],
         "experience_id": memory["memory_id"],
@@ -112,6 +118,6 @@ def _experience(memory: dict[str, Any]) -> dict[str, Any]:
             "author": memory["author"],
             "created_time": memory["time_created"],
             "modified_time": memory["time_modified"],
-            "extra_info": memory["metadata"],
+            "extra_info": metadata | (extra_info if isinstance(extra_info, dict) else {}),
         },
     }

@@ -56,6 +56,15 @@ async def test_a_dump_on_the_local_store_holds_everything_and_loads_again(
     assert {memory["workspace_id"] for memory in listed} == {"other"}, "a library takes the name it is loaded under"
 
 
+async def test_extra_info_of_experience_maker_comes_back_where_it_was(client: Client, library: Path) -> None:
+    told = {"author": "a", "created_time": "2024-01-02 03:04:05", "extra_info": {"k": "v"}}
+    row = {"experience_id": "e1", "experience_type": "text", "when_to_use": "w", "content": "c", "metadata": told}
+    (library / "w.jsonl").write_text(json.dumps(row))
+    result(await acted(client, "load", path="docs/library"))
+    found = (await client.post("/retriever", json={"workspace_id": "w", "query": "w"})).json()["experience_list"]
+    assert found[0]["metadata"] == told | {"modified_time": "2024-01-02 03:04:05"}
+
+
 async def test_workspaces_are_copied_and_deleted_and_single_memories_too(client: Client, reme: Engine) -> None:
     added = await reme.memories.add("a", ["One.", "Two."])
     assert result(await acted(client, "copy", "b", src_workspace_id="a")) == {"size": 2}
