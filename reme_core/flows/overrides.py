@@ -16,7 +16,7 @@ from reme_core.flows import registry
 from reme_core.flows.build import Flow, Step, check_arguments
 from reme_core.flows.grammar import leaves, replace_leaves
 from reme_core.flows.registry import Op, Parameter
-from reme_core.settings import OpSettings, Settings
+from reme_core.settings import OpSettings, Settings, reme01
 
 MAY_SET: Final = "language, op.<name>.params.<parameter>, op.<name>.language and op.<name>.llm"
 """The keys that a request may set, in words."""
@@ -71,7 +71,7 @@ class Overrides:
                         language = _LANGUAGE.check(value)
                     case ("op", name, "params", parameter):
                         own = ops.setdefault(name, OpSettings())
-                        own.params[parameter] = _check_parameter(_find_op(name, settings), parameter, value)
+                        own.params |= _check_parameter(name, parameter, value, settings)
                     case ("op", name, "language"):
                         _find_op(name, settings)
                         ops.setdefault(name, OpSettings()).language = _LANGUAGE.check(value)
@@ -128,18 +128,27 @@ def _paths(config: Mapping[Any, Any], above: tuple[str, ...] = ()) -> Iterator[t
 
 
 def _find_op(name: str, settings: Settings) -> Op:
+    return registry.find(_name_in_code(name, settings))
+
+
+def _name_in_code(name: str, settings: Settings) -> str:
     variant = settings.op.get(name)
-    return registry.find(variant.backend if variant and variant.backend else name)
+    return variant.backend if variant and variant.backend else name
 
 
-def _check_parameter(op: Op, name: str, value: Any) -> Any:
+def _check_parameter(title: str, old_name: str, value: Any, settings: Settings) -> dict[str, Any]:
+    """The parameter by the name that it has here, with its value."""
+    op, called = _find_op(title, settings), _name_in_code(title, settings)
+    if idle := reme01.op(called).parameters.get(old_name, reme01.Successor()).instead:
+        raise FlowError(f"it has no effect here: {idle}")
+    (name,) = reme01.rename_parameters(called, {old_name: value})
     (fit,) = check_arguments(op, {name: value}).values()
     # Free text could be a path or an address.
     if not _has_no_free_text(op.parameters[name].annotation):
         raise FlowError("it takes any text, which only the service's settings may give")
     if not _is_within_limits(fit):
         raise FlowError(f"whole numbers go from 0 to {MOST:,} here, others from -{FARTHEST:,.0f} to {FARTHEST:,.0f}")
-    return fit
+    return {name: fit}
 
 
 def _check_model(name: Any, settings: Settings) -> str:

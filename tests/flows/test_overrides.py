@@ -58,6 +58,12 @@ def test_a_request_wins_over_the_settings_and_over_the_text_of_the_flow() -> Non
         assert parameters(config.apply_to(catalog.get(name)), "recall")["candidates"] == 40
 
 
+def test_a_parameter_has_its_old_name_too() -> None:
+    set_up = made("flow.mine.flow_content=build_query >> retrieve_memory_op >> merge_memory_op")
+    flow = Overrides.of({"op.retrieve_memory_op.params.top_k": 7}, set_up).apply_to(Catalog(set_up).get("mine"))
+    assert parameters(flow, "recall")["candidates"] == 7
+
+
 def test_variants_of_ops_go_by_their_own_name() -> None:
     set_up = made("op.strict.backend=rerank", "flow.mine.flow_content=build_query >> recall >> strict >> rerank")
     flow = Overrides.of({"op.strict.params.top_k": 2}, set_up).apply_to(Catalog(set_up).get("mine"))
@@ -103,6 +109,7 @@ def test_credentials_addresses_paths_and_flows_are_out_of_reach(key: str, nested
     [
         ({"langage": "zh"}, r"config\.langage: .*did you mean 'language'"),
         ({"op.rerank.params.topk": 1}, r"config\.op\.rerank\.params\.topk: .*did you mean 'top_k'"),
+        ({"op.retrieve_memory_op.params.recall_key": "query"}, r"params\.recall_key: it has no effect here: "),
         ({"op.rerak.params.top_k": 1}, r"config\.op\.rerak\.params\.top_k: .*did you mean 'rerank'"),
         ({"op.rerank.params.top_k": "many"}, r"config\.op\.rerank\.params\.top_k: .* must be int"),
         ({"op.rerank.params.top_k": -1}, r"config\.op\.rerank\.params\.top_k: .* cannot be negative"),
