@@ -75,7 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         output.adapt_to_terminal()
         given = [_as_utf8(argument) for argument in (sys.argv[1:] if arguments is None else arguments)]
-        if given and _ASSIGNMENT.match(given[0]):
+        # `--config=…` may stand before either: the next argument tells a command from another setting.
+        first = next((argument for argument in given if not argument.startswith("--config=")), "")
+        if _ASSIGNMENT.match(first):
             importlib.import_module(_REME_0_1).main(given)
         else:
             app(given, prog_name="reme")

@@ -400,3 +400,12 @@ def test_a_single_question_is_answered_as_json_and_a_failure_ends_with_its_code(
         f"--set=llm.default.{s}" for s in ("model_name=m", "base_url=http://127.0.0.1:1/v1", "max_retries=0")
     ]
     reme("chat", "Where do I live?", "-w", "alice", *unreachable, code=5)
+
+
+def test_a_command_line_of_reme_01_may_begin_with_its_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--config=/not/there.yaml", "--backend=http"])
+    told = capsys.readouterr().err
+    assert "/not/there.yaml" in told and "No such option" not in told
