@@ -204,3 +204,7 @@ def test_no_name_of_a_workspace_leaves_the_folder(tmp_path: Any) -> None:
         "a%2Fb": "a%252Fb.jsonl",
     }
     assert {name: str(library_path(tmp_path, name).relative_to(tmp_path)) for name in names} == names
+
+
+def test_a_type_of_null_is_written_as_the_type_that_it_means() -> None:
+    assert to_wire(from_wire({"memory_id": "m", "content": "c", "memory_type": None}))["memory_type"] == "personal"
