@@ -95,12 +95,12 @@ async def delete_told(state: OperationState, deps: Deps) -> None:
     if not (ids or content):
         raise InputError("memory_id, memory_ids or content: name the memory to delete")
     whose = f" about {state.user_name}" if state.user_name else ""
-    found = await _stored(state, deps, Filters(ids=ids, **state.scope)) if ids else []
+    found = await _undeleted_ids(state, deps, Filters(ids=ids, **state.scope)) if ids else []
     if ids and not found:
         raise NotFoundError(f"workspace '{state.workspace_id}' has no memory {', '.join(ids)}{whose}")
     if content:
         same = Filters(kinds=_PERSONAL, content=content, **Scoped(**state.scope).scope)
-        said = await _stored(state, deps, same)
+        said = await _undeleted_ids(state, deps, same)
         if not said:
             raise NotFoundError(
                 f"workspace '{state.workspace_id}' remembers nothing{whose} that says exactly {content!r}"
@@ -116,14 +116,14 @@ async def delete_all_personal(state: OperationState, deps: Deps) -> None:
 
     With a `user_name`, only what is known about this person is deleted.
     """
-    ids = await _stored(state, deps, Filters(kinds=_PERSONAL, **state.scope))
+    ids = await _undeleted_ids(state, deps, Filters(kinds=_PERSONAL, **state.scope))
     deleted = 0
     if ids:
         deleted = await deps.memories.delete(state.workspace_id, ids, actor=deps.flow, reason="all deleted on request")
     state.update_result = UpdateResult(deleted_count=deleted)
 
 
-async def _stored(state: OperationState, deps: Deps, filters: Filters) -> list[str]:
+async def _undeleted_ids(state: OperationState, deps: Deps, filters: Filters) -> list[str]:
     """The ids of memories, closed ones too, that are not deleted; only of those about the person of the request."""
     wanted = replace(filters, subject=state.user_name or None, status=None)
     found: list[Memory] = []
