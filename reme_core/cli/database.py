@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from reme_core.cli.output import count_of, printing, table
+from reme_core.cli.output import check_printing, count_of, table
 from reme_core.cli.session import Commands, Session
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def url(session: Session) -> None:
     if session.options.as_json:
         session.show({"url": address})
     else:
-        with printing():
+        with check_printing():
             typer.echo(address)
 
 

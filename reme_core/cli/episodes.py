@@ -69,7 +69,7 @@ def context(
     if session.options.as_json:
         session.show({"context": note})
     elif note:
-        with output.printing():
+        with output.check_printing():
             typer.echo(note)
 
 

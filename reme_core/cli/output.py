@@ -69,7 +69,7 @@ def count_of(number: int, things: str) -> str:
 
 
 @contextmanager
-def printing() -> Iterator[None]:
+def check_printing() -> Iterator[None]:
     """A block that prints an answer.
 
     Raises:

@@ -136,7 +136,7 @@ class Session:
 
     def show(self, data: Any, *lines: RenderableType) -> None:
         """Print the answer: `data` with `--json`, else the lines. Strings among these are not wrapped."""
-        with output.printing():
+        with output.check_printing():
             if self.options.as_json:
                 output.print_json(data)
                 return
