@@ -170,7 +170,7 @@ async def contra_repeat(
         (draft, [hit.memory for hit in found] if enable_contra_repeat else [])
         for draft, found in zip(drafts, hits, strict=True)
     ]
-    change = Change(summarised=[m.message_id for m in state.waiting], expected_version=version)
+    change = Change(summarised={m.message_id: m.content for m in state.waiting}, expected_version=version)
     _decide(change, pairs, await _judge(pairs, deps.language, deps.chat))
     if change.summarised:
         await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="said in a conversation")

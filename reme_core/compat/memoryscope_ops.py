@@ -118,8 +118,11 @@ async def delete_all_personal(state: OperationState, deps: Deps) -> None:
     """
     ids = await _undeleted_ids(state, deps, Filters(kinds=_PERSONAL, **state.scope))
     deleted = 0
-    if ids:
-        deleted = await deps.memories.delete(state.workspace_id, ids, actor=deps.flow, reason="all deleted on request")
+    for place in range(0, len(ids), _MOST):  # in parts, or other writers would wait for the whole
+        some = ids[place : place + _MOST]
+        deleted += await deps.memories.delete(
+            state.workspace_id, some, actor=deps.flow, reason="all deleted on request"
+        )
     state.update_result = UpdateResult(deleted_count=deleted)
 
 

@@ -110,7 +110,7 @@ async def _store_memories(
     change = Change(
         add=new,
         close=[] if SUPERSEDED in known else replaced,
-        summarised=[message.message_id for message in waiting],
+        summarised={message.message_id: message.content for message in waiting},
     )
     await reme.memories.apply(workspace, change, actor="demo", reason="she said so")
 

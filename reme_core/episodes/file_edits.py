@@ -258,7 +258,11 @@ def _merge_card(
 def _progress_edit(before: AgentMemory, mine: AgentMemory, stored: StoredMemory, total: int) -> Statement:
     sides = (before, mine, stored.memory)
     rest = merge_mapping("the memory", *(unmapped_values(side) for side in sides))
-    last = merge_value("last_consolidated_at", *(side["last_consolidated_at"] for side in sides))
+    was, own, there = (side["last_consolidated_at"] for side in sides)
+    if was not in (own, there) and isinstance(own, int) and isinstance(there, int):
+        last = max(own, there)  # both have consolidated since
+    else:
+        last = merge_value("last_consolidated_at", was, own, there)
     number = isinstance(last, int | None)
     values = {"episodes": total, "consolidated_after": last if number else None}
     return "keep_file", values | {"file": Jsonb(rest if number else rest | {"last_consolidated_at": last})}

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from reme_core.errors import ConfigurationError, FlowError, InputError, did_you_mean
 from reme_core.flows import registry
@@ -82,11 +82,15 @@ class Flow:
     def _refuse_unknown(self, request: Mapping[str, Any]) -> None:
         # Such a field, mistyped perhaps, would not say what to delete: more would be deleted than was meant.
         read = {name.removeprefix("extra.") for step in leaves(self.plan) for name in step.op.reads | step.op.uses}
-        known = {"workspace_id", *self.input_schema, *read}
+        known = {"workspace_id", *self.input_schema, *(read & self.state.inputs())}
         for name, value in request.items():
-            if name not in known and value is not None:
+            if name not in known | _IN_EVERY_REQUEST and value is not None:
                 advice = did_you_mean(name, known, f"it takes {', '.join(sorted(known))}")
                 raise InputError(f"{name}: nothing was done, since {self.name} takes no such field; {advice}")
+
+
+# ReMe 0.1 sent these with every request; none says what to delete.
+_IN_EVERY_REQUEST: Final = frozenset({"query", "messages", "metadata"})
 
 
 def build(

@@ -53,7 +53,8 @@ async def carry_out(
         version = await memories.version(workspace)
         outcome = await decide(waiting)
         if outcome is not None:
-            outcome.change.summarised, outcome.change.expected_version = waiting, version
+            outcome.change.summarised = {m.message_id: m.content for m in state.waiting if m.message_id in waiting}
+            outcome.change.expected_version = version
             await memories.apply(workspace, outcome.change, actor=deps.flow, reason=reason)
         return outcome
 

@@ -28,7 +28,7 @@ from reme_core.store.change import Change, Close, forgotten_note
 from reme_core.text.commands import Command, command_of
 from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.forgetting import names_topic
-from reme_core.text.likeness import says_the_same
+from reme_core.text.likeness import same_days, says_the_same
 from reme_core.text.timex import times_of, validity
 from reme_core.text.voice import in_own_name
 from reme_core.types import Kind, Memory, Message, Source
@@ -239,6 +239,6 @@ async def _repetitions(
 
 
 def _repeats(draft: Memory, stored: Memory) -> bool:
-    # "I ran ten miles yesterday", said twice, tells of two days.
-    facts = [(m.subject, m.valid_from, m.valid_until, m.metadata.get("times")) for m in (draft, stored)]
-    return facts[0] == facts[1] and says_the_same(draft.content, stored.content)
+    if draft.subject != stored.subject or not says_the_same(draft.content, stored.content):
+        return False
+    return same_days(draft.metadata.get("times", ()), stored.metadata.get("times", ()))

@@ -41,7 +41,9 @@ class RawPathRoute(JsonRoute):
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Whether a request is for this route; its parameters are decoded after the path was taken apart."""
         sent = scope.get("raw_path")
-        path = sent.decode("latin-1") if sent else quote(scope["path"])  # a server need not give it
+        path = sent.decode("latin-1") if sent else ""
+        if unquote(path) != scope["path"]:  # a server need not give it, and a redirect changes the path alone
+            path = quote(scope["path"])
         match, child = super().matches({**scope, "path": path})
         if match != Match.NONE:
             parameters = child["path_params"]

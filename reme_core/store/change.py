@@ -7,6 +7,7 @@ these two, close that one, and mark their messages as summarised" cannot stop ha
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import math
 from collections import Counter
@@ -64,8 +65,9 @@ class Change:
     close: Sequence[Close] = ()
     confirm: Sequence[str] = ()
     """Ids of memories that were said again."""
-    summarised: Sequence[str] = ()
-    """Ids of messages to mark as summarised. If another job has marked one of them, the change is refused."""
+    summarised: Mapping[str, str] = field(default_factory=dict)
+    """Ids of messages to mark as summarised, with the words that were read. If another job has marked one of them, or
+    it was edited, the change is refused."""
     support: Mapping[str, Sequence[Source]] = field(default_factory=dict)
     """Further evidence for stored memories, by their ids; the newest dates a memory that is word for word."""
     annotate: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -134,8 +136,10 @@ async def apply(
     if change.expected_version is not None:
         await _expect_unchanged(conn, workspace, change.expected_version)
     if change.summarised:
-        ids = list(change.summarised)
-        await _expect(conn, workspace, "mark_summarised", ids, "messages were summarised already")
+        read = change.summarised
+        hashes = [hashlib.md5(words.encode(), usedforsecurity=False).hexdigest() for words in read.values()]
+        problem = "messages were summarised already, or edited"
+        await _expect(conn, workspace, "mark_read", list(read), problem, hashes=hashes)
     if change.add:
         if existing := await insert(conn, workspace, change.add, vectors, state, model):
             raise _conflict(workspace, "a memory with this id exists already", existing)

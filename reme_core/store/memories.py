@@ -249,6 +249,9 @@ class Memories:
             while True:
                 before = await self.get(workspace, memory_id)
                 after = Memory(**before.model_dump() | values | {"updated_at": present()})
+                if after.content != before.content and after.metadata.get("mode") == "quoted":
+                    # Nobody said the new words: they are no quote of a message.
+                    after.metadata = {name: value for name, value in after.metadata.items() if name != "mode"}
                 after = redact(after, self._database.settings.redact)
                 changes.check([after])
                 reindex = any(getattr(before, name) != getattr(after, name) for name in _INDEXED)

@@ -169,7 +169,8 @@ async def _edit(conn: AsyncConnection[Any], workspace: str, edited: Sequence[Mes
     words = {message.message_id: message.content for message in edited}
     async with conn.pipeline():
         await conn.execute(_SQL["keep_former_words"], {"workspace": workspace, "edited": Jsonb(rows)})
-        await conn.execute(_SQL["end_quotes"], {"workspace": workspace, "ids": list(words)})
+        for statement in ("end_quotes", "drop_edited_evidence"):
+            await conn.execute(_SQL[statement], {"workspace": workspace, "ids": list(words)})
     await rewrite(conn, workspace, words)
 
 

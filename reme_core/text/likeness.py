@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from reme_core.text.fiction import sentences
 from reme_core.text.terms import terms
@@ -17,6 +18,23 @@ def says_the_same(one: str, other: str) -> bool:
     """
     first, second = (_WORD.findall(_FILLERS.sub(" ", text.casefold().replace("’", "'"))) for text in (one, other))
     return first == second
+
+
+def same_days(times: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the times that the same words name, said twice, are the same.
+
+    "I ran ten miles yesterday" tells of two days; "my birthday is on 3 March" of one, whatever the year. A time has its
+    words (`text`) and its `start` in ISO 8601, or None.
+
+    >>> same_days([{"text": "3 March", "start": "2024-03-03"}], [{"text": "3 March", "start": "2025-03-03"}])
+    True
+    """
+
+    def day(time: Mapping[str, Any]) -> str | None:
+        start: str | None = time["start"]
+        return start[5:] if start and "year" not in time["text"] and "年" not in time["text"] else start
+
+    return list(map(day, times)) == list(map(day, others))
 
 
 def is_told(text: str, statement: str) -> bool:

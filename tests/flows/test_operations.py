@@ -110,7 +110,8 @@ async def test_a_deletion_takes_fields_of_null_and_names_the_field_that_was_mean
     await reme.execute("add_memory", workspace_id="w", content="I like tea", user_id="ann")
     with pytest.raises(InputError, match="did you mean 'user_id'"):
         await reme.execute("delete_all", workspace_id="w", userid="bob")
-    deleted = await reme.execute("delete_all", workspace_id="w", user_id="ann", userid=None)
+    as_before = {"query": "", "messages": [], "metadata": {}}  # ReMe 0.1 sent these with every request
+    deleted = await reme.execute("delete_all", workspace_id="w", user_id="ann", userid=None, **as_before)
     assert deleted.metadata["update_result"]["deleted_count"] == 1
 
 

@@ -167,13 +167,39 @@ async def test_a_memory_of_words_that_were_edited_expires(reme: Engine) -> None:
     assert (history[-1].changed_by, history[-1].reason) == ("record", "a message was edited")
 
 
-async def test_a_memory_of_edited_words_stays_if_another_message_says_them(reme: Engine) -> None:
-    for number in (1, 2):
-        await reme.record("w", Message(content="I live in York.", message_id=f"m{number}", session_id="s"))
+async def test_a_memory_of_edited_words_stays_as_long_as_another_message_says_them(reme: Engine) -> None:
+    for number, words in ((1, "York"), (2, "York"), (1, "Hull"), (2, "Bath")):
+        await reme.record("w", Message(content=f"I live in {words}.", message_id=f"m{number}", session_id="s"))
         await reme.summarise("w")
-    await reme.record("w", Message(content="I live in Hull.", message_id="m1", session_id="s"))
+        if words == "Hull":
+            assert sorted(await active(reme)) == ["I live in Hull.", "I live in York."]
+    assert sorted(await active(reme)) == ["I live in Bath.", "I live in Hull."]
+
+
+async def test_a_correction_of_a_memory_by_hand_outlives_an_edit_of_the_message(reme: Engine) -> None:
+    await reme.record("w", Message(content="I live in York.", message_id="m1", session_id="s"))
     await reme.summarise("w")
-    assert sorted(await active(reme)) == ["I live in Hull.", "I live in York."]
+    [memory] = await reme.memories.list("w")
+    await reme.memories.update("w", memory.memory_id, content="Ann lives in York, by the river.")
+    await reme.record("w", Message(content="I live in York!", message_id="m1", session_id="s"))
+    assert await active(reme) == ["Ann lives in York, by the river."]
+
+
+async def test_a_message_that_is_edited_while_it_is_read_is_read_again(reme: Engine) -> None:
+    for words in ("I live in York.", "I live in Hull."):
+        await reme.record("w", Message(content=words, message_id="m1", session_id="s"))
+        if words == "I live in York.":
+            change = Change(add=[Memory(content=words)], summarised={"m1": words})
+    with pytest.raises(ConflictError, match="or edited: m1"):
+        await reme.memories.apply("w", change)
+    await reme.summarise("w")
+    assert await active(reme) == ["I live in Hull."]
+
+
+async def test_a_day_of_the_year_is_the_same_day_in_every_year(reme: Engine) -> None:
+    for day in ("2024-02-01", "2024-06-01", "2025-06-01"):
+        await summarise(reme, turn("My birthday is on March 3.", day))
+    assert [m.seen_count for m in await everything(reme)] == [3]
 
 
 async def test_nothing_is_superseded_by_rule_and_the_note_has_the_newest_first(reme: Engine) -> None:

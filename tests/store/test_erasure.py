@@ -230,7 +230,7 @@ async def test_what_others_still_hold_in_their_hands_is_not_written_afterwards(w
         with pytest.raises(ConflictError, match="erased meanwhile"):
             await words.memories.add("alice", memory)
     with pytest.raises(ConflictError, match="summarised already"):
-        await words.memories.apply("alice", Change(add=[Memory(content="Zyxxo")], summarised=["m2"]))
+        await words.memories.apply("alice", Change(add=[Memory(content="Zyxxo")], summarised={"m2": "?"}))
     with pytest.raises(NotFoundError):
         await words.memories.update("alice", dog.memory_id, content=KNOWN)
     assert await traces(words.database, *RARE) == {}

@@ -251,14 +251,15 @@ async def test_what_never_held_stays_so_when_it_is_changed_or_moved(words: Engin
 async def test_a_change_happens_whole_or_not_at_all(words: Engine) -> None:
     (memory,) = await words.memories.add("w", "Tom lives in Riga.")
     await words.record("w", [Message(message_id="m1", content="I moved to Berlin")], wait=True)
-    change = Change(add=[Memory(content="Tom lives in Berlin.")], summarised=["m1"], close=[Close("none", "expired")])
+    change = Change(add=[Memory(content="Tom lives in Berlin.")], close=[Close("none", "expired")])
+    change.summarised = {"m1": "I moved to Berlin"}
     with pytest.raises(ConflictError, match="no active memory has the id: none"):
         await words.memories.apply("w", change)
     assert [m.memory_id for m in await words.memories.list("w")] == [memory.memory_id]
     change.close = [Close(memory.memory_id, "expired")]
     await words.memories.apply("w", change)
-    with pytest.raises(ConflictError, match="summarised already: m1"):
-        await words.memories.apply("w", Change(add=[Memory(content="again")], summarised=["m1"]))
+    with pytest.raises(ConflictError, match="summarised already, or edited: m1"):
+        await words.memories.apply("w", Change(add=[Memory(content="again")], summarised={"m1": "I moved to Berlin"}))
     assert [m.content for m in await words.memories.list("w")] == ["Tom lives in Berlin."]
 
 

@@ -199,7 +199,7 @@ def _without_interrupted_replies(msgs: Sequence[Msg]) -> list[Msg]:
     for msg in msgs:
         if msg.name == NOTE_NAME:
             continue
-        if msg.metadata.get("_is_interrupted"):
+        if (msg.metadata or {}).get("_is_interrupted"):
             while kept and kept[-1].role != "user":
                 kept.pop()
             continue

@@ -228,7 +228,8 @@ class ReMeMiddleware(MiddlewareBase, Closing):
 
     def _refuse_another(self, agent: Agent) -> None:
         others = [one for one in agent._reply_middlewares if isinstance(one, ReMeMiddleware) and one is not self]
-        if any(other._key == self._key for other in others):
+        recording = [one for one in (self, *others) if one.mode != "agent_control"]  # the others have no state
+        if len({one._key for one in recording}) < len(recording):
             raise InputError(
                 f"agent {agent.name!r} has two middlewares for the same memory ({self._key}): leave one out, or give "
                 "each a user_id, an agent_id or a run_id of its own"

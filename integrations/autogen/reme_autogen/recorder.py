@@ -59,7 +59,7 @@ class ContextRecorder:
     def restart(self) -> None:
         """Begin another conversation, or join the one that another context of the session has begun."""
         # A team is reset agent by agent, and AutoGen does not tell a memory of an agent that has not spoken yet.
-        if self.number == self._session.number:
+        if self.number >= self._session.number:
             self._session.last += 1
             self._session.number = self._session.last
         self.number, self._length = self._session.number, 0

@@ -83,7 +83,7 @@ async def _act(state: WorkspaceState, deps: Deps) -> dict[str, int] | list[dict[
 
 async def delete_named(state: State, deps: Deps, ids: Sequence[str], *, reason: str) -> int:
     """Delete the memories of these ids that belong to the scope of the request; returns how many there were."""
-    found = await deps.memories.list(state.workspace_id, Filters(ids=ids, **state.scope), limit=len(ids))
+    found = await deps.memories.list(state.workspace_id, Filters(ids=ids, status=None, **state.scope), limit=len(ids))
     named = [memory.memory_id for memory in found]
     return await deps.memories.delete(state.workspace_id, named, actor=deps.flow, reason=reason) if named else 0
 

@@ -133,6 +133,14 @@ order by user_id, agent_id, run_id
 select memory_id from reme.memory_source
 where workspace_id = %(workspace)s and source_kind = %(kind)s and source_id = any(%(ids)s)
 
+-- name: mark_read
+-- A message that was edited since it was read waits for its new words to be read.
+update reme.message m set summarised_at = now()
+from unnest(%(ids)s::text[], %(hashes)s::text[]) as read (message_id, hash)
+where m.workspace_id = %(workspace)s and m.message_id = read.message_id and m.summarised_at is null
+  and md5(m.content) = read.hash
+returning m.message_id
+
 -- name: mark_summarised
 update reme.message set summarised_at = now()
 where workspace_id = %(workspace)s and message_id = any(%(ids)s) and summarised_at is null

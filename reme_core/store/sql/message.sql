@@ -34,6 +34,14 @@ where m.workspace_id = %(workspace)s and m.status = 'active' and m.metadata ->> 
         and s.source_id <> all(%(ids)s)
   )
 
+-- name: drop_edited_evidence
+-- Of those that other messages still say, an edited message is no evidence any more.
+delete from reme.memory_source s
+using reme.memory m
+where s.workspace_id = %(workspace)s and s.source_kind = 'message' and s.source_id = any(%(ids)s)
+  and m.workspace_id = %(workspace)s and m.memory_id = s.memory_id
+  and m.status = 'active' and m.metadata ->> 'mode' = 'quoted'
+
 -- name: session_tails
 -- The last messages of each session that new ones continue.
 select tail.session_id, tail.position, tail.document_id, tail.author, tail.role, tail.content, tail.sent_at

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
+from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.calendar import Side
 from reme_core.text.timex.english_words import (
@@ -113,10 +114,17 @@ _COUNTS_NOTHING: Final = (
 )
 
 
-@rules(rf"{_BETWEEN}(?:the\s+)?{_FIRST_DAY}{_TO_DAY}{DAY}\s+(?:of\s+)?{MONTH}{_YEAR_OF_DAY}")
-@rules(rf"(?P<sure>(?<=\bfrom ))?{_BETWEEN}{MONTH}\s+(?:the\s+)?{_FIRST_DAY}{_TO_DAY}{DAY}"
-       rf"(?(sure)|(?(dash)|{_COUNTS_NOTHING})){_YEAR_OF_DAY}")  # fmt: skip
+# "From March 3 to 5 April" and "10.3-5 May" are no days of one month.
+_NOT_FIRST: Final = regex(rf"(?:\b{MONTH}\s+(?:the\s+)?|\d|\.)$", re.I)
+_OF_MONTH: Final = rf"\s+(?:of\s+)?{MONTH.replace('?P<month>', '?:')}\b"
+
+
+@rules(rf"{_BETWEEN}(?:the\s+)?{_FIRST_DAY}{_TO_DAY}{DAY}\s+(?:of\s+)?{MONTH}(?!\s+\d\d?\b(?!:)){_YEAR_OF_DAY}")
+@rules(rf"{_BETWEEN}{MONTH}\s+(?:the\s+)?{_FIRST_DAY}{_TO_DAY}{DAY}(?!{_OF_MONTH})(?(between){_COUNTS_NOTHING})"
+       rf"{_YEAR_OF_DAY}")  # fmt: skip
 def _range_in_month(match: re.Match[str], now: datetime) -> Expression | None:
+    if match.start("first") < match.start("month") and search_before(_NOT_FIRST, match.string, match.start()):
+        return None
     return _days_of_month(match, now, match["first"])
 
 

@@ -76,7 +76,9 @@ _CLOCKS: Final = (
 _CLOCKS_AFTER: Final = regex(
     rf",?\s+{_CLOCKS}(?!\s+(?:on\s+)?(?:today|yesterday|{'|'.join(TOMORROW)}|{WEEKDAY}|{MONTH})\b)", re.I
 )
-_CLOCKS_BEFORE: Final = regex(rf"(?<!day )(?<!day, )(?<!\d )(?<!\bat ){_CLOCKS}\s+(?:on\s+)?$", re.I)
+_CLOCKS_BEFORE: Final = regex(
+    rf"(?<!day )(?<!day, )(?<!\d )(?<!\bat )(?<!\bfrom )(?<!\bbetween ){_CLOCKS}\s+(?:on\s+)?$", re.I
+)
 _CLOCK_AFTER: Final = regex(rf",?\s+(?:at\s+|around\s+|about\s+|by\s+)*{_CLOCK}", re.I)
 _CLOCK_BEFORE: Final = regex(rf"(?:\bat\s+)?(?<![\d:]){_CLOCK}\s+(?:on\s+)?$", re.I)
 _PART_AFTER: Final = regex(r",?\s+(?:in the\s+|at\s+)(?P<part>morning|afternoon|evening|night)\b", re.I)
@@ -152,7 +154,10 @@ def _narrow_to_clock(text: str, atom: Expression) -> Expression:
         if "part" in match.groupdict():
             narrowed = cal.hours(span, *DAY_PARTS[match["part"].lower()])
         elif "first" in match.groupdict():
-            narrowed = cal.hours(span, *_first_and_last(match))
+            hours = _first_and_last(match)
+            if hours is None:
+                continue
+            narrowed = cal.hours(span, *hours)
         else:
             hour = _hour(match)
             narrowed = cal.hours(span, hour, hour + 1)
@@ -170,8 +175,8 @@ def _hour(match: re.Match[str]) -> int:
     return int(match["hour"]) % 12 + (12 if match["half"].lower() == "p" else 0)
 
 
-def _first_and_last(match: re.Match[str]) -> tuple[float, float]:
-    """The hours of "from 2 to 4:30 pm": 14 and 16.5."""
+def _first_and_last(match: re.Match[str]) -> tuple[float, float] | None:
+    """The hours of "from 2 to 4:30 pm": 14 and 16.5; None for "20 to 5 pm", which is one time."""
     last = _hour(match) + int(match["minute"] or match["minute24"] or 0) / 60
     if match["first_name"]:
         first = 12.0 if match["first_name"].lower() == "noon" else 0.0
@@ -182,6 +187,8 @@ def _first_and_last(match: re.Match[str]) -> tuple[float, float]:
     elif match["first"] and not match["hour24"] and first < 13:
         # Of "11 to 2 pm" and "2 to 4 pm" the first hour is the one that is nearer to the last.
         first = min(first % 12, first % 12 + 12, key=lambda hour: (last - hour) % 24 or 24)
+    elif match["first"] and not match["first_minute"] and last <= first:
+        return None
     return first, last if last > first else last + 24
 
 
