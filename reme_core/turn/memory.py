@@ -242,7 +242,9 @@ class TurnMemory(Closing):
         with tracer.start_as_current_span("reme.record", attributes=self._attributes(turn_id)) as span:
             span.set_attribute("reme.messages", len(new))
             try:
-                await asyncio.shield(self._connection.portal.run(self._outbox.make_safe(self.write, self.patience)))
+                # It begins here, not in a task: a loop that ends at once would drop the task before its first step.
+                safe = self._connection.portal.submit(self._outbox.make_safe(self.write, self.patience))
+                await asyncio.shield(asyncio.wrap_future(safe))
             except Exception as error:  # as in `_note`; the messages are kept
                 self.counts.failures += 1
                 problem = report_failure(span, error, self.patience, "the database has not taken a turn yet")

@@ -242,3 +242,19 @@ async def test_erasing_reaches_what_waits_in_memory(settings: Settings, gate: Ga
         turn.patience = 20.0
         await turn.aclose()
         assert [text for text in await stored(reme) if text] == ["first", "keep"]
+
+
+async def test_a_loop_that_ends_at_once_leaves_nothing_behind(turn: TurnMemory) -> None:
+    def record_and_stop() -> None:
+        loop = asyncio.new_event_loop()
+        recording = loop.create_task(turn.record([Message(content=TOLD)]))
+        loop.call_soon(loop.stop)  # after the first step of the recording, and before that of any task that it makes
+        loop.run_forever()
+        assert not recording.done()
+        loop.set_exception_handler(lambda *_: None)  # that a pending task is dropped is what is tested
+        loop.close()
+
+    await asyncio.to_thread(record_and_stop)
+    async with asyncio.timeout(20):
+        while turn.counts.messages < 1:  # no further turn, and no closing, delivers them
+            await asyncio.sleep(0.05)
