@@ -29,8 +29,21 @@ def id_within(message_id: str, conversation: str) -> str:
     False
     """
     # UUIDs too: an application may send one message, or other words under its id, in several conversations.
+    return _prefix(conversation) + message_id
+
+
+def id_without(message_id: str, conversation: str) -> str:
+    """The id that a message has within its conversation: what `id_within` was given.
+
+    >>> id_without("monday/7", "monday"), id_without("7", "monday")
+    ('7', '7')
+    """
+    return message_id.removeprefix(_prefix(conversation))
+
+
+def _prefix(conversation: str) -> str:
     name = conversation.replace("%", "%25").replace("/", "%2F")  # so that the first `/` ends it
-    return f"{name}/{message_id}" if conversation else message_id
+    return f"{name}/" if conversation else ""
 
 
 def with_ids(messages: Iterable[Message], *context: str) -> list[Message]:

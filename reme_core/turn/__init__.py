@@ -5,7 +5,7 @@
 """
 
 from reme_core._portal import callers_portal
-from reme_core.ids import ConversationIds, id_within, stable_id, with_recorded_ids
+from reme_core.ids import ConversationIds, id_within, id_without, stable_id, with_recorded_ids
 from reme_core.models.agent_chat import AgentChat
 from reme_core.models.base import Completion
 from reme_core.postgres.database import check_workspace
@@ -93,6 +93,7 @@ __all__ = [
     "encode_json",
     "fit_window",
     "id_within",
+    "id_without",
     "interleave",
     "name_workspace",
     "observe_call",

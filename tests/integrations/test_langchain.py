@@ -25,6 +25,7 @@ from reme_core import AsyncReMe, Memory, ReMe, Settings
 from reme_core.errors import DatabaseUnavailableError, InputError
 from reme_core.testing import ScriptedModel
 from reme_core.turn import TurnMemory
+from tests.integrations.inside import stored
 from tests.integrations.langchain_driver import LangChainConversation, ScriptedChat
 
 TOLD = "My dog Rex lives in Lisbon with my mother."
@@ -211,6 +212,17 @@ async def test_threads_and_ids_that_look_alike_together_are_not_mixed_up(setting
             config = {"configurable": {"thread_id": thread}}
             await agent.ainvoke({"messages": [HumanMessage(said, id=message_id)]}, config)
     assert [(await reme.messages("alice", thread))[0].content for thread in ("a/b", "a")] == [TOLD, ASKED]
+
+
+async def test_a_history_given_back_to_its_agent_is_not_recorded_once_more(settings: Settings, reme: AsyncReMe) -> None:
+    thread: Any = {"configurable": {"thread_id": "a/b"}}
+    async with ReMeMiddleware(client=reme, workspace_id="alice", write="awaited") as memory:
+        for _ in range(2):  # the second agent does not know what the first one heard, as after a restart
+            agent: Any = create_agent(ScriptedChat(ScriptedModel()), middleware=[memory], checkpointer=InMemorySaver())
+            with ReMeChatMessageHistory("a/b", client=reme, workspace_id="alice") as history:
+                before = await history.aget_messages()
+            await agent.ainvoke({"messages": [*before, HumanMessage(TOLD)]}, thread)
+    assert (await stored(reme)).count(TOLD) == 2
 
 
 async def test_two_in_one_agent_have_names_and_memories_of_their_own(settings: Settings) -> None:

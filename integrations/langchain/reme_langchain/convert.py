@@ -21,7 +21,7 @@ from langchain_core.messages import (
 from langchain_core.messages.tool import invalid_tool_call, tool_call
 from langchain_core.runnables import Runnable
 
-from reme_core.turn import AgentChat, Completion, as_text, check_model, id_within, plain_json
+from reme_core.turn import AgentChat, Completion, as_text, check_model, id_within, id_without, plain_json
 from reme_core.types import Hit, Message, ToolCall
 
 
@@ -63,8 +63,12 @@ def to_message(message: AnyMessage | BaseMessage, session_id: str) -> Message:
 
 
 def to_langchain(message: Message) -> BaseMessage:
-    """A recorded message as LangChain's: its text, its author, its role and its tool calls."""
-    common: dict[str, Any] = {"content": message.content, "name": message.author or None, "id": message.message_id}
+    """A recorded message as LangChain's: its text, its author, its role and its tool calls.
+
+    It has its id within the conversation, so that an agent that is given it there does not record it once more.
+    """
+    within = id_without(message.message_id, message.session_id)
+    common: dict[str, Any] = {"content": message.content, "name": message.author or None, "id": within}
     if message.role == "assistant":
         calls, invalid = [], []
         for call in message.tool_calls:
