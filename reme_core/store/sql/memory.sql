@@ -63,7 +63,7 @@ delete from reme.embedding where workspace_id = %(workspace)s and document_id = 
 update reme.memory m
 set status = c.status,
     superseded_by = coalesce(c.superseded_by, m.superseded_by),
-    expired_at = coalesce(m.expired_at, now()),
+    expired_at = least(m.expired_at, now()), -- now, unless it is closed already; Citus takes no now() within coalesce
     updated_at = now(),
     valid_during = case
         when c.holds_until is null then m.valid_during

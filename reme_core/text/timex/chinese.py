@@ -54,10 +54,11 @@ _WEEKDAY: Final = r"(?P<weekday>[一二三四五六日天末])(?![个次片直�
 _WEEK: Final = r"(?:周|星期|礼拜)"
 _PART: Final = rf"(?P<part>{'|'.join(sorted(_DAY_PARTS, key=len, reverse=True))})"
 _CLOCK: Final = (
-    r"(?P<hour>\d{1,2}|十[一二]?|[一二两三四五六七八九])(?:点|时)(?!间)(?:钟|半|整|一刻|[0-5]?\d分?)?"
-    r"|(?P<hour24>[01]?\d|2[0-3])[:：][0-5]\d"
+    r"(?P<hour>\d{1,2}|十[一二]?|[一二两三四五六七八九])(?:点|时)(?!间)(?:钟|整|(?P<minute>半|一刻|[0-5]?\d)分?)?"
+    r"|(?P<hour24>[01]?\d|2[0-3])[:：](?P<minute24>[0-5]\d)"
 )
-_TIME: Final = rf"(?:的?\s?{_PART})?(?:\s?(?:{_CLOCK}))?"
+_TO_CLOCK: Final = re.sub(r"<(?=part|hour|minute)", "<to_", rf"(?:{_PART})?(?:{_CLOCK})")
+_TIME: Final = rf"(?:的?\s?{_PART})?(?:\s?(?:{_CLOCK})(?:\s?[至到~～—-]\s?{_TO_CLOCK})?)?"
 _HOLIDAY: Final = rf"(?P<holiday>{'|'.join(sorted(HOLIDAYS, key=len, reverse=True))})"
 _SEASON: Final = r"(?P<season>[春夏秋冬])(?:天|季|日里?)"
 
@@ -96,14 +97,25 @@ def _year_of(match: re.Match[str], now: datetime) -> int | None:
 
 
 def _narrow_to_hours(match: re.Match[str], span: Span) -> Span:
-    """Narrow a day to the part of the day or the hour that follows it in the text."""
+    """Narrow a day to the part of the day, the hour or the hours that follow it in the text."""
     part, hour = match["part"], match["hour"] or match["hour24"]
-    if hour:
-        at = int(number(hour))
-        # 下午三点 is 15 o'clock; but 中午十一点 is 11 in the morning.
-        later = part and at < 12 and _DAY_PARTS[part][0] >= 11 and not (part == "中午" and at >= 11)
-        return cal.hours(span, at + (12 if later else 0), at + (12 if later else 0) + 1)
-    return cal.hours(span, *_DAY_PARTS[part]) if part else span
+    if not hour:
+        return cal.hours(span, *_DAY_PARTS[part]) if part else span
+    first, last = _o_clock(part, hour), match["to_hour"] or match["to_hour24"]
+    if not last:
+        return cal.hours(span, first, first + 1)
+    minute = match["to_minute"] or match["to_minute24"] or "0"
+    end = _o_clock(match["to_part"] or part, last) + int({"半": "30", "一刻": "15"}.get(minute, minute)) / 60
+    while end <= first:  # 早上九点到五点 ends in the afternoon, 晚上十点到两点 in the night
+        end += 12
+    return cal.hours(span, first, end)
+
+
+def _o_clock(part: str | None, hour: str) -> int:
+    """下午三点 is 15 o'clock; but 中午十一点 is 11 in the morning."""
+    at = int(number(hour))
+    later = part and at < 12 and _DAY_PARTS[part][0] >= 11 and not (part == "中午" and at >= 11)
+    return at + (12 if later else 0)
 
 
 @rules(
