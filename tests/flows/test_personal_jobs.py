@@ -43,7 +43,7 @@ async def test_a_process_without_a_model_leaves_a_models_job_alone_and_says_so_o
     with caplog.at_level(logging.WARNING, "reme_core.jobs"):
         await without_model.summarise("w")
         await without_model.summarise("w")
-    assert [r.message[:38] for r in caplog.records] == ["1 jobs wait for a process with a chat "]
+    assert [r.message[:50] for r in caplog.records] == ["jobs that wait for a process with a chat model: 1;"]
     [job] = await without_model.background.jobs()
     assert (job.status, job.needs) == ("todo", "chat model")
     assert await without_model.memories.list("w") == []
