@@ -317,8 +317,8 @@ class Background:
         if found and found[0][0]:
             self._left_alone = True
             log.warning(
-                "jobs that wait for a process with a chat model: %s; this one has none; set llm.default.model_name here, "
-                "or run `reme worker` where it is set (`reme jobs list` shows them)",
+                "jobs that wait for a process with a chat model: %s; this one has none; set "
+                "llm.default.model_name here, or run `reme worker` where it is set (`reme jobs list` shows them)",
                 found[0][0],
             )
 
