@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from psycopg import errors as pg
 from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
 
+from reme_core import store
 from reme_core.engine import Engine
 from reme_core.errors import SchemaError
 from reme_core.postgres import distribute, migrate
@@ -53,6 +55,26 @@ def test_without_citus_nothing_is_distributed_and_it_says_so(database_url: str) 
     with pytest.raises(SchemaError, match="has no extension Citus; install it on all servers"):
         distribute.distribute(database_url)
     assert distribute.nodes(database_url, "alice") == ([], None)
+
+
+def statements_of_workspaces() -> dict[str, str]:
+    """The statements that a cluster carries out on a worker, by file; the queue stays on the coordinator."""
+    found = {file.name: file.read_text("utf-8") for file in Path(store.__file__).parent.rglob("*.sql")}
+    del found["queue.sql"]
+    return found
+
+
+def test_no_statement_asks_for_what_a_distributed_table_refuses() -> None:
+    # "non-IMMUTABLE functions are not allowed in CASE or COALESCE statements", in those that write
+    in_coalesce, in_case = (
+        re.compile(r"coalesce\((?:[^()]|\(\))*now\(\)"),
+        re.compile(r"case\s(?:(?!end\b).)*now\(\)", re.S),
+    )
+    found = statements_of_workspaces()
+    assert len(found) > 10
+    assert in_coalesce.search("set a = coalesce(b, now())")
+    assert in_case.search("case when a then b\nelse now() end")
+    assert {name for name, sql in found.items() if in_coalesce.search(sql) or in_case.search(sql)} == set()
 
 
 @on_a_cluster
