@@ -29,6 +29,9 @@ def topic_to_forget(sentence: str) -> str:
     for pattern in _WISHES:
         if match := pattern.search(text):
             topic = _CLAUSE_ENDS.split(sentence[match.start("topic") : match.end("topic")])[-1].strip()
+            if not _COURTESY_ZH.sub("", simplify(topic)):
+                continue  # 请删掉我的地址 has its topic behind the verb
+            topic = _PLACE_BEHIND.sub("", _NEXT_CLAUSE.split(topic)[0]).strip()
             return topic if terms(topic) and not _NO_TOPIC.fullmatch(topic) else ""
     return ""
 
@@ -75,6 +78,10 @@ _SHARE: Final = 2 / 3
 _READ: Final = 1_000
 # Many people write Chinese with blanks in place of commas.
 _CLAUSE_ENDS: Final = regex(r"(?<=[\u4e00-\u9fff])\s+(?=[\u4e00-\u9fff])")
+# Words before the verb that name nothing.
+_COURTESY_ZH: Final = regex(r"请|麻烦|拜托|可以|能不能|可不可以|能|先|千万|我?想|我?要|帮我|给我|[你您都也就再]")
+# "Jordan, but remember …" and "Jordan, I love pizza" say something else behind the topic.
+_NEXT_CLAUSE: Final = regex(r",?\s+(?=but\b)|,\s*(?=(?:i|i'?m|i'?ve|we|so|because|remember|call)\b)", re.IGNORECASE)
 _LIST: Final = regex(r"[,;/、，；]|\band\b")
 # A part of a list with more words is hardly a thing; it is a clause that follows the list.
 _LISTED: Final = 4
@@ -107,10 +114,15 @@ _THING: Final = r"(?:what|everything|anything|all|whatever|(?:the|that|this|thos
 _TOLD: Final = r"(?: (?!about\b)\w+'?\w*){0,6}?"  # "that I ever told ya"
 _NAMED: Final = r" (?:about|concerning|regarding) "
 _PLACE: Final = r"(?:memory|memories|brain|head|mind|notes|records)\b"
+_PLACE_BEHIND: Final = regex(rf"\s+(?:from|in|out of|off) (?:your|ur) {_PLACE}.*", re.IGNORECASE)
 _TOLD_ZH: Final = r"(?:我?(?:之前|以前|刚才|上次)?(?:说|讲|提|告诉你)过?的?)?"
-_TOPIC_ZH: Final = r"(?=[^，。！？,]{0,29}[\u4e00-\u9fff])(?P<topic>[^，。！？,]{1,30}?)\s*"
+# 把, 被 and 让 in it would tell a story: 我妈让我把游戏删掉.
+_TOPIC_ZH: Final = r"(?=[^，。！？,]{0,29}[\u4e00-\u9fff])(?P<topic>[^，。！？,把被让]{1,30}?)\s*"
 _MATTER_ZH: Final = r"(?:的|那个|这个|那件|这件|那些|这些|那点|数字)*(?:事情|事儿|事|内容|信息)?"
 _DROP_ZH: Final = r"(?:忘掉|忘了吧|忘记吧|删一?下|delete ?掉?|forget ?掉?|删[掉了除]|抹[掉去]|别再?[记留存]着?|不[要用]再?[记留存]|不用记)"
+
+# 微信删掉了 tells what was done, but 微信删掉了吧 and 把地址删了 ask for it; 不用记账 is about accounts.
+_TO_DO_ZH: Final = r"(?:(?=了?吧)|(?(as_told)|(?<!删了)(?!了))(?![账录忆者]))"
 
 _MENTIONED: Final = r"(?:i|we)(?: ever| even)? (?:told|said|mentioned|brought up|talked|asked)\b"
 
@@ -135,11 +147,11 @@ _WISHES: Final = tuple(
         # forget my X, forget that I do X
         rf"{_PLAINLY}{_REQUEST}forget (?:(?:about )?(?=(?:my|our)\b)|that (?=(?:i|we|my|our)\b)(?!{_MENTIONED}))(?P<topic>[^.!?;,]+)",
         # 老孙借钱的事你忘了吧
-        rf"{_ASK}(?:再有|还有|对了|另外)?[,，]?\s*(?:把|将)?{_TOLD_ZH}{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*"
-        rf"(?:你|您|请|都|全|统统|帮我|给我|就|pls|please)*\s*(?<![没别])(?<!(?<!给)我){_DROP_ZH}",
+        rf"{_ASK}(?:再有|还有|对了|另外)?[,，]?\s*(?P<as_told>把|将)?{_TOLD_ZH}{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*"
+        rf"(?:你|您|请|都|全|统统|帮我|给我|就|pls|please)*\s*(?<![没别])(?<!(?<!给)我){_DROP_ZH}{_TO_DO_ZH}",
         rf"{_ASK}{_TOLD_ZH}{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*(?:你|您|请)?(?:就|权)?当我?没(?:有)?(?:说|讲|提)过?",
         # 忘掉我说的关于小李的事
-        rf"{_ASK}(?:忘掉|忘了|忘记|删掉|删除|别再记|不要再记|别记|不要记|不用记){_TOLD_ZH}(?:所有|全部)?(?:关于|有关)?"
+        rf"{_ASK}(?:忘掉|忘了|忘记|删掉|删除|别再记住?|不要再记住?|别记住?|不要记住?|不用记住?)(?![账录忆者]){_TOLD_ZH}(?:所有|全部)?(?:关于|有关)?"
         r"(?P<topic>[^，,。！？了吧]{2,30}?)(?:的事情|的事|的内容|的信息|这件事|的话)?(?=[，,。！？了吧]|$)",
     )
 )

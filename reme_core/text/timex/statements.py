@@ -112,7 +112,7 @@ def _in_direction(mention: TimeMention, text: str, sent_at: datetime, timezone: 
     # Kept as it is: what has no end ("since May") has begun, and what ends after `sent_at` lies ahead already.
     if end is None or end > sent_at or not mention.relative or _DIRECTED.search(mention.text) or tells_of_past(text):
         return mention.range
-    if _WEEKDAY.search(mention.text):
+    if _WEEKDAY.search(mention.text) and not _DATE.search(mention.text):  # "Saturday, June 8" is the day of a year
         moved = Span(start and start + timedelta(days=7), end + timedelta(days=7), mention.precision)
     else:
         later = _times_a_year_later(text, sent_at, timezone).get(mention.text)
@@ -180,6 +180,7 @@ _SPAN: Final = regex(
 )
 _DAY_OF_MONTH: Final = regex(rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?!\s+(?:of\s+)?(?:{_MONTHS}|\w+(?:day|time)))", re.I)
 _WEEKDAY: Final = regex(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|[周期拜][一二三四五六日天]", re.IGNORECASE)
+_DATE: Final = regex(rf"[月号]|\d[/.-]\d|\b(?:{_MONTHS})\b", re.IGNORECASE)
 _VAGUE: Final = regex(
     r"\b(?:other (?:day|week|night)|recently|lately|these days|nowadays|soon|some day)\b|最近|近来|前阵子|前些|改天|过几天|不久",
     re.IGNORECASE,
@@ -187,7 +188,7 @@ _VAGUE: Final = regex(
 # Words that say themselves whether a time lies behind or ahead.
 _DIRECTED: Final = regex(
     rf"\b(?:last|past|previous|ago|yesterday|next|coming|{'|'.join(TOMORROW)}|this|today|tonight|now|since|early|late)\b"
-    r"|[上下昨明前后今本这那去]|以来|起|从",
+    r"|[上下昨明今本这那去]|(?<![号日][之以])[前后]|以来|起|从(?!.*到)",
     re.IGNORECASE,
 )
 # Verbs in the past tense; of those in -ed not "need" and "feed".

@@ -19,6 +19,9 @@ SAID = datetime(2024, 3, 6, 19, tzinfo=UTC)
         ("我10月5号跑马拉松", "2024-10-05", "2024-10-06"),
         ("我10月5号跑了马拉松", "2023-10-05", "2023-10-06"),
         ("picking it up saturday", "2024-03-09", "2024-03-10"),
+        ("The wedding is on Saturday, June 8 in Leeds", "2024-06-08", "2024-06-09"),
+        ("婚礼在6月8日星期六", "2024-06-08", "2024-06-09"),
+        ("从4月3号到4月10号去日本", "2024-04-03", "2024-04-11"),
         ("yeah the 13th, its nana's 80th", "2024-03-13", "2024-03-14"),
         ("got a flat in heaton on the 1st", "2024-03-01", "2024-03-02"),
         ("we are in Rome from 3 to 10 may", "2024-05-03", "2024-05-11"),
@@ -55,6 +58,8 @@ def test_vague_times_habits_and_anchors_are_not_placed(said: str) -> None:
         ("parking permit until the end of August", None, "2024-09-01"),
         ("we are in Rome from 3 to 10 May", "2024-05-03", "2024-05-11"),
         ("moved to Rome on Sunday", None, None),
+        ("I'm on leave till Friday 5 April", None, "2024-04-06"),
+        ("5月3号之前我都在休假", None, "2024-05-03"),
         ("here since 2019, and there since 2020", None, None),
     ],
 )
