@@ -5,51 +5,58 @@ A closed memory names these messages in `metadata["forgotten"]`. So they are fou
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from itertools import count
 from typing import Final
 
 from reme_core.flows.deps import Deps
-from reme_core.personal.nearby import QUOTED, STATED, subject_of
+from reme_core.personal.nearby import QUOTED, subject_of
+from reme_core.personal.outcome import Outcome
 from reme_core.personal.state import PersonalState
 from reme_core.prompts.transcript import condense
-from reme_core.store.change import Change, forgotten_note
+from reme_core.store.change import forgotten_note, kept_from_recall
 from reme_core.store.filters import Filters
 from reme_core.store.messages import said_by_others
+from reme_core.text.commands import Command
 from reme_core.text.forgetting import names_topic
-from reme_core.types import Kind, Memory, Message, Source, Status
+from reme_core.types import PERSONAL_KINDS, Kind, Memory, Message, Source, Status
 
 _PAGE: Final = 1_000
 _MESSAGES: Final = 100
 """How many messages are looked at for a topic, the nearest to it."""
 
 
-async def memories_naming(topic: str, command: Message, state: PersonalState, deps: Deps) -> list[Memory]:
-    """The active memories that name a topic, of the person who gives a command and within its scope."""
-    filters, persons = Filters(kinds=STATED, **command.scope), (subject_of(command, state.user_name), "")
-    naming: list[Memory] = []
+async def memories_to_forget(command: Command, message: Message, state: PersonalState, deps: Deps) -> list[Memory]:
+    """What a command closes, or what it erases: closed memories, too.
+
+    It is what names the topic, of the person who gives the command and within its scope, and what rests on that.
+    """
+    status = None if command.action == "erase" else Status.ACTIVE
+    filters = Filters(kinds=list(map(str, PERSONAL_KINDS)), status=status, **message.scope)
+    persons = subject_of(message, state.user_name), ""
+    found: dict[str, Memory] = {}
     for offset in count(step=_PAGE):
         page = await deps.memories.list(state.workspace_id, filters, limit=_PAGE, offset=offset)
-        naming += [m for m in page if m.subject in persons and names_topic(topic, m.content)]
+        found |= {m.memory_id: m for m in page if m.subject in persons and names_topic(command.topic, m.content)}
         if len(page) < _PAGE:
             break
-    return naming
+    insights = await deps.memories.from_source(state.workspace_id, "memory", list(found))
+    return list((found | {insight.memory_id: insight for insight in insights}).values())
 
 
-async def keep_from_recall(
-    change: Change, topic: str, command: Message, state: PersonalState, deps: Deps, *, gone: Collection[str] = ()
-) -> None:
-    """Add to a change that recall finds the messages no more that name a topic, besides those that are `gone` anyway.
+async def keep_from_recall(outcome: Outcome, topic: str, command: Message, state: PersonalState, deps: Deps) -> None:
+    """Add to an outcome that recall finds the messages no more that name a topic.
 
-    These are messages of the command's author and of the assistant, within its scope. They are named by a memory that
-    the command closes. If it closes none, a closed memory of the command names them.
+    These are messages of the command's author and of the assistant, within its scope, and what memories that are to be
+    erased have kept from recall. They are named by a memory that the command closes. If it closes none, a closed
+    memory of the command names them. Messages that are evidence of what is erased are erased with it.
     """
-    messages = Filters.of(kind=Kind.CONVERSATION, **command.scope)
+    change, messages = outcome.change, Filters.of(kind=Kind.CONVERSATION, **command.scope)
     found = await deps.recall(state.workspace_id, topic, messages, limit=_MESSAGES, flow=deps.flow)
     naming = {hit.memory.memory_id for hit in found.hits if names_topic(topic, hit.content)}
     if command.author:
         naming -= await said_by_others(deps.database, state.workspace_id, list(naming), command.author)
-    naming.difference_update(gone)
+    naming.update(*(kept_from_recall(memory) for memory in outcome.erased))
+    naming.difference_update(source.id for memory in outcome.erased for source in memory.sources)
     if not naming - {command.message_id}:
         return
     for memory_id, note in change.annotate.items():

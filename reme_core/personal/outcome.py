@@ -11,6 +11,7 @@ from reme_core.flows.state import UpdateResult
 from reme_core.personal.state import PersonalState
 from reme_core.store.change import Change
 from reme_core.store.messages import unsummarised_messages
+from reme_core.types import Memory
 
 
 @dataclass(slots=True)
@@ -18,7 +19,7 @@ class Outcome:
     """A change, and the memories that are to be erased after it."""
 
     change: Change
-    erased: Sequence[str] = ()
+    erased: Sequence[Memory] = ()
     refused: list[dict[str, str]] = field(default_factory=list)
     """The operations of a model that are not carried out, with the reasons."""
 
@@ -61,7 +62,8 @@ async def carry_out(
     outcome = await retry_conflicts(attempt, attempts)
     if outcome is not None:
         if outcome.erased:
-            await memories.delete(workspace, outcome.erased, erase=True, actor=deps.flow)
+            gone = [memory.memory_id for memory in outcome.erased]
+            await memories.delete(workspace, gone, erase=True, actor=deps.flow)
         add_to_result(state, outcome.change, erased=len(outcome.erased))
     return outcome
 

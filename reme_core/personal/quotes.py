@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.ids import stable_id
 from reme_core.personal.filter import statements
-from reme_core.personal.forget import keep_from_recall, memories_naming
+from reme_core.personal.forget import keep_from_recall, memories_to_forget
 from reme_core.personal.nearby import QUOTED, nearest, subject_of
 from reme_core.personal.outcome import Outcome, carry_out
 from reme_core.personal.standing import wishes_in
@@ -27,7 +28,7 @@ from reme_core.prompts.transcript import condense, language, message_before, quo
 from reme_core.store.change import Change, Close, forgotten_note
 from reme_core.text.commands import Command, command_of
 from reme_core.text.fiction import asks, own_words, sentences
-from reme_core.text.forgetting import names_topic
+from reme_core.text.forgetting import names_topic, parts_by_wish
 from reme_core.text.likeness import same_days, says_the_same
 from reme_core.text.timex import times_of, validity
 from reme_core.text.voice import in_own_name
@@ -92,11 +93,12 @@ async def keep_quotes(
 def pieces_of(message: Message, asked: Message | None) -> list[Piece]:
     """What of a message is judged, and kept or not: all of it, or each sentence of a long one.
 
-    A command to forget stands for itself.
+    What a message asks to forget stands for itself.
     """
     # What somebody cites commands nothing, and a quotation may hold several sentences.
     own, wishes = own_words(message.content), wishes_in(message.content)
-    parts = [Piece(message, part, None, _command_in(part, own, wishes)) for part in sentences(message.content)]
+    said = chain.from_iterable(parts_by_wish(sentence) for sentence in sentences(message.content))
+    parts = [Piece(message, part, None, _command_in(part, own, wishes)) for part in said]
     forgetting = [part for part in parts if part.command and part.command.action in ("forget", "erase")]
     rest = [part for part in parts if part not in forgetting]
     if len(message.content) > _LONG:
@@ -163,23 +165,19 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
     drafts: dict[tuple[str, Kind], Memory] = {}  # of a message what is heeded, and what is not
     closing = [m.memory_id for m in await deps.memories.from_source(state.workspace_id, "message", taken_back)]
     forgotten: dict[str, dict[str, Any]] = {}
-    erased: list[str] = []
-    commands: list[tuple[Piece, set[str]]] = []
+    erased: dict[str, Memory] = {}
     for piece in kept:
         message, subject = piece.message, subject_of(piece.message, state.user_name)
-        if not piece.topic:
+        if piece.command is None or not piece.topic:
             key = message.message_id, piece.kind
             drafts[key] = _quote(piece, drafts.get(key), subject, deps)
             continue
         drafts = {k: d for k, d in drafts.items() if d.subject != subject or not names_topic(piece.topic, d.content)}
-        found = await memories_naming(piece.topic, message, state, deps)
-        gone: set[str] = set()
-        if piece.command and piece.command.action == "erase":
-            erased += [m.memory_id for m in found]
-            gone = {source.id for memory in found for source in memory.sources}
+        found = await memories_to_forget(piece.command, message, state, deps)
+        if piece.command.action == "erase":
+            erased |= {m.memory_id: m for m in found}
         else:
             forgotten |= {m.memory_id: forgotten_note(m, message.message_id) for m in found}
-        commands.append((piece, gone))
     support, repeated = await _repetitions(state.workspace_id, list(drafts.values()), deps)
     change = Change(
         add=[draft for draft in drafts.values() if draft.memory_id not in repeated],
@@ -188,9 +186,11 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
         support=support,
         annotate={key: note for key, note in forgotten.items() if key not in erased},
     )
-    for piece, gone in commands:
-        await keep_from_recall(change, piece.topic, piece.message, state, deps, gone=gone)
-    return Outcome(change, erased)
+    outcome = Outcome(change, list(erased.values()))
+    for piece in kept:
+        if piece.topic:
+            await keep_from_recall(outcome, piece.topic, piece.message, state, deps)
+    return outcome
 
 
 def _quote(piece: Piece, earlier: Memory | None, subject: str, deps: Deps) -> Memory:

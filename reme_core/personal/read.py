@@ -18,7 +18,7 @@ from reme_core.flows.registry import op
 from reme_core.models import ChatModel
 from reme_core.personal import grounding
 from reme_core.personal.filter import statements
-from reme_core.personal.forget import keep_from_recall, memories_naming
+from reme_core.personal.forget import keep_from_recall, memories_to_forget
 from reme_core.personal.nearby import QUOTED, STATED, nearest
 from reme_core.personal.operations import CLOSING, Confirmation, Operation, Reading, ShortReading
 from reme_core.personal.outcome import Outcome, carry_out
@@ -105,9 +105,14 @@ class _Reader:
         made = Reconciliation(self.chat.name, self.state.user_name, self.deps.settings.timezone)
         for item in accepted:
             made.take(item)
+        commands = [
+            (p.command, p.message) for m in self.window.people for p in pieces_of(m, None) if p.command and p.topic
+        ]
+        for command, message in commands:
+            made.forget(command, message, await memories_to_forget(command, message, self.state, self.deps))
         outcome = made.outcome([m for m in quotes if m.metadata.get("mode") == QUOTED])
-        for message, topic in self._topics_to_forget():
-            await keep_from_recall(outcome.change, topic, message, self.state, self.deps)
+        for command, message in commands:
+            await keep_from_recall(outcome, command.topic, message, self.state, self.deps)
         outcome.refused = [
             {"operation": f"{o.op} {o.statement or o.value}".strip(), "reason": reason} for o, reason in refused
         ]
@@ -148,9 +153,7 @@ class _Reader:
         for piece in await pieces_worth_keeping(self.state.workspace_id, told, self._conversation, self.deps):
             message = piece.message
             if piece.topic:
-                found = await memories_naming(piece.topic, message, self.state, self.deps)
-                kept += [Accepted(Operation(op="forget", evidence=[]), [message], memory, "") for memory in found]
-                continue
+                continue  # `decide` carries commands out
             read = [i for i in accepted if message.message_id in [known.message_id for known in i.evidence]]
             if not is_told(piece.text, " ".join(item.statement for item in read)):
                 is_wish = piece.kind == Kind.INSTRUCTION
@@ -159,25 +162,18 @@ class _Reader:
         return kept
 
     async def _recall_nearby(self) -> list[Memory]:
-        """What a prompt shows: standing instructions, what a command to forget names, and what is nearest."""
+        """What a prompt shows: standing instructions, what is nearest, and what is newest."""
         workspace, memories = self.state.workspace_id, self.deps.memories
-        named: list[Memory] = []
-        for message, topic in self._topics_to_forget():
-            named += await memories_naming(topic, message, self.state, self.deps)
         found_near = await nearest(workspace, self.window.people, self.deps, limit=_NEAR)
         near = [hit.memory for hit in sorted(chain.from_iterable(found_near), key=lambda hit: hit.rank)]
         scope = scope_of(self.window.people)
         instructions = Filters(kinds=[str(Kind.INSTRUCTION)], **scope)
         standing = await memories.list(workspace, instructions, limit=self.shown // 2)
         newest = await memories.list(workspace, Filters(kinds=STATED, **scope), limit=self.shown)
-        found = {m.memory_id: m for m in [*standing, *named, *near, *newest]}
+        found = {m.memory_id: m for m in [*standing, *near, *newest]}
         # A quote that no model has read yet does not stand as it is.
         settled = [m for m in found.values() if m.metadata.get("mode") != QUOTED or m.metadata.get("read")]
         return settled[: self.shown + _BRIEFLY]
-
-    def _topics_to_forget(self) -> list[tuple[Message, str]]:
-        """What people ask to forget or to erase in so many words, with the messages in which they do."""
-        return [(m, piece.topic) for m in self.window.people for piece in pieces_of(m, None) if piece.topic]
 
     async def _ask(self, remembered: Sequence[Memory]) -> list[Operation]:
         """The operations that the model answers with; what they close without having seen it in full, it confirms."""

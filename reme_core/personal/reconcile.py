@@ -13,7 +13,8 @@ from reme_core.personal.operations import CLOSING, Operation
 from reme_core.personal.outcome import Outcome
 from reme_core.prompts.transcript import condense
 from reme_core.store.change import Change, Close, forgotten_note
-from reme_core.text.forgetting import erases
+from reme_core.text.commands import Command
+from reme_core.text.forgetting import erases, names_topic
 from reme_core.text.likeness import says_the_same
 from reme_core.text.timex import resolve_bound, validity, with_dates
 from reme_core.types import Kind, Memory, Message, Source, Status, TimeRange, scope_of
@@ -47,7 +48,7 @@ class Reconciliation:
     closing: dict[str, Close] = field(default_factory=dict)
     support: dict[str, list[Source]] = field(default_factory=dict)
     annotations: dict[str, dict[str, Any]] = field(default_factory=dict)
-    erased: list[str] = field(default_factory=list)
+    erased: dict[str, Memory] = field(default_factory=dict)
 
     def take(self, item: Accepted) -> None:
         """Carry out one operation; a memory is closed once."""
@@ -65,6 +66,19 @@ class Reconciliation:
                 self._end(old, item)
         else:
             self._add(old if op == "change" else None, item)
+
+    def forget(self, command: Command, message: Message, stored: Sequence[Memory]) -> None:
+        """Let go of stored memories as a command says, and of what was said before it about its topic."""
+        said = [m for m in self.new.values() if m.observed_at and m.observed_at <= message.sent_at]
+        for memory in [*stored, *(m for m in said if names_topic(command.topic, m.content))]:
+            if command.action == "erase":
+                self.erased[memory.memory_id] = memory
+                self.closing.pop(memory.memory_id, None)
+            elif memory.memory_id in self.new:
+                memory.status = Status.EXPIRED
+                memory.metadata |= forgotten_note(memory, message.message_id)
+            else:
+                self._forget(memory, message)
 
     def outcome(self, quotes: Sequence[Memory]) -> Outcome:
         """What has come of the operations; active quotes give way to what was made of their messages."""
@@ -85,7 +99,7 @@ class Reconciliation:
             support=self.support,
             annotate=self.annotations,
         )
-        return Outcome(change, self.erased)
+        return Outcome(change, list(self.erased.values()))
 
     def _earlier_addition(self, operation: Operation) -> Memory | None:
         """What an earlier operation of this answer added about the same thing, and that is not over yet."""
@@ -113,15 +127,19 @@ class Reconciliation:
             self.support.setdefault(old.memory_id, []).extend(new)
 
     def _end(self, old: Memory, item: Accepted) -> None:
-        command = item.evidence[-1]
         if item.operation.op == "forget":
-            if erases(command.content):
-                self.erased.append(old.memory_id)
-                return
-            self.annotations[old.memory_id] = forgotten_note(old, command.message_id)
+            if erases(item.evidence[-1].content):
+                self.erased[old.memory_id] = old
+            else:
+                self._forget(old, item.evidence[-1])
+            return
         since, until = self._bounds(item)
         at = next((r.start or r.end for r in (until, since) if r), None) or _time_said(item.evidence)
         self.closing[old.memory_id] = Close(old.memory_id, "expired", None, _not_before(old, at))
+
+    def _forget(self, old: Memory, message: Message) -> None:
+        self.annotations[old.memory_id] = forgotten_note(old, message.message_id)
+        self.closing.setdefault(old.memory_id, Close(old.memory_id, "expired", None, _not_before(old, message.sent_at)))
 
     def _add(self, old: Memory | None, item: Accepted) -> None:
         memory = self._memory(item)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 from reme_core.personal import grounding
 from reme_core.text.commands import command_of
+from reme_core.text.forgetting import parts_by_wish
 from reme_core.text.voice import ONESELF, brings_in_others, own_sentences
 
 
@@ -21,8 +23,9 @@ def wishes_in(text: str) -> list[str]:
     >>> wishes_in("My boss says: always use PDF. Nice day! From now on, answer in French.")
     ['From now on, answer in French.']
     """
-    found = [(sentence, command_of(sentence)) for sentence in own_sentences(text)]
-    return [sentence for sentence, command in found if command and command.action in ("instruct", "remember")]
+    parts = chain.from_iterable(parts_by_wish(sentence) for sentence in own_sentences(text))
+    found = [(part, command_of(part)) for part in parts]
+    return [part for part, command in found if command and command.action in ("instruct", "remember")]
 
 
 def told_of_oneself(text: str, asked: str) -> list[str]:

@@ -12,7 +12,7 @@ from reme_core.text.regex import regex
 from reme_core.text.terms import terms
 
 # A command begins a sentence, or stands behind a comma or a word of politeness: "so, please forget …", 麻烦你忘掉….
-POLITE: Final = r"(?:^|[.!?;,。！？；，]\s*|\b(?:and|so|also|oh|ok(?:ay)?|hey|please|pls|plz|actually|yeah|right)[,.\s]+|(?:请|麻烦|帮我|那(?![个些件])|对了)[你您，]?|\s(?=[\u4e00-\u9fff]))"
+POLITE: Final = r"(?:^|[.!?;,。！？；，]\s*|\b(?:and|so|also|oh|ok(?:ay)?|hey|please|pls|plz|actually|yeah|right)[,.\s]+|(?:请|麻烦|帮我|那(?![个些件])|对了|千万)[你您，]?|\s(?=[\u4e00-\u9fff]))"
 
 
 def topic_to_forget(sentence: str) -> str:
@@ -25,15 +25,47 @@ def topic_to_forget(sentence: str) -> str:
     >>> topic_to_forget("don't forget to write"), topic_to_forget("forget it")
     ('', '')
     """
+    wish = _wish_in(sentence)
+    return wish[2] if wish else ""
+
+
+def parts_by_wish(sentence: str) -> list[str]:
+    """What a sentence asks to forget, and what it says before and behind that, each as a part; else the sentence.
+
+    >>> parts_by_wish("forget my salary, but remember that I have two cats")
+    ['forget my salary', 'but remember that I have two cats']
+    >>> parts_by_wish("so, forget what I said about Jo, ok?")
+    ['so, forget what I said about Jo, ok?']
+    """
+    wish = _wish_in(sentence)
+    if wish is None:
+        return [sentence]
+    start, end, _ = wish
+    before, behind = sentence[:start].strip(_AROUND), sentence[end:].strip(_AROUND)
+    if not _SAYS.search(before):
+        before, start = "", 0
+    if not (_NEXT_CLAUSE.match(sentence, end) or _SAYS_ZH.match(behind)):
+        behind, end = "", len(sentence)
+    return [part for part in (before, sentence[start:end].strip(_AROUND), behind) if part]
+
+
+def _wish_in(sentence: str) -> tuple[int, int, str] | None:
+    """Where a wish to forget begins and ends, and its topic."""
     text = simplify(sentence[:_READ])
     for pattern in _WISHES:
         if match := pattern.search(text):
-            topic = _CLAUSE_ENDS.split(sentence[match.start("topic") : match.end("topic")])[-1].strip()
-            if not _COURTESY_ZH.sub("", simplify(topic)):
+            start, end = match.span("topic")
+            if gap := list(_CLAUSE_ENDS.finditer(sentence, start, end)):
+                start = gap[-1].end()
+            if not _COURTESY_ZH.sub("", simplify(sentence[start:end])):
                 continue  # 请删掉我的地址 has its topic behind the verb
-            topic = _PLACE_BEHIND.sub("", _NEXT_CLAUSE.split(topic)[0]).strip()
-            return topic if terms(topic) and not _NO_TOPIC.fullmatch(topic) else ""
-    return ""
+            following = _NEXT_CLAUSE.search(sentence, start, end)
+            end = following.start() if following else end
+            topic = _PLACE_BEHIND.sub("", sentence[start:end]).strip()
+            if not terms(topic) or _NO_TOPIC.fullmatch(topic):
+                return None
+            return match.start(), end if following else match.end(), topic
+    return None
 
 
 def erases(text: str) -> bool:
@@ -79,9 +111,17 @@ _READ: Final = 1_000
 # Many people write Chinese with blanks in place of commas.
 _CLAUSE_ENDS: Final = regex(r"(?<=[\u4e00-\u9fff])\s+(?=[\u4e00-\u9fff])")
 # Words before the verb that name nothing.
-_COURTESY_ZH: Final = regex(r"请|麻烦|拜托|可以|能不能|可不可以|能|先|千万|我?想|我?要|帮我|给我|[你您都也就再]")
+_COURTESY_ZH: Final = regex(r"请|麻烦|拜托|可以|能不能|可不可以|不?能|先|千万|我?想|我?要|帮我|给我|[你您都也就再]")
 # "Jordan, but remember …" and "Jordan, I love pizza" say something else behind the topic.
-_NEXT_CLAUSE: Final = regex(r",?\s+(?=but\b)|,\s*(?=(?:i|i'?m|i'?ve|we|so|because|remember|call)\b)", re.IGNORECASE)
+_NEXT_CLAUSE: Final = regex(
+    r",?\s+(?=but\b)|,\s*(?=(?:i|i'?m|i'?ve|we|so|because|use|answer|always|never|from now on)\b)"
+    r"|(?:,|\s+and\b|,\s*and\b)\s*(?=(?:please |also |instead )*(?:remember|note|call|write|from now on)\b)",
+    re.IGNORECASE,
+)
+_AROUND: Final = " ,，;；、"
+# So many words or characters are more than a courtesy.
+_SAYS: Final = regex(r"(?:[a-z]['a-z]*\W+){2}[a-z]|[\u4e00-\u9fff]{4}", re.IGNORECASE)
+_SAYS_ZH: Final = regex(r"[\u4e00-\u9fff]{4}")
 _LIST: Final = regex(r"[,;/、，；]|\band\b")
 # A part of a list with more words is hardly a thing; it is a clause that follows the list.
 _LISTED: Final = 4
@@ -103,11 +143,9 @@ _NO_TOPIC: Final = regex(
 _ERASES: Final = regex(r"\b(?:delete|erase|wipe|remove|scrub)\b|[删刪抹]", re.IGNORECASE)
 
 _REQUEST: Final = r"(?:can you |could you |would you |you can |you should |i want you to |i'd like you to |i need you to )?(?:please |pls |just )?"
-_ASK: Final = POLITE + _REQUEST
+_ASK: Final = POLITE + r"(?:能不能|可不可以|能否|可以|能)?" + _REQUEST
 # Where a sentence begins, since its middle may tell of the author: "I'm in a hurry and forget my keys".
-_PLAINLY: Final = (
-    r"(?:^|[.!?;]\s*)(?:(?:ok(?:ay)?|oh|hey|hi|actually|also|and|so|no|yeah|well|sorry|please|pls|plz)[,\s]+)*"
-)
+_PLAINLY: Final = r"(?:^|[.!?;]\s*|,\s*(?:and |but )?(?:also )?(?=please|pls))(?:(?:ok(?:ay)?|oh|hey|hi|actually|also|and|so|no|yeah|well|sorry|please|pls|plz)[,\s]+)*"
 _DROP: Final = r"(?:forget|delete|erase|wipe|scrap|remove|scrub|drop|strike|scratch)"
 _NOT_KEEP: Final = r"(?:do not|don't|dont|stop) (?:keep|store|save|remember|record|hold on to|note|keeping|storing|saving|remembering|recording|holding on to)"
 _THING: Final = r"(?:what|everything|anything|all|whatever|(?:the|that|this|those|all that|all the)(?: whole| entire)? (?:things?|stuff|bits?|parts?|business|story|details?|info(?:rmation)?|lot))\b"
@@ -144,14 +182,15 @@ _WISHES: Final = tuple(
         r"(?: (?:you|u|anything|it))*(?: about| that)? (?P<topic>[^.!?;]+)",
         # forget that I ever told you about X
         rf"{_ASK}{_DROP} (?:that )?{_MENTIONED}(?: (?:you|u|anything|to you))*(?: about| that)? (?P<topic>[^.!?;,]+)",
-        # forget my X, forget that I do X
-        rf"{_PLAINLY}{_REQUEST}forget (?:(?:about )?(?=(?:my|our)\b)|that (?=(?:i|we|my|our)\b)(?!{_MENTIONED}))(?P<topic>[^.!?;,]+)",
+        # forget my X, forget that I do X, delete that I have X
+        rf"{_PLAINLY}{_REQUEST}(?:forget (?:(?:about )?(?=(?:my|our)\b)|that (?=(?:i|we|my|our)\b))|(?:forget|delete|erase) (?:that )?(?=(?:i|we)(?:'m|'ve)? (?!forg[eo]t)))"
+        rf"(?!{_MENTIONED})(?P<topic>[^.!?;,]+)",
         # 老孙借钱的事你忘了吧
-        rf"{_ASK}(?:再有|还有|对了|另外)?[,，]?\s*(?P<as_told>把|将)?{_TOLD_ZH}{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*"
-        rf"(?:你|您|请|都|全|统统|帮我|给我|就|pls|please)*\s*(?<![没别])(?<!(?<!给)我){_DROP_ZH}{_TO_DO_ZH}",
+        rf"{_ASK}(?:再有|还有|对了|另外)?[,，]?\s*(?P<as_told>把|将)?{_TOLD_ZH}(?:关于|有关)?{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*"
+        rf"(?:你|您|请|都|全|统统|帮我|给我|就|pls|please)*\s*(?<![没别])(?<!(?<!给)我){_DROP_ZH}{_TO_DO_ZH}[了吧]*",
         rf"{_ASK}{_TOLD_ZH}{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*(?:你|您|请)?(?:就|权)?当我?没(?:有)?(?:说|讲|提)过?",
         # 忘掉我说的关于小李的事
         rf"{_ASK}(?:忘掉|忘了|忘记|删掉|删除|别再记住?|不要再记住?|别记住?|不要记住?|不用记住?)(?![账录忆者]){_TOLD_ZH}(?:所有|全部)?(?:关于|有关)?"
-        r"(?P<topic>[^，,。！？了吧]{2,30}?)(?:的事情|的事|的内容|的信息|这件事|的话)?(?=[，,。！？了吧]|$)",
+        r"(?P<topic>[^，,。！？了吧吗]{2,30}?)(?:的事情|的事|的内容|的信息|这件事|的话)?(?=[，,。！？了吧吗]|$)",
     )
 )

@@ -10,7 +10,7 @@ from reme_core import AsyncReMe, Message
 from reme_core.engine import Engine
 from reme_core.store.filters import Filters
 from reme_core.turn import TurnMemory
-from reme_core.types import Memory, Status
+from reme_core.types import Memory, Source, Status
 from tests.loopback import Loopback
 
 SALARY = "My salary is 52,000 euros a year."
@@ -120,3 +120,85 @@ async def test_with_a_model_messages_are_passed_over_whatever_it_answers(
     assert await told(reme_with_chat) == [SALARY]
     await say(reme_with_chat, FORGET, session="t")
     assert await told(reme_with_chat) == []
+
+
+async def test_a_model_that_ignores_a_command_keeps_no_memory_from_being_forgotten(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    said = {
+        "op": "add",
+        "evidence": [1],
+        "thing": "salary",
+        "value": "52,000",
+        "statement": "The salary is 52,000 euros.",
+    }
+    loopback.chat({"operations": [said]})
+    await say(reme_with_chat, SALARY)
+    assert len(await reme_with_chat.memories.list("w")) == 1
+    loopback.chat({"operations": []})
+    await say(reme_with_chat, FORGET, session="t")
+    assert [m.content for m in await reme_with_chat.memories.list("w")] == []
+
+
+@pytest.mark.parametrize(("command", "left"), [(FORGET, 1), ("Please delete my salary from your memory.", 0)])
+async def test_what_a_model_reads_before_a_command_of_the_same_conversation_goes_with_it(
+    reme_with_chat: Engine, loopback: Loopback, command: str, left: int
+) -> None:
+    said = {
+        "op": "add",
+        "evidence": [1],
+        "thing": "salary",
+        "value": "52,000",
+        "statement": "The salary is 52,000 euros.",
+    }
+    loopback.chat({"operations": [said]})
+    await say(reme_with_chat, SALARY, command)
+    assert not [text for text in await told(reme_with_chat) if "52,000" in text]
+    stored = await reme_with_chat.memories.list("w", Filters(status=None))
+    assert len([m for m in stored if "52,000" in m.content]) == left
+
+
+async def test_what_was_forgotten_can_still_be_deleted(reme: Engine) -> None:
+    answer = Message(role="assistant", content="Your salary is a fine one.")
+    await say(reme, SALARY, answer, "I have a dog, Rex.")
+    await say(reme, FORGET, session="t")
+    await say(reme, "Please delete my salary from your memory.", session="u")
+    assert [m.content for m in await reme.memories.list("w", Filters(status=None)) if "52,000" in m.content] == []
+    assert SALARY not in [m.content for m in await reme.messages("w", "s")]
+    assert not [text for text in await told(reme) if "52,000" in text or "fine one" in text]
+
+
+@pytest.mark.parametrize("command", [FORGET, "Please delete my salary from your memory."])
+async def test_what_was_concluded_is_forgotten_with_it(reme: Engine, command: str) -> None:
+    await say(reme, SALARY)
+    [memory] = await reme.memories.list("w")
+    rests = Memory(
+        kind="insight", subject="user", content="Is well off.", sources=[Source(kind="memory", id=memory.memory_id)]
+    )
+    named = Memory(kind="insight", subject="user", content="Often speaks of the salary.")
+    await reme.memories.add("w", [rests, named, Memory(kind="insight", subject="user", content="Likes dogs.")])
+    await say(reme, command, session="t")
+    assert [m.content for m in await reme.memories.list("w")] == ["Likes dogs."]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Forget my salary, but remember that I have two cats.",
+        "Forget my salary and remember that I have two cats.",
+        "Please remember that I have two cats, and please forget my salary.",
+    ],
+)
+async def test_one_sentence_may_give_two_commands(reme: Engine, said: str) -> None:
+    await say(reme, SALARY)
+    await say(reme, said, session="t")
+    [kept] = await reme.memories.list("w")
+    assert "two cats" in kept.content and "salary" not in kept.content
+
+
+async def test_a_wish_in_the_sentence_of_a_command_is_heeded(reme: Engine) -> None:
+    await say(reme, SALARY)
+    await say(reme, "From now on answer in French, and please forget my salary.", session="t")
+    assert [(m.kind, m.content) for m in await reme.memories.list("w")] == [
+        ("instruction", "From now on answer in French")
+    ]
