@@ -21,12 +21,11 @@ from reme_core.personal.filter import statements
 from reme_core.personal.forget import keep_from_recall, memories_to_forget
 from reme_core.personal.nearby import QUOTED, nearest, subject_of
 from reme_core.personal.outcome import Outcome, carry_out
-from reme_core.personal.standing import wishes_in
 from reme_core.personal.state import PersonalState
 from reme_core.personal.worth import KEEP_FROM, KEEP_SHORT_FROM, is_short, text_to_embed, worth
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
 from reme_core.store.change import Change, Close, forgotten_note
-from reme_core.text.commands import Command, command_of
+from reme_core.text.commands import Command, command_of, wishes_in
 from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.forgetting import names_topic, parts_by_wish
 from reme_core.text.likeness import same_days, says_the_same

@@ -24,16 +24,17 @@ from reme_core.personal.operations import CLOSING, Confirmation, Operation, Read
 from reme_core.personal.outcome import Outcome, carry_out
 from reme_core.personal.quotes import Piece, pieces_of, pieces_worth_keeping, words_of
 from reme_core.personal.reconcile import Accepted, Reconciliation
-from reme_core.personal.standing import is_said, nearest_to, told_of_oneself, wishes_in
+from reme_core.personal.standing import is_said, nearest_to
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import Language, phrase, prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, questions_of
 from reme_core.prompts.window import Window, windows
 from reme_core.store.filters import Filters
+from reme_core.text.commands import wishes_in
 from reme_core.text.fiction import own_words, unreal
 from reme_core.text.likeness import is_told, part_told
-from reme_core.text.voice import own_sentences
+from reme_core.text.voice import own_sentences, told_of_oneself
 from reme_core.types import Kind, Memory, Message, scope_of
 
 _ATTEMPTS: Final = 4

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, Literal
 
-from reme_core.text.forgetting import POLITE, erases, topic_to_forget
+from reme_core.text.forgetting import POLITE, erases, parts_by_wish, topic_to_forget
 from reme_core.text.regex import regex
+from reme_core.text.voice import own_sentences
 from reme_core.text.wishes import is_standing_wish
 
 Action = Literal["remember", "instruct", "forget", "erase"]
@@ -48,6 +50,17 @@ def command_of(sentence: str) -> Command | None:
     if _REMEMBER.search(text):
         return Command("instruct" if _BEHAVIOUR.search(text) or is_standing_wish(text) else "remember")
     return Command("instruct") if is_standing_wish(text) else None
+
+
+def wishes_in(text: str) -> list[str]:
+    """The sentences with which the author of a message tells the assistant what to remember or to do from now on.
+
+    >>> wishes_in("My boss says: always use PDF. Nice day! From now on, answer in French.")
+    ['From now on, answer in French.']
+    """
+    parts = chain.from_iterable(parts_by_wish(sentence) for sentence in own_sentences(text))
+    found = [(part, command_of(part)) for part in parts]
+    return [part for part, command in found if command and command.action in ("instruct", "remember")]
 
 
 _REMEMBER: Final = regex(

@@ -41,6 +41,20 @@ def own_sentences(text: str) -> list[str]:
     return [part for part in own if part]
 
 
+def told_of_oneself(text: str, asked: str) -> list[str]:
+    """The sentences in which the author of a message tells of themselves, or answers a question about them.
+
+    There are none in a message that brings in what others say or write: the "I" in it may be theirs.
+
+    >>> told_of_oneself("I'm Ann. Bo came by.", ""), told_of_oneself("Leeds.", "Where do you live?")
+    (["I'm Ann."], ['Leeds.'])
+    """
+    if brings_in_others(text):
+        return []
+    is_asked = bool(_YOU.search(asked))
+    return [sentence for sentence in own_sentences(text) if is_asked or ONESELF.search(sentence)]
+
+
 def _shows_a_text(text: str) -> bool:
     """Whether a message asks about what stands in it, or has a line that asks or introduces others: it shows a text.
 
@@ -132,6 +146,7 @@ _THAT_IS: Final = r"(?:that|this|those|these|it)(?:'s| is| was| are| were)"
 _ABOUT_SOMEBODY: Final = rf"(?:for|to|about|regarding) {_SOMEBODY}(?: (?-i:[A-Z]\w+))?\s*"
 _TO_TELL_YOU: Final = r"(?: to (?:tell|let|ask|remind) you\b)?"
 
+_YOU: Final = any_of(r"\b(?:you|your|yours|u|ur)\b", r"[你您]")
 ONESELF: Final = any_of(r"\b(?:I|im|ive|me|my|mine|myself|we|us|our)\b", r"[我咱]")
 """Words for the author."""
 _WRITTEN: Final = any_of(

@@ -202,3 +202,12 @@ async def test_a_wish_in_the_sentence_of_a_command_is_heeded(reme: Engine) -> No
     assert [(m.kind, m.content) for m in await reme.memories.list("w")] == [
         ("instruction", "From now on answer in French")
     ]
+
+
+async def test_what_was_forgotten_is_not_shown_to_a_model_either(reme_with_chat: Engine, loopback: Loopback) -> None:
+    loopback.chat({"operations": []})
+    await say(reme_with_chat, SALARY, "I have a dog, Rex.", FORGET)
+    loopback.requests.clear()
+    await say(reme_with_chat, "I also have a cat, Tom.")
+    [request] = [r for r in loopback.requests if "cat, Tom" in str(r)]
+    assert "dog, Rex" in str(request) and "52,000" not in str(request)

@@ -121,7 +121,7 @@ select message_id from reme.message
 where workspace_id = %(workspace)s and message_id = any(%(ids)s) and role = 'user' and author not in ('', %(author)s)
 
 -- name: before_these
--- What was said last in the sessions of some messages, before them.
+-- What was said last in the sessions of some messages, before them; but not what somebody asked to forget.
 select ${columns}
 from (
     select session_id, min(position) as first
@@ -132,6 +132,11 @@ from (
 join reme.message m
     on m.workspace_id = %(workspace)s and m.session_id = asked.session_id
    and m.position between asked.first - %(window)s and asked.first - 1
+where not exists (
+    select from reme.memory f
+    where f.workspace_id = %(workspace)s and f.status <> 'active' and f.metadata ? 'forgotten'
+      and f.metadata -> 'forgotten' ? m.message_id
+)
 order by m.session_id, m.position
 
 -- name: rewrite_messages

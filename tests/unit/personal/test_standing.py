@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.poisoning import KEPT, Attack, read
-from reme_core.personal.standing import told_of_oneself, wishes_in
+from reme_core.text.commands import wishes_in
 from reme_core.text.fiction import unreal
+from reme_core.text.voice import told_of_oneself
 
 DATA = Path(__file__).parents[3] / "benchmarks" / "data" / "wishes"
 
