@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -26,6 +27,9 @@ from reme_core.postgres.connect import Connection, connect
 from reme_core.postgres.errors import mask_password, translating_errors
 
 _MANIFEST: Final = "manifest.json"
+# What reading a damaged file ends with: a lost entry, a wrong checksum, bytes that are no compressed data or end early,
+# and marks of a method or a password that no backup has.
+_DAMAGES: Final = (KeyError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 _CHUNK: Final = 2**20  # bytes read at once
 _SETTINGS: Final = {
     "reme.workspace": "*",  # row-level security, which holds for the owner too, then lets all rows through
@@ -124,13 +128,13 @@ def backup(url: str, path: Path) -> BackupReport:
 
 
 def restore(url: str, path: Path) -> BackupReport:
-    """Fill a database without workspaces from a file: all of it, checked by its sums, or nothing.
+    """Fill a database without workspaces and API keys from a file: all of it, checked by its sums, or nothing.
 
     The schema is made at the file's version, or brought to it, and then upgraded to this release's version.
 
     Raises:
         LibraryError: The file is no backup, is damaged or empty, or its rows do not fit its sums.
-        ConflictError: The database has workspaces already.
+        ConflictError: The database has workspaces or API keys already.
         SchemaError: The file is of a newer release, or the login role may not make the schema.
     """
     with _read_archive(path) as archive:
@@ -149,12 +153,13 @@ def _prepare(url: str, version: str) -> None:
     current = migrate.status(url)[0]
     if current is not None:
         with _session(url) as connection:
-            row = connection.execute("select count(*) from reme.workspace").fetchone()
-            if row and row[0]:
-                raise ConflictError(
-                    f"the database {mask_password(url)} holds workspaces already ({row[0]:,}); restore into an empty"
-                    " one"
-                )
+            # Without its keys, a service that runs on this database would be open to everybody.
+            for table, name in (("workspace", "workspaces"), ("api_key", "API keys")):
+                count = sql.SQL("select count(*) from {}").format(sql.Identifier("reme", table))
+                ((found,),) = connection.execute(count).fetchall()
+                if found:
+                    there = f"the database {mask_password(url)} holds {name} already ({found:,})"
+                    raise ConflictError(f"{there}; restore into an empty one")
         if current > version:
             migrate.downgrade(url, version)
     newest = migrate.versions()[-1]
@@ -232,7 +237,7 @@ def _read_rows(connection: Connection, archive: zipfile.ZipFile, table: str, nam
         with archive.open(f"{table}.copy") as file, connection.cursor() as cursor, cursor.copy(statement) as rows:
             while chunk := file.read(_CHUNK):
                 rows.write(chunk)
-    except (KeyError, zipfile.BadZipFile) as error:
+    except _DAMAGES as error:
         raise LibraryError(f"{path} is damaged ({error}); nothing was restored", path=str(path)) from None
 
 
@@ -250,8 +255,8 @@ def _read_archive(path: Path) -> Iterator[zipfile.ZipFile]:
 def _manifest(archive: zipfile.ZipFile, path: Path) -> Manifest:
     try:
         manifest = Manifest(**json.loads(archive.read(_MANIFEST)))
-    except (KeyError, ValueError, TypeError) as error:
-        raise LibraryError(f"{path} is no backup of reme-core: {error}", path=str(path)) from None
+    except (*_DAMAGES, ValueError, TypeError) as error:
+        raise LibraryError(f"{path} is no backup of reme-core, or a damaged one: {error}", path=str(path)) from None
     if manifest.version not in migrate.versions():
         raise LibraryError(f"{path} was {migrate.unknown_version_advice(manifest.version)}", path=str(path))
     if not manifest.report.workspaces:

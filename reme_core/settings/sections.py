@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import platformdirs
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
@@ -24,19 +24,30 @@ Names = Annotated[list[str], BeforeValidator(_split_names)]
 
 
 _SECRET = re.compile("authorization|cookie|key|password|secret|token", re.IGNORECASE)
+_VALUE_IN_URL = re.compile(rf"([?&][^=&]*(?:{_SECRET.pattern})[^=&]*=)[^&#]+", re.IGNORECASE)
 
 
 def hide_secrets(value: Any, name: str = "") -> Any:
-    """A setting with `***` in place of what is secret: users and passwords in URLs, and texts under such a name.
+    """A setting with `***` in place of what is secret: texts under such a name, also in URLs, and users in these.
 
     >>> hide_secrets({"base_url": "http://ann:pw@host/v1", "extra_headers": {"Authorization": "Bearer x"}})
     {'base_url': 'http://***@host/v1', 'extra_headers': {'Authorization': '***'}}
+    >>> hide_secrets("https://host/v1?api-version=2&key=abc")
+    'https://host/v1?api-version=2&key=***'
     """
     if isinstance(value, dict):
         return {key: hide_secrets(member, key) for key, member in value.items()}
     if not isinstance(value, str):
         return value
-    return "***" if value and _SECRET.search(name) else re.sub(r"//[^/@]*@", "//***@", value)
+    if value and _SECRET.search(name):
+        return "***"
+    return _VALUE_IN_URL.sub(r"\1***", re.sub(r"//[^/@]*@", "//***@", value))
+
+
+MAX_HOURS: Final = 1_000_000
+"""The longest time between two reflections, a century. Postgres ends in an error on times before it had dates."""
+_DAYS: Final = MAX_HOURS / 24
+_SECONDS: Final = MAX_HOURS * 3600
 
 
 class Section(BaseModel):
@@ -53,9 +64,9 @@ class ModelSettings(Section):
     base_url: str = ""
     api_key: SecretStr = SecretStr("")
     params: dict[str, Any] = Field(default_factory=dict)
-    timeout_seconds: float = 60.0
-    max_retries: int = 3
-    max_concurrency: int = 16
+    timeout_seconds: float = Field(60.0, gt=0)
+    max_retries: int = Field(3, ge=0)
+    max_concurrency: int = Field(16, ge=1)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         # Settings are printed in logs and errors, and a URL or a header may have a password in it.
@@ -70,9 +81,9 @@ class ChatSettings(ModelSettings):
 class EmbeddingSettings(ModelSettings):
     """An embedding model of `openai` (any compatible endpoint), `dashscope`, or `local`, which works offline."""
 
-    dimensions: int | None = None
+    dimensions: int | None = Field(None, ge=1)
     """Sent to the endpoint only if set, since some servers refuse the field."""
-    batch_size: int = 0
+    batch_size: int = Field(0, ge=0)
     """Texts in one request; 0 is the provider's limit."""
 
 
@@ -101,12 +112,12 @@ class HttpSettings(Section):
     """The HTTP service. By default only programs on the same machine reach it."""
 
     host: str = "127.0.0.1"
-    port: int = 8002  # ReMe 0.1's, also for MCP
+    port: int = Field(8002, ge=0, le=65_535)  # ReMe 0.1's, also for MCP
     allowed_hosts: list[str] = Field(default_factory=list)
     """Hosts that requests may name, and that web pages which use the service may come from: `["reme.example"]`. This
     machine's own names and addresses are always allowed; `["*"]` allows every host, and so every web page."""
-    limit_concurrency: int = 1000
-    timeout_keep_alive: int = 60
+    limit_concurrency: int = Field(1000, ge=1)
+    timeout_keep_alive: int = Field(60, ge=0)
     max_body_bytes: int = Field(32 * 2**20, ge=1)
     """Larger requests are refused; a long trajectory has about a megabyte."""
     timeout_seconds: float = Field(300.0, gt=0)
@@ -118,7 +129,7 @@ class McpSettings(Section):
 
     transport: Literal["stdio", "sse", "http", "streamable-http"] = "stdio"
     host: str = "127.0.0.1"
-    port: int = 8002
+    port: int = Field(8002, ge=0, le=65_535)
     allowed_hosts: list[str] = Field(default_factory=list)
     """As for the HTTP service."""
     tools: Literal["default", "all"] | list[str] = "default"
@@ -162,7 +173,7 @@ class RecallSettings(Section):
 
     fusion: Literal["convex", "rrf"] = "convex"
     vector_share: VectorShares = Field(default_factory=VectorShares)
-    exact_below: int = 5_000
+    exact_below: int = Field(5_000, ge=0)
     """A workspace with fewer vectors has no HNSW index: a scan finds the nearest ones exactly."""
     index_megabytes: int = Field(2_000, ge=64)
     """Most memory that the server may take to build an HNSW index; a graph that does not fit takes far longer."""
@@ -177,25 +188,25 @@ class WorkerSettings(Section):
 
     embedded: bool = True
     """Run jobs in each process that records messages; to be switched off where `reme worker` runs."""
-    after_turns: int = 6
-    after_seconds: float = 30.0
-    concurrency: int = 4
-    max_attempts: int = 8
+    after_turns: int = Field(6, ge=1)
+    after_seconds: float = Field(30.0, ge=0, le=_SECONDS)
+    concurrency: int = Field(4, ge=1)
+    max_attempts: int = Field(8, ge=0)
     """How often a job that fails is tried again."""
-    stop_seconds: float = 20.0
+    stop_seconds: float = Field(20.0, ge=0)
     """How long a job may go on after its worker was asked to stop."""
-    reflect_every_hours: float = 24.0
+    reflect_every_hours: float = Field(24.0, ge=0, le=MAX_HOURS)
     """Time between reflections on the memories of a workspace, which may have a setting of its own; 0 is never."""
 
 
 class RetentionSettings(Section):
     """For how many days what nobody needs for remembering is kept; 0 is for ever. Workers see to it, hourly."""
 
-    log_days: float = Field(90.0, ge=0)
+    log_days: float = Field(90.0, ge=0, le=_DAYS)
     """Recalls and calls of models: the tables `retrieval`, `retrieval_hit` and `model_call`."""
-    job_days: float = Field(7.0, ge=0)
+    job_days: float = Field(7.0, ge=0, le=_DAYS)
     """Jobs that went well, and errors of jobs that are gone. What failed is kept until it goes well."""
-    history_days: float = Field(0.0, ge=0)
+    history_days: float = Field(0.0, ge=0, le=_DAYS)
     """Changes of memories (`memory_history`). How a memory read before that can no longer be looked up."""
 
 
@@ -237,7 +248,7 @@ class WorkingSettings(Section):
     """Share of the window that is left then."""
     patience: float = Field(30.0, gt=0)
     """Seconds that a compaction waits for the chat model; then rules choose what stays."""
-    keep_days: float = Field(30.0, ge=0)
+    keep_days: float = Field(30.0, ge=0, le=_DAYS)
     """How long what was offloaded is kept after a conversation last referred to it; 0 is for ever."""
 
 

@@ -19,6 +19,7 @@ from reme_core.files import flush_to_disk, replacement_of
 from reme_core.models import Embedder
 from reme_core.postgres.database import Database, check_workspace
 from reme_core.postgres.session import WRITE_LOCK
+from reme_core.settings.sections import MAX_HOURS
 from reme_core.store import rows
 from reme_core.store.erasure import erase_scope
 from reme_core.store.index.embedders import WorkspaceModels
@@ -245,10 +246,10 @@ class Workspaces:
                 (`worker.reflect_every_hours`).
 
         Raises:
-            InputError: The hours are negative or no number.
+            InputError: The hours are negative, no number, or more than a million.
         """
-        if reflect_every_hours is not None and not 0 <= reflect_every_hours < float("inf"):
-            raise InputError(f"reflect_every_hours has to be 0 (never) or more, not {reflect_every_hours}")
+        if reflect_every_hours is not None and not 0 <= reflect_every_hours <= MAX_HOURS:
+            raise InputError(f"reflect_every_hours is from 0 (never) to {MAX_HOURS:,}, not {reflect_every_hours}")
         values = {"workspace": workspace, "hours": reflect_every_hours}
         await self._database.execute(workspace, _SQL["schedule"], values)
 

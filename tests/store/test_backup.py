@@ -124,3 +124,54 @@ def test_a_backup_of_an_older_version_is_brought_to_this_one(
     assert migrate.status(empty_database_url) == (migrate.versions()[-1],) * 2
     with ReMe(database_url=empty_database_url, data_dir=tmp_path) as reme:
         assert len(reme.memories.list("alice")) == 50
+
+
+def test_keys_of_the_target_are_not_replaced(
+    settings: Settings, database_url: str, empty_database_url: str, tmp_path: Path
+) -> None:
+    fill(settings)
+    backup(database_url, tmp_path / "all.backup")
+    migrate.upgrade(empty_database_url)
+    key = "insert into reme.api_key (key_id, label, salt, digest) values ('a', 'service', '\\x00', '\\x00')"
+    with psycopg.connect(empty_database_url) as connection:
+        connection.execute(key.encode())
+    with pytest.raises(ConflictError, match=r"holds API keys already \(1\)"):
+        restore(empty_database_url, tmp_path / "all.backup")
+    with psycopg.connect(empty_database_url) as connection:
+        assert connection.execute("select count(*) from reme.api_key").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("table", ["manifest.json", "memory.copy"])
+@pytest.mark.parametrize(
+    ("header", "offset", "value"), [("", 0, 0xFF), ("", 40, 0), ("PK\x01\x02", 8, 1), ("PK\x01\x02", 10, 77)]
+)
+def test_damage_of_any_kind_is_told(
+    settings: Settings,
+    database_url: str,
+    empty_database_url: str,
+    tmp_path: Path,
+    table: str,
+    header: str,
+    offset: int,
+    value: int,
+) -> None:
+    """A byte of the compressed rows, or of what the directory of the file says about them."""
+    fill(settings)
+    path = tmp_path / "all.backup"
+    backup(database_url, path)
+    content = bytearray(path.read_bytes())
+    entry = zipfile.ZipFile(path).getinfo(table)
+    if header:
+        start = content.rindex(table.encode()) - 46
+        assert content[start : start + 4] == header.encode()
+    else:
+        start = (
+            entry.header_offset
+            + 30
+            + len(table)
+            + int.from_bytes(content[entry.header_offset + 28 : entry.header_offset + 30], "little")
+        )
+    content[start + offset] = value
+    path.write_bytes(content)
+    with pytest.raises(LibraryError):
+        restore(empty_database_url, path)
