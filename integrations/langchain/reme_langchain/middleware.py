@@ -6,17 +6,18 @@ message; the note is neither in the state nor in streamed events. The new messag
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, NotRequired, Unpack
 
 from langchain.agents import AgentState
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr, ToolCallRequest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
@@ -39,7 +40,7 @@ from reme_core.turn import (
     stable_id,
 )
 from reme_core.types import Message, new_id
-from reme_langchain.convert import as_chat, from_langchain
+from reme_langchain.convert import as_chat, from_langchain, is_generated
 from reme_langchain.note_in_prompt import PlacedNote, show_note
 from reme_langchain.tools import memory_tools, window_tools
 from reme_langchain.usage import areport_usage, report_usage
@@ -50,6 +51,11 @@ Workspace = str | Callable[[Runtime[Any]], str]
 
 _WORKSPACES: Final = 1_000  # whose `TurnMemory` is kept; for another one, the database finds what was recorded before
 _UNFINISHED: Final = 1_000  # turns that have begun and not ended; the oldest one beyond these is given up
+
+_Place = tuple[str, str, str]
+"""Where a turn takes place: its workspace, its conversation, and the agent's place within the graphs of a run."""
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class MemoryState(AgentState[Any]):
@@ -63,13 +69,38 @@ class _Turn:
     """One run of the agent: its memory and its messages."""
 
     memory: TurnMemory
+    place: _Place
     turn_id: str
-    session_id: str
     before: Sequence[AnyMessage]
     """The messages of earlier runs, if their ids are not lasting; none of them is recorded again."""
-    new: list[Message]
-    """The messages that may be new: all if their ids are lasting, otherwise those of this run."""
+    heard: dict[str, BaseMessage] = field(default_factory=dict)
+    """The messages that may be new, by their ids: all if their ids are lasting, otherwise those of this run."""
+    answers: dict[str, ToolMessage] = field(default_factory=dict)
+    """What tools answered, by the ids of their calls."""
     note: str = ""
+
+    @property
+    def session_id(self) -> str:
+        """The conversation."""
+        return self.place[1]
+
+    @property
+    def new(self) -> list[Message]:
+        """The messages that may be new, for memory."""
+        said: list[BaseMessage] = []
+        for message in self.heard.values():
+            said.append(message)
+            calls = message.tool_calls if isinstance(message, AIMessage) else []
+            answers = [self.answers[call["id"]] for call in calls if call["id"] in self.answers]
+            said += [answer for answer in answers if answer.id not in self.heard]
+        return from_langchain(said, self.session_id)
+
+    def hear(self, messages: Iterable[BaseMessage]) -> None:
+        """Keep messages of this run, since other middleware may take them out of the state before it ends."""
+        earlier = {message.id for message in self.before}
+        for message in messages:
+            if message.id and message.id not in earlier:
+                self.heard[message.id] = message
 
 
 class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
@@ -136,7 +167,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         given = memory_tools(self._memory, self._current_memory) if check_flag("tools", tools) else []
         self.tools = [*given, *window_tools(self._memory, self._current_memory)]
         self._memories: OrderedDict[str, TurnMemory] = OrderedDict({self._memory.workspace_id: self._memory})
-        self._unfinished: OrderedDict[str, _Turn] = OrderedDict()
+        self._unfinished: OrderedDict[_Place, _Turn] = OrderedDict()
 
     @property
     def name(self) -> str:
@@ -145,7 +176,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
 
     async def aclose(self) -> None:
         """Record the user's words of unfinished runs, deliver what waits, and disconnect."""
-        self._give_up(list(self._unfinished))
+        self._give_up(list(self._unfinished.values()))
         await self._memory.aclose()
 
     async def abefore_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -164,20 +195,20 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Show the model what fits its window, and the note."""
-        turn = self._unfinished.get(_turn_id(request.state))
+        turn = self._unfinished_turn(request.state, request.runtime)
         if turn is None:  # the run was resumed after an interrupt, perhaps in another process
             turn = await self._begin(self._turn(request.state, request.runtime))
-        with self._record_if_broken_off(request.state):
+        with self._record_if_broken_off(turn):
             return await handler(self._with_note(await self._fit(request, turn), turn))
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Show the model what fits its window, and the note."""
-        turn = self._unfinished.get(_turn_id(request.state))
+        turn = self._unfinished_turn(request.state, request.runtime)
         if turn is None:
             turn = self._memory.call(self._begin, self._turn(request.state, request.runtime))
-        with self._record_if_broken_off(request.state):
+        with self._record_if_broken_off(turn):
             fitting = request if turn.memory.window is None else self._memory.call(self._fit, request, turn)
             return handler(self._with_note(fitting, turn))
 
@@ -185,18 +216,20 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
     ) -> ToolMessage | Command[Any]:
         """Record the call in tool memory; if it is cancelled, record the user's words."""
-        with self._record_if_broken_off(request.state), self._observe(request) as run, _in_session(request):
+        turn = self._unfinished_turn(request.state, request.runtime)
+        with self._record_if_broken_off(turn), self._observe(request) as run, _in_session(request):
             result = await handler(request)
-            _report_outcome(run, result)
+            _report_outcome(run, result, turn)
             return result
 
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
         """Record the call in tool memory; if it is interrupted, record the user's words."""
-        with self._record_if_broken_off(request.state), self._observe(request) as run, _in_session(request):
+        turn = self._unfinished_turn(request.state, request.runtime)
+        with self._record_if_broken_off(turn), self._observe(request) as run, _in_session(request):
             result = handler(request)
-            _report_outcome(run, result)
+            _report_outcome(run, result, turn)
             return result
 
     async def aafter_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -214,29 +247,38 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         return None
 
     async def _begin(self, turn: _Turn) -> _Turn:
-        self._unfinished.pop(turn.turn_id, None)
-        same = [name for name, begun in self._unfinished.items() if begun.session_id == turn.session_id != ""]
-        self._give_up(same)
-        self._unfinished[turn.turn_id] = turn
-        self._give_up(list(self._unfinished)[:-_UNFINISHED])
+        earlier = self._unfinished.get(turn.place)
+        if earlier is not None and earlier.turn_id != turn.turn_id:
+            self._give_up([earlier])
+        self._unfinished[turn.place] = turn
+        self._unfinished.move_to_end(turn.place)
+        self._give_up(list(self._unfinished.values())[:-_UNFINISHED])
         if self._recall:
             seen = [*from_langchain(turn.before, turn.session_id), *turn.new]
             turn.note = (await turn.memory.begin(seen, turn.turn_id, session_id=turn.session_id)).text
         return turn
 
+    def _unfinished_turn(self, state: Any, runtime: Runtime[Any]) -> _Turn | None:
+        """The turn that has begun and not ended here; it hears the messages of the state."""
+        turn = self._unfinished.get(_place_of(state, self._memory_of(runtime)))
+        if turn is not None:
+            turn.hear(state["messages"])
+        return turn
+
     def _turn(self, state: Any, runtime: Runtime[Any]) -> _Turn:
-        session_id = _session_id(state)
+        memory = self._memory_of(runtime)
         heard: Sequence[AnyMessage] = state["messages"]
         # With a checkpointer, messages keep their ids. Without one, the application may give the whole history at each
         # run, and LangGraph then gives it new ids.
         lasting = bool(_thread_id() and _configurable().get("__pregel_checkpointer"))
         start = 0 if lasting else _start_of_run(heard)
-        new = from_langchain(heard[start:], session_id)
-        return _Turn(self._memory_of(runtime), _turn_id(state), session_id, heard[:start], new)
+        turn = _Turn(memory, _place_of(state, memory), _turn_id(state), heard[:start])
+        turn.hear(heard)
+        return turn
 
     def _end(self, state: MemoryState, runtime: Runtime[Any]) -> _Turn:
-        turn = self._turn(state, runtime)
-        self._unfinished.pop(turn.turn_id, None)
+        turn = self._unfinished_turn(state, runtime) or self._turn(state, runtime)
+        self._unfinished.pop(turn.place, None)
         return turn
 
     def _memory_of(self, runtime: Runtime[Any]) -> TurnMemory:
@@ -263,20 +305,20 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         return observe_call(self._current_memory(), call["name"], call["args"], *place, interrupts=(GraphBubbleUp,))
 
     @contextmanager
-    def _record_if_broken_off(self, state: Any) -> Iterator[None]:
+    def _record_if_broken_off(self, turn: _Turn | None) -> Iterator[None]:
         """Record the user's words if an exception, such as a cancellation, leaves this block."""
         try:
             yield
         except BaseException:
-            self._give_up([_turn_id(state)])
+            self._give_up([turn] if turn is not None else [])
             raise
 
-    def _give_up(self, turn_ids: Iterable[str]) -> None:
-        for turn_id in turn_ids:
-            turn = self._unfinished.pop(turn_id, None)
-            if turn is not None:
+    def _give_up(self, turns: Iterable[_Turn]) -> None:
+        for turn in turns:
+            if self._unfinished.get(turn.place) is turn:
+                del self._unfinished[turn.place]
                 words = [message for message in turn.new if message.role == "user"]
-                turn.memory.record_soon(words, turn_id, session_id=turn.session_id)
+                turn.memory.record_soon(words, turn.turn_id, session_id=turn.session_id)
 
     async def _fit(self, request: ModelRequest[Any], turn: _Turn) -> ModelRequest[Any]:
         return await show_what_fits(request, turn.memory, turn.session_id, self._count_tokens)
@@ -285,14 +327,17 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         return show_note(request, PlacedNote(turn.note, turn.memory.position, self.name)) if turn.note else request
 
 
-def _report_outcome(run: ToolRun, result: ToolMessage | Command[Any]) -> None:
-    """Set the outcome of a call. If a tool returns a command, its message may be in the command."""
+def _report_outcome(run: ToolRun, result: ToolMessage | Command[Any], turn: _Turn | None) -> None:
+    """Set the outcome of a call, and let the turn hear it. If a tool returns a command, its message may be in it."""
     answers: Any = [result]
     if isinstance(result, Command):
         update = result.update
         answers = update.get("messages", []) if isinstance(update, dict) else []
     message = next((message for message in answers if isinstance(message, ToolMessage)), None)
     run.finish(str(message.text) if message else "", success=message.status != "error" if message else True)
+    if turn is not None and message is not None:
+        message.id = message.id or new_id()  # as LangGraph would give it one
+        turn.answers[message.tool_call_id] = message
 
 
 def _in_session(request: ToolCallRequest) -> AbstractContextManager[None]:
@@ -308,13 +353,26 @@ def _thread_id() -> str:
 
 
 def _name_run(state: Any) -> dict[str, Any]:
-    """A change of the state that gives a run without a thread an id; empty if it has one."""
-    return {} if _session_id(state) else {"reme_run": new_id()}
+    """A change of the state that names a run without a thread; empty if it has one.
+
+    The agents of one graph hear the same first message, whose id LangGraph made for this run.
+    """
+    if _session_id(state):
+        return {}
+    first = state["messages"][0].id if state["messages"] else None
+    return {"reme_run": stable_id("run", first) if _UUID.fullmatch(first or "") else new_id()}
 
 
 def _session_id(state: Any) -> str:
     """The id of the conversation: the thread, or this run if there is no thread."""
     return _thread_id() or state.get("reme_run") or ""
+
+
+def _place_of(state: Any, memory: TurnMemory) -> _Place:
+    session_id = _session_id(state)
+    # LangGraph's path ends with the node of this agent that runs at present.
+    within, _, _ = str(_configurable().get("checkpoint_ns") or "").rpartition("|")
+    return memory.workspace_id, session_id or _turn_id(state), within
 
 
 def _start_of_run(messages: Sequence[AnyMessage]) -> int:
@@ -327,7 +385,8 @@ def _start_of_run(messages: Sequence[AnyMessage]) -> int:
 
 def _last_question(messages: Sequence[AnyMessage]) -> int:
     """The index of the user's last message; -1 if there is none."""
-    return max((place for place, message in enumerate(messages) if isinstance(message, HumanMessage)), default=-1)
+    asked = (isinstance(message, HumanMessage) and not is_generated(message) for message in messages)
+    return max((place for place, is_asked in enumerate(asked) if is_asked), default=-1)
 
 
 def _turn_id(state: Any) -> str:

@@ -1,0 +1,129 @@
+"""Memory in LangChain's agents beside others: other tenants, other middleware that shortens a run, other agents."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import SummarizationMiddleware
+from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.outputs import ChatResult
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from reme_langchain import ReMeMiddleware
+
+from reme_core import AsyncReMe, Settings
+from reme_core.testing import ScriptedModel
+from tests.integrations.inside import fetch
+from tests.integrations.langchain_driver import ScriptedChat
+
+ASKED = "Where does my dog Rex live?"
+
+
+@dataclass
+class Context:
+    user_id: str
+
+
+class _Meeting(ScriptedChat):
+    """A model that answers once so many calls are under way."""
+
+    async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        await self.meeting.wait()
+        return await super()._agenerate(messages)
+
+    meeting: Any = None
+
+
+async def recorded(reme: AsyncReMe, workspace: str) -> list[tuple[str, str, str]]:
+    """The messages of a workspace but those of `remember`, in order: session, role and words."""
+    columns = "session_id, role, content"
+    found = await fetch(reme, workspace, f"select {columns} from reme.message order by document_id")
+    return [tuple(row) for row in found if row[0] != "earlier"]
+
+
+async def remember(reme: AsyncReMe, workspace: str, town: str) -> None:
+    said = {"role": "user", "content": f"My dog Rex lives in {town}."}
+    await reme.record(workspace, [said], session_id="earlier", wait=True)
+
+
+async def test_tenants_with_the_same_thread_and_message_ids_are_kept_apart(settings: Settings) -> None:
+    homes = {"alice": "Lisbon", "bob": "Tokyo"}
+    model, meeting = ScriptedModel(), asyncio.Barrier(2)
+    async with AsyncReMe(settings) as reme:
+        for workspace, town in homes.items():
+            await remember(reme, workspace, town)
+        memory = ReMeMiddleware(client=reme, workspace_id=lambda runtime: runtime.context.user_id)
+        chat = _Meeting(model)
+        chat.meeting = meeting
+        agent: Any = create_agent(chat, middleware=[memory], context_schema=Context)
+        asked = {"messages": [HumanMessage(ASKED, id="1")]}
+        thread = {"configurable": {"thread_id": "main"}}
+        await asyncio.gather(*(agent.ainvoke(asked, thread, context=Context(name)) for name in homes))
+        await memory.aclose()
+        shown = [" ".join(message.text for message in prompt) for prompt in model.prompts]
+        assert sorted(("Lisbon" in text, "Tokyo" in text) for text in shown) == [(False, True), (True, False)]
+        for name in homes:
+            assert [words for _, _, words in await recorded(reme, name)][:1] == [ASKED]
+
+
+@pytest.mark.parametrize("checkpointed", [True, False])
+async def test_what_other_middleware_takes_out_of_a_run_is_recorded_once_and_the_note_stays(
+    settings: Settings, checkpointed: bool
+) -> None:
+    @tool
+    def clock(city: str) -> str:
+        """The time in a city."""
+        return f"noon in {city}"
+
+    model, summaries = ScriptedModel(), ScriptedModel()
+    for _ in range(2):
+        summaries.say("A summary of it all")
+    async with AsyncReMe(settings) as reme:
+        await remember(reme, "alice", "Lisbon")
+        memory = ReMeMiddleware(client=reme, workspace_id="alice")
+        summarise = SummarizationMiddleware(ScriptedChat(summaries), trigger=("messages", 4), keep=("messages", 1))
+        agent: Any = create_agent(
+            ScriptedChat(model),
+            [clock],
+            middleware=[memory, summarise],
+            checkpointer=InMemorySaver() if checkpointed else None,
+        )
+        model.call("clock", city="Rome")
+        model.call("clock", city="Oslo")
+        model.say("It lives in Lisbon.")
+        thread = {"configurable": {"thread_id": "t"}} if checkpointed else {}
+        await agent.ainvoke({"messages": [HumanMessage(ASKED)]}, thread)
+        assert all("lives in Lisbon" in " ".join(m.text for m in prompt) for prompt in model.prompts)
+        assert len(model.prompts) == 3
+        model.say("You are welcome.")
+        await agent.ainvoke({"messages": [HumanMessage("thanks a lot")]}, thread)
+        await memory.aclose()
+        assert memory.counts.recalls == 2
+        said = [(role, words) for _, role, words in await recorded(reme, "alice")]
+    run = [("user", ASKED), ("assistant", ""), ("tool", "noon in Rome"), ("assistant", ""), ("tool", "noon in Oslo")]
+    run += [("assistant", "It lives in Lisbon.")]
+    assert said == [*run, ("user", "thanks a lot"), ("assistant", "You are welcome.")]
+
+
+@pytest.mark.parametrize("thread", [{"configurable": {"thread_id": "t"}}, {}])
+async def test_the_agents_of_one_graph_record_one_conversation(settings: Settings, thread: dict[str, Any]) -> None:
+    model = ScriptedModel()
+    async with AsyncReMe(settings) as reme:
+        memory = ReMeMiddleware(client=reme, workspace_id="alice")
+        graph: Any = StateGraph(MessagesState)
+        for name in ("first", "second"):
+            graph.add_node(name, create_agent(ScriptedChat(model), middleware=[memory], name=name))
+        graph.add_edge(START, "first")
+        graph.add_edge("first", "second")
+        model.say("I ask my colleague.")
+        model.say("I am the colleague.")
+        await graph.compile().ainvoke({"messages": [HumanMessage(ASKED)]}, thread)
+        await memory.aclose()
+        said = await recorded(reme, "alice")
+    assert [words for _, _, words in said] == [ASKED, "I ask my colleague.", "I am the colleague."]
+    assert len({session for session, _, _ in said}) == 1
