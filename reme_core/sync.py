@@ -126,6 +126,7 @@ class BlockingBackground(Facade):
     load = blocking(Background.load)
     retry = blocking(Background.retry)
     drain = blocking(Background.drain)
+    do_waiting = blocking(Background.do_waiting)
     summarise = blocking(Background.summarise)
 
 

@@ -7,9 +7,10 @@ options (`--json`, `--set`, `--config`, `--debug`) to those it declares.
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields
 from functools import wraps
 from io import TextIOWrapper
@@ -205,6 +206,16 @@ def keep_options(
 ) -> None:
     """Keep the options before the command's name, for the command's `Session`."""
     ctx.obj = Options(as_json, assignments, config, debug)
+    _heed_workspace_in_dotenv()
+
+
+def _heed_workspace_in_dotenv() -> None:
+    """Put REME_WORKSPACE of `.env` into the environment, which is all that typer reads."""
+    from reme_core.settings.sources import read_dotenv
+
+    with suppress(ConfigurationError):  # the command's settings are of that file, too, and raise this again
+        if not os.environ.get("REME_WORKSPACE") and (name := read_dotenv().get("REME_WORKSPACE")):
+            os.environ["REME_WORKSPACE"] = name
 
 
 _SHARED_OPTIONS = {

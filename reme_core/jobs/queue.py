@@ -32,6 +32,7 @@ from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableEr
 from reme_core.jobs.worker import CHAT_QUEUE, QUEUE, QueueConnector, Tries, Worker, translating_queue_errors
 from reme_core.postgres.database import Database
 from reme_core.settings import WorkerSettings
+from reme_core.settings.sections import MAX_HOURS
 from reme_core.store.messages import unsummarised_messages
 from reme_core.store.sql import load
 from reme_core.types import Message
@@ -86,6 +87,11 @@ class Summary:
     """Jobs that failed; `error` says why. They are tried again later, or were given up (`status` is `failed`)."""
     waiting: list[Job]
     """Jobs that nobody took; `needs` says what they wait for."""
+
+    @property
+    def reasons(self) -> str:
+        """Why jobs failed."""
+        return "; ".join(sorted({job.error or "no reason was kept" for job in self.failed}))
 
 
 class Background:
@@ -248,12 +254,8 @@ class Background:
             await asyncio.sleep(_WAIT_SECONDS)
             await self._worker.work_off()
 
-    async def summarise(self, workspace: str) -> Summary:
-        """Do the waiting jobs of one workspace now; returns them by their outcome.
-
-        Raises:
-            ReMeError: All of them failed; the message says why.
-        """
+    async def do_waiting(self, workspace: str | None = None) -> Summary:
+        """Do the waiting jobs of one workspace, or of all, now; returns them by their outcome."""
         waiting = await self.jobs(workspace, statuses=["todo", "doing"], limit=_MOST)
         tried = {job.id: job.attempts for job in waiting}
         await self.drain(workspace)
@@ -265,13 +267,21 @@ class Background:
             jobs = await self.jobs(workspace, ids=list(tried), limit=_MOST)
         done = [job for job in jobs if job.status == "succeeded"]
         failed = [job for job in jobs if job.status != "succeeded" and job.attempts > tried[job.id]]
-        if failed and not done:
-            why = "; ".join(sorted({job.error or "no reason was kept" for job in failed}))
-            raise ReMeError(
-                f"no memories were made in workspace '{workspace}': {why}. What was said waits, and is tried again; "
-                "`reme jobs list` shows it"
-            )
         return Summary(done, failed, [job for job in jobs if job not in done and job not in failed])
+
+    async def summarise(self, workspace: str) -> Summary:
+        """`do_waiting` for one workspace.
+
+        Raises:
+            ReMeError: All jobs failed; the message says why.
+        """
+        summary = await self.do_waiting(workspace)
+        if summary.failed and not summary.done:
+            raise ReMeError(
+                f"no memories were made in workspace '{workspace}': {summary.reasons}. What was said waits, and is "
+                "tried again; `reme jobs list` shows it"
+            )
+        return summary
 
     async def aclose(self, patience: float) -> None:
         """Stop working.
@@ -286,7 +296,7 @@ class Background:
         await self._say_what_is_left()
         await self._embed()
         await self.catch_up()
-        due = {"every_hours": self._settings.reflect_every_hours}
+        due = {"every_hours": self._settings.reflect_every_hours, "most_hours": MAX_HOURS}
         for (workspace,) in await self._database.execute_anywhere(_SQL["due_reflections"], due):
             await self._defer(self._reflecting, f"reflect {workspace}", 0, None, workspace=workspace)
 

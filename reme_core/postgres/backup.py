@@ -141,7 +141,7 @@ def restore(url: str, path: Path) -> BackupReport:
         manifest = _manifest(archive, path)
         _prepare(url, manifest.version)
         with _session(url) as connection:
-            _fill(connection, archive, manifest, path)
+            _fill(connection, archive, manifest, path, url)
         migrate.upgrade(url)
         with _session(url) as connection:
             connection.execute("analyze")
@@ -153,20 +153,27 @@ def _prepare(url: str, version: str) -> None:
     current = migrate.status(url)[0]
     if current is not None:
         with _session(url) as connection:
-            # Without its keys, a service that runs on this database would be open to everybody.
-            for table, name in (("workspace", "workspaces"), ("api_key", "API keys")):
-                count = sql.SQL("select count(*) from {}").format(sql.Identifier("reme", table))
-                ((found,),) = connection.execute(count).fetchall()
-                if found:
-                    there = f"the database {mask_password(url)} holds {name} already ({found:,})"
-                    raise ConflictError(f"{there}; restore into an empty one")
+            _refuse_filled(connection, url)
         if current > version:
             migrate.downgrade(url, version)
     newest = migrate.versions()[-1]
     migrate.upgrade(url, "head" if version == newest else version)
 
 
-def _fill(connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, path: Path) -> None:
+def _refuse_filled(connection: Connection, url: str) -> None:
+    # Without its keys, a service that runs on this database would be open to everybody.
+    there = {table for table, _, _ in connection.execute(_TABLES)}  # an older version has no keys
+    for table, name in (("workspace", "workspaces"), ("api_key", "API keys")):
+        if table not in there:
+            continue
+        count = sql.SQL("select count(*) from {}").format(sql.Identifier("reme", table))
+        ((found,),) = connection.execute(count).fetchall()
+        if found:
+            held = f"the database {mask_password(url)} holds {name} already ({found:,})"
+            raise ConflictError(f"{held}; restore into an empty one")
+
+
+def _fill(connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, path: Path, url: str) -> None:
     found = connection.execute(_TABLES).fetchall()
     if missing := set(manifest.columns) - {table for table, _, _ in found}:
         raise LibraryError(f"{path} has tables that version {manifest.version} does not know: {', '.join(missing)}")
@@ -176,6 +183,8 @@ def _fill(connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, 
         # Postgres allows no `COPY FROM` under row-level security. If the restore fails, this is rolled back with it.
         connection.execute(_alter("no force row level security", table))
         connection.execute(_alter("disable trigger user", table))
+    # Others may have written since `_prepare` looked. From here on they wait, for the locks that `alter` has taken.
+    _refuse_filled(connection, url)
     names = sql.SQL(", ").join(sql.Identifier("reme", table) for table in order)
     connection.execute(sql.SQL("truncate {}").format(names))
     for table in order:

@@ -168,6 +168,8 @@ class Settings(Section):
             # The real environment wins over `.env`, so that a value can be set for one run.
             environ = {**read_dotenv(), **os.environ}
         tree = read_yaml(Path(str(config))) if config else {}
+        if environ.get("REME_HOME"):
+            tree.setdefault("data_dir", environ["REME_HOME"])
         merge(tree, Environment(cls, environ)())
         merge(tree, overrides)
         settings = cls.of(reme01.rename_settings(tree))

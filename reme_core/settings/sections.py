@@ -112,7 +112,7 @@ class HttpSettings(Section):
     """The HTTP service. By default only programs on the same machine reach it."""
 
     host: str = "127.0.0.1"
-    port: int = Field(8002, ge=0, le=65_535)  # ReMe 0.1's, also for MCP
+    port: int = 8002  # ReMe 0.1's, also for MCP
     allowed_hosts: list[str] = Field(default_factory=list)
     """Hosts that requests may name, and that web pages which use the service may come from: `["reme.example"]`. This
     machine's own names and addresses are always allowed; `["*"]` allows every host, and so every web page."""
@@ -129,7 +129,7 @@ class McpSettings(Section):
 
     transport: Literal["stdio", "sse", "http", "streamable-http"] = "stdio"
     host: str = "127.0.0.1"
-    port: int = Field(8002, ge=0, le=65_535)
+    port: int = 8002
     allowed_hosts: list[str] = Field(default_factory=list)
     """As for the HTTP service."""
     tools: Literal["default", "all"] | list[str] = "default"

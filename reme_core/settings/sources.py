@@ -6,7 +6,7 @@ import difflib
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,7 +35,7 @@ _OLD_NAMES = {
 
 # Variables that begin with REME_ and are no settings, in lower case.
 _NO_SETTINGS = re.compile(
-    r"(home|"  # `default_data_dir` reads it
+    r"(home|"  # `Settings.load` reads it, for `data_dir`
     r"workspace|"  # commands read it, for --workspace
     r"url|"  # the examples read it, to find the service
     r"reference|(test|bench)_\w+|"  # tests and benchmarks
@@ -133,15 +133,22 @@ def merge(base: dict[str, Any], over: Mapping[str, Any]) -> None:
             base[key] = value
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path, importing: Sequence[Path] = ()) -> dict[str, Any]:
     """The settings of a YAML file, over those of the one that its `import_config` names.
 
+    Args:
+        path: The file.
+        importing: The files that import it.
+
     Raises:
-        ConfigurationError: It cannot be read, or holds no settings.
+        ConfigurationError: It cannot be read, holds no settings, or imports itself.
     """
     # ReMe 0.1 wrote `config=default` for the file default.yaml.
     if not path.suffix:
         path = path.with_suffix(".yaml")
+    path = path.resolve()
+    if path in importing:
+        raise ConfigurationError(f"{importing[-1]} imports {path}, which imports it: remove one import_config")
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except OSError as error:
@@ -155,7 +162,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     parent = tree.pop("import_config", None)
     if parent is None:
         return tree
-    base = read_yaml(path.parent / str(parent))
+    base = read_yaml(path.parent / str(parent), [*importing, path])
     merge(base, tree)
     return base
 

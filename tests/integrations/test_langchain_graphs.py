@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import SummarizationMiddleware
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.outputs import ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.runtime import Runtime
 from reme_langchain import ReMeMiddleware
 
 from reme_core import AsyncReMe, Settings
@@ -127,3 +128,63 @@ async def test_the_agents_of_one_graph_record_one_conversation(settings: Setting
         said = await recorded(reme, "alice")
     assert [words for _, _, words in said] == [ASKED, "I ask my colleague.", "I am the colleague."]
     assert len({session for session, _, _ in said}) == 1
+
+
+async def test_runs_that_share_their_first_message_are_conversations_of_their_own(settings: Settings) -> None:
+    model, system = ScriptedModel(), SystemMessage("You are helpful.")
+    async with AsyncReMe(settings) as reme:
+        memory = ReMeMiddleware(client=reme, workspace_id="alice")
+        agent: Any = create_agent(ScriptedChat(model), middleware=[memory])
+        questions = ["I am Ann, hello Rex.", "I am Bob, hello Daisy."]
+        for question in questions:
+            await agent.ainvoke({"messages": [system, HumanMessage(question)]})
+        await memory.aclose()
+        said = await recorded(reme, "alice")
+    assert [words for _, role, words in said if role == "user"] == questions
+    assert len({session for session, _, _ in said}) == 2
+
+
+async def test_two_runs_at_once_in_one_thread_record_each_message_once_and_have_their_notes(settings: Settings) -> None:
+    model = ScriptedModel()
+    thread = {"configurable": {"thread_id": "t"}}
+    before = [HumanMessage("A first question."), AIMessage("A first answer.")]
+    async with AsyncReMe(settings) as reme:
+        await remember(reme, "alice", "Lisbon")
+        memory = ReMeMiddleware(client=reme, workspace_id="alice")
+        chat = _Meeting(model)
+        chat.meeting = asyncio.Barrier(1)
+        agent: Any = create_agent(chat, middleware=[memory])
+        model.say("A first answer.")
+        await agent.ainvoke({"messages": before[:1]}, thread)
+        chat.meeting = asyncio.Barrier(2)
+        questions = [ASKED, "Which city is my dog Rex in?"]
+        given = [[m.model_copy(update={"id": None}) for m in before] for _ in questions]
+        runs = [[*old, HumanMessage(question)] for old, question in zip(given, questions, strict=True)]
+        await asyncio.gather(*(agent.ainvoke({"messages": messages}, thread) for messages in runs))
+        await memory.aclose()
+        assert ["Lisbon" in " ".join(m.text for m in prompt) for prompt in model.prompts[1:]] == [True, True]
+        said = [words for _, role, words in await recorded(reme, "alice") if role == "user"]
+    assert sorted(said) == sorted(["A first question.", *questions])
+
+
+async def test_the_workspace_is_chosen_by_the_runtime_of_the_run(settings: Settings) -> None:
+    @tool
+    def clock(city: str) -> str:
+        """The time in a city."""
+        return f"noon in {city}"
+
+    given: list[object] = []
+
+    def workspace_of(runtime: Any) -> str:
+        given.append(runtime)
+        return "alice"
+
+    model = ScriptedModel()
+    async with AsyncReMe(settings) as reme:
+        memory = ReMeMiddleware(client=reme, workspace_id=workspace_of)
+        agent: Any = create_agent(ScriptedChat(model), [clock], middleware=[memory])
+        model.call("clock", city="Rome")
+        model.say("At noon.")
+        await agent.ainvoke({"messages": [HumanMessage("What time is it in Rome?")]})
+        await memory.aclose()
+    assert given and all(isinstance(runtime, Runtime) for runtime in given)

@@ -409,3 +409,16 @@ def test_a_command_line_of_reme_01_may_begin_with_its_file(
         main(["--config=/not/there.yaml", "--backend=http"])
     told = capsys.readouterr().err
     assert "/not/there.yaml" in told and "No such option" not in told
+
+
+@pytest.mark.usefixtures("configured")
+@pytest.mark.parametrize("command", [["jobs", "run"], ["summarise", "-w", "alice"]])
+def test_jobs_that_all_fail_are_an_error_with_the_reason(
+    reme: Reme, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = {"MODEL_NAME": "m", "BASE_URL": "http://127.0.0.1:1/v1", "API_KEY": "k", "MAX_RETRIES": "0"}
+    for name, value in model.items():
+        monkeypatch.setenv(f"REME_LLM__DEFAULT__{name}", value)
+    reme("record", "I moved to Rome in May.", "-w", "alice")
+    reme(*command, code=1)
+    assert "could not be reached" in reme.err and "reme jobs list" in reme.err

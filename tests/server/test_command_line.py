@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from reme_core.cli.session import _heed_workspace_in_dotenv
 from reme_core.compat.command_line import settings_of
 from reme_core.errors import ConfigurationError
 from reme_core.settings import Settings
@@ -65,6 +67,38 @@ def test_env_files_are_searched_upwards_and_hold_the_flow_variables(
     settings = settings_of(["backend=http"])
     assert settings.llm["default"].api_key.get_secret_value() == "sk-1"
     assert settings.embedding_model["default"].base_url == "http://127.0.0.1:1/v1"
+
+
+def test_the_folder_and_the_workspace_may_stand_in_an_env_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".env").write_text("REME_HOME=/srv/memory\nREME_WORKSPACE=alice\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        os, "environ", {n: v for n, v in os.environ.items() if n not in ("REME_HOME", "REME_WORKSPACE")}
+    )
+    assert settings_of([]).data_dir == Path("/srv/memory")
+    assert settings_of(["data_dir=/srv/other"]).data_dir == Path("/srv/other")
+    _heed_workspace_in_dotenv()
+    assert os.environ["REME_WORKSPACE"] == "alice"
+    os.environ |= {"REME_HOME": "/srv/here", "REME_WORKSPACE": "bob"}
+    _heed_workspace_in_dotenv()
+    assert (settings_of([]).data_dir, os.environ["REME_WORKSPACE"]) == (Path("/srv/here"), "bob")
+
+
+def test_files_that_import_each_other_are_told(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("import_config: b.yaml\n")
+    (tmp_path / "b.yaml").write_text("import_config: a\n")
+    with pytest.raises(ConfigurationError, match=r"b\.yaml imports .*a\.yaml, which imports it"):
+        Settings.load(config=tmp_path / "a.yaml")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["worker.concurrency=0", "worker.concurrency=-1", "worker.reflect_every_hours=1e8", "retention.log_days=1e7",
+     "http.limit_concurrency=0", "llm.default.max_concurrency=0", "worker.after_turns=0"],
+)  # fmt: skip
+def test_settings_that_nothing_works_with_are_refused(setting: str) -> None:
+    with pytest.raises(ConfigurationError, match=setting.partition("=")[0]):
+        Settings.load(setting, environ={})
 
 
 def test_every_setting_is_an_environment_variable_too(tmp_path: Path) -> None:
@@ -130,7 +164,7 @@ def test_variables_of_ours_that_are_no_settings_are_left_alone(caplog: pytest.Lo
         "REME_HTTP_PORT_8002_TCP": address,
         "REME_HTTP_PORT_8002_TCP_ADDR": "10.0.0.1",
     }
-    assert Settings.load(environ=ours | pod) == Settings()
+    assert Settings.load(environ=ours | pod) == Settings(data_dir=Path("1"))
     assert caplog.messages == []
 
 

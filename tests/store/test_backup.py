@@ -175,3 +175,23 @@ def test_damage_of_any_kind_is_told(
     path.write_bytes(content)
     with pytest.raises(LibraryError):
         restore(empty_database_url, path)
+
+
+def test_what_others_store_while_a_restore_begins_is_not_replaced(
+    settings: Settings, database_url: str, empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(settings)
+    backup(database_url, tmp_path / "all.backup")
+    upgrade = migrate.upgrade
+
+    def upgrade_and_be_late(url: str, *version: str) -> None:
+        upgrade(url, *version)
+        with ReMe(database_url=url, data_dir=tmp_path) as reme:
+            reme.memories.add("dora", "stored after the restore has looked")
+
+    migrate.upgrade(empty_database_url)
+    monkeypatch.setattr(migrate, "upgrade", upgrade_and_be_late)
+    with pytest.raises(ConflictError, match=r"holds workspaces already \(1\)"):
+        restore(empty_database_url, tmp_path / "all.backup")
+    with ReMe(database_url=empty_database_url, data_dir=tmp_path) as reme:
+        assert [m.content for m in reme.memories.list("dora")] == ["stored after the restore has looked"]

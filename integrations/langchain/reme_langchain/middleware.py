@@ -59,9 +59,13 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class MemoryState(AgentState[Any]):
-    """The agent's state, with the id of a run that has no thread; the id is private, and never checkpointed."""
+    """The agent's state, with the id of a run, and of its conversation if it has no thread.
+
+    Both are private, and never checkpointed: a run that is resumed has none.
+    """
 
     reme_run: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
+    reme_session: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
 
 
 @dataclass(slots=True)
@@ -69,6 +73,7 @@ class _Turn:
     """One run of the agent: its memory and its messages."""
 
     memory: TurnMemory
+    run_id: str
     place: _Place
     turn_id: str
     before: Sequence[AnyMessage]
@@ -167,7 +172,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         given = memory_tools(self._memory, self._current_memory) if check_flag("tools", tools) else []
         self.tools = [*given, *window_tools(self._memory, self._current_memory)]
         self._memories: OrderedDict[str, TurnMemory] = OrderedDict({self._memory.workspace_id: self._memory})
-        self._unfinished: OrderedDict[_Place, _Turn] = OrderedDict()
+        self._unfinished: OrderedDict[str, _Turn] = OrderedDict()  # by the ids of their runs
 
     @property
     def name(self) -> str:
@@ -183,19 +188,19 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         """Recall for the run that begins."""
         begun = _name_run(state)
         await self._begin(self._turn({**state, **begun}, runtime))
-        return begun or None
+        return begun
 
     def before_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Recall for the run that begins."""
         begun = _name_run(state)
         self._memory.call(self._begin, self._turn({**state, **begun}, runtime))
-        return begun or None
+        return begun
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Show the model what fits its window, and the note."""
-        turn = self._unfinished_turn(request.state, request.runtime)
+        turn = self._unfinished_turn(request.state)
         if turn is None:  # the run was resumed after an interrupt, perhaps in another process
             turn = await self._begin(self._turn(request.state, request.runtime))
         with self._record_if_broken_off(turn):
@@ -205,7 +210,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Show the model what fits its window, and the note."""
-        turn = self._unfinished_turn(request.state, request.runtime)
+        turn = self._unfinished_turn(request.state)
         if turn is None:
             turn = self._memory.call(self._begin, self._turn(request.state, request.runtime))
         with self._record_if_broken_off(turn):
@@ -216,7 +221,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
     ) -> ToolMessage | Command[Any]:
         """Record the call in tool memory; if it is cancelled, record the user's words."""
-        turn = self._unfinished_turn(request.state, request.runtime)
+        turn = self._unfinished_turn(request.state)
         with self._record_if_broken_off(turn), self._observe(request) as run, _in_session(request):
             result = await handler(request)
             _report_outcome(run, result, turn)
@@ -226,7 +231,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
         """Record the call in tool memory; if it is interrupted, record the user's words."""
-        turn = self._unfinished_turn(request.state, request.runtime)
+        turn = self._unfinished_turn(request.state)
         with self._record_if_broken_off(turn), self._observe(request) as run, _in_session(request):
             result = handler(request)
             _report_outcome(run, result, turn)
@@ -247,20 +252,21 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         return None
 
     async def _begin(self, turn: _Turn) -> _Turn:
-        earlier = self._unfinished.get(turn.place)
-        if earlier is not None and earlier.turn_id != turn.turn_id:
-            self._give_up([earlier])
-        self._unfinished[turn.place] = turn
-        self._unfinished.move_to_end(turn.place)
+        for earlier in [begun for begun in self._unfinished.values() if begun.place == turn.place]:
+            if earlier.turn_id == turn.turn_id:
+                self._unfinished.pop(earlier.run_id)  # this run records the same words
+            else:
+                self._give_up([earlier])
+        self._unfinished[turn.run_id] = turn
         self._give_up(list(self._unfinished.values())[:-_UNFINISHED])
         if self._recall:
             seen = [*from_langchain(turn.before, turn.session_id), *turn.new]
             turn.note = (await turn.memory.begin(seen, turn.turn_id, session_id=turn.session_id)).text
         return turn
 
-    def _unfinished_turn(self, state: Any, runtime: Runtime[Any]) -> _Turn | None:
-        """The turn that has begun and not ended here; it hears the messages of the state."""
-        turn = self._unfinished.get(_place_of(state, self._memory_of(runtime)))
+    def _unfinished_turn(self, state: Any) -> _Turn | None:
+        """The turn of this run, if it has begun here and not ended; it hears the messages of the state."""
+        turn = self._unfinished.get(_run_id(state, self._current_memory()))
         if turn is not None:
             turn.hear(state["messages"])
         return turn
@@ -272,13 +278,13 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         # run, and LangGraph then gives it new ids.
         lasting = bool(_thread_id() and _configurable().get("__pregel_checkpointer"))
         start = 0 if lasting else _start_of_run(heard)
-        turn = _Turn(memory, _place_of(state, memory), _turn_id(state), heard[:start])
+        turn = _Turn(memory, _run_id(state, memory), _place_of(state, memory), _turn_id(state), heard[:start])
         turn.hear(heard)
         return turn
 
     def _end(self, state: MemoryState, runtime: Runtime[Any]) -> _Turn:
-        turn = self._unfinished_turn(state, runtime) or self._turn(state, runtime)
-        self._unfinished.pop(turn.place, None)
+        turn = self._unfinished_turn(state) or self._turn(state, runtime)
+        self._unfinished.pop(turn.run_id, None)
         return turn
 
     def _memory_of(self, runtime: Runtime[Any]) -> TurnMemory:
@@ -315,8 +321,8 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
 
     def _give_up(self, turns: Iterable[_Turn]) -> None:
         for turn in turns:
-            if self._unfinished.get(turn.place) is turn:
-                del self._unfinished[turn.place]
+            if self._unfinished.get(turn.run_id) is turn:
+                del self._unfinished[turn.run_id]
                 words = [message for message in turn.new if message.role == "user"]
                 turn.memory.record_soon(words, turn.turn_id, session_id=turn.session_id)
 
@@ -352,20 +358,25 @@ def _thread_id() -> str:
     return str(_configurable().get("thread_id") or "")
 
 
-def _name_run(state: Any) -> dict[str, Any]:
-    """A change of the state that names a run without a thread; empty if it has one.
-
-    The agents of one graph hear the same first message, whose id LangGraph made for this run.
-    """
-    if _session_id(state):
-        return {}
-    first = state["messages"][0].id if state["messages"] else None
-    return {"reme_run": stable_id("run", first) if _UUID.fullmatch(first or "") else new_id()}
+def _name_run(state: Any) -> dict[str, str]:
+    """The ids of a run that begins, as a change of its state."""
+    named = {"reme_run": new_id()}
+    if not _thread_id():
+        # The agents of one graph hear the same question, which has an id that LangGraph made.
+        place = _last_question(state["messages"])
+        asked = (state["messages"][place].id or "") if place >= 0 else ""
+        named["reme_session"] = stable_id("run", asked) if _UUID.fullmatch(asked) else named["reme_run"]
+    return named
 
 
 def _session_id(state: Any) -> str:
     """The id of the conversation: the thread, or this run if there is no thread."""
-    return _thread_id() or state.get("reme_run") or ""
+    return _thread_id() or state.get("reme_session") or ""
+
+
+def _run_id(state: Any, memory: TurnMemory) -> str:
+    """The id of a run; of one that was resumed, an id of its place."""
+    return state.get("reme_run") or stable_id(*_place_of(state, memory))
 
 
 def _place_of(state: Any, memory: TurnMemory) -> _Place:

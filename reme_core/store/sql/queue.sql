@@ -79,7 +79,8 @@ select w.workspace_id
 from reme.workspace w
 where coalesce((w.settings ->> 'reflect_every_hours')::float8, %(every_hours)s) > 0
   and coalesce((w.settings ->> 'reflected_at')::timestamptz, w.created_at)
-      < now() - make_interval(secs => 3600 * coalesce((w.settings ->> 'reflect_every_hours')::float8, %(every_hours)s))
+      < now() - make_interval(secs => 3600 * least(
+            coalesce((w.settings ->> 'reflect_every_hours')::float8, %(every_hours)s), %(most_hours)s))
   and 'reflect ' || w.workspace_id not in (select lock from queued)
   and exists (
       select from reme.memory m
