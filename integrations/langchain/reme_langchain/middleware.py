@@ -6,20 +6,15 @@ message; the note is neither in the state nor in streamed events. The new messag
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, NotRequired, Unpack
+from typing import Any, Final, Unpack
 
-from langchain.agents import AgentState
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
-from langchain.agents.middleware.types import PrivateStateAttr, ToolCallRequest
+from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
-from langgraph.channels.untracked_value import UntrackedValue
-from langgraph.config import get_config
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command
@@ -37,11 +32,22 @@ from reme_core.turn import (
     check_flag,
     observe_call,
     refuse_unknown,
-    stable_id,
 )
-from reme_core.types import Message, new_id
-from reme_langchain.convert import as_chat, from_langchain, is_generated
+from reme_core.types import new_id
+from reme_langchain.convert import as_chat, from_langchain
 from reme_langchain.note_in_prompt import PlacedNote, show_note
+from reme_langchain.runs import (
+    MemoryState,
+    Turn,
+    configurable,
+    name_run,
+    place_of,
+    run_id,
+    session_of,
+    start_of_run,
+    thread_id,
+    turn_id_of,
+)
 from reme_langchain.tools import memory_tools, window_tools
 from reme_langchain.usage import areport_usage, report_usage
 from reme_langchain.window import in_session, show_what_fits
@@ -51,61 +57,6 @@ Workspace = str | Callable[[Runtime[Any]], str]
 
 _WORKSPACES: Final = 1_000  # whose `TurnMemory` is kept; for another one, the database finds what was recorded before
 _UNFINISHED: Final = 1_000  # turns that have begun and not ended; the oldest one beyond these is given up
-
-_Place = tuple[str, str, str]
-"""Where a turn takes place: its workspace, its conversation, and the agent's place within the graphs of a run."""
-
-_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-class MemoryState(AgentState[Any]):
-    """The agent's state, with the id of a run, and of its conversation if it has no thread.
-
-    Both are private, and never checkpointed: a run that is resumed has none.
-    """
-
-    reme_run: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
-    reme_session: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
-
-
-@dataclass(slots=True)
-class _Turn:
-    """One run of the agent: its memory and its messages."""
-
-    memory: TurnMemory
-    run_id: str
-    place: _Place
-    turn_id: str
-    before: Sequence[AnyMessage]
-    """The messages of earlier runs, if their ids are not lasting; none of them is recorded again."""
-    heard: dict[str, BaseMessage] = field(default_factory=dict)
-    """The messages that may be new, by their ids: all if their ids are lasting, otherwise those of this run."""
-    answers: dict[str, ToolMessage] = field(default_factory=dict)
-    """What tools answered, by the ids of their calls."""
-    note: str = ""
-
-    @property
-    def session_id(self) -> str:
-        """The conversation."""
-        return self.place[1]
-
-    @property
-    def new(self) -> list[Message]:
-        """The messages that may be new, for memory."""
-        said: list[BaseMessage] = []
-        for message in self.heard.values():
-            said.append(message)
-            calls = message.tool_calls if isinstance(message, AIMessage) else []
-            answers = [self.answers[call["id"]] for call in calls if call["id"] in self.answers]
-            said += [answer for answer in answers if answer.id not in self.heard]
-        return from_langchain(said, self.session_id)
-
-    def hear(self, messages: Iterable[BaseMessage]) -> None:
-        """Keep messages of this run, since other middleware may take them out of the state before it ends."""
-        earlier = {message.id for message in self.before}
-        for message in messages:
-            if message.id and message.id not in earlier:
-                self.heard[message.id] = message
 
 
 class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
@@ -172,7 +123,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         given = memory_tools(self._memory, self._current_memory) if check_flag("tools", tools) else []
         self.tools = [*given, *window_tools(self._memory, self._current_memory)]
         self._memories: OrderedDict[str, TurnMemory] = OrderedDict({self._memory.workspace_id: self._memory})
-        self._unfinished: OrderedDict[str, _Turn] = OrderedDict()  # by the ids of their runs
+        self._unfinished: OrderedDict[str, Turn] = OrderedDict()  # by the ids of their runs
 
     @property
     def name(self) -> str:
@@ -186,13 +137,13 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
 
     async def abefore_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Recall for the run that begins."""
-        begun = _name_run(state)
+        begun = name_run(state)
         await self._begin(self._turn({**state, **begun}, runtime))
         return begun
 
     def before_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Recall for the run that begins."""
-        begun = _name_run(state)
+        begun = name_run(state)
         self._memory.call(self._begin, self._turn({**state, **begun}, runtime))
         return begun
 
@@ -251,7 +202,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         report_usage(turn.memory.take_usage())
         return None
 
-    async def _begin(self, turn: _Turn) -> _Turn:
+    async def _begin(self, turn: Turn) -> Turn:
         for earlier in [begun for begun in self._unfinished.values() if begun.place == turn.place]:
             if earlier.turn_id == turn.turn_id:
                 self._unfinished.pop(earlier.run_id)  # this run records the same words
@@ -264,25 +215,25 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
             turn.note = (await turn.memory.begin(seen, turn.turn_id, session_id=turn.session_id)).text
         return turn
 
-    def _unfinished_turn(self, state: Any) -> _Turn | None:
+    def _unfinished_turn(self, state: Any) -> Turn | None:
         """The turn of this run, if it has begun here and not ended; it hears the messages of the state."""
-        turn = self._unfinished.get(_run_id(state, self._current_memory()))
+        turn = self._unfinished.get(run_id(state, self._current_memory()))
         if turn is not None:
             turn.hear(state["messages"])
         return turn
 
-    def _turn(self, state: Any, runtime: Runtime[Any]) -> _Turn:
+    def _turn(self, state: Any, runtime: Runtime[Any]) -> Turn:
         memory = self._memory_of(runtime)
         heard: Sequence[AnyMessage] = state["messages"]
         # With a checkpointer, messages keep their ids. Without one, the application may give the whole history at each
         # run, and LangGraph then gives it new ids.
-        lasting = bool(_thread_id() and _configurable().get("__pregel_checkpointer"))
-        start = 0 if lasting else _start_of_run(heard)
-        turn = _Turn(memory, _run_id(state, memory), _place_of(state, memory), _turn_id(state), heard[:start])
+        lasting = bool(thread_id() and configurable().get("__pregel_checkpointer"))
+        start = 0 if lasting else start_of_run(heard)
+        turn = Turn(memory, run_id(state, memory), place_of(state, memory), turn_id_of(state), heard[:start])
         turn.hear(heard)
         return turn
 
-    def _end(self, state: MemoryState, runtime: Runtime[Any]) -> _Turn:
+    def _end(self, state: MemoryState, runtime: Runtime[Any]) -> Turn:
         turn = self._unfinished_turn(state) or self._turn(state, runtime)
         self._unfinished.pop(turn.run_id, None)
         return turn
@@ -307,11 +258,11 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
     def _observe(self, request: ToolCallRequest) -> AbstractContextManager[ToolRun]:
         call = request.tool_call
         asked = next((m.id for m in reversed(request.state["messages"]) if isinstance(m, AIMessage)), "")
-        place = (_session_id(request.state), asked, call["id"])
+        place = (session_of(request.state), asked, call["id"])
         return observe_call(self._current_memory(), call["name"], call["args"], *place, interrupts=(GraphBubbleUp,))
 
     @contextmanager
-    def _record_if_broken_off(self, turn: _Turn | None) -> Iterator[None]:
+    def _record_if_broken_off(self, turn: Turn | None) -> Iterator[None]:
         """Record the user's words if an exception, such as a cancellation, leaves this block."""
         try:
             yield
@@ -319,21 +270,21 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
             self._give_up([turn] if turn is not None else [])
             raise
 
-    def _give_up(self, turns: Iterable[_Turn]) -> None:
+    def _give_up(self, turns: Iterable[Turn]) -> None:
         for turn in turns:
             if self._unfinished.get(turn.run_id) is turn:
                 del self._unfinished[turn.run_id]
                 words = [message for message in turn.new if message.role == "user"]
                 turn.memory.record_soon(words, turn.turn_id, session_id=turn.session_id)
 
-    async def _fit(self, request: ModelRequest[Any], turn: _Turn) -> ModelRequest[Any]:
+    async def _fit(self, request: ModelRequest[Any], turn: Turn) -> ModelRequest[Any]:
         return await show_what_fits(request, turn.memory, turn.session_id, self._count_tokens)
 
-    def _with_note(self, request: ModelRequest[Any], turn: _Turn) -> ModelRequest[Any]:
+    def _with_note(self, request: ModelRequest[Any], turn: Turn) -> ModelRequest[Any]:
         return show_note(request, PlacedNote(turn.note, turn.memory.position, self.name)) if turn.note else request
 
 
-def _report_outcome(run: ToolRun, result: ToolMessage | Command[Any], turn: _Turn | None) -> None:
+def _report_outcome(run: ToolRun, result: ToolMessage | Command[Any], turn: Turn | None) -> None:
     """Set the outcome of a call, and let the turn hear it. If a tool returns a command, its message may be in it."""
     answers: Any = [result]
     if isinstance(result, Command):
@@ -347,61 +298,4 @@ def _report_outcome(run: ToolRun, result: ToolMessage | Command[Any], turn: _Tur
 
 
 def _in_session(request: ToolCallRequest) -> AbstractContextManager[None]:
-    return in_session(_session_id(request.state))
-
-
-def _configurable() -> dict[str, Any]:
-    return get_config().get("configurable") or {}
-
-
-def _thread_id() -> str:
-    return str(_configurable().get("thread_id") or "")
-
-
-def _name_run(state: Any) -> dict[str, str]:
-    """The ids of a run that begins, as a change of its state."""
-    named = {"reme_run": new_id()}
-    if not _thread_id():
-        # The agents of one graph hear the same question, which has an id that LangGraph made.
-        place = _last_question(state["messages"])
-        asked = (state["messages"][place].id or "") if place >= 0 else ""
-        named["reme_session"] = stable_id("run", asked) if _UUID.fullmatch(asked) else named["reme_run"]
-    return named
-
-
-def _session_id(state: Any) -> str:
-    """The id of the conversation: the thread, or this run if there is no thread."""
-    return _thread_id() or state.get("reme_session") or ""
-
-
-def _run_id(state: Any, memory: TurnMemory) -> str:
-    """The id of a run; of one that was resumed, an id of its place."""
-    return state.get("reme_run") or stable_id(*_place_of(state, memory))
-
-
-def _place_of(state: Any, memory: TurnMemory) -> _Place:
-    session_id = _session_id(state)
-    # LangGraph's path ends with the node of this agent that runs at present.
-    within, _, _ = str(_configurable().get("checkpoint_ns") or "").rpartition("|")
-    return memory.workspace_id, session_id or _turn_id(state), within
-
-
-def _start_of_run(messages: Sequence[AnyMessage]) -> int:
-    """The index at which the last run begins: the first of the user's messages in a row right before the answer."""
-    start = _last_question(messages)
-    while start > 0 and isinstance(messages[start - 1], HumanMessage):
-        start -= 1
-    return max(start, 0)
-
-
-def _last_question(messages: Sequence[AnyMessage]) -> int:
-    """The index of the user's last message; -1 if there is none."""
-    asked = (isinstance(message, HumanMessage) and not is_generated(message) for message in messages)
-    return max((place for place, is_asked in enumerate(asked) if is_asked), default=-1)
-
-
-def _turn_id(state: Any) -> str:
-    """An id made from the conversation and the user's last message; an edited message begins another turn."""
-    messages: Sequence[AnyMessage] = state["messages"]
-    place = _last_question(messages)
-    return stable_id(_session_id(state), *((messages[place].id, str(messages[place].text)) if place >= 0 else ()))
+    return in_session(session_of(request.state))
