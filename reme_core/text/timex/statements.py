@@ -109,16 +109,21 @@ def calendar_range(written: str, timezone: str) -> TimeRange | None:
 def _in_direction(mention: TimeMention, text: str, sent_at: datetime, timezone: str) -> TimeRange:
     """The range of a mention; a week or a year later if neither the mention nor the text says that it is past."""
     start, end = mention.range.start, mention.range.end
-    # Kept as it is: what has no end ("since May") has begun, and what ends after `sent_at` lies ahead already.
-    if end is None or end > sent_at or not mention.relative or _DIRECTED.search(mention.text) or tells_of_past(text):
+    # Without an end, "since May" has begun; but "after May 3" and 从5月3日开始 may lie ahead.
+    opens = end is None and _DATE.search(mention.text) and _OPENS.search(mention.text) and not _SO_FAR.search(text)
+    last = start if opens else end
+    plain = _OPENS.sub("", mention.text) if opens else mention.text
+    # Kept as it is: what ends, or opens, after `sent_at` lies ahead already.
+    if last is None or last > sent_at or not mention.relative or _DIRECTED.search(plain) or tells_of_past(text):
         return mention.range
     if _WEEKDAY.search(mention.text) and not _DATE.search(mention.text):  # "Saturday, June 8" is the day of a year
-        moved = Span(start and start + timedelta(days=7), end + timedelta(days=7), mention.precision)
+        moved = Span(start and start + timedelta(days=7), end and end + timedelta(days=7), mention.precision)
     else:
         later = _times_a_year_later(text, sent_at, timezone).get(mention.text)
-        if later and later.end and later.end > sent_at:
+        ahead = later and (later.start if opens else later.end)
+        if later and ahead and ahead > sent_at:
             return later
-        moved = Span(start and _next_year(start), _next_year(end), mention.precision)
+        moved = Span(start and _next_year(start), end and _next_year(end), mention.precision)
     with suppress(ValueError):  # the clocks never show it
         return range_of(moved)
     return mention.range
@@ -191,6 +196,8 @@ _DIRECTED: Final = regex(
     r"|[上下昨明今本这那去]|(?<![号日][之以])[前后]|以来|起|从(?!.*到)",
     re.IGNORECASE,
 )
+_OPENS: Final = regex(r"\b(?:after|from)\b|[之以]?后$|从|起|开始", re.IGNORECASE)
+_SO_FAR: Final = regex(r"\b(?:have|has|had|been|ever)\b|'ve\b|一直|就|已|过|了(?:\W|$)", re.IGNORECASE)
 # Verbs in the past tense; of those in -ed not "need" and "feed".
 _PAST: Final = regex(
     r"\b(?:was|were|had|did|went|got|came|met|bought|left|made|took|saw|gave|told|said|been|began|started|finished|became|"
