@@ -196,6 +196,18 @@ def weekday(now: datetime, number: int, side: Side) -> Span:
     return day(today - timedelta(days=(now.weekday() - number - 1) % 7 + 1))
 
 
+def weekday_of_month(year: int, month: int, number: int, which: int) -> Span:
+    """The weekday `number` (Monday is 0) of a month that is its first (0), second … or last (-1) one.
+
+    Raises:
+        ValueError: The month has no fifth one.
+    """
+    days = [one[number] for one in calendar.monthcalendar(year, month) if one[number]]
+    if which >= len(days):
+        raise ValueError("the month has fewer of this weekday")
+    return date(year, month, days[which])
+
+
 def occurrence(now: datetime, of_year: Callable[[int], Span], side: Side) -> Span:
     """Find the year that is meant by something that comes once a year: a month, a season, a holiday, a day.
 

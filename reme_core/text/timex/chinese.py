@@ -173,6 +173,18 @@ def _date(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, _narrow_to_hours(match, cal.occurrence(now, of_year, _side_of(match))))
 
 
+@rules(rf"(?:{_YEAR})?(?<![十\d]){_MONTH}的?(?:第(?P<which>[一二三四])|最后一)个?{_WEEK}(?!末){_WEEKDAY}{_TIME}")
+def _weekday_of_month(match: re.Match[str], now: datetime) -> Expression:
+    month, day, year = int(number(match["month"])), _DIGITS[match["weekday"]] - 1, _year_of(match, now)
+    which = "一二三四".index(match["which"]) if match["which"] else -1
+
+    def of_year(year: int) -> Span:
+        return cal.weekday_of_month(year, month, day, which)
+
+    span = of_year(year) if year is not None else cal.occurrence(now, of_year, _side_of(match))
+    return expression(match, _narrow_to_hours(match, span), relative=not match["y4"])
+
+
 @rules(rf"(?:(?P<way>上上|上|下|这|本)个?月){_DAY}{_TIME}")
 def _day_of_near_month(match: re.Match[str], now: datetime) -> Expression:
     month = cal.unit_from(now, _steps(match["way"]), "month").start

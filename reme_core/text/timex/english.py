@@ -181,6 +181,16 @@ def _weekday_of_week(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, cal.weekday(moment, WEEKDAYS.index(match["weekday"].lower()), "this"))
 
 
+_WHICH: Final = {"first": 0, "1st": 0, "second": 1, "2nd": 1, "third": 2, "3rd": 2, "fourth": 3, "4th": 3, "last": -1}
+
+
+@rules(rf"(?:the\s+)?(?P<which>{'|'.join(_WHICH)})\s+{WEEKDAY}\s+(?:of|in)\s+{MONTH}{_YEAR_OF_DAY}")
+def _weekday_of_month(match: re.Match[str], now: datetime) -> Expression:
+    month, number = _month_number(match), WEEKDAYS.index(match["weekday"].lower())
+    which = _WHICH[match["which"].lower()]
+    return _yearly(match, now, lambda year: cal.weekday_of_month(year, month, number, which))
+
+
 @rules(
     r"(?:(?:early|late|later|earlier)\s+)?"
     rf"(?P<day>yesterday|today|{'|'.join(TOMORROW)}|the day before yesterday|the day after tomorrow)"

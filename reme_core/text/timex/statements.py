@@ -192,8 +192,8 @@ _VAGUE: Final = regex(
 )
 # Words that say themselves whether a time lies behind or ahead.
 _DIRECTED: Final = regex(
-    rf"\b(?:last|past|previous|ago|yesterday|next|coming|{'|'.join(TOMORROW)}|this|today|tonight|now|since|early|late)\b"
-    r"|[上下昨明今本这那去]|(?<![号日][之以])[前后]|以来|起|从(?!.*到)",
+    rf"\b(?:last(?! \w+day (?:of|in)\b)|past|previous|ago|yesterday|next|coming|{'|'.join(TOMORROW)}|this|today|tonight|now|since|early|late)\b"
+    r"|[上下昨明今本这那去]|(?<![号日][之以])(?<!最)[前后]|以来|起|从(?!.*到)",
     re.IGNORECASE,
 )
 _OPENS: Final = regex(r"\b(?:after|from)\b|[之以]?后$|从|起|开始", re.IGNORECASE)
