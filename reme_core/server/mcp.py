@@ -28,7 +28,8 @@ from starlette.applications import Starlette
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response as HttpResponse
 from starlette.routing import Mount, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message as ASGIMessage
 
 from reme_core._version import __version__
 from reme_core.client import AsyncReMe
@@ -129,7 +130,27 @@ def create_mcp_app(reme: Engine, transport: Literal["sse", "http"]) -> Starlette
     inner.add_exception_handler(404, _answer_not_found)
     inner.add_middleware(KeyCheck)
     inner.add_middleware(HostCheck, allowed=reme.settings.mcp.allowed_hosts)
+    inner.add_middleware(_EndOfStreams)
     return inner
+
+
+class _EndOfStreams:
+    """Middleware that ends a response which its app leaves open, as the SDK does with streams when it is stopped."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_open = False
+
+        async def note_and_send(message: ASGIMessage) -> None:
+            nonlocal is_open
+            is_open = message["type"] == "http.response.start" or bool(message.get("more_body"))
+            await send(message)
+
+        await self._app(scope, receive, note_and_send)
+        if is_open:
+            await send({"type": "http.response.body", "body": b""})
 
 
 class _Handlers:
@@ -259,12 +280,14 @@ def _answer_not_found(request: Request, _: Exception) -> HttpResponse:
 
 
 def _sse_app(server: Server[Any, Any], transport: SseServerTransport) -> Starlette:
-    async def connect(request: Request) -> HttpResponse:
-        async with transport.connect_sse(request.scope, request.receive, request._send) as (read, write):
-            await server.run(read, write, server.create_initialization_options())
-        return HttpResponse()
+    class Endpoint:  # an object, since Starlette would call a function with a request, and send what it returns
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            async with transport.connect_sse(scope, receive, send) as (read, write):
+                await server.run(read, write, server.create_initialization_options())
 
-    return Starlette(routes=[Route("/sse", connect), Mount("/messages/", transport.handle_post_message)])
+    return Starlette(
+        routes=[Route("/sse", Endpoint(), methods=["GET"]), Mount("/messages/", transport.handle_post_message)]
+    )
 
 
 def _streamable_app(manager: StreamableHTTPSessionManager) -> Starlette:

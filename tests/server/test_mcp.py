@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -269,3 +270,25 @@ async def listening(process: Process) -> None:
             await writer.wait_closed()
             return
     raise AssertionError(process.said)
+
+
+@pytest.mark.parametrize("kind", ["sse", "http"])
+async def test_a_service_that_is_stopped_while_somebody_listens_says_nothing_of_it(
+    start: Callable[..., Process], free_port: int, kind: str
+) -> None:
+    process = start("backend=mcp", f"mcp.transport={kind}", f"mcp.port={free_port}")
+    async with httpx.AsyncClient(base_url=process.url, timeout=40) as client:
+        headers = {"accept": "application/json, text/event-stream"}
+        path = "/sse"
+        await listening(process)
+        if kind == "http":
+            path = "/mcp"
+            hello = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+            call = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+            headers["mcp-session-id"] = (await client.post(path, json=call, headers=headers)).headers["mcp-session-id"]
+        async with client.stream("GET", path, headers=headers) as answer:
+            assert answer.status_code == 200
+            assert await asyncio.to_thread(process.stop) in (0, -signal.SIGTERM)
+            with contextlib.suppress(httpx.RemoteProtocolError):
+                await answer.aread()
+    assert "ERROR" not in process.said and "Traceback" not in process.said
