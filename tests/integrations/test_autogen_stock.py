@@ -128,6 +128,68 @@ async def test_a_restored_context_of_a_named_session_is_not_written_again(
     assert [content for _, content in await stored(reme)] == [TOLD, "ok", ASKED, "ok"]
 
 
+@pytest.mark.parametrize("session_id", [None, "undone"])
+@pytest.mark.parametrize("is_context", [False, True])
+async def test_turns_that_are_undone_are_not_written_again(
+    reme: AsyncReMe, model: ScriptedModel, session_id: str | None, is_context: bool
+) -> None:
+    memory = ReMeMemory(reme, "alice", session_id=session_id, write="awaited")
+    place: Any = {"model_context": ReMeModelContext(memory)} if is_context else {"memory": [memory]}
+    agent = AssistantAgent("assistant", FakeClient(model), **place)
+    await agent.run(task="One.")
+    state = json.loads(json.dumps(await agent.save_state()))
+    for task in ("Two.", "Three."):
+        await agent.run(task=task)
+    after_three = json.loads(json.dumps(await agent.save_state()))
+    for again in ("Two, again.", "Two."):
+        await agent.load_state(state)
+        await agent.run(task=again)
+    await agent.load_state(after_three)
+    await agent.run(task="Four.")
+    rows = await stored(reme, "content, session_id")
+    assert [content for content, _ in rows if content != "ok"] == ["One.", "Two.", "Three.", "Two, again.", "Four."]
+    assert len({session for _, session in rows}) == 1
+
+
+async def test_a_loaded_conversation_that_begins_otherwise_is_another(reme: AsyncReMe, model: ScriptedModel) -> None:
+    memory = ReMeMemory(reme, "alice", session_id="begun", write="awaited")
+    agent = AssistantAgent("assistant", FakeClient(model), memory=[memory])
+    new = await agent.save_state()
+    for task in ("Hello.", "Two.", "Three."):
+        await agent.run(task=task)
+    await agent.load_state(new)
+    await agent.run(task="Hello.")
+    other = AssistantAgent("assistant", FakeClient(model))
+    await other.run(task="Bye.")
+    await agent.run(task="And now?")
+    await agent.run(task="And then?")
+    await agent.load_state(await other.save_state())
+    await agent.run(task="Still here?")
+    said = [row for row in await stored(reme, "session_id, content") if row[1] != "ok"]
+    assert said == [
+        ("begun", "Hello."), ("begun", "Two."), ("begun", "Three."),
+        ("begun#1", "Hello."), ("begun#1", "And now?"), ("begun#1", "And then?"),
+        ("begun#2", "Bye."), ("begun#2", "Still here?"),
+    ]  # fmt: skip
+
+
+async def test_turns_that_a_team_undoes_are_not_written_again(reme: AsyncReMe, model: ScriptedModel) -> None:
+    memories = [ReMeMemory(reme, "alice", session_id="team", write="awaited") for _ in range(2)]
+    team = RoundRobinGroupChat(
+        [AssistantAgent(f"a{n}", FakeClient(model), memory=[memory]) for n, memory in enumerate(memories)],
+        termination_condition=MaxMessageTermination(2),
+    )
+    await team.run(task="One.")  # only the first agent speaks
+    state = json.loads(json.dumps(await team.save_state()))
+    for task in ("Two.", "Three.", "Four.", "Five."):
+        await team.run(task=task)
+    await team.load_state(state)
+    for task in ("Six.", "Seven."):
+        await team.run(task=task)
+    said = [row for row in await stored(reme, "session_id, content") if row[1] != "ok"]
+    assert said == [("team", f"{task}.") for task in ("One", "Two", "Three", "Four", "Five", "Six", "Seven")]
+
+
 async def test_a_loaded_context_goes_on_counting_the_conversations_of_its_session(
     reme: AsyncReMe, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

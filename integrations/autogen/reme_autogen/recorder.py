@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import Final
 
@@ -26,11 +26,15 @@ _UNFINISHED: Final = 1_000  # contexts whose turn has begun and not ended
 
 
 class Session:
-    """What the contexts of one session share: the `number` of its present conversation, and the `last` one given."""
+    """What the contexts of one session share.
+
+    These are the `number` of its present conversation, the ids of what was `recorded` in it, and the `last` number.
+    """
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         self.number = self.last = 0
+        self.recorded: set[str] = set()
 
 
 # By workspace and id, as long as a recorder has them: the agents of a team may each have a memory of their own.
@@ -61,20 +65,42 @@ class ContextRecorder:
         # A team is reset agent by agent, and AutoGen does not tell a memory of an agent that has not spoken yet.
         if self.number >= self._session.number:
             self._session.last += 1
-            self._session.number = self._session.last
+            self._session.number, self._session.recorded = self._session.last, set()
         self.number, self._length = self._session.number, 0
 
     async def record(self, context: ChatCompletionContext) -> None:
         """Hand over the new messages of the context."""
         messages = await all_messages(context)
-        if len(messages) < self._length:  # a state with another conversation was loaded
+        said = self._name(messages)
+        # A state was loaded: an earlier one of this conversation, or one of another.
+        if len(messages) < self._length and not self._is_earlier(said):
             self.restart()
+            said = self._name(messages)
         self._length = len(messages)
-        ids = ConversationIds(self.session_id)
-        said = [ids.name(part) for message in messages for part in from_model(message)]
-        said = [message.model_copy(update={"session_id": self.session_id}) for message in said]
+        self._session.recorded.update(message.message_id for message in said)
         self._turn.record_calls(calls_in(said))
         await self._turn.record(said)
+
+    def _name(self, messages: Sequence[LLMMessage]) -> list[Message]:
+        """The messages for memory, with their ids in the present conversation."""
+        ids = ConversationIds(self.session_id)
+        named = [ids.name(part) for message in messages for part in from_model(message)]
+        return [message.model_copy(update={"session_id": self.session_id}) for message in named]
+
+    def _is_earlier(self, said: Sequence[Message]) -> bool:
+        """Whether something stood before this turn, and all of it was recorded, by any context, in this conversation.
+
+        A turn that stands alone begins a conversation, also if it has the words of an earlier one.
+        """
+        before = {message.message_id for message in said[: _begin_of_turn(said)]}
+        # If another context of the session has begun a conversation, this one joins it.
+        return self.number >= self._session.number and bool(before) and before <= self._session.recorded
+
+
+def _begin_of_turn(said: Sequence[Message]) -> int:
+    """The place of a person's last words or, if it is later, of the first words of others after the agent's last."""
+    heard = [place for place, message in enumerate(said) if message.role == "user"]
+    return max((n for n in heard if n and (not said[n].author or said[n - 1].role != "user")), default=0)
 
 
 class Contexts:
