@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from reme_core.types import Message, Trajectory
 
@@ -88,17 +88,23 @@ class ConversationIds:
         return message.model_copy(update={"message_id": stable_id(self._asked, said, self._said[said])})
 
 
-def with_recorded_ids(messages: Iterable[Message], recorded: Sequence[Message], conversation: str) -> list[Message]:
+def with_recorded_ids(
+    messages: Sequence[Message],
+    recorded: Sequence[Message],
+    conversation: str,
+    as_recorded: Callable[[Sequence[Message]], Sequence[Message]],
+) -> list[Message]:
     """The messages of a whole conversation, with ids: those of the record where it has the same words in this order.
 
-    New ids follow from the name of the conversation.
+    New ids follow from the name of the conversation. `as_recorded` gives messages the words that a record keeps of
+    them; those of the record it gives them anew, since secrets may have stayed in it until now.
     """
     ids, place, known = ConversationIds(conversation), 0, []
-    for message in messages:
-        named = ids.name(message)
-        said = (message.role, message.content)
+    kept = [(message.role, message.content) for message in as_recorded(recorded)]
+    for message, as_kept in zip(messages, as_recorded(messages), strict=True):
+        named, said = ids.name(message), (as_kept.role, as_kept.content)
         # Behind the last one that was found, so that both keep their order.
-        found = next((n for n in range(place, len(recorded)) if (recorded[n].role, recorded[n].content) == said), None)
+        found = next((n for n in range(place, len(kept)) if kept[n] == said), None)
         if found is not None:
             named, place = named.model_copy(update={"message_id": recorded[found].message_id}), found + 1
         known.append(named)

@@ -312,6 +312,11 @@ class TurnMemory(Closing):
             raise explain_timeout(error, self.patience) from None
         return [message for message in said if names_in(self.scope).items() <= message.scope.items()]
 
+    def as_recorded(self, messages: Sequence[Message]) -> list[Message]:
+        """The messages with the words that memory keeps of them: without secrets, and as Postgres can store them."""
+        said = [sanitise(message) for message in within_scope(messages, self.scope)]
+        return redact(said, self.settings.redact)
+
     async def clear(self) -> None:
         """Erase all memories and messages of this memory's scope, or of the whole workspace if it has no scope.
 
@@ -343,8 +348,7 @@ class TurnMemory(Closing):
         return self._deduplicator.new_messages(said, turn_id, session_id)
 
     def _entry(self, messages: Sequence[Message]) -> Entry:
-        said = [sanitise(message) for message in within_scope(messages, self.scope)]
-        return Entry(self.workspace_id, redact(said, self.settings.redact))
+        return Entry(self.workspace_id, self.as_recorded(messages))
 
     def _put(self, entry: Entry) -> bool:
         try:

@@ -148,6 +148,37 @@ async def test_a_turn_that_is_given_as_a_history_is_recorded_once(settings: Sett
     assert await stored(settings) == [*said, ("user", ASKED), ("assistant", "Answer 4.")]
 
 
+@pytest.mark.parametrize("words", ["My mail is ann@example.com.", "A NUL: \0.", "Half a pair: \ud83d."])
+async def test_a_history_is_known_by_what_is_recorded_of_it(settings: Settings, words: str) -> None:
+    model = ScriptedModel()
+    agent = FunctionAgent(llm=ScriptedLLM(model))
+    told = settings.model_copy(update={"redact": ["email"]})
+    history: list[ChatMessage] = []
+    for turn, said in enumerate((words, "And now?", "And then?")):
+        model.say(f"Answer {turn}: {words}")
+        async with ReMeMemory(told, "alice", session_id="s1", write="awaited") as memory:
+            answer = await agent.run(said, chat_history=history, memory=memory)
+        history += [ChatMessage(role="user", content=said), answer.response]
+        assert len(await stored(settings)) == 2 * turn + 2
+    assert [content[:8] for _, content in await stored(settings)][1:] == [
+        "Answer 0", "And now?", "Answer 1", "And then", "Answer 2"
+    ]  # fmt: skip
+
+
+async def test_a_history_is_known_though_secrets_in_it_were_recorded_once(settings: Settings) -> None:
+    history = [
+        ChatMessage(role="user", content="My mail is ann@example.com."),
+        ChatMessage(role="assistant", content="ok"),
+    ]
+    async with ReMeMemory(settings, "alice", session_id="s1", write="awaited") as memory:
+        await memory.aput_messages(history)
+    told = settings.model_copy(update={"redact": ["email"]})
+    async with ReMeMemory(told, "alice", session_id="s1", write="awaited") as memory:
+        await FunctionAgent(llm=ScriptedLLM(ScriptedModel())).run(ASKED, chat_history=history, memory=memory)
+    said = [("user", "My mail is [email]."), ("assistant", "ok"), ("user", ASKED), ("assistant", "ok")]
+    assert await stored(settings) == said
+
+
 async def test_a_history_may_follow_turns_that_were_put(settings: Settings) -> None:
     async with ReMeMemory(settings, "alice", write="awaited") as memory:
         agent = FunctionAgent(llm=ScriptedLLM(ScriptedModel()))

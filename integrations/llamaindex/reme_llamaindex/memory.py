@@ -321,7 +321,7 @@ class ReMeMemory(LongTermMemory, Memory):
             except ReMeError as error:  # then the whole history is recorded, with ids that stay the same next time
                 log.warning("which messages of a conversation are new is unknown, so all are recorded: %s", error)
                 recorded = []
-            history = with_recorded_ids(history, recorded, self.session_id)
+            history = with_recorded_ids(history, recorded, self.session_id, self.turn.as_recorded)
         return [*history, *waiting]
 
 
