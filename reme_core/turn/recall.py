@@ -17,8 +17,10 @@ from reme_core.errors import InputError
 from reme_core.prompts import Language
 from reme_core.prompts.note import Note, is_quoted, render, why_missing
 from reme_core.prompts.transcript import person_of
+from reme_core.spool.waiting import sanitise
 from reme_core.store.filters import FilterOptions, Filters
 from reme_core.store.relevance import Question
+from reme_core.text.redact import redact
 from reme_core.text.terms import language_of
 from reme_core.text.timex import AskedTime
 from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Recollection, Scope, kinds_of, names_in
@@ -71,6 +73,7 @@ class TurnRecall:
     ) -> Note:
         """Recall for a question, and write the note; `present` are the messages that the model sees anyway."""
         query, session = (question.content.strip()[:_LONGEST_QUERY], question.session_id) if question else ("", "")
+        present = [sanitise(message) for message in present]  # as they were recorded
         # In a long conversation, the model sees many messages that fit the question, and memories quote others.
         most = max(2 * self._top_k, min(2 * self._top_k + len(present), _MOST_AT_ONCE))
         ask = partial(self._ask, engine, workspace, query, _asked_time(engine, query, session))
@@ -86,7 +89,7 @@ class TurnRecall:
         # If several people share a workspace, wishes and profile of the others do not apply to whoever asks.
         standing = [m for m in standing if not asker or person_of(m.subject) in ("", asker)]
         offered = [hit for found in memories for hit in found.hits]
-        why_unfit = self._why_unfit(present, [*standing, *(hit.memory for hit in offered)])
+        why_unfit = self._why_unfit(present, [*standing, *(hit.memory for hit in offered)], engine.settings.redact)
         if messages and len(messages[0].hits) == most and len(self._fit(messages[0].hits, why_unfit)) < self._top_k:
             # Too few of them are new. A second recall, which takes longer, leaves out what the model sees.
             seen = dict.fromkeys([*(m.message_id for m in present), *(m.content.strip() for m in present)])
@@ -124,14 +127,22 @@ class TurnRecall:
         fit = {hit.content.strip(): hit for hit in reversed(hits) if not why_unfit(hit)}
         return list(fit.values())[::-1][: self._top_k]
 
-    def _why_unfit(self, present: Sequence[Message], memories: Sequence[Memory]) -> Callable[[Hit], str]:
+    def _why_unfit(
+        self, present: Sequence[Message], memories: Sequence[Memory], redacted: Sequence[str]
+    ) -> Callable[[Hit], str]:
         """A function that gives the reason why a message must not stand in a note with these memories, or nothing."""
         ids, texts = {m.message_id for m in present}, {m.content.strip() for m in present}
+
+        def is_seen(text: str) -> bool:
+            # What stands around the marks is compared first: to redact all that the model sees would take long.
+            begin, end = text.partition("[")[0], text.rpartition("]")[2]
+            near = [one for one in texts if one.startswith(begin) and one.endswith(end)] if redacted else []
+            return text in texts or any(redact(one, redacted) == text for one in near)
 
         def reason(hit: Hit) -> str:
             if hit.memory.kind != Kind.CONVERSATION:
                 return ""
-            if hit.memory.memory_id in ids or hit.content.strip() in texts:
+            if hit.memory.memory_id in ids or is_seen(hit.content.strip()):
                 return "seen"
             if self._speaker and hit.memory.author not in ("", self._speaker):
                 return "speaker"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import psycopg
+import pytest
 
 from reme_core import AsyncReMe
 from reme_core.settings import Settings
@@ -46,6 +47,14 @@ async def test_of_each_hit_the_log_says_why_it_is_not_in_the_note(settings: Sett
     assert len(shown) == 3
     assert all(text in note.text for text in shown)
     assert "places" in of.values()
+
+
+@pytest.mark.parametrize("words", ["Rex is known as ann@example.com.", "Rex the NUL: \0.", "Half of Rex: \ud83d."])
+async def test_what_the_model_sees_is_known_by_what_is_recorded_of_it(settings: Settings, words: str) -> None:
+    async with TurnMemory(settings.model_copy(update={"redact": ["email"]}), "alice", write="awaited") as turn:
+        await turn.record([Message(content=words), Message(content="My dog Rex lives in Lisbon.")])
+        note = await turn.begin([Message(content=words), Message(content=ASKED)])
+    assert [hit.content for hit in note.hits] == ["My dog Rex lives in Lisbon."]
 
 
 async def test_what_a_memory_quotes_stands_in_the_note_once(settings: Settings, database_url: str) -> None:
