@@ -84,25 +84,33 @@ async def test_a_stream_that_is_left_early_keeps_the_question(reme: AsyncReMe, m
     assert await stored(reme) == [("user", TOLD)]
 
 
+async def ask_and_wait(agent: Agent, model: ScriptedModel, question: str) -> UserConfirmResultEvent:
+    """Ask what needs the clock, which a person must allow, and return the event that allows it."""
+    model.call("clock")
+    events = [event async for event in agent.reply_stream(UserMsg(name="user", content=question))]
+    asked = next(event for event in events if isinstance(event, RequireUserConfirmEvent))
+    calls = [call for call in asked.tool_calls if isinstance(call, ToolCallBlock)]
+    results = [ConfirmResult(confirmed=True, tool_call=call) for call in calls]
+    return UserConfirmResultEvent(reply_id=asked.reply_id, confirm_results=results)
+
+
+def with_clock() -> Toolkit:
+    return Toolkit(tools=[FunctionTool(clock)])
+
+
 async def test_a_reply_that_waits_for_a_person_goes_on_elsewhere_with_its_note(
     reme: AsyncReMe, model: ScriptedModel
 ) -> None:
     await reme.memories.add("alice", "Rex is a dachshund.")
-    model.call("clock")
-    first = agent_of(
-        model, ReMeMiddleware(reme, "alice", write="awaited"), toolkit=Toolkit(tools=[FunctionTool(clock)])
-    )
-    events = [event async for event in first.reply_stream(UserMsg(name="user", content="When does Rex eat?"))]
-    asked = next(event for event in events if isinstance(event, RequireUserConfirmEvent))
-    assert await stored(reme) == []
+    first = agent_of(model, ReMeMiddleware(reme, "alice", write="awaited"), toolkit=with_clock())
+    confirmed = await ask_and_wait(first, model, "When does Rex eat?")
+    assert await stored(reme) == [("user", "When does Rex eat?")]
     state = AgentState.model_validate(json.loads(first.state.model_dump_json()))
 
     memory = ReMeMiddleware(reme, "alice", write="awaited")
-    second = agent_of(model, memory, toolkit=Toolkit(tools=[FunctionTool(clock)]), state=state)
+    second = agent_of(model, memory, toolkit=with_clock(), state=state)
     model.say("At noon.")
-    calls = [call for call in asked.tool_calls if isinstance(call, ToolCallBlock)]
-    results = [ConfirmResult(confirmed=True, tool_call=call) for call in calls]
-    reply = await second.reply(UserConfirmResultEvent(reply_id=asked.reply_id, confirm_results=results))
+    reply = await second.reply(confirmed)
     assert reply.get_text_content() == "At noon."
     assert "dachshund" in model.last_prompt
     assert memory.turn.counts.recalls == 0
@@ -114,6 +122,59 @@ async def test_a_reply_that_waits_for_a_person_goes_on_elsewhere_with_its_note(
         ("assistant", "assistant", "At noon."),
     ]
     assert [call["name"] for call in rows[1][3]] == ["clock"]
+
+
+async def test_a_message_that_is_refused_while_a_reply_waits_leaves_the_reply_as_it_was(
+    reme: AsyncReMe, model: ScriptedModel
+) -> None:
+    await reme.memories.add("alice", "Rex is a dachshund.")
+    memory = ReMeMiddleware(reme, "alice", write="awaited")
+    agent = agent_of(model, memory, toolkit=with_clock())
+    confirmed = await ask_and_wait(agent, model, "When does Rex eat?")
+    with pytest.raises(ValueError, match="waiting"):
+        await agent.reply(UserMsg(name="user", content="Never mind."))
+    model.say("At noon.")
+    await agent.reply(confirmed)
+    assert "dachshund" in model.last_prompt
+    assert memory.turn.counts.recalls == 1
+    assert await stored(reme) == [
+        ("user", "When does Rex eat?"),
+        ("user", "Never mind."),
+        ("assistant", ""),
+        ("tool", "It is noon."),
+        ("assistant", "At noon."),
+    ]
+    assert agent.state.middle_context == {}
+
+
+@pytest.mark.parametrize("end", ["fails", "is left", "is given up"])
+async def test_the_question_of_a_reply_that_waited_is_kept_however_the_reply_ends(
+    reme: AsyncReMe, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    memory = ReMeMiddleware(reme, "alice", write="awaited")
+    agent = agent_of(model, memory, toolkit=with_clock())
+    confirmed = await ask_and_wait(agent, model, TOLD)
+    if end == "fails":
+
+        async def fail(*asked: object, **options: object) -> None:
+            raise RuntimeError("the provider is down")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(agent.model, "_call_api", fail)
+            with pytest.raises(RuntimeError, match="provider"):
+                await agent.reply(confirmed)
+    elif end == "is left":
+        stream = agent.reply_stream(confirmed)
+        async for _ in stream:
+            break
+        await stream.aclose()
+        await asyncio.sleep(0.1)  # as above
+    else:
+        await agent.observe(UserMsg(name="user", content="Rex barks."))  # now AgentScope waits no more
+    await agent.reply(UserMsg(name="user", content=ASKED))
+    observed = [("user", "Rex barks.")] if end == "is given up" else []
+    assert await stored(reme) == [("user", TOLD), *observed, ("user", ASKED), ("assistant", "ok")]
+    assert agent.state.middle_context == {}
 
 
 async def test_what_an_agent_observes_is_recorded_with_its_next_reply(reme: AsyncReMe, model: ScriptedModel) -> None:

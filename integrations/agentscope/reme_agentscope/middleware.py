@@ -45,9 +45,9 @@ class ReMeMiddleware(MiddlewareBase, Closing):
 
     In the modes `static_control` and `both` each reply recalls once, and the model is shown the note before the last
     message of the user, or of another agent; the note is never stored in the agent's context. A completed reply is
-    recorded with its tool calls and with what the agent observed before it. Of an interrupted reply, only the message
-    that it replies to is recorded. In the modes `agent_control` and `both` the agent gets the memory tools, and a hint
-    to use them.
+    recorded with its tool calls and with what the agent observed before it. Of a reply that is interrupted, fails, or
+    waits for a person, only the messages that it replies to are recorded; the rest follows if it goes on and completes.
+    In the modes `agent_control` and `both` the agent gets the memory tools, and a hint to use them.
 
     ```python
     agent = Agent("assistant", "You are helpful.", model, middlewares=[ReMeMiddleware(workspace_id="alice")])
@@ -121,7 +121,7 @@ class ReMeMiddleware(MiddlewareBase, Closing):
     async def on_reply(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
     ) -> AsyncGenerator[Any, None]:
-        """Run a reply, and record it when it has ended."""
+        """Run a reply, and record it when it has ended; what it replies to, however it ends."""
         self._refuse_another(agent)
         await self._register_tools(agent)
         if self.mode == "agent_control":
@@ -135,14 +135,10 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         heard = [*_find_observations(agent), *given]
         asked = [message for msg in heard for message in from_msg(msg, session_id, agent.name)]
         if given or inputs is None:  # otherwise it resumes a reply, which keeps its note
-            state = {"asked": [message.model_dump(mode="json") for message in asked]}
-            agent.state.middle_context[await self.get_middleware_key()] = state
+            agent.state.middle_context[await self.get_middleware_key()] = {}
         try:
             async for item in next_handler(**input_kwargs):
-                if isinstance(item, Msg) and item.finished_reason is not None:
-                    yield await self._finish(agent, item, asked)
-                else:
-                    yield item
+                yield await self._finish(agent, item, asked) if isinstance(item, Msg) else item
         except BaseException:
             self.turn.record_soon(asked, session_id=session_id)
             raise
@@ -196,10 +192,16 @@ class ReMeMiddleware(MiddlewareBase, Closing):
                 yield item
 
     async def _finish(self, agent: Agent, final: Msg, asked: Sequence[Message]) -> Msg:
-        """Record a reply that has ended, and add the tokens that memory used to its usage."""
-        state = agent.state.middle_context.pop(await self.get_middleware_key(), None) or {}
+        """Record a reply that has ended, and add the tokens that memory used to its usage.
+
+        Of a reply that waits for a person or for a tool, only what was asked is recorded yet.
+        """
         session_id = self._session_of(agent)
-        said = [*(Message.model_validate(message) for message in state.get("asked", [])), *asked]
+        if final.finished_reason is None:  # it waits, and nobody knows whether it ever goes on
+            await self.turn.record(asked, session_id=session_id)
+            return final
+        state = agent.state.middle_context.pop(await self.get_middleware_key(), None) or {}
+        said = [*asked]
         if final.finished_reason != ReplyFinishedReason.INTERRUPTED:
             said += self._tool_messages(agent, state)
         if final.finished_reason == ReplyFinishedReason.COMPLETED:
