@@ -131,8 +131,10 @@ async def test_a_message_that_is_refused_while_a_reply_waits_leaves_the_reply_as
     memory = ReMeMiddleware(reme, "alice", write="awaited")
     agent = agent_of(model, memory, toolkit=with_clock())
     confirmed = await ask_and_wait(agent, model, "When does Rex eat?")
+    kept = json.dumps(agent.state.middle_context)
     with pytest.raises(ValueError, match="waiting"):
         await agent.reply(UserMsg(name="user", content="Never mind."))
+    assert json.dumps(agent.state.middle_context) == kept
     model.say("At noon.")
     await agent.reply(confirmed)
     assert "dachshund" in model.last_prompt

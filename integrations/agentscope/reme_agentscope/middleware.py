@@ -129,13 +129,10 @@ class ReMeMiddleware(MiddlewareBase, Closing):
                 yield item
             return
         inputs = input_kwargs.get("inputs")
-        several = inputs if isinstance(inputs, list) else [inputs]
-        given = [message for message in several if isinstance(message, Msg)]
+        given = [one for one in (inputs if isinstance(inputs, list) else [inputs]) if isinstance(one, Msg)]
         session_id = self._session_of(agent)
         heard = [*_find_observations(agent), *given]
         asked = [message for msg in heard for message in from_msg(msg, session_id, agent.name)]
-        if given or inputs is None:  # otherwise it resumes a reply, which keeps its note
-            agent.state.middle_context[await self.get_middleware_key()] = {}
         try:
             async for item in next_handler(**input_kwargs):
                 yield await self._finish(agent, item, asked) if isinstance(item, Msg) else item
@@ -151,12 +148,12 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
     ) -> AsyncGenerator[Any, None]:
         """Recall at the first reasoning of a reply; cancelled here, AgentScope ends the reply as interrupted."""
-        state = agent.state.middle_context.get(await self.get_middleware_key())
-        if state is not None and "note" not in state:
-            session_id = self._session_of(agent)
+        if self.mode != "agent_control" and not await self._find_state(agent):
+            session_id, reply_id = self._session_of(agent), agent.state.reply_id
             seen = [message for msg in agent.state.context for message in from_msg(msg, session_id, agent.name)]
-            note = await self.turn.begin(seen, agent.state.reply_id, session_id=session_id)
-            state["note"] = note.text
+            note = await self.turn.begin(seen, reply_id, session_id=session_id)
+            key = await self.get_middleware_key()
+            agent.state.middle_context[key] = {"reply_id": reply_id, "note": note.text}
         async for item in next_handler(**input_kwargs):
             yield item
 
@@ -164,8 +161,7 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., Awaitable[None]]
     ) -> None:
         """Keep the tool calls of the running reply, because the compression may remove them from the context."""
-        state = agent.state.middle_context.get(await self.get_middleware_key())
-        if state is not None:
+        if state := await self._find_state(agent):
             state["done"] = [message.model_dump(mode="json") for message in self._tool_messages(agent, state)]
         if self.turn.window is None:
             await next_handler(**input_kwargs)
@@ -174,7 +170,7 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., Awaitable[Any]]
     ) -> Any:
         """Show the model the messages that fit its window, and the note of this reply."""
-        state = agent.state.middle_context.get(await self.get_middleware_key()) or {}
+        state = await self._find_state(agent)
         fitting = await what_fits(self.turn, input_kwargs["messages"], self._session_of(agent), self._count_tokens)
         shown = with_note(fitting, state.get("note", ""), self.turn.position, agent.name)
         return await next_handler(**{**input_kwargs, "messages": shown})
@@ -200,7 +196,8 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         if final.finished_reason is None:  # it waits, and nobody knows whether it ever goes on
             await self.turn.record(asked, session_id=session_id)
             return final
-        state = agent.state.middle_context.pop(await self.get_middleware_key(), None) or {}
+        state = await self._find_state(agent)
+        agent.state.middle_context.pop(await self.get_middleware_key(), None)
         said = [*asked]
         if final.finished_reason != ReplyFinishedReason.INTERRUPTED:
             said += self._tool_messages(agent, state)
@@ -216,6 +213,12 @@ class ReMeMiddleware(MiddlewareBase, Closing):
             "output_tokens": used.output_tokens + spent.completion_tokens,
         }
         return final.model_copy(update={"usage": used.model_copy(update=tokens)})
+
+    async def _find_state(self, agent: Agent) -> dict[str, Any]:
+        """What is kept of the running reply: its note and its tool calls; empty before its first reasoning."""
+        state: dict[str, Any] = agent.state.middle_context.get(await self.get_middleware_key()) or {}
+        # A reply that failed leaves its state behind, which is not for the next one.
+        return state if state.get("reply_id") == agent.state.reply_id else {}
 
     def _session_of(self, agent: Agent) -> str:
         return self.session_id or agent.state.session_id
