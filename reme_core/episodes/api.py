@@ -7,26 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from psycopg import AsyncConnection
-
 from reme_core.episodes import file_sync, store
 from reme_core.episodes.consolidate import Attempt, Consolidation, distil
 from reme_core.episodes.file import AgentMemory, empty_memory, read_memory, write_memory
 from reme_core.episodes.note import MAX_SUMMARY, SHOWN_CARDS, SHOWN_MISTAKES, PastEpisodes, episode_note
 from reme_core.episodes.rules import MAX_CARD_TEXT, MAX_LOG, Episode
 from reme_core.errors import InputError, NotFoundError
-from reme_core.ids import stable_id, with_ids
+from reme_core.ids import id_within, stable_id, with_ids
 from reme_core.models import ChatModel
 from reme_core.postgres.database import Database
 from reme_core.settings import Settings
 from reme_core.store.logs import logging_for_workspace
-from reme_core.store.messages import record as record_messages
 from reme_core.store.sql import load
 from reme_core.text.redact import redact
 from reme_core.types import Message
 
 _SQL = load("episode.sql")
-_MARK_SUMMARISED = load("memory.sql")["mark_summarised"]
 
 
 @dataclass(frozen=True)
@@ -97,7 +93,9 @@ class Episodes:
         learn: bool = False,
         seed: int | str | None = None,
     ) -> RecordedEpisodes:
-        """Record finished attempts in the given order: all of them, or none. An episode with a known id is skipped.
+        """Record finished attempts with their messages, in the given order: all of them, or none.
+
+        An attempt with a known id is skipped.
 
         Args:
             workspace: The workspace; it is created by its first use.
@@ -121,8 +119,9 @@ class Episodes:
         batch = [self._prepare(episode, seed, place) for place, episode in enumerate(episodes)]
         batch = redact(batch, self._settings.redact)
         store.check_storable(batch)
-        await self._store_messages(workspace, [message for episode in batch for message in episode.messages])
         fresh = await store.record(self._database, workspace, batch, self._settings.episodes)
+        if any(episode.messages for episode in fresh):
+            self._embed(workspace)
         new = {episode.episode_id for episode in fresh}
         known = list(dict.fromkeys(e.episode_id for e in batch if e.episode_id not in new))
         return RecordedEpisodes(fresh, known, await self._learn(workspace, fresh) if learn else [])
@@ -299,23 +298,10 @@ class Episodes:
         update: dict[str, Any] = {}
         if seed is not None and "episode_id" not in episode.model_fields_set:
             update["episode_id"] = stable_id("rollout", seed, place, episode.task_id)
-        # Messages without ids get ids made from the episode's: so they are stored once if it is recorded twice.
         name = update.get("episode_id", episode.episode_id)
         if episode.messages:
-            update["messages"] = [
-                message if message.session_id else message.model_copy(update={"session_id": name})
-                for message in with_ids(episode.messages, name)
-            ]
+            update["messages"] = [_message_of(name, message) for message in with_ids(episode.messages, name)]
         return episode.model_copy(update=update) if update else episode
-
-    async def _store_messages(self, workspace: str, messages: Sequence[Message]) -> None:
-        # A trajectory is no conversation with a person, so no personal memories are made from it.
-        async def mark_summarised(conn: AsyncConnection[Any], new: list[Message]) -> None:
-            await conn.execute(_MARK_SUMMARISED, {"workspace": workspace, "ids": [m.message_id for m in new]})
-
-        if messages:
-            await record_messages(self._database, workspace, messages, within=mark_summarised)
-            self._embed(workspace)
 
     async def _learn(self, workspace: str, fresh: Sequence[Episode]) -> list[dict[str, Any]]:
         trajectories = [
@@ -332,3 +318,11 @@ class Episodes:
             return []
         response = await self._execute("summary_task_memory", workspace_id=workspace, trajectories=trajectories)
         return list(response.metadata.get("memory_list", []))
+
+
+def _message_of(episode_id: str, message: Message) -> Message:
+    """A message of an episode; if it names no conversation, the episode is its conversation, in which its id counts."""
+    if message.session_id:
+        return message
+    own = id_within(message.message_id, episode_id)
+    return message.model_copy(update={"session_id": episode_id, "message_id": own})

@@ -70,7 +70,7 @@ class Episode(Given):
     successes: list[str] = Field(default_factory=list)
     mistake_cards: list[MistakeCard] = Field(default_factory=list)
     messages: list[Message] = Field(default_factory=list)
-    """The trajectory, which is stored as evidence."""
+    """The trajectory, which is stored as evidence. Ids of messages that name no session count within the episode."""
     episode_id: str = Field(default_factory=new_id, min_length=1)
     worker_id: str = ""
     """The worker that made the attempt, if there are several."""

@@ -28,10 +28,12 @@ from reme_core.episodes.rules import (
 )
 from reme_core.postgres.database import Database
 from reme_core.settings import EpisodeSettings
-from reme_core.store import rows
+from reme_core.store import messages, rows
 from reme_core.store.sql import ENSURE_WORKSPACE, load
+from reme_core.types import Message
 
 _SQL = load("episode.sql")
+_MARK_SUMMARISED = load("memory.sql")["mark_summarised"]
 
 CARD_COLUMNS = (
     "mistake_type", "task_id", "worker_id", "bad_decision", "correct_decision", "evidence", "lesson", "seen_count",
@@ -84,6 +86,7 @@ def digest(*parts: Any) -> str:
 
 def check_storable(episodes: Sequence[Episode]) -> None:
     """Raise an `InputError`, before anything is written, if an episode holds something that Postgres cannot store."""
+    messages.check([message for episode in episodes for message in episode.messages])
     for episode in episodes:
         rows.check_json(f"episode {episode.episode_id!r}", episode.model_dump(exclude={"messages"}))
 
@@ -111,10 +114,11 @@ async def record(
 ) -> list[Episode]:
     """Store episodes that passed `check_storable`, in order and in one transaction, and return the new ones, numbered.
 
-    Those with a known id are skipped.
+    Those with a known id are skipped, with their messages.
     """
     unique = rows.first_by(episodes, lambda episode: episode.episode_id)
-    async with database.transaction(workspace) as conn:
+    # Whoever needs both takes the write lock first, and the lock of the progress after it.
+    async with database.write_transaction(workspace, **messages.WRITES) as conn:
         count, *_ = await lock_progress(conn, workspace)
         stored = await _fetch_related(conn, workspace, unique.values())
         known = {row[0] for row in stored["known_ids"]}
@@ -123,6 +127,7 @@ async def record(
             for place, episode in enumerate((e for e in unique.values() if e.episode_id not in known), 1)
         ]
         if fresh:
+            await _add_messages(conn, workspace, [message for episode in fresh for message in episode.messages])
             written = _rows_to_write(fresh, stored, settings)
             async with conn.pipeline():
                 for statement, added in written.items():
@@ -130,6 +135,13 @@ async def record(
                         await conn.execute(_SQL[statement], {"workspace": workspace, "rows": Jsonb(added)})
                 await conn.execute(_SQL["advance"], {"workspace": workspace, "episodes": count + len(fresh)})
     return fresh
+
+
+async def _add_messages(conn: Connection, workspace: str, said: Sequence[Message]) -> None:
+    if said:
+        changed = await messages.add(conn, workspace, said)
+        # A trajectory is no conversation with a person, so no personal memories are made from it.
+        await conn.execute(_MARK_SUMMARISED, {"workspace": workspace, "ids": [m.message_id for m in changed]})
 
 
 async def add_global_rules(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +78,9 @@ def _day(moment: datetime, content: str) -> str:
 
 _TEXTS = ("message_id", "session_id", "author", "content", "reasoning_content", "tool_call_id", *SCOPES)
 
+WRITES: Final = {"actor": "record", "reason": "a message was edited"}
+"""For the `Database.write_transaction` of `add`: what the history says of the memories that it changes."""
+
 
 async def record(
     database: Database,
@@ -86,43 +89,56 @@ async def record(
     *,
     within: Callable[[AsyncConnection[Any], list[Message]], Any] | None = None,
 ) -> list[Message]:
-    """Store messages in one transaction; one that is stored already is skipped.
+    """Store messages in one transaction, as `add` does; returns those that were new or edited.
+
+    `within` is awaited inside the transaction, with the connection and these messages. So a job that it queues is
+    queued if, and only if, the messages are stored.
+    """
+    messages = redact(messages, database.settings.redact)
+    check(messages)
+    async with database.write_transaction(workspace, **WRITES) as conn:
+        changed = await add(conn, workspace, messages)
+        if within is not None and changed:
+            await within(conn, changed)
+    return changed
+
+
+def check(messages: Sequence[Message]) -> None:
+    """Raise an `InputError` for messages that cannot be stored, before anything is written."""
+    for place, message in enumerate(messages, 1):
+        rows.check_texts(rows.name_of(message, place, len(messages)), message, _TEXTS)
+
+
+async def add(conn: AsyncConnection[Any], workspace: str, messages: Sequence[Message]) -> list[Message]:
+    """Store messages that passed `check`, in a `Database.write_transaction`; one that is stored already is skipped.
 
     A message with a stored id, the same session and other words was edited: it gets the new words, and its metadata
     keep the old ones (`former`); a memory that is the old words expires. An erased message stays erased. So it is too
     with two messages of one id in one call: the second one is the first one edited.
 
-    Returns the messages that were new or edited. `within` is awaited inside the transaction, with the connection and
-    these messages. So a job that it queues is queued if, and only if, the messages are stored.
+    Returns the messages that were new or edited.
     """
-    messages = redact(messages, database.settings.redact)
-    for place, message in enumerate(messages, 1):
-        rows.check_texts(rows.name_of(message, place, len(messages)), message, _TEXTS)
     unique = list(rows.first_by(messages, lambda message: message.message_id).values())
-    async with database.write_transaction(workspace, actor="record", reason="a message was edited") as conn:
-        state = await writer.begin(conn, workspace, "message", count=len(unique))
-        sessions = list({m.session_id for m in unique})
-        values = {
-            "workspace": workspace,
-            "ids": [m.message_id for m in unique],
-            "sessions": sessions,
-            "window": _WINDOW,
-        }
-        async with conn.pipeline():  # both in one round trip
-            known_cursor = await conn.execute(_SQL["known_messages"], values)
-            tail_cursor = await conn.execute(_SQL["session_tails"], values)
-        known: dict[str, tuple[str, str | None]] = {row[0]: row[1:] for row in await known_cursor.fetchall()}
-        tails = [_Turn(*row) for row in await tail_cursor.fetchall()]
-        fresh = [m for m in unique if m.message_id not in known]
-        edited = _edits_in(messages, known | {m.message_id: (m.session_id, m.content) for m in fresh})
-        if fresh:
-            await _add(conn, workspace, fresh, tails, state)
-        if edited:
-            await _edit(conn, workspace, edited)
-        changed = list({m.message_id: m for m in (*fresh, *edited)}.values())
-        if within is not None and changed:
-            await within(conn, changed)
-    return changed
+    state = await writer.begin(conn, workspace, "message", count=len(unique))
+    sessions = list({m.session_id for m in unique})
+    values = {
+        "workspace": workspace,
+        "ids": [m.message_id for m in unique],
+        "sessions": sessions,
+        "window": _WINDOW,
+    }
+    async with conn.pipeline():  # both in one round trip
+        known_cursor = await conn.execute(_SQL["known_messages"], values)
+        tail_cursor = await conn.execute(_SQL["session_tails"], values)
+    known: dict[str, tuple[str, str | None]] = {row[0]: row[1:] for row in await known_cursor.fetchall()}
+    tails = [_Turn(*row) for row in await tail_cursor.fetchall()]
+    fresh = [m for m in unique if m.message_id not in known]
+    edited = _edits_in(messages, known | {m.message_id: (m.session_id, m.content) for m in fresh})
+    if fresh:
+        await _insert(conn, workspace, fresh, tails, state)
+    if edited:
+        await _edit(conn, workspace, edited)
+    return list({m.message_id: m for m in (*fresh, *edited)}.values())
 
 
 def _edits_in(messages: Sequence[Message], stored: Mapping[str, tuple[str, str | None]]) -> list[Message]:
@@ -135,7 +151,7 @@ def _edits_in(messages: Sequence[Message], stored: Mapping[str, tuple[str, str |
     return [m for m in last.values() if stored[m.message_id][1] not in (None, m.content)]
 
 
-async def _add(
+async def _insert(
     conn: AsyncConnection[Any],
     workspace: str,
     fresh: Sequence[Message],

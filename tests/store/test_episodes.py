@@ -15,6 +15,7 @@ from reme_core.engine import Engine
 from reme_core.episodes.rules import Episode, MistakeCard
 from reme_core.errors import InputError
 from reme_core.settings import ChatSettings, Settings
+from reme_core.types import Message
 from tests.loopback import Loopback
 from tests.unit.compat.histories import history
 
@@ -271,6 +272,37 @@ async def test_a_trajectory_is_kept_as_evidence_and_teaches_the_task_memory(reme
     assert len(rows[0][0]) == 4 and kept == [(4, True)]
     lesson = (await reme.memories.from_source("w", "episode", ["run-1"]))[0]
     assert lesson.kind == "task" and len(await reme.memories.list("w")) == len(done.lessons)
+
+
+async def test_a_batch_that_fails_leaves_no_messages(reme: Engine, database_url: str) -> None:
+    with psycopg.connect(database_url) as connection:
+        connection.execute("alter table reme.episode add check (steps < 7)")
+    batch = [episode(number, messages=[Message(content=f"step {number}")]) for number in (6, 7)]
+    with pytest.raises(psycopg.errors.CheckViolation):
+        await reme.episodes.record_many("w", batch)
+    assert await reme.database.fetch("w", "select count(*) from reme.message") == [(0,)]
+    assert (await reme.episodes.summary("w"))["total_episodes"] == 0
+
+
+async def test_an_episode_that_is_skipped_leaves_no_messages(reme: Engine) -> None:
+    await reme.episodes.record("w", episode(1, messages=[Message(content="first")]))
+    again = episode(1, messages=[Message(content="first"), Message(content="said after it was recorded")])
+    assert (await reme.episodes.record("w", again)).known == ["e1"]
+    assert await reme.database.fetch("w", "select content from reme.message") == [("first",)]
+
+
+async def test_messages_are_numbered_within_their_episode(reme: Engine) -> None:
+    for number in (1, 2):
+        said = [{"id": str(place), "content": f"step {place} of {number}"} for place in (1, 2)]
+        await reme.episodes.record("w", episode(number, messages=said))
+    own = "select content from reme.message m, reme.episode e where message_id = any(message_ids) and number = %(n)s"
+    told = [await reme.database.fetch("w", f"{own} order by position", {"n": number}) for number in (1, 2)]
+    assert told == [[(f"step {place} of {number}",) for place in (1, 2)] for number in (1, 2)]
+    # Those that name a conversation are those of the conversation.
+    talk = [Message(message_id="m", session_id="s", content="Do it.")]
+    await reme.record("w", talk)
+    await reme.episodes.record_many("w", [episode(number, messages=talk) for number in (3, 4)])
+    assert [m.message_id for m in await reme.messages("w", "s")] == ["m"]
 
 
 async def test_pass_at_k_groups_the_attempts_in_order(reme: Engine) -> None:
