@@ -68,6 +68,8 @@ class Change:
     summarised: Mapping[str, str] = field(default_factory=dict)
     """Ids of messages to mark as summarised, with the words that were read. If another job has marked one of them, or
     it was edited, the change is refused."""
+    guided: Sequence[str] = ()
+    """Hashes of calls of tools to mark as used for guidance. If another job has marked one, the change is refused."""
     support: Mapping[str, Sequence[Source]] = field(default_factory=dict)
     """Further evidence for stored memories, by their ids; the newest dates a memory that is word for word."""
     annotate: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -134,9 +136,9 @@ async def apply(
     Row n of `vectors` belongs to `change.add[n]`.
 
     Raises:
-        ConflictError: An added id exists already, a memory to close or confirm does not exist, a message was summarised
-            already, or memories were changed since the change was decided. This error has to leave the transaction, so
-            that it is rolled back.
+        ConflictError: An added id exists already, a memory to close or confirm does not exist, a message or a call was
+            used already, or memories were changed since the change was decided. This error has to leave the
+            transaction, so that it is rolled back.
     """
     state = await writer.begin(conn, workspace, "memory", count=len(change.add))
     if change.expected_version is not None:
@@ -146,6 +148,8 @@ async def apply(
         hashes = [hashlib.md5(words.encode(), usedforsecurity=False).hexdigest() for words in read.values()]
         problem = "messages were summarised already, or edited"
         await _expect(conn, workspace, "mark_read", list(read), problem, hashes=hashes)
+    if change.guided:
+        await _expect(conn, workspace, "mark_guided", list(change.guided), "guidance was made from these calls already")
     if change.add:
         if existing := await insert(conn, workspace, change.add, vectors, state, model):
             raise _conflict(workspace, "a memory with this id exists already", existing)

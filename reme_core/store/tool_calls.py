@@ -198,9 +198,10 @@ async def newest_calls(
     return found
 
 
-async def mark_summarised(database: Database, workspace: str, tool: str, until: datetime) -> None:
-    """Mark a tool's calls up to that time as used for guidance."""
-    await database.execute(workspace, _SQL["mark_calls"], {"workspace": workspace, "tool": tool, "until": until})
+async def waiting(database: Database, workspace: str, tools: Sequence[str] | None = None) -> dict[str, list[str]]:
+    """The hashes of the calls that no guidance was made from yet, of each of the named tools, or of all tools."""
+    values = {"workspace": workspace, "tools": list(tools) if tools is not None else None}
+    return dict(await database.fetch(workspace, _SQL["waiting_calls"], values))
 
 
 async def guidance_ids(database: Database, workspace: str, tools: Sequence[str]) -> list[str]:

@@ -24,7 +24,7 @@ from reme_core.store.filters import Filters
 from reme_core.store.tool_calls import Call, ToolStatistics
 from reme_core.tools.note import format_input, guidance, situation
 from reme_core.tools.state import ToolState, first_id, guidance_of
-from reme_core.types import Kind, Memory, Message
+from reme_core.types import Kind, Memory, Message, new_id
 
 _MAX_OUTPUT: Final = 300
 
@@ -46,6 +46,8 @@ async def summarise_tools(state: ToolState, deps: Deps, *, max_calls: int = 30) 
     Raises:
         InputError: None of the tools has calls.
     """
+    # Read first, so that the guidance is made from all of these, and perhaps from calls that came after them.
+    waiting = await tool_calls.waiting(deps.database, state.workspace_id, state.tool_names or None)
     found = await tool_calls.statistics(deps.database, state.workspace_id, state.tool_names or None)
     known = {stats.tool_name for stats in found}
     missing = [name for name in state.tool_names if name not in known]
@@ -54,7 +56,12 @@ async def summarise_tools(state: ToolState, deps: Deps, *, max_calls: int = 30) 
             f"tool_names: no calls are kept of {', '.join(missing) or 'any tool'} in workspace '{state.workspace_id}';"
             " report them with add_tool_call_result first"
         )
-    updates = await parallel([partial(_update_guidance, stats, state.workspace_id, deps, max_calls) for stats in found])
+    updates = await parallel(
+        [
+            partial(_update_guidance, stats, waiting.get(stats.tool_name, []), state.workspace_id, deps, max_calls)
+            for stats in found
+        ]
+    )
     state.memories = [memory for memory, _, _ in updates]
     state.closing = [close for _, _, closing in updates for close in closing]
     made = sum(is_new for _, is_new, _ in updates)
@@ -68,32 +75,34 @@ async def summarise_tools(state: ToolState, deps: Deps, *, max_calls: int = 30) 
 
 
 async def _update_guidance(
-    stats: ToolStatistics, workspace: str, deps: Deps, most: int
+    stats: ToolStatistics, waiting: list[str], workspace: str, deps: Deps, most: int
 ) -> tuple[Memory, bool, list[Close]]:
-    """The guidance for one tool, whether it is new, and what it replaced."""
+    """The guidance for one tool, whether it is new, and what it replaced; `waiting` are the calls that wait for it."""
     before = await guidance_of(stats.tool_name, workspace, deps)
-    if before and before[0].content and not stats.not_summarised:
+    if before and before[0].content and not waiting:
         return before[0], False, []
     calls = await tool_calls.newest_calls(deps.database, workspace, [stats.tool_name], limit=most)
     memory = await _write_guidance(stats, calls[stats.tool_name], deps)
-    # The first guidance gets the id that callers were told before it was made. One that was closed keeps its id.
-    taken = await deps.memories.list(workspace, Filters(ids=[first_id(stats.tool_name)], status=None))
-    if not taken:
-        memory.memory_id = first_id(stats.tool_name)
+    memory.workspace_id = workspace
 
     async def replace(_: int) -> tuple[Memory, bool, list[Close]]:
         # Looked up again: somebody else may have replaced the guidance while the model wrote.
         version = await deps.memories.version(workspace)
         before = await guidance_of(stats.tool_name, workspace, deps)
+        still = (await tool_calls.waiting(deps.database, workspace, [stats.tool_name])).get(stats.tool_name, [])
+        unread = list(set(waiting).intersection(still))
+        if before and before[0].content and not unread:
+            return before[0], False, []  # it was made from all these calls, and perhaps from later ones
         same = next((m for m in before if (m.content, m.when_to_use) == (memory.content, memory.when_to_use)), None)
-        closing = [Close(m.memory_id, "superseded", memory.memory_id) for m in before]
+        # Calls are marked in one transaction with the guidance that was made from them, also where it stays the same.
+        change = Change(guided=unread, expected_version=version)
         if same is None:
-            change = Change(add=[memory], close=closing, expected_version=version)
-            reason = f"{stats.not_summarised} calls since"
-            await deps.memories.apply(workspace, change, actor=deps.flow, reason=reason)
-        # Also where the guidance is the same: the calls that it was made from are not new any more.
-        await tool_calls.mark_summarised(deps.database, workspace, stats.tool_name, stats.last_called_at)
-        return (same, False, []) if same else (memory.model_copy(update={"workspace_id": workspace}), True, closing)
+            # The first guidance gets the id that callers were told before it was made. A closed one keeps its id.
+            taken = await deps.memories.list(workspace, Filters(ids=[first_id(stats.tool_name)], status=None))
+            memory.memory_id = new_id() if taken else first_id(stats.tool_name)
+            change.add, change.close = [memory], [Close(m.memory_id, "superseded", memory.memory_id) for m in before]
+        await deps.memories.apply(workspace, change, actor=deps.flow, reason=f"{len(unread)} calls since")
+        return (same, False, []) if same else (memory, True, list(change.close))
 
     return await retry_conflicts(replace)
 

@@ -9,6 +9,7 @@ import pytest
 
 from reme_core.engine import Engine
 from reme_core.errors import InputError
+from reme_core.flows.execute import Response
 from tests.loopback import Loopback
 
 W = {"workspace_id": "w"}
@@ -102,6 +103,44 @@ async def test_summaries_side_by_side_leave_one_guidance(reme: Engine) -> None:
     await reme.tools.record("w", [call(n) for n in range(6)])
     await asyncio.gather(*(reme.tools.summarise("w") for _ in range(4)))
     assert len(await reme.memories.list("w")) == 1
+
+
+async def test_calls_that_come_while_a_model_writes_enter_the_next_guidance(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    reme = reme_with_chat
+    loopback.chat({"when_to_use": "", "guidance": "Of five."}, {"when_to_use": "", "guidance": "Of six."})
+    await reme.tools.record("w", [call(n, evaluation="good") for n in range(5)])
+    writing = await begin_to_summarise(reme, loopback)
+    # It was made before the others, and is reported after them.
+    await reme.tools.record("w", [call(7, create_time="2024-01-01 10:00:00", evaluation="good")])
+    await writing
+    assert (await reme.tools.statistics("w"))[0].not_summarised == 1
+    assert (await reme.tools.summarise("w")).metadata["memory_list"][0]["content"] == "Of six."
+    assert (await reme.tools.statistics("w"))[0].not_summarised == 0
+
+
+async def test_guidance_from_more_calls_is_not_replaced_by_that_of_a_slower_model(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    reme = reme_with_chat
+    loopback.chat({"when_to_use": "", "guidance": "Of five."}, {"when_to_use": "", "guidance": "Of six."})
+    await reme.tools.record("w", [call(n, evaluation="good") for n in range(5)])
+    writing = await begin_to_summarise(reme, loopback)
+    await reme.tools.record("w", [call(5, evaluation="good")])
+    await reme.tools.summarise("w")
+    told = (await writing).metadata
+    assert [m["content"] for m in told["memory_list"]] == ["Of six."] and told["update_result"]["inserted_count"] == 0
+    assert [m.content for m in await reme.memories.list("w")] == ["Of six."]
+
+
+async def begin_to_summarise(reme: Engine, loopback: Loopback) -> asyncio.Task[Response]:
+    """A summary whose model has been asked and answers two seconds later."""
+    loopback.slow(2)
+    writing = asyncio.create_task(reme.tools.summarise("w"))
+    while not loopback.bodies("/chat/completions"):
+        await asyncio.sleep(0.01)
+    return writing
 
 
 async def test_a_model_writes_the_guidance(reme_with_chat: Engine, loopback: Loopback) -> None:

@@ -141,6 +141,11 @@ where m.workspace_id = %(workspace)s and m.message_id = read.message_id and m.su
   and md5(m.content) = read.hash
 returning m.message_id
 
+-- name: mark_guided
+update reme.tool_call_result set summarised_at = now()
+where workspace_id = %(workspace)s and call_hash = any(%(ids)s) and summarised_at is null
+returning call_hash
+
 -- name: mark_summarised
 update reme.message set summarised_at = now()
 where workspace_id = %(workspace)s and message_id = any(%(ids)s) and summarised_at is null

@@ -38,9 +38,10 @@ update reme.tool_call_result c set summary = j.summary, evaluation = j.evaluatio
 from jsonb_to_recordset(%(rows)s) as j (call_hash text, summary text, evaluation text, score double precision)
 where c.workspace_id = %(workspace)s and c.call_hash = j.call_hash
 
--- name: mark_calls
-update reme.tool_call_result set summarised_at = now()
-where workspace_id = %(workspace)s and tool_name = %(tool)s and called_at <= %(until)s and summarised_at is null
+-- name: waiting_calls
+select tool_name, array_agg(call_hash) from reme.tool_call_result
+where workspace_id = %(workspace)s and summarised_at is null and (%(tools)s::text[] is null or tool_name = any(%(tools)s))
+group by tool_name
 
 -- name: guidance_of
 select memory_id from reme.memory
