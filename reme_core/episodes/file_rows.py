@@ -1,4 +1,4 @@
-"""Entries of `agent_memory.json` as rows of the tables and back; what fits in no column is kept in the metadata."""
+"""Entries of `agent_memory.json` as rows of the tables and back; what fits in no other column is kept as it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from reme_core.episodes import store
 from reme_core.episodes.file import AgentMemory, empty_memory
@@ -30,15 +30,13 @@ class StoredMemory:
     """So many of the cards are in the list of those seen most; they come first."""
 
 
-_ENTRY_KEY: Final = "agent_memory"  # in an episode's metadata: its log entry, if the columns cannot give it back
 Entry = Mapping[str, Any]  # of the log
 
 
 def log_entry(row: Sequence[Any]) -> dict[str, Any]:
     """The entry of a row of `log`, without its id and number."""
-    task, score, steps, summary, finished_at, metadata = row
+    task, score, steps, summary, finished_at, kept = row
     entry = {"timestamp": finished_at.isoformat(), "task_id": task, "score": score, "steps": steps, "summary": summary}
-    kept = metadata.get(_ENTRY_KEY)
     return kept if kept is not None else entry
 
 
@@ -86,12 +84,11 @@ def episode_row(entry: Entry, again: int) -> dict[str, Any]:
         "finished_at": _parse_timestamp(entry.get("timestamp")),
         "message_ids": [],
         "metadata": {},
+        "mistake_cards": [],
     }
     columns = (row["task_id"], row["score"], row["steps"], row["summary"])
-    # If the columns cannot give the entry back as it is, the metadata keep it.
-    if log_entry((*columns, datetime.fromisoformat(row["finished_at"]), {})) != entry:
-        row["metadata"] = {_ENTRY_KEY: dict(entry)}
-    return row
+    is_given_back = log_entry((*columns, datetime.fromisoformat(row["finished_at"]), None)) == entry
+    return row | {"file_entry": None if is_given_back else dict(entry)}
 
 
 def _parse_timestamp(value: Any) -> str:
@@ -100,7 +97,7 @@ def _parse_timestamp(value: Any) -> str:
         # In the zone in which Postgres gives it back.
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
     except (TypeError, ValueError, OverflowError):
-        return "1970-01-01T00:00:00+00:00"  # the column needs a time; the metadata keep the entry as it is
+        return "1970-01-01T00:00:00+00:00"  # the column needs a time; `file_entry` keeps it as it is
 
 
 def card_hash(card: Card) -> str:

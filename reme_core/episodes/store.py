@@ -285,11 +285,8 @@ def card_from_row(row: Sequence[Any]) -> Card:
 def _episode_row(episode: Episode) -> dict[str, Any]:
     columns = {
         "episode_id", "number", "task_id", "worker_id", "score", "steps", "summary", "mistakes", "successes",
-        "finished_at", "metadata",
+        "mistake_cards", "finished_at", "metadata",
     }  # fmt: skip
-    cards = [card.model_dump(mode="json") for card in episode.mistake_cards]
     row = episode.model_dump(mode="json", include=columns)
     row["message_ids"] = [message.message_id for message in episode.messages]
-    if cards:
-        row["metadata"] = {**row["metadata"], "mistake_cards": cards}
     return row

@@ -13,7 +13,7 @@ import pytest
 from reme_core import ReMe
 from reme_core.compat import agent_memory as compat
 from reme_core.engine import Engine
-from reme_core.episodes.rules import Episode
+from reme_core.episodes.rules import Episode, MistakeCard
 from reme_core.errors import ConflictError, InputError
 from reme_core.settings import Settings
 from tests.unit.compat.histories import history
@@ -54,6 +54,22 @@ async def test_what_has_no_column_is_kept(settings: Settings) -> None:
         assert await reme.episodes.continue_with("w", copy.deepcopy(memory)) == 10
         assert await reme.episodes.as_memory("w") == memory
         assert await reme.episodes.continue_with("w", json.loads(json.dumps(memory))) == 0
+
+
+async def test_the_metadata_of_an_episode_are_the_callers(settings: Settings) -> None:
+    given = {"agent_memory": {"score": "mine"}, "mistake_cards": "none"}
+    async with Engine(settings) as reme:
+        told = Episode(task_id="t", score=0.5, steps=3, metadata=given, mistake_cards=[MistakeCard(lesson="Wait.")])
+        await reme.episodes.record("w", told)
+        assert " - Score 0.50 in 3 steps: " in await reme.episodes.context("w", "t")
+        memory = await reme.episodes.as_memory("w")
+        [entry] = memory["episode_log"]
+        assert (entry["task_id"], entry["score"], entry["steps"]) == ("t", 0.5, 3)
+        entry["steps"] = "a few"  # which no column can give back
+        await reme.episodes.continue_with("w", memory)
+        assert (await reme.episodes.as_memory("w"))["episode_log"] == [entry]
+        kept = "select metadata, mistake_cards -> 0 ->> 'lesson', file_entry ->> 'steps' from reme.episode"
+        assert await reme.database.fetch("w", kept) == [(given, "Wait.", "a few")]
 
 
 async def test_gaps_and_numbers_of_another_type_are_read_as_the_helper_does(settings: Settings) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
+from psycopg.types.json import Jsonb
 from pydantic import SecretStr
 
 from reme_core.errors import SchemaError
@@ -39,6 +40,28 @@ def test_forward_back_and_forward_again_gives_the_same(empty_database_url: str) 
 
     migrate.upgrade(empty_database_url)
     assert relations(empty_database_url) == made
+
+
+def test_what_is_kept_of_an_episode_leaves_its_metadata_and_comes_back(database_url: str) -> None:
+    migrate.downgrade(database_url, "0033")
+    before = {"mistake_cards": [{"mistake_type": "early"}], "agent_memory": {"task_id": "t", "score": 1}, "own": 1}
+    with psycopg.connect(database_url) as connection:
+        connection.execute("insert into reme.workspace (workspace_id) values ('w')")
+        columns = "workspace_id, episode_id, number, task_id, metadata"
+        for number, metadata in enumerate((before, {"agent_memory": "own"}, {"mistake_cards": []})):
+            values = [str(number), number, Jsonb(metadata)]
+            connection.execute(f"insert into reme.episode ({columns}) values ('w', %s, %s, 't', %s)", values)
+    migrate.upgrade(database_url)
+    with psycopg.connect(database_url) as connection:
+        read = "select metadata, mistake_cards, file_entry from reme.episode order by number"
+        assert connection.execute(read).fetchall() == [
+            ({"own": 1}, before["mistake_cards"], before["agent_memory"]),
+            ({"agent_memory": "own"}, [], None),
+            ({"mistake_cards": []}, [], None),
+        ]
+    migrate.downgrade(database_url, "0033")
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute("select metadata from reme.episode where number = 0").fetchall() == [(before,)]
 
 
 def test_each_version_has_its_way_back() -> None:

@@ -36,9 +36,9 @@ order by place nulls last
 
 -- name: insert_episodes
 insert into reme.episode (workspace_id, episode_id, number, task_id, worker_id, score, steps, summary, mistakes, successes,
-                          finished_at, metadata, message_ids)
+                          finished_at, metadata, message_ids, mistake_cards, file_entry)
 select w.workspace_id, episode_id, number, task_id, worker_id, score, steps, summary, mistakes, successes,
-       finished_at, metadata, message_ids
+       finished_at, metadata, message_ids, mistake_cards, file_entry
 from reme.workspace w cross join jsonb_populate_recordset(null::reme.episode, %(rows)s) as row
 where w.workspace_id = %(workspace)s
 
@@ -106,10 +106,10 @@ select
         from reme.mistake_card
         where workspace_id = %(workspace)s
         order by seen_count desc, last_seen_episode desc, place limit %(cards)s) top),
-    (select coalesce(jsonb_agg(jsonb_build_array(score, coalesce(metadata #> '{agent_memory,steps}', to_jsonb(steps)),
-                                                 summary) order by number), '[]')
+    (select coalesce(jsonb_agg(jsonb_build_array(score, coalesce(file_entry -> 'steps', to_jsonb(steps)), summary)
+                               order by number), '[]')
      from (
-        select score, steps, left(summary, %(summary)s) as summary, metadata, number
+        select score, steps, left(summary, %(summary)s) as summary, file_entry, number
         from reme.episode
         where workspace_id = %(workspace)s and task_id = %(task)s
         order by number desc limit %(recent)s) newest),
@@ -178,7 +178,7 @@ order by place nulls last, seen_count desc, last_seen_episode desc, card_hash
 
 -- name: log
 -- The last episodes, by their numbers: where some were taken out of the log, older ones do not come back.
-select episode_id, number, task_id, score, steps, summary, finished_at, metadata
+select episode_id, number, task_id, score, steps, summary, finished_at, file_entry
 from reme.episode
 where workspace_id = %(workspace)s
   and number > (select episodes from reme.episode_progress where workspace_id = %(workspace)s) - %(limit)s
@@ -203,7 +203,7 @@ where f.workspace_id = %(workspace)s and f.kind = row.kind and f.finding_hash = 
 -- What an entry of the helper's log has; the rest of an episode stays.
 update reme.episode e
 set task_id = row.task_id, score = row.score, steps = row.steps, summary = row.summary, finished_at = row.finished_at,
-    metadata = (e.metadata - 'agent_memory') || row.metadata
+    file_entry = row.file_entry
 from jsonb_populate_recordset(null::reme.episode, %(rows)s) as row
 where e.workspace_id = %(workspace)s and e.episode_id = row.episode_id
 
