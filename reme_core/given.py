@@ -6,15 +6,16 @@ A value that does not fit is an `InputError`, not pydantic's own.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import cache
 from numbers import Integral, Real
 from types import NoneType, SimpleNamespace, UnionType
-from typing import Annotated, Any, Final, Literal, Union, Unpack, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, Self, Union, Unpack, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from reme_core.errors import InputError
 
@@ -95,6 +96,54 @@ AnyJson = Annotated[Any, AfterValidator(_check_depth)]
 
 Count = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 """A number that fits an integer of Postgres; in imported libraries it may be negative."""
+
+LARGEST_MEASURE: Final = 1e100  # Postgres adds and squares numbers to calculate their mean
+
+
+def _check_measure(value: float) -> float:
+    if not abs(value) <= LARGEST_MEASURE:  # nor is NaN
+        raise ValueError(f"give a finite number, at most {LARGEST_MEASURE:g}")
+    return value
+
+
+Measure = Annotated[float, AfterValidator(_check_measure)]
+"""A score, or another number of which means are calculated."""
+
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+
+
+def storable(value: Any) -> Any:
+    r"""The value with U+FFFD for each character that Postgres cannot store: NUL and halves of surrogate pairs.
+
+    It may be a text, a model, or a list or dict of these. A model without such characters is returned as it is.
+
+    >>> storable({"said": ["a\x00b"]})
+    {'said': ['a\ufffdb']}
+    """
+    if type(value) is str:
+        return value if value.isascii() and "\0" not in value else _UNSTORABLE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [storable(member) for member in value]
+    if isinstance(value, dict):
+        return {storable(key): storable(member) for key, member in value.items()}
+    if isinstance(value, BaseModel):
+        return value.model_copy(update=changed) if (changed := _made_storable(value)) else value
+    return value
+
+
+def _made_storable(model: BaseModel) -> dict[str, Any]:
+    return {name: clean for name, value in model if (clean := storable(value)) != value}
+
+
+class Observed(Given):
+    """What a program reports of what tools and models did: its texts become `storable`."""
+
+    # Outputs of tools contain such characters now and then; a whole report must not be refused for one of them.
+    @model_validator(mode="after")
+    def _replace_unstorable(self) -> Self:
+        for name, clean in _made_storable(self).items():
+            setattr(self, name, clean)
+        return self
 
 
 _PLAIN: Final[dict[Any, tuple[type, str]]] = {

@@ -17,7 +17,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
 
 from reme_core.errors import InputError
-from reme_core.given import Count, Given, JsonObject, Moment
+from reme_core.given import Count, Given, JsonObject, Measure, Moment, Observed
 
 
 def new_id() -> str:
@@ -209,14 +209,14 @@ class Message(Scoped, _FromClient):
         return {"developer": "system", "function": "tool"}.get(value, value) if isinstance(value, str) else value
 
 
-class Trajectory(_FromClient):
+class Trajectory(_FromClient, Observed):
     """One attempt at a task: its messages, and how well it went (`score`, 0 to 1)."""
 
     model_config = ConfigDict(extra="ignore")
 
     task_id: str = ""
     messages: list[Message] = Field(default_factory=list)
-    score: float = 0.0
+    score: Measure = 0.0
     metadata: JsonObject = Field(default_factory=dict)
 
 

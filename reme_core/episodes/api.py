@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from reme_core.episodes import file_sync, store
 from reme_core.episodes.consolidate import Attempt, Consolidation, distil
 from reme_core.episodes.file import AgentMemory, empty_memory, read_memory, write_memory
 from reme_core.episodes.note import MAX_SUMMARY, SHOWN_CARDS, SHOWN_MISTAKES, PastEpisodes, episode_note
 from reme_core.episodes.rules import MAX_CARD_TEXT, MAX_LOG, Episode
 from reme_core.errors import InputError, NotFoundError
+from reme_core.given import first_problem
 from reme_core.ids import id_within, stable_id, with_ids
 from reme_core.models import ChatModel
 from reme_core.postgres.database import Database
@@ -293,8 +296,8 @@ class Episodes:
         else:
             try:
                 episode = Episode.model_validate(given)
-            except ValueError as error:
-                raise InputError(f"episode {place} of the batch does not fit: {error}") from None
+            except ValidationError as error:
+                raise InputError(f"episode {place} of the batch: {first_problem(error)}") from None
         update: dict[str, Any] = {}
         if seed is not None and "episode_id" not in episode.model_fields_set:
             update["episode_id"] = stable_id("rollout", seed, place, episode.task_id)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from reme_core.errors import InputError
 from reme_core.files import replacement_of
+from reme_core.given import LARGEST_MEASURE
 
 AgentMemory = dict[str, Any]
 """The file's content, and the dict that the helper's functions work on."""
@@ -139,8 +139,8 @@ def check_storable(memory: AgentMemory, where: str) -> None:
     scores = {f"score_history of '{task_id}'": found for task_id, found in memory.get("score_history", {}).items()}
     scores["episode_log"] = [entry["score"] for entry in memory.get("episode_log", [])]
     for name, numbers in scores.items():
-        if not all(abs(number) <= sys.float_info.max for number in numbers):
-            raise InputError(f"{where}: the scores of {name} must be finite numbers")
+        if not all(abs(number) <= LARGEST_MEASURE for number in numbers):
+            raise InputError(f"{where}: the scores of {name} must be finite numbers, at most {LARGEST_MEASURE:g}")
     for number, card in enumerate(memory.get("mistake_cards", [])):
         for name, most in (("seen_count", 2**31), ("first_seen_episode", 2**63), ("last_seen_episode", 2**63)):
             what = f"{where}: {name} of mistake_cards[{number}]"

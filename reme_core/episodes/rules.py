@@ -7,11 +7,11 @@ the training helper whose files this memory reads and writes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from pydantic import AliasChoices, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, field_validator
 
-from reme_core.given import Given, JsonObject, Moment
+from reme_core.given import Count, Given, JsonObject, Measure, Moment, storable
 from reme_core.settings import EpisodeSettings
 from reme_core.types import Message, new_id, now
 
@@ -61,15 +61,15 @@ class Episode(Given):
     model_config = ConfigDict(populate_by_name=True, extra="ignore")
 
     task_id: str = UNKNOWN_TASK
-    score: float = Field(0.0, allow_inf_nan=False)
+    score: Measure = 0.0
     """How well the attempt went, 0 to 1."""
-    steps: int = 0
+    steps: Count = 0
     summary: str = Field("", validation_alias=AliasChoices("summary", "trajectory_summary"))
     """What happened, in a sentence or two."""
     mistakes: list[str] = Field(default_factory=list)
     successes: list[str] = Field(default_factory=list)
     mistake_cards: list[MistakeCard] = Field(default_factory=list)
-    messages: list[Message] = Field(default_factory=list)
+    messages: Annotated[list[Message], AfterValidator(storable)] = Field(default_factory=list)
     """The trajectory, which is stored as evidence. Ids of messages that name no session count within the episode."""
     episode_id: str = Field(default_factory=new_id, min_length=1)
     worker_id: str = ""

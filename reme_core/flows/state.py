@@ -103,8 +103,10 @@ class State(BaseModel):
         try:
             return cls.model_validate({**known, "extra": rest})
         except ValidationError as error:
-            problems = [f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()]
-            raise InputError("; ".join(problems)) from None
+            problems = [
+                (".".join(map(str, one["loc"])), one["msg"].removeprefix("Value error, ")) for one in error.errors()
+            ]
+            raise InputError("; ".join(f"{field}: {said}" for field, said in problems)) from None
 
     @classmethod
     def inputs(cls) -> frozenset[str]:

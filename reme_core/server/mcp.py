@@ -35,6 +35,7 @@ from reme_core._version import __version__
 from reme_core.client import AsyncReMe
 from reme_core.engine import Engine
 from reme_core.errors import DatabaseError, InputError, NotFoundError, ReMeError
+from reme_core.given import storable
 from reme_core.server.auth import FULL_ACCESS, Access, KeyCheck, access_of
 from reme_core.server.errors import error_response, message_for_caller
 from reme_core.server.hosts import HostCheck
@@ -45,7 +46,6 @@ from reme_core.server.wire import (
     FlowRequest,
     describe_problems,
     flow_arguments,
-    replace_unstorable,
     request_model,
 )
 from reme_core.turn.memory import TurnMemory
@@ -173,7 +173,7 @@ class _Handlers:
                 more = "" if self._service.reme.settings.mcp.tools == "all" else "; the setting mcp.tools adds others"
                 raise NotFoundError(f"there is no tool '{name}'; there are {', '.join(self._models)}{more}")
             try:
-                body = self._models[name].model_validate(replace_unstorable(arguments))
+                body = self._models[name].model_validate(storable(arguments))
             except ValidationError as error:
                 raise InputError(describe_problems(error.errors())) from None
             response = await self._service.execute(name, flow_arguments(body), self._access())

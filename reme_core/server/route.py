@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Scope
 
-from reme_core.server.wire import replace_unstorable
+from reme_core.given import storable
 
 # Most bodies hold no such escape, and the bytes are searched much faster than the parsed value is walked. In valid JSON
 # these characters can only be escapes: a NUL must be one, and UTF-8 has no surrogates.
@@ -23,7 +23,7 @@ _UNSTORABLE_ESCAPE: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 
 
 class JsonRoute(APIRoute):
-    """A route that replaces, in the JSON of its requests, what Postgres cannot store; see `replace_unstorable`."""
+    """A route that replaces, in the JSON of its requests, what Postgres cannot store; see `storable`."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """FastAPI's handler, called with a `_StorableRequest`."""
@@ -61,7 +61,7 @@ class _StorableRequest(Request):
         except (ValueError, RecursionError) as error:  # not UTF-8, a number of 5,000 digits, very deep nesting
             # FastAPI answers 422 to this error, and 400 to any other.
             raise json.JSONDecodeError(str(error), "", 0) from None
-        return replace_unstorable(value) if _UNSTORABLE_ESCAPE.search(body) else value
+        return storable(value) if _UNSTORABLE_ESCAPE.search(body) else value
 
 
 def _finite_number(text: str) -> float:

@@ -7,7 +7,6 @@ The models here check and document all of that; `reme_core.types` reads it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
@@ -263,7 +262,6 @@ _SAID_OF_PATTERNS: Final = {
 }
 """What a caller is told whose text does not match; of other patterns, pydantic's message."""
 
-_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 _TYPES: Final[Mapping[str, Any]] = {
     "string": str,
@@ -301,18 +299,6 @@ def flow_arguments(body: FlowRequest) -> dict[str, Any]:
     """The arguments for the flow: the fields of the request that were sent and are not null."""
     # For what was not sent, the flow's own defaults apply.
     return body.model_dump(exclude_unset=True, exclude_none=True)
-
-
-def replace_unstorable(value: Any) -> Any:
-    """JSON with U+FFFD for each character that Postgres cannot store: NUL and halves of surrogate pairs."""
-    # Outputs of tools contain some now and then; a whole trajectory must not be refused for one character.
-    if isinstance(value, str):
-        return _UNSTORABLE.sub("\ufffd", value)
-    if isinstance(value, list):
-        return [replace_unstorable(item) for item in value]
-    if isinstance(value, dict):
-        return {replace_unstorable(key): replace_unstorable(item) for key, item in value.items()}
-    return value
 
 
 def describe_problems(errors: Iterable[Mapping[str, Any]]) -> str:

@@ -6,14 +6,14 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from reme_core.errors import InputError, did_you_mean
-from reme_core.given import AnyJson, Given, JsonObject, Moment
+from reme_core.given import AnyJson, Count, JsonObject, Measure, Moment, Observed
 from reme_core.postgres.database import Database
 from reme_core.store import rows
 from reme_core.store.sql import ENSURE_WORKSPACE, NUMBERS, load
@@ -32,7 +32,7 @@ LISTED_CALLS: Final = 100
 """So many of its newest calls a tool's memory is given out with; ReMe 0.1 kept as many."""
 
 
-class ToolCallResult(Given):
+class ToolCallResult(Observed):
     """A finished call of a tool.
 
     A call that is reported twice is counted once: calls of a workspace with the same `call_hash` are the same call. If
@@ -47,12 +47,12 @@ class ToolCallResult(Given):
     output: str = ""
     success: bool | None = None
     """Whether the call worked; if None, the output is searched for an error."""
-    time_cost: float | None = Field(None, ge=0, allow_inf_nan=False)
+    time_cost: Annotated[Measure, Field(ge=0)] | None = None
     """Seconds."""
-    token_cost: int | None = None
+    token_cost: Count | None = None
     summary: str = ""
     evaluation: str = ""
-    score: float | None = Field(None, allow_inf_nan=False)
+    score: Measure | None = None
     """How useful the call was, 0 to 1."""
     called_at: Moment = Field(default_factory=now)
     is_summarized: bool = False
@@ -148,7 +148,7 @@ class ToolStatistics(BaseModel):
 
 
 async def record(database: Database, workspace: str, calls: Sequence[Call]) -> list[str]:
-    """Store calls, all or none; returns the hashes of those that were new."""
+    """Store calls, all or none, of several with one hash the first; returns the hashes of those that were new."""
     async with database.transaction(workspace) as conn:
         await conn.execute(ENSURE_WORKSPACE, {"workspace": workspace})
         return await insert(conn, workspace, redact(calls, database.settings.redact))
@@ -156,12 +156,11 @@ async def record(database: Database, workspace: str, calls: Sequence[Call]) -> l
 
 async def insert(conn: AsyncConnection[Any], workspace: str, calls: Sequence[Call]) -> list[str]:
     """Store calls within a transaction; see `record`."""
-    written = [_row(call, error) for call, error in calls]
-    for row in written:
+    written = rows.first_by((_row(call, error) for call, error in calls), lambda row: row["call_hash"])
+    for row in written.values():
         rows.check_json(f"the call of tool {row['tool_name']!r}", row)
-    # All writers insert in the order of the hashes: else two of them could deadlock on the same calls. Of calls with
-    # the same hash, the first is stored.
-    ordered = sorted({row["call_hash"]: row for row in reversed(written)}.values(), key=lambda r: r["call_hash"])
+    # All writers insert in the order of the hashes: else two of them could deadlock on the same calls.
+    ordered = [written[call_hash] for call_hash in sorted(written)]
     sequence = {"sequence": "reme.tool_call_result_number_seq", "count": len(ordered)}
     ((numbers,),) = await (await conn.execute(NUMBERS, sequence)).fetchall()
     stored = [row | {"number": number} for row, number in zip(ordered, numbers, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from reme_core.postgres.database import Database
 from reme_core.prompts import phrase, prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language
-from reme_core.store import tool_calls
+from reme_core.store import rows, tool_calls
 from reme_core.store.tool_calls import ToolCallResult, parse_call
 from reme_core.tools.note import format_input
 from reme_core.tools.state import ToolState, memory_of
@@ -79,14 +80,11 @@ async def store_calls(
             if problems
             else "tool_call_results: empty; give the calls as objects with tool_name, input, output and success"
         )
-    told = [_with_outcome(call) for call in valid]
-    new = set(await tool_calls.record(database, workspace, told))
-    by_tool: dict[str, int] = {}
-    # A call that was reported twice at once has one hash, and counts once.
-    for call_hash, name in {call.call_hash: call.tool_name for call in valid}.items():
-        by_tool[name] = by_tool.get(name, 0) + (call_hash in new)
-    stored = {call.call_hash: call for call, _ in told if call.call_hash in new}
-    return list(stored.values()), {
+    told = rows.first_by(map(_with_outcome, valid), lambda call: call[0].call_hash)
+    new = set(await tool_calls.record(database, workspace, list(told.values())))
+    stored = [call for call_hash, (call, _) in told.items() if call_hash in new]
+    by_tool = {call.tool_name: 0 for call, _ in told.values()} | Counter(call.tool_name for call in stored)
+    return stored, {
         "validation_stats": {
             "total_count": len(reported),
             "valid_count": len(valid),

@@ -51,6 +51,37 @@ async def test_the_callers_own_hash_decides_where_one_is_given(reme: Engine) -> 
     assert done.metadata["deduplication_stats"]["duplicate_count"] == 1
 
 
+async def test_of_calls_with_one_hash_the_first_is_stored_judged_and_named(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    loopback.chat({"summary": "s", "evaluation": "e", "score": 1})
+    calls = [call(1, call_hash="h", tool_name="first"), call(2, call_hash="h", tool_name="second")]
+    done = await reme_with_chat.execute("add_tool_call_result", tool_call_results=calls, **W)
+    assert done.metadata["deduplication_stats"]["inserted_by_tool"] == {"first": 1}
+    assert [memory["when_to_use"] for memory in done.metadata["memory_list"]] == ["first"]
+    [asked] = loopback.bodies("/chat/completions")
+    assert "first" in str(asked["messages"]) and "second" not in str(asked["messages"])
+    assert [stats.tool_name for stats in await reme_with_chat.tools.statistics("w")] == ["first"]
+
+
+@pytest.mark.parametrize(
+    "odd", [{"token_cost": 2**40}, {"time_cost": 1e308}, {"time_cost": float("inf")}, {"score": -1e308}]
+)
+async def test_a_call_with_a_number_that_does_not_fit_keeps_out_no_other(reme: Engine, odd: dict[str, Any]) -> None:
+    stored = await reme.tools.record("w", [call(1), call(2, **odd)])
+    [problem] = stored["validation_stats"]["invalid"]
+    assert problem["index"] == 1 and problem["error"].startswith(f"{next(iter(odd))}: ")
+    assert (await reme.tools.statistics("w"))[0].calls == 1
+
+
+async def test_a_call_is_stored_without_the_characters_that_postgres_cannot_store(reme: Engine) -> None:
+    odd = {"tool_name": "t", "input": '{"a": "\\u0000"}', "output": "x\0y\ud800", "metadata": {"\0": ["\0"]}}
+    await reme.tools.record("w", odd)
+    stored = "select input, output, metadata from reme.tool_call_result"
+    replaced = [({"a": "\ufffd"}, "x\ufffdy\ufffd", {"\ufffd": ["\ufffd"]})]
+    assert await reme.database.fetch("w", stored) == replaced
+
+
 async def test_reports_side_by_side_count_once(reme: Engine) -> None:
     calls = [call(n) for n in range(30)]
     await asyncio.gather(*(reme.tools.record("w", calls if n % 2 else calls[::-1]) for n in range(8)))

@@ -305,6 +305,14 @@ async def test_messages_are_numbered_within_their_episode(reme: Engine) -> None:
     assert [m.message_id for m in await reme.messages("w", "s")] == ["m"]
 
 
+async def test_a_trajectory_is_stored_without_the_characters_that_postgres_cannot_store(reme: Engine) -> None:
+    said = [{"content": "Read a\0b.", "tool_call_id": "\ud800"}, Message(content="\0", metadata={"a": ["\0"]})]
+    await reme.episodes.record("w", episode(1, messages=said))
+    kept = "select content, tool_call_id, metadata from reme.message order by position"
+    found = await reme.database.fetch("w", kept)
+    assert found == [("Read a\ufffdb.", "\ufffd", {}), ("\ufffd", "", {"a": ["\ufffd"]})]
+
+
 async def test_pass_at_k_groups_the_attempts_in_order(reme: Engine) -> None:
     scores = {"a": [0, 1, 0, 0, 1, 0, 1], "b": [0.5, 0.9], "c": [1]}
     await reme.episodes.record_many("w", [Episode(task_id=t, score=s) for t, each in scores.items() for s in each])
@@ -328,13 +336,17 @@ async def test_the_learning_curve_tells_the_mean_so_far_and_of_the_last_ten(reme
 
 @pytest.mark.parametrize(
     "told",
-    [{"score": float("nan")}, {"summary": "a\0b"}, {"mistakes": ["\ud800"]}, {"mistake_cards": [{"lesson": "\0"}]}],
-)
+    [
+        {"score": float("nan")}, {"score": 1e308}, {"steps": 2**40}, {"messages": [{"role": "nobody"}]},
+        {"summary": "a\0b"}, {"mistakes": ["\ud800"]}, {"mistake_cards": [{"lesson": "\0"}]},
+    ],
+)  # fmt: skip
 async def test_what_cannot_be_stored_is_refused_and_nothing_of_the_batch_is_taken(
     reme: Engine, told: dict[str, object]
 ) -> None:
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match=r"^episode .*(score|steps|role|NUL|surrogate)") as refused:
         await reme.episodes.record_many("w", [{"task_id": "fine"}, {"task_id": "t", **told}])
+    assert "\n" not in str(refused.value) and "pydantic" not in str(refused.value)
     assert (await reme.episodes.summary("w"))["total_episodes"] == 0
 
 

@@ -18,7 +18,7 @@ from reme_core.prompts.note import render
 from reme_core.settings import Settings
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.sync import ReMe
-from reme_core.types import Memory, Message, TimeRange, new_id
+from reme_core.types import Memory, Message, TimeRange, Trajectory, new_id
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 COUNT = st.integers(-(2**31), 2**31 - 1)
@@ -121,3 +121,21 @@ def test_what_is_nested_too_deeply_is_refused_in_words(make: Callable[[dict[str,
     make(_nest(99))
     with pytest.raises(InputError, match="nested deeper than 100 levels; flatten it"):
         make(_nest(400))
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), -1e308])
+@pytest.mark.parametrize("make", [Trajectory, Episode, lambda score: ToolCallResult(tool_name="t", score=score)])
+def test_a_score_of_which_no_mean_can_be_calculated_is_refused(make: Callable[..., object], score: float) -> None:
+    with pytest.raises(InputError, match="score: give a finite number, at most 1e\\+100"):
+        make(score=score)
+
+
+async def test_an_attempt_is_learnt_from_whatever_characters_it_has(settings: Settings) -> None:
+    said = [Message(content="Read the file a.bin \0"), Message(role="assistant", content="It holds \ud800.")]
+    attempt = Trajectory(task_id="t\0", score=1.0, messages=said)
+    assert [m.content for m in said] == ["Read the file a.bin \0", "It holds \ud800."]  # the caller's own stay
+    async with Engine(settings) as reme:
+        for trajectory in (attempt, {"task_id": "t\0", "score": 1.0, "messages": said}):
+            await reme.execute("summary_task_memory", workspace_id="w", trajectories=[trajectory])
+        [lesson] = await reme.memories.list("w")
+    assert (lesson.subject, "a.bin \ufffd" in lesson.when_to_use) == ("t\ufffd", True)
