@@ -30,7 +30,7 @@ from reme_core.flows.build import Flow
 from reme_core.flows.grammar import leaves
 from reme_core.flows.overrides import MAY_SET, json_schema
 from reme_core.flows.state import RetrievalState
-from reme_core.given import JsonObject, moment_of
+from reme_core.given import LARGEST_MEASURE, JsonObject, moment_of
 from reme_core.postgres.database import check_workspace
 from reme_core.store.tool_calls import unknown_key
 
@@ -78,8 +78,8 @@ PathWorkspace = Annotated[
 ]
 Integer = Annotated[int, Field(strict=True), _FROM_WHOLE_FLOAT]
 TopK = Annotated[int, Field(strict=True, ge=1, le=1000), _FROM_WHOLE_FLOAT]
-TokenCost = Annotated[int, Field(strict=True, ge=-1, le=_MAX_INTEGER), _FROM_WHOLE_FLOAT]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Measure = Annotated[Number, Field(ge=-LARGEST_MEASURE, le=LARGEST_MEASURE)]
 Name = Annotated[str, Field(min_length=1)]
 Names = Annotated[list[str] | str, Field(description="Names, as a list or separated by commas.")]
 
@@ -134,7 +134,7 @@ class TrajectoryIn(_Wire):
 
     task_id: str | None = ""
     messages: list[MessageIn] | None = Field(default_factory=list)
-    score: Number | StrictBool | None = 0.0
+    score: Measure | StrictBool | None = 0.0
     metadata: JsonObject | None = None
 
 
@@ -149,7 +149,8 @@ class ToolCallResultIn(_Wire):
     called_at: Moment | None = Field(None, description="The same as `create_time`.")
     input: dict[str, Any] | str | None = None
     output: Any = None
-    token_cost: TokenCost | None = Field(None, description="-1 is unknown.")
+    # Numbers without limits: one that does not fit keeps out its own call, and not the others of the request.
+    token_cost: Integer | None = Field(None, description="-1 is unknown.")
     success: StrictBool | None = None
     time_cost: Number | None = Field(None, description="Seconds.")
     summary: str | None = ""

@@ -37,3 +37,16 @@ async def test_calls_go_in_and_guidance_comes_out(app: FastAPI) -> None:
         assert misspelt.json()["message"] == ("tool_call_results.0: unknown key 'tool_input'; did you mean 'input'?")
         refused = await client.post("/summary_tool_memory", json={"workspace_id": "w", "tool_names": "ghost"})
         assert refused.status_code == 422 and "no calls are kept of ghost" in refused.text
+
+
+async def test_a_call_that_does_not_fit_keeps_out_no_other(app: FastAPI) -> None:
+    odd = ({"token_cost": 2**40}, {"time_cost": -1}, {"score": 1e308})
+    calls = [{"tool_name": "search", "output": "\0 items", **numbers} for numbers in ({}, *odd)]
+    async with connected(app) as client:
+        posted = await client.post("/add_tool_call_result", json={"workspace_id": "w", "tool_call_results": calls})
+    assert posted.status_code == 200, posted.text
+    told = posted.json()["metadata"]
+    assert [one["error"].split(":")[0] for one in told["validation_stats"]["invalid"]] == [
+        next(iter(numbers)) for numbers in odd
+    ]
+    assert told["memory_list"][0]["tool_call_results"][0]["output"] == "\ufffd items"
