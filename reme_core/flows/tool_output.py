@@ -41,7 +41,12 @@ _LABEL: Final = re.compile(rf"(?:{_OUTPUT.pattern})\s*(?:```\w*\s*)?", re.IGNORE
 
 
 _SAYS_ERROR: Final = ("error", "errors", "exception", "error_message", "err_msg", "errmsg", "traceback", "错误")
-_EXPLAINS: Final = ("message", "msg", "detail", "details", "reason", "description", "error_message", "原因", "信息")
+_IS_ERROR: Final = ("error", "is_error", "isError")  # the last one in results of MCP
+_EXIT_NAMES: Final = ("exit_code", "exitCode", "exitcode", "returncode", "return_code", "exit_status")
+_EXPLAINS: Final = (
+    "message", "msg", "detail", "details", "reason", "description", "error_message", "原因", "信息", "stderr", "text",
+    "content",
+)  # fmt: skip
 _BAD_WORDS: Final = {"error", "failed", "failure", "fail", "exception", "timeout", "denied", "错误", "失败"}
 
 
@@ -64,7 +69,14 @@ def _error_in_json(text: str) -> str | None:
     refused = isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600
     bad = str(value.get("status", value.get("state", ""))).lower() in _BAD_WORDS
     failed = any(value.get(name) is False for name in ("success", "ok", "succeeded", "successful"))
-    if refused or bad or failed or value.get("error") is True or value.get("is_error") is True:
+    exit_code = next((value[name] for name in _EXIT_NAMES if name in value), 0)
+    if (
+        refused
+        or bad
+        or failed
+        or exit_code not in (0, "0", None)
+        or any(value.get(name) is True for name in _IS_ERROR)
+    ):
         return next((_explanation(value[name]) for name in _EXPLAINS if value.get(name)), text)
     return ""
 
@@ -88,7 +100,14 @@ _ERROR_START: Final = re.compile(
     r"|(?:an?\s+)?(?:unexpected\s+|internal\s+|fatal\s+|runtime\s+)?error\b(?!\s*(?:s|-)?free)"
     r"|exception\b|failed\b|failure\b|fatal\b|invalid\b|unauthori[sz]ed\b|forbidden\b|(?:access|permission) denied\b"
     r"|(?:http\s*)?[45]\d\d\b\s*(?:[:\-]|\w*\s*(?:error|not|bad|un|for|internal|too))"
-    r"|错误|出错|失败|异常|无效|非法|拒绝|未授权|没有权限|超时))",
+    r"|错误|出错|失败|异常|无效|非法|拒绝|未授权|没有权限|超时)"
+    # A count of no errors.
+    r"(?!\s*(?:counts?|数量?)?\s*[:=：]\s*(?:0|none|null|无)\s*(?:[,;.|，；。)]|$)))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_EXIT_CODE: Final = re.compile(
+    r"\b(?:exit(?:ed)?[\s_-]{0,3}(?:with\s)?(?:(?:exit|error)\s)?(?:code|status)|return[\s_-]?code)\s{0,3}[:=]?\s{0,3}"
+    r"(-?\d{1,3})\b|退出(?:代)?码\s{0,3}[:：=]?\s{0,3}(-?\d{1,3})",
     re.IGNORECASE,
 )
 _SHORT: Final = 300  # characters; a longer text that mentions a failure somewhere is no error
@@ -104,6 +123,21 @@ _ERROR_WITHIN: Final = re.compile(
 
 
 def _error_in_prose(text: str) -> str:
+    # The code with which a program exited says whether it failed; what else it printed tells more about why.
+    line, code = _exit_of(text)
+    return "" if code == 0 else _said_error(text) or line
+
+
+def _exit_of(text: str) -> tuple[str, int | None]:
+    """The first or last line of a text if it tells the code with which a program exited, and this code."""
+    lines = text.strip(" \n`").splitlines()
+    for line in lines[-1:] + lines[:1]:
+        if found := _EXIT_CODE.search(line[:_SHORT]):
+            return line, int(found[1] or found[2])
+    return "", None
+
+
+def _said_error(text: str) -> str:
     # "Traceback" is a label of output too, but has to stay, since the error stands below it.
     body = _LABEL.sub("", text, count=1) if _OUTPUT.match(text) and "raceback" not in text[:40] else text
     if "Traceback (most recent call last)" in body:
