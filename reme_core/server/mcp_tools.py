@@ -16,6 +16,7 @@ from reme_core.errors import ConfigurationError, did_you_mean
 from reme_core.flows.build import Flow
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.execute import Response
+from reme_core.given import LARGEST_MEASURE
 from reme_core.server.wire import FlowRequest
 from reme_core.settings import Settings
 from reme_core.types import SCOPES
@@ -28,6 +29,7 @@ DEFAULT_TOOLS: Final = (
 
 _DETAILS: Final = frozenset({*SCOPES, "index", "metadata", "reasoning_content"})
 _EMPTY: Final[tuple[object, ...]] = (None, "", [], {})
+_BOUNDLESS: Final = (LARGEST_MEASURE, -LARGEST_MEASURE)  # limits that no model comes near
 _REF: Final = re.compile(r"#/\$defs/(\w+)")
 
 
@@ -77,7 +79,8 @@ def _short(schema: Any) -> Any:
         return [_short(part) for part in schema]
     if not isinstance(schema, Mapping):
         return schema
-    kept = {name: value for name, value in schema.items() if name not in ("title", "pattern", "maxLength")}
+    needless = ("title", "pattern", "maxLength")
+    kept = {name: value for name, value in schema.items() if name not in needless and value not in _BOUNDLESS}
     if kept.get("description") == "":
         del kept["description"]
     if kept.get("default", "") in _EMPTY:

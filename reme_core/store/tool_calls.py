@@ -197,7 +197,7 @@ async def newest_calls(
     return found
 
 
-async def waiting(database: Database, workspace: str, tools: Sequence[str] | None = None) -> dict[str, list[str]]:
+async def waiting_calls(database: Database, workspace: str, tools: Sequence[str] | None = None) -> dict[str, list[str]]:
     """The hashes of the calls that no guidance was made from yet, of each of the named tools, or of all tools."""
     values = {"workspace": workspace, "tools": list(tools) if tools is not None else None}
     return dict(await database.fetch(workspace, _SQL["waiting_calls"], values))

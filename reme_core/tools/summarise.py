@@ -47,7 +47,7 @@ async def summarise_tools(state: ToolState, deps: Deps, *, max_calls: int = 30) 
         InputError: None of the tools has calls.
     """
     # Read first, so that the guidance is made from all of these, and perhaps from calls that came after them.
-    waiting = await tool_calls.waiting(deps.database, state.workspace_id, state.tool_names or None)
+    waiting = await tool_calls.waiting_calls(deps.database, state.workspace_id, state.tool_names or None)
     found = await tool_calls.statistics(deps.database, state.workspace_id, state.tool_names or None)
     known = {stats.tool_name for stats in found}
     missing = [name for name in state.tool_names if name not in known]
@@ -89,7 +89,7 @@ async def _update_guidance(
         # Looked up again: somebody else may have replaced the guidance while the model wrote.
         version = await deps.memories.version(workspace)
         before = await guidance_of(stats.tool_name, workspace, deps)
-        still = (await tool_calls.waiting(deps.database, workspace, [stats.tool_name])).get(stats.tool_name, [])
+        still = (await tool_calls.waiting_calls(deps.database, workspace, [stats.tool_name])).get(stats.tool_name, [])
         unread = list(set(waiting).intersection(still))
         if before and before[0].content and not unread:
             return before[0], False, []  # it was made from all these calls, and perhaps from later ones
