@@ -137,6 +137,7 @@ class Engine:
             self.settings.worker,
             summarise=self._summarise,
             reflect=self._reflect,
+            learn=self._learn,
             embed=self._indexing.embed_everywhere,
             has_chat=self.chat is not None,
         )
@@ -151,7 +152,8 @@ class Engine:
         self.tools = Tools(database, self.execute)
         self.items = Items(database)
         self.working = Working(database, self.settings, self.chat)
-        self.episodes = Episodes(database, self.settings, self.chat, self._indexing.embed_soon, self.execute)
+        embed, later = self._indexing.embed_soon, self.background.queue_lessons
+        self.episodes = Episodes(database, self.settings, self.chat, embed, self.execute, later)
 
     async def aclose(self) -> None:
         """Finish what runs in the background, write the logs, and give all connections back."""
@@ -393,3 +395,6 @@ class Engine:
     async def _reflect(self, workspace: str) -> None:
         for scope in await self.memories.scopes(workspace):
             await self.reflect(workspace, **scope)
+
+    async def _learn(self, workspace: str) -> None:
+        await self.episodes.lessons.make_waiting(workspace)

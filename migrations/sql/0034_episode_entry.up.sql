@@ -8,3 +8,8 @@ update reme.episode set mistake_cards = metadata -> 'mistake_cards', metadata = 
 where jsonb_path_exists(metadata, '$.mistake_cards[*].mistake_type');
 update reme.episode set file_entry = metadata -> 'agent_memory', metadata = metadata - 'agent_memory'
 where metadata -> 'agent_memory' ?& array['task_id', 'score'];
+
+-- An attempt whose lessons a model could not make goes on waiting for them.
+alter table reme.episode add column lessons_asked_at timestamptz;
+comment on column reme.episode.lessons_asked_at is 'Since when task memories are to be made of it; empty: none are waited for.';
+create index episode_lessons on reme.episode (workspace_id, lessons_asked_at) where lessons_asked_at is not null;

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from reme_core.episodes import file_sync, store
 from reme_core.episodes.consolidate import Attempt, Consolidation, distil
 from reme_core.episodes.file import AgentMemory, empty_memory, read_memory, write_memory
+from reme_core.episodes.lessons import Lessons
 from reme_core.episodes.note import MAX_SUMMARY, SHOWN_CARDS, SHOWN_MISTAKES, PastEpisodes, episode_note
 from reme_core.episodes.rules import MAX_CARD_TEXT, MAX_LOG, Episode
 from reme_core.errors import InputError, NotFoundError
@@ -37,7 +38,7 @@ class RecordedEpisodes:
     known: list[str]
     """Ids of episodes that had been recorded before, and were skipped."""
     lessons: list[dict[str, Any]] = field(default_factory=list)
-    """With `learn`, the task memories that were made from the new episodes."""
+    """With `learn`, the task memories that were made from the new episodes. If a model failed, there are none yet."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,14 @@ class Episodes:
         chat: ChatModel | None,
         embed: Callable[[str], object],
         execute: Callable[..., Awaitable[Any]],
+        queue_lessons: Callable[[str], Awaitable[None]],
     ) -> None:
-        """`embed` begins to embed the messages of a workspace, and `execute` runs a flow, as `Engine.execute` does."""
+        """`embed` begins to embed the messages of a workspace; for the last two see `Lessons`."""
         self._database = database
         self._settings = settings
         self._chat = chat
         self._embed = embed
-        self._execute = execute
+        self.lessons = Lessons(database, execute, queue_lessons)
 
     async def record(
         self, workspace: str, episode: Episode | Mapping[str, Any], *, learn: bool = False
@@ -103,7 +105,8 @@ class Episodes:
         Args:
             workspace: The workspace; it is created by its first use.
             episodes: As `Episode`, or as a dict of its fields, also by the helper's names.
-            learn: Also make task memories from new episodes that have messages (flow `summary_task_memory`).
+            learn: Also make task memories from new episodes that have messages (flow `summary_task_memory`). If a model
+                fails, the episodes wait, and a job makes the memories later (`reme jobs list`).
             seed: Identifies the batch. An episode without an id gets one made from the seed and its place in the batch:
                 so a batch that is recorded twice is counted once, and two runs give equal rows.
 
@@ -122,12 +125,13 @@ class Episodes:
         batch = [self._prepare(episode, seed, place) for place, episode in enumerate(episodes)]
         batch = redact(batch, self._settings.redact)
         store.check_storable(batch)
-        fresh = await store.record(self._database, workspace, batch, self._settings.episodes)
+        fresh = await store.record(self._database, workspace, batch, self._settings.episodes, learn=learn)
         if any(episode.messages for episode in fresh):
             self._embed(workspace)
         new = {episode.episode_id for episode in fresh}
         known = list(dict.fromkeys(e.episode_id for e in batch if e.episode_id not in new))
-        return RecordedEpisodes(fresh, known, await self._learn(workspace, fresh) if learn else [])
+        to_learn = [episode for episode in fresh if episode.messages] if learn else []
+        return RecordedEpisodes(fresh, known, await self.lessons.make(workspace, to_learn))
 
     async def context(
         self,
@@ -305,22 +309,6 @@ class Episodes:
         if episode.messages:
             update["messages"] = [_message_of(name, message) for message in with_ids(episode.messages, name)]
         return episode.model_copy(update=update) if update else episode
-
-    async def _learn(self, workspace: str, fresh: Sequence[Episode]) -> list[dict[str, Any]]:
-        trajectories = [
-            {
-                "task_id": episode.task_id,
-                "score": episode.score,
-                "messages": [message.model_dump(mode="json") for message in episode.messages],
-                "metadata": {**episode.metadata, "episode_id": episode.episode_id},
-            }
-            for episode in fresh
-            if episode.messages
-        ]
-        if not trajectories:
-            return []
-        response = await self._execute("summary_task_memory", workspace_id=workspace, trajectories=trajectories)
-        return list(response.metadata.get("memory_list", []))
 
 
 def _message_of(episode_id: str, message: Message) -> Message:

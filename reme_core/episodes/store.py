@@ -110,11 +110,12 @@ async def lock_progress(conn: Connection, workspace: str) -> tuple[int, int | No
 
 
 async def record(
-    database: Database, workspace: str, episodes: Sequence[Episode], settings: EpisodeSettings
+    database: Database, workspace: str, episodes: Sequence[Episode], settings: EpisodeSettings, *, learn: bool
 ) -> list[Episode]:
     """Store episodes that passed `check_storable`, in order and in one transaction, and return the new ones, numbered.
 
-    Those with a known id are skipped, with their messages.
+    Those with a known id are skipped, with their messages. With `learn`, new ones that have messages wait for their
+    lessons from now on.
     """
     unique = rows.first_by(episodes, lambda episode: episode.episode_id)
     # Whoever needs both takes the write lock first, and the lock of the progress after it.
@@ -129,6 +130,9 @@ async def record(
         if fresh:
             await _add_messages(conn, workspace, [message for episode in fresh for message in episode.messages])
             written = _rows_to_write(fresh, stored, settings)
+            if learn:
+                for row in written["insert_episodes"]:
+                    row["lessons_asked_at"] = "now" if row["message_ids"] else None  # Postgres reads it as a time
             async with conn.pipeline():
                 for statement, added in written.items():
                     if added:

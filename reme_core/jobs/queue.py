@@ -43,6 +43,7 @@ _SQL = load("queue.sql")
 _NO_TRIES = (DatabaseUnavailableError, ConflictError)  # failures that no job is to blame for
 _WAIT_SECONDS = 0.05  # between two looks at jobs that other workers are doing
 _MOST = 100_000  # jobs that are looked at when one workspace is summarised
+_LEARN_SECONDS = 900.0  # after which a process that made the lessons of an episode must have ended before it was done
 _FORGET_SECONDS = 3600.0  # between two deletions of what is kept for a limited time
 
 
@@ -103,6 +104,7 @@ class Background:
         summarise: Makes memories from the waiting messages of a conversation, `(workspace, session_id)`, or of all
             conversations if `session_id` is None. Returns the operations that it refused: `{reason: how often}`.
         reflect: Makes higher memories of a workspace.
+        learn: Makes the lessons of a workspace's episodes that wait for them.
         embed: Begins to embed the messages that wait in all workspaces.
         has_chat: Whether this process has a chat model.
     """
@@ -114,6 +116,7 @@ class Background:
         *,
         summarise: Callable[[str, str | None], Awaitable[Mapping[str, int]]],
         reflect: Callable[[str], Awaitable[Any]],
+        learn: Callable[[str], Awaitable[None]],
         embed: Callable[[], Awaitable[None]],
         has_chat: bool,
     ) -> None:
@@ -121,6 +124,7 @@ class Background:
         self._settings = settings
         self._summarise = summarise
         self._reflect = reflect
+        self._learn = learn
         self._embed = embed
         self._app = App(connector=QueueConnector(database))
         self._queues = [QUEUE, CHAT_QUEUE] if has_chat else [QUEUE]
@@ -132,6 +136,7 @@ class Background:
         self._summarising = task(name="reme.summarise")(self._run_summary)
         self._reflecting = task(name="reme.reflect")(self._run_reflection)
         self._catching_up = task(name="reme.catch_up")(self._run_catch_up)
+        self._learning = task(name="reme.learn")(self._run_learning)
 
     async def queue(self, conn: AsyncConnection[Any], workspace: str, messages: Collection[Message]) -> None:
         """Queue the summary of the conversations that `messages` belong to, inside the caller's transaction.
@@ -146,6 +151,14 @@ class Background:
         """Queue the summaries of all conversations that wait for one, inside the caller's transaction."""
         found = await conn.execute(_SQL["waiting_sessions"], {"workspace": workspace})
         await self._queue_sessions(conn, workspace, {row[0] for row in await found.fetchall()})
+
+    async def queue_lessons(self, workspace: str) -> None:
+        """Queue the lessons of the workspace's episodes that wait for them."""
+        lock = f"learn {workspace}"
+        if not await self._database.execute_anywhere(_SQL["waits"], {"lock": lock}):
+            await self._defer(self._learning, lock, 0, None, workspace=workspace)
+        if self._settings.embedded:
+            self.start()
 
     async def _queue_sessions(self, conn: AsyncConnection[Any], workspace: str, sessions: Collection[str]) -> None:
         values = {
@@ -211,6 +224,10 @@ class Background:
         async with self._note_error(context, workspace):
             await self._reflect(workspace)
             await self._database.execute(workspace, _SQL["mark_reflected"], {"workspace": workspace})
+
+    async def _run_learning(self, context: JobContext, workspace: str) -> None:
+        async with self._note_error(context, workspace):
+            await self._learn(workspace)
 
     @contextlib.asynccontextmanager
     async def _note_error(self, context: JobContext, workspace: str) -> AsyncIterator[None]:
@@ -296,6 +313,9 @@ class Background:
         await self._say_what_is_left()
         await self._embed()
         await self.catch_up()
+        late = {"seconds": _LEARN_SECONDS}
+        for (workspace,) in await self._database.execute_anywhere(_SQL["forgotten_lessons"], late):
+            await self.queue_lessons(workspace)
         due = {"every_hours": self._settings.reflect_every_hours, "most_hours": MAX_HOURS}
         for (workspace,) in await self._database.execute_anywhere(_SQL["due_reflections"], due):
             await self._defer(self._reflecting, f"reflect {workspace}", 0, None, workspace=workspace)

@@ -36,11 +36,27 @@ order by place nulls last
 
 -- name: insert_episodes
 insert into reme.episode (workspace_id, episode_id, number, task_id, worker_id, score, steps, summary, mistakes, successes,
-                          finished_at, metadata, message_ids, mistake_cards, file_entry)
+                          finished_at, metadata, message_ids, mistake_cards, file_entry, lessons_asked_at)
 select w.workspace_id, episode_id, number, task_id, worker_id, score, steps, summary, mistakes, successes,
-       finished_at, metadata, message_ids, mistake_cards, file_entry
+       finished_at, metadata, message_ids, mistake_cards, file_entry, lessons_asked_at
 from reme.workspace w cross join jsonb_populate_recordset(null::reme.episode, %(rows)s) as row
 where w.workspace_id = %(workspace)s
+
+-- name: awaiting_lessons
+select episode_id, task_id, score, metadata from reme.episode
+where workspace_id = %(workspace)s and lessons_asked_at is not null
+order by number
+limit %(limit)s
+
+-- name: messages_of
+select e.episode_id, ${columns}
+from reme.episode e
+join reme.message m on m.workspace_id = e.workspace_id and m.message_id = any(e.message_ids)
+where e.workspace_id = %(workspace)s and e.episode_id = any(%(ids)s) and m.erased_at is null
+order by array_position(e.message_ids, m.message_id)
+
+-- name: lessons_made
+update reme.episode set lessons_asked_at = null where workspace_id = %(workspace)s and episode_id = any(%(ids)s)
 
 -- name: insert_scores
 insert into reme.episode_score (workspace_id, task_id, attempt, score, episode_id)

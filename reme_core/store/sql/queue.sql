@@ -108,6 +108,20 @@ where m.status = 'active' and m.metadata @> '{"mode": "quoted"}' and not m.metad
   and 'catch up ' || m.workspace_id not in (select lock from queued)
 limit 1000
 
+-- name: waits
+select id from procrastinate_jobs where status = 'todo' and lock = %(lock)s limit 1
+
+-- name: forgotten_lessons
+-- Workspaces with episodes that wait for their lessons for long, and no job to make them.
+with queued as materialized (
+    select lock from procrastinate_jobs where status in ('todo', 'doing', 'failed') and starts_with(lock, 'learn ')
+)
+select distinct e.workspace_id
+from reme.episode e
+where e.lessons_asked_at < now() - make_interval(secs => %(seconds)s)
+  and 'learn ' || e.workspace_id not in (select lock from queued)
+limit 1000
+
 -- name: reopen_quoted
 -- Let the conversations that were quoted wait again, to be read as a whole.
 update reme.message r
