@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, Self, Union, Unpack, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
+from pydantic_core import PydanticSerializationError
 
 from reme_core.errors import InputError
 
@@ -42,6 +43,18 @@ class Given(BaseModel):
             super().__init__(**values)
         except ValidationError as error:
             raise InputError(first_problem(error)) from None
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """Give its fields as a dict, with the options of pydantic's method.
+
+        Raises:
+            InputError: With `mode="json"`: it holds a value that JSON cannot have.
+        """
+        try:
+            return super().model_dump(**options)
+        except (PydanticSerializationError, UnicodeDecodeError) as error:
+            told = f"{type(self).__name__} holds a value that JSON cannot have"
+            raise InputError(f"{told}; give texts, numbers, lists and dicts as metadata: {error}") from None
 
     # Without this mark pydantic would call `__init__` also for values that it reads itself, at five times the cost.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]

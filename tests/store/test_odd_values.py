@@ -139,3 +139,18 @@ async def test_an_attempt_is_learnt_from_whatever_characters_it_has(settings: Se
             await reme.execute("summary_task_memory", workspace_id="w", trajectories=[trajectory])
         [lesson] = await reme.memories.list("w")
     assert (lesson.subject, "a.bin \ufffd" in lesson.when_to_use) == ("t\ufffd", True)
+
+
+@pytest.mark.parametrize("value", [object(), b"\xff"])
+def test_metadata_that_json_cannot_have_is_refused_in_words_and_nothing_is_stored(reme: ReMe, value: object) -> None:
+    own, fine = {"own": value}, Message(content="fine")
+    doors: list[Callable[[], object]] = [
+        lambda: reme.record("odd", [fine, Message(content="a", metadata=own)]),
+        lambda: reme.memories.add("odd", [Memory(content="fine"), Memory(content="a", metadata=own)]),
+        lambda: reme.episodes.record_many("odd", [{"messages": [fine]}, {"metadata": own}]),
+        lambda: reme.tools.record("odd", [{"tool_name": "t"}, {"tool_name": "u", "metadata": own}]),
+    ]
+    for door in doors:
+        with pytest.raises(InputError, match="holds a value that JSON cannot have"):
+            door()
+    assert "odd" not in reme.workspaces.list()
