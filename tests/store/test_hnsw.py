@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psycopg
@@ -70,6 +71,32 @@ async def test_a_build_that_was_broken_off_is_done_again(settings: Settings) -> 
             other.rollback()
             assert await hnsw.ensure(reme.database, "w", exact_below=100)
             assert watch.execute(IS_VALID).fetchall() == [(True,)]
+
+
+async def test_what_is_added_while_the_index_is_built_joins_it_a_few_at_a_time(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[int] = []
+    build, switch = hnsw._build, hnsw.switch_to_index
+
+    async def build_while_others_write(*args: Any) -> None:
+        await build(*args)
+        await reme.memories.add("w", [f"added meanwhile {n}" for n in range(250)])
+
+    async def count_and_switch(conn: Any, *args: str) -> None:
+        counted = await conn.execute("select count(*) from reme.embedding where not hnsw")
+        left.append((await counted.fetchone())[0])
+        await switch(conn, *args)
+
+    monkeypatch.setattr(hnsw, "_INSERTED", 100)
+    monkeypatch.setattr(hnsw, "_build", build_while_others_write)
+    monkeypatch.setattr(hnsw, "switch_to_index", count_and_switch)
+    async with Engine(settings) as reme:
+        await fill(reme)
+        assert await hnsw.ensure(reme.database, "w", exact_below=100)
+        # Whoever switches holds the write lock, and every other writer waits meanwhile.
+        assert left == [0]
+        assert await reme.database.fetch("w", "select count(*), bool_and(hnsw) from reme.embedding") == [(450, True)]
 
 
 async def test_a_large_workspace_is_searched_with_more_candidates(settings: Settings) -> None:

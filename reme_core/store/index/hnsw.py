@@ -28,7 +28,8 @@ _LARGER_EF_SEARCH = ((500_000, 400), (100_000, 200))  # from so many documents o
 
 _EF_CONSTRUCTION = 128  # with pgvector's 64, a fiftieth of 60,000 vectors was not found even by itself
 
-_BATCH = 5_000  # rows that one transaction puts into the index: writers wait for it, about a tenth of a second
+_BATCH = 5_000  # rows that one transaction marks for an index that is not there yet, in a tenth of a second
+_INSERTED = 200  # rows that one transaction puts into an index that is there, each in some milliseconds
 _RETRY_SECONDS = 0.2  # between two attempts to get the lock for building an index
 
 _SQL = load("hnsw.sql")
@@ -55,18 +56,27 @@ async def ensure(database: Database, workspace: str, *, exact_below: int) -> boo
 
 async def prepare(database: Database, workspace: str, model: str, dimensions: int) -> None:
     """Put a workspace's vectors of a model into the model's index; build the index if there is none."""
-    values: dict[str, Any] = {"workspace": workspace, "model": model, "after": -1, "limit": _BATCH}
-    while values["after"] is not None:
-        # Under the write lock: else this statement and a writer's could wait for each other's rows.
-        async with database.write_transaction(workspace) as conn:
-            row = await (await conn.execute(_SQL["join_batch"], values)).fetchone()
-        values["after"] = row[0] if row else None
+    last = await _join(database, workspace, model, after=-1, batch=_BATCH)
     async with database.owner_connection() as conn:
         # One process builds at a time. The others try the lock again and again. If a statement of theirs waited for it,
         # the builder would wait for them: it builds concurrently, and so waits until all running statements have ended.
         while not (await (await conn.execute(_SQL["try_to_build"])).fetchone() or (False,))[0]:  # noqa: ASYNC110 - it sends no event
             await asyncio.sleep(_RETRY_SECONDS)
         await _build(conn, model, dimensions, database.settings.recall.index_megabytes)
+    # While the index was built, others may have written as much again. Now each vector has to find its place in it.
+    await _join(database, workspace, model, after=last, batch=_INSERTED)
+
+
+async def _join(database: Database, workspace: str, model: str, *, after: int, batch: int) -> int:
+    """Let the vectors of the documents after this one join the index, until few are left; returns the last document."""
+    while True:
+        values = {"workspace": workspace, "model": model, "after": after, "limit": batch}
+        # Under the write lock: else this statement and a writer's could wait for each other's rows.
+        async with database.write_transaction(workspace) as conn:
+            ((found, last),) = await (await conn.execute(_SQL["join_batch"], values)).fetchall()
+        after = after if last is None else last
+        if found < batch:
+            return after  # `switch_to_index` takes the few that others write meanwhile; here this might never end
 
 
 async def _build(conn: AsyncConnection[Any], model: str, dimensions: int, most_megabytes: int) -> None:

@@ -18,7 +18,7 @@ joined as (
     from batch
     where e.workspace_id = %(workspace)s and e.model = %(model)s and e.document_id = batch.document_id and not e.hnsw
 )
-select max(document_id) from batch
+select count(*), max(document_id) from batch
 
 -- name: join_rest
 update reme.embedding set hnsw = true
