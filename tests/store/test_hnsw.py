@@ -49,9 +49,9 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
-async def fill(reme: Engine, count: int = 200) -> None:
+async def fill(reme: Engine, count: int = 200, *, workspace: str = "w") -> None:
     vectors = np.random.default_rng(0).normal(size=(count, 384))
-    await reme.memories.add("w", [f"sentence {n}" for n in range(count)], embeddings=vectors)
+    await reme.memories.add(workspace, [f"sentence {n}" for n in range(count)], embeddings=vectors)
 
 
 @pytest.mark.skipif(bool(CITUS_URL), reason="the build that is cancelled runs on other servers")
@@ -97,6 +97,35 @@ async def test_what_is_added_while_the_index_is_built_joins_it_a_few_at_a_time(
         # Whoever switches holds the write lock, and every other writer waits meanwhile.
         assert left == [0]
         assert await reme.database.fetch("w", "select count(*), bool_and(hnsw) from reme.embedding") == [(450, True)]
+
+
+async def test_a_workspace_joins_the_index_of_others_a_few_at_a_time(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[int] = []
+    join = hnsw._join
+
+    async def note_batch(*args: Any, batch: int, **more: Any) -> int:
+        batches.append(batch)
+        return await join(*args, batch=batch, **more)
+
+    monkeypatch.setattr(hnsw, "_join", note_batch)
+    async with Engine(settings) as reme:
+        for workspace in ("first", "second"):
+            await fill(reme, workspace=workspace)
+            assert await hnsw.ensure(reme.database, workspace, exact_below=100)
+            assert await reme.database.fetch(workspace, "select bool_and(hnsw) from reme.embedding") == [(True,)]
+    assert batches == [hnsw._MARKED, hnsw._INSERTED, hnsw._INSERTED, hnsw._INSERTED]
+
+
+async def test_many_vectors_join_the_index_quickly_before_the_first_analyze(settings: Settings) -> None:
+    async with Engine(settings) as reme:
+        await fill(reme, 3_000)
+        plan = "explain (analyze, format json) " + hnsw._SQL["join_batch"]
+        values = {"workspace": "w", "model": reme._workspace_models.default.name, "after": -1, "limit": 3_000}
+        async with reme.database.transaction("w") as conn:
+            ((told,),) = await (await conn.execute(plan, values)).fetchall()
+    assert "Nested Loop" not in str(told)  # which would compare each row with each: 50 s for 5,000 of 15,000 rows
 
 
 async def test_a_large_workspace_is_searched_with_more_candidates(settings: Settings) -> None:

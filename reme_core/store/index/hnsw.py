@@ -28,7 +28,7 @@ _LARGER_EF_SEARCH = ((500_000, 400), (100_000, 200))  # from so many documents o
 
 _EF_CONSTRUCTION = 128  # with pgvector's 64, a fiftieth of 60,000 vectors was not found even by itself
 
-_BATCH = 5_000  # rows that one transaction marks for an index that is not there yet, in a tenth of a second
+_MARKED = 5_000  # rows that one transaction marks for an index that is not there yet, in a tenth of a second
 _INSERTED = 200  # rows that one transaction puts into an index that is there, each in some milliseconds
 _RETRY_SECONDS = 0.2  # between two attempts to get the lock for building an index
 
@@ -56,14 +56,16 @@ async def ensure(database: Database, workspace: str, *, exact_below: int) -> boo
 
 async def prepare(database: Database, workspace: str, model: str, dimensions: int) -> None:
     """Put a workspace's vectors of a model into the model's index; build the index if there is none."""
-    last = await _join(database, workspace, model, after=-1, batch=_BATCH)
+    # Other workspaces of the model may have its index already. Then each vector has to find its place in it.
+    ((exists,),) = await database.fetch(workspace, _SQL["exists"], {"name": index_name(model)})
+    last = await _join(database, workspace, model, after=-1, batch=_INSERTED if exists else _MARKED)
     async with database.owner_connection() as conn:
         # One process builds at a time. The others try the lock again and again. If a statement of theirs waited for it,
         # the builder would wait for them: it builds concurrently, and so waits until all running statements have ended.
         while not (await (await conn.execute(_SQL["try_to_build"])).fetchone() or (False,))[0]:  # noqa: ASYNC110 - it sends no event
             await asyncio.sleep(_RETRY_SECONDS)
         await _build(conn, model, dimensions, database.settings.recall.index_megabytes)
-    # While the index was built, others may have written as much again. Now each vector has to find its place in it.
+    # While the index was built, others may have written as much again.
     await _join(database, workspace, model, after=last, batch=_INSERTED)
 
 

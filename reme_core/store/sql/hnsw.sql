@@ -7,18 +7,22 @@ where w.workspace_id = %(workspace)s and not w.hnsw
       >= %(exact_below)s
 
 -- name: join_batch
-with batch as (
-    select document_id from reme.embedding
-    where workspace_id = %(workspace)s and model = %(model)s and document_id > %(after)s
-    order by document_id
-    limit %(limit)s
+-- The rows are named by a range and not by a join: before the first ANALYZE, the planner would compare each with each.
+with batch as materialized (
+    select count(*) as found, max(document_id) as last
+    from (
+        select document_id from reme.embedding
+        where workspace_id = %(workspace)s and model = %(model)s and document_id > %(after)s
+        order by document_id
+        limit %(limit)s
+    ) next
 ),
 joined as (
-    update reme.embedding e set hnsw = true
-    from batch
-    where e.workspace_id = %(workspace)s and e.model = %(model)s and e.document_id = batch.document_id and not e.hnsw
+    update reme.embedding set hnsw = true
+    where workspace_id = %(workspace)s and model = %(model)s and not hnsw
+      and document_id > %(after)s and document_id <= (select last from batch)
 )
-select count(*), max(document_id) from batch
+select found, last from batch
 
 -- name: join_rest
 update reme.embedding set hnsw = true
@@ -29,6 +33,9 @@ update reme.workspace set hnsw = true where workspace_id = %(workspace)s and emb
 
 -- name: try_to_build
 select pg_try_advisory_lock(hashtextextended('reme.hnsw', 0))
+
+-- name: exists
+select to_regclass('reme.' || quote_ident(%(name)s)) is not null
 
 -- name: unfinished
 select 1 from pg_index where indexrelid = to_regclass('reme.' || quote_ident(%(name)s)) and not indisvalid
