@@ -28,7 +28,7 @@ from reme_core.personal.standing import is_said, nearest_to
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import Language, phrase, prompt
 from reme_core.prompts.fence import fence
-from reme_core.prompts.transcript import condense, language, questions_of
+from reme_core.prompts.transcript import condense, language, questions_of, speech_in
 from reme_core.prompts.window import Window, windows
 from reme_core.store.filters import Filters
 from reme_core.text.commands import wishes_in
@@ -106,9 +106,8 @@ class _Reader:
         made = Reconciliation(self.chat.name, self.state.user_name, self.deps.settings.timezone)
         for item in accepted:
             made.take(item)
-        commands = [
-            (p.command, p.message) for m in self.window.people for p in pieces_of(m, None) if p.command and p.topic
-        ]
+        meant = [m for m in self.window.people if m.message_id not in self._unreal]
+        commands = [(p.command, p.message) for m in meant for p in pieces_of(m, None) if p.command and p.topic]
         for command, message in commands:
             made.forget(command, message, await memories_to_forget(command, message, self.state, self.deps))
         outcome = made.outcome([m for m in quotes if m.metadata.get("mode") == QUOTED])
@@ -294,8 +293,11 @@ class _Reader:
 
     @cached_property
     def _unreal(self) -> set[str]:
-        """The ids of messages that state nothing: fiction, role play, pasted text."""
-        return {name for name, reason in unreal(self._conversation).items() if reason != "question"}
+        """The ids of messages that state and command nothing: fiction, role play, pasted text."""
+        # A play may have begun in a window before.
+        sessions = {message.session_id for message in self.window.new}
+        said = [m for m in [*self.state.context, *self.state.waiting] if m.session_id in sessions]
+        return {name for name, reason in unreal(speech_in(said)).items() if reason != "question"}
 
     @cached_property
     def _all_words(self) -> str:

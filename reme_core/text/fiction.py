@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from reme_core.text.forgetting import topic_to_forget
 from reme_core.text.regex import any_of, regex
 from reme_core.types import Message
 
@@ -89,7 +90,8 @@ def _reason(text: str) -> str:
     said = sentences(_without_quotes(text))
     if not said:
         return "text"
-    return "question" if all(asks(sentence) for sentence in said) else ""
+    # "could you forget my birthday?" tells nothing, but has to be carried out
+    return "question" if all(asks(sentence) and not topic_to_forget(_plain(sentence)) for sentence in said) else ""
 
 
 def _without_quotes(text: str) -> str:
@@ -141,7 +143,7 @@ _OWNED_UP: Final = any_of(
     r"^\W*(?:不是|不|没有|好吧|哈+)?[，,\s]*(?:我|刚才)?(?:是|在|只是|跟你)?(?:开(?:个)?玩笑|骗你|逗你|说笑|瞎说)",
 )
 _PLAY_BEGINS: Final = any_of(
-    r"\brole[- ]?play|\blet'?s (?:pretend|play (?:a game|make-believe|that|pretend))|\bpretend (?:that |to be |you|I|we)",
+    r"\brole[- ]?play|\blet'?s (?:pretend|play (?:a game|make-believe|that|pretend))|\bpretend (?:that |to be |you|I(?! (?:never|haven't) (?:t[eo]ll?d?|sa(?:y|id)|mention|br(?:ing|ought)))|we)",
     r"\b(?:I'll|I will|you'll|you will|I'm going to) (?:be|play) (?:a|an|the|as|your|my) [^.]{0,40}?\b(?:and|while|,)"
     r" (?:you|I)(?:'ll|'re| will| are|'m| am| be| play)\b",
     # What follows is rehearsed, or is material to work on, one piece after the other.

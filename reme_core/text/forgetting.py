@@ -51,9 +51,11 @@ def parts_by_wish(sentence: str) -> list[str]:
 
 def _wish_in(sentence: str) -> tuple[int, int, str] | None:
     """Where a wish to forget begins and ends, and its topic."""
-    text = simplify(sentence[:_READ])
+    text = simplify(sentence[:_READ]).replace("’", "'")
     for pattern in _WISHES:
         if match := pattern.search(text):
+            if _CITED.search(text, 0, match.start()):
+                return None
             start, end = match.span("topic")
             if gap := list(_CLAUSE_ENDS.finditer(sentence, start, end)):
                 start = gap[-1].end()
@@ -119,6 +121,12 @@ _NEXT_CLAUSE: Final = regex(
     re.IGNORECASE,
 )
 _AROUND: Final = " ,，;；、"
+# "My son asked" and 妈妈总说 bring in what somebody else says; "as I said" does not.
+_CITED: Final = regex(
+    r"(?:^|[.!?;,]\s*)(?!(?:(?:as|like|and|but) )?I\b)[^.!?;,]*\b(?:said|says|asked|asks|told|tells|wrote|writes|read|reads|begged|begs|replied)(?: \w+){0,2}$"
+    r"|(?:^|[，。！？；])(?!我)[^，。！？；]*(?:说|讲|劝|问|写|喊|告诉|求|回)(?:[我他她]们?|过|道|了)?$",
+    re.IGNORECASE,
+)
 # So many words or characters are more than a courtesy.
 _SAYS: Final = regex(r"(?:[a-z]['a-z]*\W+){2}[a-z]|[\u4e00-\u9fff]{4}", re.IGNORECASE)
 _SAYS_ZH: Final = regex(r"[\u4e00-\u9fff]{4}")
@@ -133,34 +141,49 @@ _BESIDES: Final = regex(
     r"|^(?:还有|另外|再有)?(?:帮我)?(?:把|将)?|我?(?:之前|以前|刚才|上次)?(?:说|讲|提)过?的?|数字|信息|细节",
     re.IGNORECASE,
 )
+# What people work on, and delete something from.
+_TEXT: Final = r"(?:essay|draft|document|doc|code|letter|e-?mail|mail|resume|cv|slides?|speech|article|novel|poem|report|script|spreadsheet|table|list|page|file|repo|text|post)s?"
+_TEXT_ZH: Final = r"(?:(?:文章?|标题|购物车|日[历程]|手机|电脑|相册|邮箱|表格?|列表|名单|清单|草稿|简历|论文|报告|歌单|桌面|网盘|朋友圈|群)[里中上]|结尾|开头|这篇)"
 # Texts that only look like a topic: "forget it", "forget to …", "delete the second paragraph".
 _NO_TOPIC: Final = regex(
-    r"(?:it|that|this|me|him|her|them|us|anything|something|to .*|how .*|(?:my|our) (?:last|previous|earlier|first) .*|[这那它他她我个]|这个|那个|带.*|(?:跟|和|告诉)你.*"
+    r"(?:it|that|this|me|him|her|them|us|anything|something|to .*|how .*|(?:my|our) (?:last|previous|earlier|first) .*|[这那它他她我个]|这个|那个|过去|往事|烦恼|不[开愉][心快]|带.*|(?:跟|和|告诉)你.*"
     # A text that is worked on, or a question.
+    rf"|.*\b(?:from|in|of|on|off) (?:(?:the|this|that|these|those|my|our|your|his|her|its|their|an?) )?(?:\w+ )?{_TEXT}"
+    r"|(?:my|our) (?:\w+ )?(?:questions?|typos?|mistakes?|messages?|comments?|remarks?|requests?|manners|rudeness)"
+    rf"|.*{_TEXT_ZH}.*"
     r"|.*(?:[句段行项字词图页稿]|循环|代码|文件|怎么|什么|吗|\b(?:lines?|paragraphs?|sentences?|words?|sections?|slides?|rows?|columns?)\b).*)",
     re.IGNORECASE,
 )
 _ERASES: Final = regex(r"\b(?:delete|erase|wipe|remove|scrub)\b|[删刪抹]", re.IGNORECASE)
 
 _REQUEST: Final = r"(?:can you |could you |would you |you can |you should |i want you to |i'd like you to |i need you to )?(?:please |pls |just )?"
-_ASK: Final = POLITE + r"(?:能不能|可不可以|能否|可以|能)?" + _REQUEST
+# 你忘了我的生日 without a wish or a question in it is a reproach.
+_ASK: Final = (
+    POLITE
+    + r"(?:我(?:希望|想要?|要)[你您]|(?:我(?:希望|想要?|要))?[你您]?(?:能不能|可不可以|能否|可以|能))?"
+    + _REQUEST
+)
 # Where a sentence begins, since its middle may tell of the author: "I'm in a hurry and forget my keys".
-_PLAINLY: Final = r"(?:^|[.!?;]\s*|,\s*(?:and |but )?(?:also )?(?=please|pls))(?:(?:ok(?:ay)?|oh|hey|hi|actually|also|and|so|no|yeah|well|sorry|please|pls|plz)[,\s]+)*"
+_PLAINLY: Final = r"(?:^|[.!?;]\s*|,\s*(?:and |but |so )?(?:also )?(?=please|pls))(?:(?:ok(?:ay)?|oh|hey|hi|actually|also|and|so|no|yeah|well|sorry|please|pls|plz)[,\s]+)*"
 _DROP: Final = r"(?:forget|delete|erase|wipe|scrap|remove|scrub|drop|strike|scratch)"
 _NOT_KEEP: Final = r"(?:do not|don't|dont|stop) (?:keep|store|save|remember|record|hold on to|note|keeping|storing|saving|remembering|recording|holding on to)"
 _THING: Final = r"(?:what|everything|anything|all|whatever|(?:the|that|this|those|all that|all the)(?: whole| entire)? (?:things?|stuff|bits?|parts?|business|story|details?|info(?:rmation)?|lot))\b"
 _TOLD: Final = r"(?: (?!about\b)\w+'?\w*){0,6}?"  # "that I ever told ya"
 _NAMED: Final = r" (?:about|concerning|regarding) "
+# "drop the part about my aunt" is about a speech; "forget the part about …" is not.
+_EDIT: Final = rf"(?!forget)\w+ (?:the|that|this|those) (?:\w+ )?(?:things?|bits?|parts?|story|details?){_NAMED}"
 _PLACE: Final = r"(?:memory|memories|brain|head|mind|notes|records)\b"
 _PLACE_BEHIND: Final = regex(rf"\s+(?:from|in|out of|off) (?:your|ur) {_PLACE}.*", re.IGNORECASE)
 _TOLD_ZH: Final = r"(?:我?(?:之前|以前|刚才|上次)?(?:说|讲|提|告诉你)过?的?)?"
 # 把, 被 and 让 in it would tell a story: 我妈让我把游戏删掉.
-_TOPIC_ZH: Final = r"(?=[^，。！？,]{0,29}[\u4e00-\u9fff])(?P<topic>[^，。！？,把被让]{1,30}?)\s*"
+_TOPIC_ZH: Final = r"(?=[^，。！？,：:]{0,29}[\u4e00-\u9fff])(?P<topic>[^，。！？,：:把被让]{1,30}?)\s*"
 _MATTER_ZH: Final = r"(?:的|那个|这个|那件|这件|那些|这些|那点|数字)*(?:事情|事儿|事|内容|信息)?"
 _DROP_ZH: Final = r"(?:忘掉|忘了吧|忘记吧|删一?下|delete ?掉?|forget ?掉?|删[掉了除]|抹[掉去]|别再?[记留存]着?|不[要用]再?[记留存]|不用记)"
 
-# 微信删掉了 tells what was done, but 微信删掉了吧 and 把地址删了 ask for it; 不用记账 is about accounts.
-_TO_DO_ZH: Final = r"(?:(?=了?吧)|(?(as_told)|(?<!删了)(?!了))(?![账录忆者]))"
+# 微信删掉了 tells what was done, but 微信删掉了吧 and 把地址删了 ask for it.
+_TO_DO_ZH: Final = r"(?:(?=了?吧)|(?(as_told)|(?<!删了)(?!了)))"
+# What stands behind the verb is its object, and the topic only who or when: 明天删除旧账号, 考试不用记公式.
+_END_ZH: Final = r"(?:住|下来?|录)?(?:了|吧|吗|呀|啊|呢|哦|谢谢|好吗|好不好|行吗|可以吗|pls|please)*(?=\W|$)"
 
 _MENTIONED: Final = r"(?:i|we)(?: ever| even)? (?:told|said|mentioned|brought up|talked|asked)\b"
 
@@ -168,7 +191,7 @@ _WISHES: Final = tuple(
     regex(pattern, re.IGNORECASE)
     for pattern in (
         # forget everything I told you about X
-        rf"{_ASK}{_DROP} {_THING}{_TOLD}{_NAMED}(?P<topic>[^.!?;]+)",
+        rf"{_ASK}(?!{_EDIT}){_DROP} {_THING}{_TOLD}{_NAMED}(?P<topic>[^.!?;]+)",
         # what I told you about X, forget that bit
         rf"{_ASK}{_THING}{_TOLD}{_NAMED}(?P<topic>[^.!?;,]+)[,.;]? (?:can you |could you |please |pls |just |i'd rather you )*"
         rf"(?:{_DROP}|forgot|{_NOT_KEEP}|didn't (?:keep|store|remember)) (?:it|that|this|them|all)\b",
@@ -176,21 +199,21 @@ _WISHES: Final = tuple(
         rf"{_ASK}(?:{_DROP}|take|get) (?P<topic>[^.!?;]{{2,60}}?) (?:from|out of|off) (?:your|ur) {_PLACE}",
         # don't keep anything about X
         rf"{_ASK}{_NOT_KEEP} (?:{_THING}{_TOLD}{_NAMED}|about )(?P<topic>[^.!?;]+)",
-        rf"{_ASK}(?:do not|don't|dont|stop) remember(?:ing)? (?:anything |that )?(?:about )?(?P<topic>[^.!?;,]+)",
+        rf"{_ASK}(?:do not|don't|dont|stop) remember(?:ing)? (?:anything |that )?(?:about )?(?!(?:what|where|who|when|why|if|whether)\b)(?P<topic>[^.!?;,]+)",
         # pretend I never told you about X
         rf"{_ASK}(?:pretend|act (?:like|as if)) i (?:never|haven't|didn't) (?:tell|told|say|said|mention|mentioned|bring up|brought up)"
         r"(?: (?:you|u|anything|it))*(?: about| that)? (?P<topic>[^.!?;]+)",
         # forget that I ever told you about X
         rf"{_ASK}{_DROP} (?:that )?{_MENTIONED}(?: (?:you|u|anything|to you))*(?: about| that)? (?P<topic>[^.!?;,]+)",
         # forget my X, forget that I do X, delete that I have X
-        rf"{_PLAINLY}{_REQUEST}(?:forget (?:(?:about )?(?=(?:my|our)\b)|that (?=(?:i|we|my|our)\b))|(?:forget|delete|erase) (?:that )?(?=(?:i|we)(?:'m|'ve)? (?!forg[eo]t)))"
+        rf"{_PLAINLY}{_REQUEST}(?:forget (?:(?:about |that )?(?=(?:my|our)\b)|(?=(?:i|we)\b(?!(?:'ve)? (?:forg[eo]t|exist))))|(?:forget|delete|erase) that (?=(?:i|we)\b))"
         rf"(?!{_MENTIONED})(?P<topic>[^.!?;,]+)",
         # 老孙借钱的事你忘了吧
         rf"{_ASK}(?:再有|还有|对了|另外)?[,，]?\s*(?P<as_told>把|将)?{_TOLD_ZH}(?:关于|有关)?{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*"
-        rf"(?:你|您|请|都|全|统统|帮我|给我|就|pls|please)*\s*(?<![没别])(?<!(?<!给)我){_DROP_ZH}{_TO_DO_ZH}[了吧]*",
+        rf"(?:你|您|请|都|全|统统|帮我|给我|就|pls|please)*\s*(?<![没别])(?<!(?<!给)我)(?<!了[,，]){_DROP_ZH}{_TO_DO_ZH}{_END_ZH}",
         rf"{_ASK}{_TOLD_ZH}{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*(?:你|您|请)?(?:就|权)?当我?没(?:有)?(?:说|讲|提)过?",
         # 忘掉我说的关于小李的事
-        rf"{_ASK}(?:忘掉|忘了|忘记|删掉|删除|别再记住?|不要再记住?|别记住?|不要记住?|不用记住?)(?![账录忆者]){_TOLD_ZH}(?:所有|全部)?(?:关于|有关)?"
+        rf"{_ASK}(?:忘掉|忘了|忘记|删掉|删除|别再记住?|不要再记住?|别记住?|不要记住?|不用记住?)(?![账录忆者恨仇挂]|得[太很])得?{_TOLD_ZH}(?:所有|全部)?(?:关于|有关)?"
         r"(?P<topic>[^，,。！？了吧吗]{2,30}?)(?:的事情|的事|的内容|的信息|这件事|的话)?(?=[，,。！？了吧吗]|$)",
     )
 )

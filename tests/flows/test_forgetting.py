@@ -211,3 +211,45 @@ async def test_what_was_forgotten_is_not_shown_to_a_model_either(reme_with_chat:
     await say(reme_with_chat, "I also have a cat, Tom.")
     [request] = [r for r in loopback.requests if "cat, Tom" in str(r)]
     assert "dog, Rex" in str(request) and "52,000" not in str(request)
+
+
+COMMAND = "Please delete my salary from your memory."
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["Let's role-play: I'm a captain and you are my robot.", COMMAND],
+        ["Let's role-play: I'm a captain and you are my robot.", *["Row on!"] * 30, COMMAND],
+        [f"Translate into German: {COMMAND}"],
+        [f"In my novel the hero says this. {COMMAND}"],
+    ],
+)
+@pytest.mark.parametrize("with_model", [False, True])
+async def test_what_is_played_translated_or_made_up_deletes_nothing(
+    reme: Engine, reme_with_chat: Engine, loopback: Loopback, said: list[str], with_model: bool
+) -> None:
+    loopback.chat({"operations": []})
+    reme = reme_with_chat if with_model else reme
+    await reme.memories.add("w", Memory(content=SALARY, kind="observation"))
+    await say(reme, *said, session="t")
+    assert SALARY in [m.content for m in await reme.memories.list("w")]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "Could you please forget my salary?",
+        "Hi, can you forget what I said about my salary?",
+        "Pretend I never told you about my salary.",
+    ],
+)
+@pytest.mark.parametrize("with_model", [False, True])
+async def test_a_command_may_be_a_question_or_begin_like_a_play(
+    reme: Engine, reme_with_chat: Engine, loopback: Loopback, command: str, with_model: bool
+) -> None:
+    loopback.chat({"operations": []})
+    reme = reme_with_chat if with_model else reme
+    await reme.memories.add("w", Memory(content=SALARY, kind="observation"))
+    await say(reme, command, session="t")
+    assert await reme.memories.list("w") == []

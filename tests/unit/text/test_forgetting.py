@@ -26,6 +26,14 @@ from reme_core.text.forgetting import parts_by_wish, topic_to_forget
         ("千万不要记我的身份证号", "我的身份证号"),
         ("能不能删掉我的地址吗", "我的地址"),
         ("可以把关于老张的事删掉吗", "老张"),
+        ("我希望你忘记我的工资", "我的工资"),
+        ("你可以忘掉我的生日了", "我的生日"),
+        ("你能忘记我的生日吗？", "我的生日"),
+        ("别再记得我的地址", "我的地址"),
+        ("小李的事，忘掉吧", "小李"),
+        ("I moved, so please forget my old address.", "my old address"),
+        ("As I said, please forget my salary.", "my salary"),
+        ("我跟你说，把我的地址删掉", "我的地址"),
     ],
 )
 def test_the_topic_is_named_without_courtesies_and_what_stands_behind_it(said: str, topic: str) -> None:
@@ -45,9 +53,65 @@ def test_the_topic_is_named_without_courtesies_and_what_stands_behind_it(said: s
         "Sometimes I forget I have a dog",
         "Forget I asked",
         "Drop we need to talk",
+        "Erase I and put you",
+        "Forget I exist",
+        "Honestly, don't remember what we ate.",
     ],
 )
 def test_whoever_tells_of_something_deleted_asks_for_nothing(said: str) -> None:
+    assert topic_to_forget(said) == ""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "请不要删除我的笔记。",
+        "提醒我明天删除我的旧账号。",
+        "我们公司要求删除所有客户数据。",
+        "我舍不得删掉爸爸的短信。",
+        "考试不用记公式。",
+        "我的手机不要再存照片了，内存满了。",
+        "算了，忘了吧，我们去散步。",
+        "算了，不说了，忘了吧。",
+        "过去的事就忘了吧，人要往前看。",
+        "不用记得太清楚，差不多就行。",
+        "别记恨我妈妈。",
+        "你忘了我的生日！",
+    ],
+)
+def test_a_chinese_verb_has_its_object_behind_it_rather_than_who_or_when_before_it(said: str) -> None:
+    assert topic_to_forget(said) == ""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "My son asked, please forget my bad grade.",
+        "He wrote to me, please forget my letter.",
+        "She said, and please forget my face, then she left.",
+        "妈妈说：忘掉他吧。",
+        "妈妈总说，小李的事忘掉吧。",
+        "朋友劝我：旧爱忘掉吧。",
+    ],
+)
+def test_what_others_ask_is_no_wish_of_the_author(said: str) -> None:
+    assert topic_to_forget(said) == ""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Remove the details about my salary from the letter.",
+        "Delete everything about pricing in the document.",
+        "Remove all comments about testing from the code.",
+        "Drop the part about my aunt, the speech is too long.",
+        "Sorry, forget my typo.",
+        "把购物车里的牛奶删掉。",
+        "帮我把日历里的会议删掉。",
+        "帮我把这篇作文的结尾删掉。",
+    ],
+)
+def test_what_is_deleted_from_a_text_is_not_deleted_from_memory(said: str) -> None:
     assert topic_to_forget(said) == ""
 
 
@@ -59,6 +123,8 @@ def test_whoever_tells_of_something_deleted_asks_for_nothing(said: str) -> None:
         ("忘掉我的工资，以后用中文回答", ["忘掉我的工资", "以后用中文回答"]),
         ("forget my salary, address and phone", ["forget my salary, address and phone"]),
         ("I have a dog", ["I have a dog"]),
+        ("don’t keep my age, but call me Bo", ["don’t keep my age, but call me Bo"]),
+        ("I’d like you to forget my age, but call me Bo", ["I’d like you to forget my age", "but call me Bo"]),
     ],
 )
 def test_what_else_a_sentence_says_stands_apart(said: str, parts: list[str]) -> None:
