@@ -193,6 +193,20 @@ async def test_what_an_agent_observes_is_recorded_with_its_next_reply(reme: Asyn
     assert {row[2] for row in rows} == {"s1"}
 
 
+@pytest.mark.parametrize("inputs", [None, []])
+async def test_a_reply_to_what_was_observed_alone_recalls_for_it_and_is_recorded(
+    reme: AsyncReMe, model: ScriptedModel, inputs: Any
+) -> None:
+    await reme.memories.add("alice", "Rex is a dachshund.")
+    memory = ReMeMiddleware(reme, "alice", write="awaited")
+    agent = agent_of(model, memory)
+    await agent.observe(UserMsg(name="user", content="What is Rex?"))
+    await agent.reply(inputs)
+    assert "dachshund" in model.last_prompt
+    assert await stored(reme) == [("user", "What is Rex?"), ("assistant", "ok")]
+    assert agent.state.middle_context == {}
+
+
 @pytest.mark.parametrize("position", ["user", "system"])
 async def test_an_agent_that_answers_another_agent_is_shown_the_note(
     reme: AsyncReMe, model: ScriptedModel, position: Any
