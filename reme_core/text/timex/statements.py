@@ -109,8 +109,10 @@ def calendar_range(written: str, timezone: str) -> TimeRange | None:
 def _in_direction(mention: TimeMention, text: str, sent_at: datetime, timezone: str) -> TimeRange:
     """The range of a mention; a week or a year later if neither the mention nor the text says that it is past."""
     start, end = mention.range.start, mention.range.end
-    # Without an end, "since May" has begun; but "after May 3" and 从5月3日开始 may lie ahead.
+    # Without an end, "since May" has begun; but "after May 3" and 从5月3日开始 may lie ahead, if that is nearer.
     opens = end is None and _DATE.search(mention.text) and _OPENS.search(mention.text) and not _SO_FAR.search(text)
+    if opens and start and sent_at - start < _LATELY and not _AHEAD.search(text.replace(mention.text, "")):
+        return mention.range  # in June, 从三月开始在学法语 tells of the March before
     last = start if opens else end
     plain = _OPENS.sub("", mention.text) if opens else mention.text
     # Kept as it is: what ends, or opens, after `sent_at` lies ahead already.
@@ -197,6 +199,8 @@ _DIRECTED: Final = regex(
     re.IGNORECASE,
 )
 _OPENS: Final = regex(r"\b(?:after|from)\b|[之以]?后$|从|起|开始", re.IGNORECASE)
+_LATELY: Final = timedelta(days=183)
+"""Of a day of the year, the last one is nearer than the next one for so long."""
 _SO_FAR: Final = regex(r"\b(?:have|has|had|been|ever)\b|'ve\b|一直|就|已|过|了(?:\W|$)", re.IGNORECASE)
 # Verbs in the past tense; of those in -ed not "need" and "feed".
 _PAST: Final = regex(

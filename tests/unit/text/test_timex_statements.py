@@ -83,6 +83,21 @@ def test_only_bounds_and_spans_say_when_something_holds(said: str, start: str | 
     assert [moment and f"{moment:%Y-%m-%d}" for moment in (found.start, found.end)] == [start, end]
 
 
+@pytest.mark.parametrize(
+    ("said", "start"),
+    [
+        ("从三月开始我在学法语", "2024-03-01"),
+        ("5月1日之后我在家办公", "2024-05-02"),
+        ("I feel better after May 3", "2024-05-04"),
+        ("从8月1日起我在家办公", "2024-08-01"),
+        ("After May 3 I will work from home", "2025-05-04"),
+    ],
+)
+def test_what_opened_lately_has_begun(said: str, start: str) -> None:
+    found = validity(said, datetime(2024, 6, 10, tzinfo=UTC), "UTC").start
+    assert f"{found:%Y-%m-%d}" == start
+
+
 def test_a_relative_time_gets_its_date_and_a_vague_one_does_not() -> None:
     assert with_dates("Ada moved yesterday", SAID, "UTC") == "Ada moved yesterday (2024-03-05)"
     assert with_dates("Ada was ill the other day", SAID, "UTC") == "Ada was ill the other day"
