@@ -18,7 +18,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any, Final
 
-from psycopg import sql
+from psycopg import DataError, IntegrityError, sql
 
 from reme_core.errors import ConflictError, LibraryError, NotFoundError
 from reme_core.files import replacement_of
@@ -246,8 +246,9 @@ def _read_rows(connection: Connection, archive: zipfile.ZipFile, table: str, nam
         with archive.open(f"{table}.copy") as file, connection.cursor() as cursor, cursor.copy(statement) as rows:
             while chunk := file.read(_CHUNK):
                 rows.write(chunk)
-    except _DAMAGES as error:
-        raise LibraryError(f"{path} is damaged ({error}); nothing was restored", path=str(path)) from None
+    except (*_DAMAGES, DataError, IntegrityError) as error:
+        why = str(error).partition("\n")[0]  # Postgres shows the row below that
+        raise LibraryError(f"{path} is damaged ({why}); nothing was restored", path=str(path)) from None
 
 
 @contextmanager

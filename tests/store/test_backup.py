@@ -177,6 +177,22 @@ def test_damage_of_any_kind_is_told(
         restore(empty_database_url, path)
 
 
+@pytest.mark.parametrize("rows", [b"garbage\n", b"\xff\n", None])
+def test_rows_that_do_not_fit_are_told_as_damage_of_the_file(
+    settings: Settings, database_url: str, empty_database_url: str, tmp_path: Path, rows: bytes | None
+) -> None:
+    """With the right checksum; without other rows the first one stands there twice."""
+    fill(settings)
+    backup(database_url, tmp_path / "all.backup")
+    with zipfile.ZipFile(tmp_path / "all.backup") as whole, zipfile.ZipFile(tmp_path / "edited", "w") as edited:
+        for name in whole.namelist():
+            content = whole.read(name)
+            first = content.split(b"\n")[0] + b"\n" if rows is None else rows
+            edited.writestr(name, first + content if name == "memory.copy" else content)
+    with pytest.raises(LibraryError, match=r"edited is damaged .*nothing was restored"):
+        restore(empty_database_url, tmp_path / "edited")
+
+
 def test_what_others_store_while_a_restore_begins_is_not_replaced(
     settings: Settings, database_url: str, empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
