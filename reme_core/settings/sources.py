@@ -146,8 +146,8 @@ def read_yaml(path: Path, importing: Sequence[Path] = ()) -> dict[str, Any]:
     # ReMe 0.1 wrote `config=default` for the file default.yaml.
     if not path.suffix:
         path = path.with_suffix(".yaml")
-    path = path.resolve()
-    if path in importing:
+    real = path.resolve()
+    if real in importing:
         raise ConfigurationError(f"{importing[-1]} imports {path}, which imports it: remove one import_config")
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
@@ -162,7 +162,7 @@ def read_yaml(path: Path, importing: Sequence[Path] = ()) -> dict[str, Any]:
     parent = tree.pop("import_config", None)
     if parent is None:
         return tree
-    base = read_yaml(path.parent / str(parent), [*importing, path])
+    base = read_yaml(path.parent / str(parent), [*importing, real])
     merge(base, tree)
     return base
 

@@ -58,6 +58,14 @@ def test_the_command_line_wins_over_the_file_and_the_file_over_what_it_imports(
     assert (settings.http.port, settings.http.host, settings.language) == (3, "127.0.0.2", "zh")
 
 
+def test_a_file_imports_what_stands_beside_its_name_also_if_that_is_a_link(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "mine.yaml").write_text("import_config: base.yaml\n")
+    (tmp_path / "mine.yaml").symlink_to(tmp_path / "shared" / "mine.yaml")
+    (tmp_path / "base.yaml").write_text("language: zh\n")
+    assert Settings.load(config=tmp_path / "mine.yaml").language == "zh"
+
+
 def test_env_files_are_searched_upwards_and_hold_the_flow_variables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
