@@ -14,9 +14,9 @@ from psycopg.types.json import Jsonb
 
 from reme_core.errors import DatabaseError, InputError, NotFoundError
 from reme_core.postgres.database import Database
-from reme_core.store.rows import check_text
+from reme_core.store.rows import check_text, first_by
 from reme_core.store.sql import ENSURE_WORKSPACE, NUMBERS, load
-from reme_core.text.plain import decode_json, encode_json
+from reme_core.text.plain import plain_text
 from reme_core.text.redact import redact
 
 _SQL = load("artifact.sql")
@@ -88,6 +88,14 @@ class Match:
 _TEXTS = ("source", "content", "summary")
 
 
+def storable(text: str, kinds: Sequence[str]) -> str:
+    """A text as an artifact has it: without these kinds of secrets, and without what Postgres cannot store.
+
+    This text is read, searched and erased later, so its length and its offsets are those to tell.
+    """
+    return redact(plain_text(text), kinds)
+
+
 class Artifacts:
     """The artifacts of all workspaces; every method names the one it works in."""
 
@@ -99,17 +107,18 @@ class Artifacts:
         """Store artifacts, all or none; of one that is stored already, only the summary of turns changes."""
         check_text("session_id", session_id)
         kinds = self._database.settings.redact
-        # Numbered in the order of their handles, in which the statement inserts them.
-        ordered = sorted(artifacts, key=lambda artifact: artifact.artifact_id)
-        said = [asdict(one) | redact({name: getattr(one, name) for name in _TEXTS}, kinds) for one in ordered]
-        sequence = {"sequence": "reme.artifact_number_seq", "count": len(artifacts)}
+        # Outputs with the same words have one handle. Numbered in the order of the handles, in which they are inserted.
+        distinct = first_by(artifacts, lambda artifact: artifact.artifact_id)
+        ordered = [distinct[handle] for handle in sorted(distinct)]
+        said = [asdict(one) | {name: storable(getattr(one, name), kinds) for name in _TEXTS} for one in ordered]
+        sequence = {"sequence": "reme.artifact_number_seq", "count": len(said)}
         async with self._database.transaction(workspace) as connection:
             async with connection.pipeline():
                 await connection.execute(ENSURE_WORKSPACE, {"workspace": workspace})
                 numbered = await connection.execute(NUMBERS, sequence)
             ((numbers,),) = await numbered.fetchall()
             stored = [row | {"number": number} for row, number in zip(said, numbers, strict=True)]
-            values = {"workspace": workspace, "session": session_id, "rows": Jsonb(encode_json(stored))}
+            values = {"workspace": workspace, "session": session_id, "rows": Jsonb(stored)}
             await connection.execute(_SQL["put"], values)
         # Once an hour, a call that stores something also deletes what has expired, in all workspaces.
         if self._keep_days and time.monotonic() - _swept.get(self._database, float("-inf")) > _SWEEP_SECONDS:
@@ -119,7 +128,7 @@ class Artifacts:
     async def use(self, workspace: str, handles: Sequence[str]) -> dict[str, str]:
         """The summaries of those artifacts that are stored; their time to expire begins anew."""
         values = {"workspace": workspace, "handles": list(handles)}
-        return {row[0]: decode_json(row[1]) for row in await self._database.execute(workspace, _SQL["use"], values)}
+        return dict(await self._database.execute(workspace, _SQL["use"], values))
 
     async def of_session(self, workspace: str, session_id: str) -> list[StoredArtifact]:
         """The artifacts of a conversation, oldest first."""
@@ -146,7 +155,7 @@ class Artifacts:
         source, text, length = found[0]
         if not 0 <= offset < max(length, 1):  # an empty artifact has a beginning, too
             raise InputError(f"offset is a character of {handle!r}, 0 to {length - 1}; not {offset}")
-        return Piece(handle, source, offset, decode_json(text), length)
+        return Piece(handle, source, offset, text, length)
 
     async def grep(
         self, workspace: str, pattern: str, *, session_id: str = "", handle: str = "", limit: int = 20
@@ -196,7 +205,7 @@ def _match(handle: str, source: str, at: int, before: str, after: str) -> Match:
     """A match at the character `at`, counted from 1, with some text before it and some from it on."""
     start = before.rpartition("\n")[2]
     line = start + after.partition("\n")[0]
-    return Match(handle, source, at - 1 - len(start), decode_json(line))
+    return Match(handle, source, at - 1 - len(start), line)
 
 
 def _no_artifact(handle: str) -> Exception:

@@ -15,12 +15,12 @@ from reme_core.postgres.database import Database
 from reme_core.prompts.budget import most_tokens
 from reme_core.prompts.transcript import language
 from reme_core.settings import Settings, WorkingSettings
-from reme_core.store.artifacts import Artifact, Artifacts, Match, Piece, StoredArtifact
+from reme_core.store.artifacts import Artifact, Artifacts, Match, Piece, StoredArtifact, storable
 from reme_core.store.logs import logging_for_workspace
 from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.types import Message
 from reme_core.working.compact import SUMMARY, Placed, Turns, summary_message, transcript_of
-from reme_core.working.offload import Excerpt, Style, handle_in, offload
+from reme_core.working.offload import Style, handle_in, offload
 from reme_core.working.summary import summarise_turns
 from reme_core.working.window import CountTokens, WindowUse, check_context
 
@@ -113,7 +113,7 @@ class Working:
         self._settings = settings
         self._chat = chat
         self._artifacts = Artifacts(database, settings.working.keep_days)
-        self._excerpts: dict[tuple[object, ...], Excerpt] = {}
+        self._redacted = tuple(database.settings.redact)
 
     async def fit(
         self,
@@ -157,8 +157,7 @@ class Working:
         given, working = read_messages(messages), settings or self._settings.working
         style = Style(
             count_tokens or most_tokens, working.head_tokens, working.tail_tokens,
-            # Excerpts are cached for the estimate only: each call may come with another tokenizer.
-            language(self._settings.language, given), self._excerpts if count_tokens is None else {},
+            language(self._settings.language, given), self._redacted,
         )  # fmt: skip
         task = _Task(workspace, session_id, window, reserve, working, style)
         return await self._fit(task, given, mode, keep_recent)
@@ -183,7 +182,7 @@ class Working:
         if made is not None:
             cut, artifact = made
             new.append(artifact)
-            view = turns.view(cut, summary_message(artifact.summary))
+            view = turns.view(cut, summary_message(storable(artifact.summary, self._redacted)))
         if mode == "auto":
             view, squeezed = task.squeeze(view)
             handles, new = [*handles, *(one.artifact_id for one in squeezed)], [*new, *squeezed]

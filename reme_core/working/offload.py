@@ -13,7 +13,7 @@ from reme_core.prompts import Language, phrase
 from reme_core.prompts.budget import most_tokens
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import assignments, condense
-from reme_core.store.artifacts import Artifact
+from reme_core.store.artifacts import Artifact, storable
 from reme_core.types import Message, ToolCall
 from reme_core.working.window import CountTokens, exceeds, is_short
 
@@ -34,6 +34,10 @@ class Excerpt(NamedTuple):
     tokens: int
 
 
+_excerpts: Final[dict[tuple[object, ...], Excerpt]] = {}
+"""Excerpts that were made in this process, since the same conversation is given again at each turn."""
+
+
 @dataclass(slots=True)
 class Offloading:
     """The messages with long ones shortened, the artifacts made of these, and how many tokens this saves."""
@@ -45,28 +49,32 @@ class Offloading:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How messages are shortened, and a cache of excerpts, since the same conversation is given again at each turn."""
+    """How messages are shortened; `redacted` are the kinds of secrets that are taken out of what is stored."""
 
     count: CountTokens = most_tokens
     head_tokens: int = 200
     tail_tokens: int = 100
     language: Language = "en"
-    known: dict[tuple[object, ...], Excerpt] = field(default_factory=dict)
+    redacted: tuple[str, ...] = ()
 
-    def excerpt(self, artifact: Artifact, limit: int) -> Excerpt:
-        """The excerpt of an artifact; its whole text if it has at most `limit` tokens."""
-        key = (artifact.artifact_id, artifact.source, limit, self.language, self.head_tokens, self.tail_tokens)
-        if key not in self.known:
-            text = artifact.content
+    def excerpt(self, artifact: Artifact, limit: int) -> Excerpt | None:
+        """The excerpt of an artifact; None if it has at most `limit` tokens."""
+        text, by_estimate = artifact.content, self.count is most_tokens
+        form = (self.language, self.head_tokens, self.tail_tokens, self.redacted)
+        key = (artifact.artifact_id, hash(text), artifact.source, limit, by_estimate, *form)
+        known = _excerpts.get(key)
+        # Numbers of tokens are known by the estimate only: each call may come with another tokenizer.
+        if known is None or not by_estimate:
             if not exceeds(text, limit, self.count):
-                return Excerpt(text, 0)
-            if len(self.known) >= _MOST_KNOWN:
-                self.known.clear()
-            self.known[key] = Excerpt(self._shorten(artifact, limit), self.count(text))
-        return self.known[key]
+                return None
+            if len(_excerpts) >= _MOST_KNOWN:
+                _excerpts.clear()
+            known = Excerpt(known.text if known else self._shorten(artifact, limit), self.count(text))
+            _excerpts[key] = known
+        return known
 
     def _shorten(self, artifact: Artifact, limit: int) -> str:
-        text = artifact.content
+        text = storable(artifact.content, self.redacted)
         head, tail = head_of(text, min(self.head_tokens, limit // 4)), tail_of(text, min(self.tail_tokens, limit // 8))
         return phrase(
             "artifact", self.language,
@@ -117,10 +125,12 @@ def offload(
             continue
         artifact = Artifact(handle_of(session_id, text), "output", source_of(message, calls), text)
         excerpt = style.excerpt(artifact, limit)
+        if excerpt is None:
+            done.messages.append(message)
+            continue
         done.messages.append(message.model_copy(update={"content": excerpt.text}))
-        if excerpt.text is not text:
-            done.artifacts.append(artifact)
-            done.saved += excerpt.tokens - style.count(excerpt.text)
+        done.artifacts.append(artifact)
+        done.saved += excerpt.tokens - style.count(excerpt.text)
     return done
 
 

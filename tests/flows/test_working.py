@@ -16,6 +16,7 @@ from reme_core.errors import DatabaseUnavailableError, InputError, NotFoundError
 from reme_core.settings import ChatSettings, Settings, WorkingSettings
 from reme_core.store import artifacts
 from reme_core.testing import Gate
+from reme_core.text.plain import plain_text
 from reme_core.types import Message, ToolCall
 from reme_core.working.offload import handle_in
 from reme_core.working.window import cuts
@@ -63,7 +64,7 @@ async def test_a_short_conversation_stays_as_it_is_and_nothing_is_stored(reme: E
 
 
 async def test_a_long_output_is_read_back_in_full_and_found_by_its_words(reme: Engine) -> None:
-    text = log_of(1) + "\x00 the end \ud83d"
+    text = log_of(1)
     fitted = await fit(reme, [Message(content="Run it."), *step(1, text)], window=16_000)
     [handle] = fitted.offloaded
     assert handle_in(fitted.messages[-1].content) == handle and fitted.use.tokens < 700 < 10_000 < fitted.before.tokens
@@ -79,6 +80,29 @@ async def test_a_long_output_is_read_back_in_full_and_found_by_its_words(reme: E
     assert (await reme.working.read("acme", handle, offset=found.offset, size=20)).text == found.line[:20]
     again = await fit(reme, [Message(content="Run it."), *step(1, text)], window=16_000)
     assert again.offloaded == [handle] and len(await reme.working.artifacts("acme", "s")) == 1
+
+
+async def test_an_output_of_bytes_is_read_on_from_where_an_answer_ended(reme: Engine) -> None:
+    text = "".join(f"{n:05d}\x00\x10\udcff" for n in range(5_000))
+    [handle] = (await fit(reme, step(1, text), window=16_000)).offloaded
+    read = ""
+    while True:
+        told = (await reme.execute("read_working_memory", workspace_id="acme", handle=handle, offset=len(read))).answer
+        head, _, rest = told.partition(":\n")
+        read += rest.removesuffix("\n</memory_note>")
+        if "goes on with" not in head:
+            break
+        assert head.endswith(f'goes on with read_working_memory("{handle}", {len(read)})')
+    assert read == plain_text(text)
+    excerpt = (await fit(reme, step(1, text), window=16_000)).messages[-1].content
+    left = int(re.findall(r"up to offset (\d+)", excerpt)[0])
+    assert f"{len(read):,} characters" in excerpt and read[left:] in excerpt
+
+
+async def test_the_same_output_of_two_calls_is_kept_once(reme: Engine) -> None:
+    fitted = await fit(reme, [*step(1, log_of(1)), *step(2, log_of(1))], window=16_000)
+    assert len(set(fitted.offloaded)) == len(await reme.working.artifacts("acme", "s")) == 1
+    assert "run(job=1)" in fitted.messages[1].content and "run(job=2)" in fitted.messages[3].content
 
 
 async def test_a_pattern_finds_every_place_in_one_long_line(reme: Engine) -> None:
@@ -251,11 +275,12 @@ async def test_a_neighbour_sees_nothing(reme: Engine) -> None:
     assert rows == [(0,)]
 
 
-async def test_an_erased_message_is_gone_from_what_left_the_window_too(reme: Engine) -> None:
-    secret = "My neighbour at number twelve keeps a tiger in the cellar."
-    said = talk(20)
+@pytest.mark.parametrize("odd", ["", "\x00", "\ud83d"])
+async def test_an_erased_message_is_gone_from_what_left_the_window_too(reme: Engine, odd: str) -> None:
+    told = f"My neighbour at number {odd}twelve keeps a tiger in the cellar."
+    secret, said = plain_text(told), talk(20)  # an adapter records what Postgres can store
+    fitted = await fit(reme, [*said[:3], Message(content=told), *said[3:]])
     said.insert(3, Message(message_id="m", content=secret))
-    fitted = await fit(reme, said)
     await reme.record("acme", said, session_id="s", wait=True)
     assert secret in (await reme.working.read("acme", fitted.compacted, size=10**6)).text
     await reme.erase_messages("acme", "m")

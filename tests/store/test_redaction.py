@@ -58,6 +58,23 @@ async def test_no_table_has_a_secret_by_whichever_way_it_came(settings: Settings
         assert hit.content == SAID.replace(CARD, "[card number]")
 
 
+async def test_a_model_is_shown_what_is_kept_of_a_long_task_at_once_and_later(settings: Settings) -> None:
+    output = "\n".join(f"{n}: paid with {CARD}" for n in range(2_000))
+    said: list[Message] = [Message(content=SAID), Message(role="tool", content=output)]
+    said += [Message(role="assistant", content=f"Booking {n}. " + "It went as ever. " * 60) for n in range(40)]
+    async with Engine(settings.model_copy(update={"redact": ["money"]})) as reme:
+        excerpt = (await reme.working.fit("w", said, window=90_000, session_id="s")).messages[1].content
+        [handle] = [one.artifact_id for one in await reme.working.artifacts("w", "s")]
+        whole = (await reme.working.read("w", handle, size=10**6)).text
+        left = int(excerpt.partition("up to offset ")[2].split(" ")[0])
+        assert f"{len(whole):,} characters" in excerpt and f"<end>\n{whole[left:]}" in excerpt
+        first = await reme.working.fit("w", said, window=4_000, session_id="s")
+        later = await reme.working.fit("w", said, window=4_000, session_id="s")
+        assert (first.made, later.made) == ("rules", "")
+        assert [message.content for message in first.messages] == [message.content for message in later.messages]
+        assert "My card is [card number]" in first.messages[0].content
+
+
 async def test_without_the_setting_all_is_kept_as_it_was_said(settings: Settings, tmp_path: Path) -> None:
     async with Engine(settings) as reme:
         await say_everywhere(reme, tmp_path)
