@@ -249,7 +249,7 @@ class WorkingSettings(Section):
     patience: float = Field(30.0, gt=0)
     """Seconds that a compaction waits for the chat model; then rules choose what stays."""
     keep_days: float = Field(30.0, ge=0, le=_DAYS)
-    """How long what was offloaded is kept after a conversation last referred to it; 0 is for ever."""
+    """How long what left a window is kept after its conversation, or one that names it, was fitted; 0 is for ever."""
 
 
 def default_data_dir() -> Path:

@@ -125,9 +125,13 @@ class Artifacts:
             _swept[self._database] = time.monotonic()
             await self._database.execute_anywhere(_SQL["sweep"], {"days": self._keep_days})
 
-    async def use(self, workspace: str, handles: Sequence[str]) -> dict[str, str]:
-        """The summaries of those artifacts that are stored; their time to expire begins anew."""
-        values = {"workspace": workspace, "handles": list(handles)}
+    async def use(self, workspace: str, session_id: str, handles: Sequence[str]) -> dict[str, str]:
+        """The summaries of those artifacts that are stored.
+
+        Their time to expire begins anew, and that of all others of the conversation, unless its id is empty.
+        """
+        check_text("session_id", session_id)
+        values = {"workspace": workspace, "session": session_id, "handles": list(handles)}
         return dict(await self._database.execute(workspace, _SQL["use"], values))
 
     async def of_session(self, workspace: str, session_id: str) -> list[StoredArtifact]:

@@ -20,7 +20,7 @@ from reme_core.store.logs import logging_for_workspace
 from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.types import Message
 from reme_core.working.compact import SUMMARY, Placed, Turns, summary_message, transcript_of
-from reme_core.working.offload import Style, handle_in, offload
+from reme_core.working.offload import Style, handle_in, handles_in, offload
 from reme_core.working.summary import summarise_turns
 from reme_core.working.window import CountTokens, WindowUse, check_context
 
@@ -169,8 +169,10 @@ class Working:
         before = before.model_copy(update={"tokens": before.tokens + shortened.saved})
         turns = Turns.of(given, shortened.messages, task.session_id)
         handles = [artifact.artifact_id for artifact in shortened.artifacts]
-        # One round trip finds the stored outputs and the turns with a summary, and renews how long they are kept.
-        known = await self._artifacts.use(task.workspace, [*handles, *turns.handles.values()])
+        # One round trip finds the stored outputs and the turns with a summary, and renews how long these are kept, and
+        # those that a message names which was shortened before, here or in another conversation.
+        used = [*handles, *turns.handles.values(), *handles_in(given)]
+        known = await self._artifacts.use(task.workspace, task.session_id, used)
         new = [artifact for artifact in shortened.artifacts if artifact.artifact_id not in known]
         cut = turns.newest({handle for handle, summary in known.items() if summary})
         summary = summary_message(known[turns.handles[cut]]) if cut else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -23,6 +23,7 @@ READING_TOOLS: Final = frozenset((GREP, READ))
 """The tools that read artifacts. Their answers are short, and are not offloaded."""
 
 _HANDLE = re.compile(rf'{READ}\("([0-9a-f]{{12}})"\)')
+_WORD = re.compile(r"\b[0-9a-f]{12}\b")  # a summary names outputs by their handles alone
 _MOST_KNOWN: Final = 2_000  # excerpts; of about a kilobyte each, so two megabytes in a process
 _SOURCE: Final = 80  # characters of a call, shown as the source of its output
 
@@ -138,6 +139,11 @@ def handle_in(text: str) -> str:
     """The handle that a shortened message, or a summary, names; empty for any other text."""
     found = _HANDLE.search(text)
     return found[1] if found else ""
+
+
+def handles_in(messages: Iterable[Message]) -> set[str]:
+    """All handles that shortened messages and summaries name, those of outputs in a summary included."""
+    return {word for message in messages if handle_in(message.content) for word in _WORD.findall(message.content)}
 
 
 def head_of(text: str, tokens: int) -> str:

@@ -18,7 +18,7 @@ from reme_core.store import artifacts
 from reme_core.testing import Gate
 from reme_core.text.plain import plain_text
 from reme_core.types import Message, ToolCall
-from reme_core.working.offload import handle_in
+from reme_core.working.offload import handle_in, handles_in
 from reme_core.working.window import cuts
 from tests.loopback import Loopback
 
@@ -53,6 +53,12 @@ def talk(turns: int) -> list[Message]:
 
 async def fit(reme: Engine, messages: list[Message], *, window: int = 4_000, session: str = "s", **more: Any) -> Any:
     return await reme.working.fit("acme", messages, session_id=session, window=window, **more)
+
+
+async def expire(reme: Engine) -> None:
+    """Delete what has expired, as a call does that stores something."""
+    artifacts._swept.clear()
+    await fit(reme, step(99, log_of(99)), session="new", window=16_000)
 
 
 async def test_a_short_conversation_stays_as_it_is_and_nothing_is_stored(reme: Engine) -> None:
@@ -295,11 +301,47 @@ async def test_what_no_conversation_refers_to_expires(reme: Engine) -> None:
     ]
     await reme.database.execute("acme", "update reme.artifact set used_at = now() - interval '31 days'")
     await fit(reme, step(1, log_of(1)), session="used", window=16_000)
-    artifacts._swept.clear()
-    await fit(reme, step(3, log_of(3)), session="new", window=16_000)
+    await expire(reme)
     with pytest.raises(NotFoundError, match="kept no longer"):
         await reme.working.read("acme", old)
     assert (await reme.working.read("acme", used)).length > 10_000
+
+
+@pytest.mark.parametrize("session", ["s", ""])
+async def test_what_a_conversation_in_daily_use_refers_to_does_not_expire(reme: Engine, session: str) -> None:
+    handed = (await fit(reme, step(50, log_of(50)), session="other")).messages
+    pasted = Message(content="Look at this. " + "The value is not what it should be. " * 2_000)
+    summed = await fit(reme, [*talk(0), *step(60, log_of(60)), *talk(20)], session=session)
+    given = [*summed.messages, *handed, pasted]
+    fitted = await fit(reme, given, session=session)
+    # The other's output, that in the summary, the summary's turns, and the request, which is given in full each time.
+    named = handles_in([*given, *fitted.messages])
+    assert {*summed.offloaded, summed.compacted, *handles_in(handed), *fitted.offloaded} <= named
+    for _ in range(2):
+        await reme.database.execute("acme", "update reme.artifact set used_at = used_at - interval '20 days'")
+        await fit(reme, given, session=session)
+    await expire(reme)
+    assert [(await reme.working.read("acme", handle)).length > 0 for handle in named] == [True] * len(named)
+
+
+async def test_all_that_left_a_conversation_is_kept_while_it_is_in_use(reme: Engine) -> None:
+    said: list[Message] = talk(0)
+    for number in range(30):
+        said += step(number, log_of(number, 100))
+        said = (await fit(reme, said)).messages
+        if number % 10 == 0:
+            await reme.database.execute("acme", "update reme.artifact set used_at = used_at - interval '20 days'")
+    await expire(reme)
+    assert len(await reme.working.grep("acme", "step 42 code", session_id="s", limit=50)) == 30
+
+
+async def test_what_is_kept_for_less_than_a_day_does_not_expire_in_use(settings: Settings) -> None:
+    async with Engine(settings.model_copy(update={"working": WorkingSettings(keep_days=0.25)})) as reme:
+        [handle] = (await fit(reme, step(1, log_of(1)))).offloaded
+        await reme.database.execute("acme", "update reme.artifact set used_at = used_at - interval '20 hours'")
+        await fit(reme, step(1, log_of(1)))
+        await expire(reme)
+        assert (await reme.working.read("acme", handle)).length > 10_000
 
 
 async def test_nothing_leaves_the_window_that_was_not_stored(settings: Settings, database_url: str) -> None:

@@ -11,14 +11,16 @@ cross join jsonb_to_recordset(%(rows)s)
 where w.workspace_id = %(workspace)s
 order by artifact_id
 on conflict (workspace_id, artifact_id) do update
-set summary = excluded.summary, author = excluded.author
-where artifact.kind = 'turns'
+set summary = excluded.summary, author = excluded.author, used_at = now()
+where artifact.kind = 'turns' or artifact.used_at < now() - interval '1 day'
 
 -- name: use
--- Which of these there are. What a conversation refers to does not expire; a day is near enough, and writes seldom.
+-- Which of these there are. What a conversation refers to does not expire, and all that left it can be searched; but those
+-- without a name are many conversations. A day is near enough, and writes seldom.
 with used as (
     update reme.artifact set used_at = now()
-    where workspace_id = %(workspace)s and artifact_id = any(%(handles)s) and used_at < now() - interval '1 day'
+    where workspace_id = %(workspace)s and used_at < now() - interval '1 day'
+      and (session_id = nullif(%(session)s, '') or artifact_id = any(%(handles)s))
 )
 select artifact_id, summary from reme.artifact
 where workspace_id = %(workspace)s and artifact_id = any(%(handles)s)
@@ -67,4 +69,5 @@ with erased as (
 select count(*) from erased
 
 -- name: sweep
-delete from reme.artifact where used_at < now() - %(days)s * interval '1 day'
+-- A day more, since what is used is marked so once a day.
+delete from reme.artifact where used_at < now() - (%(days)s + 1) * interval '1 day'
