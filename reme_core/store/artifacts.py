@@ -107,10 +107,9 @@ class Artifacts:
         """Store artifacts, all or none; of one that is stored already, only the summary of turns changes."""
         check_text("session_id", session_id)
         kinds = self._database.settings.redact
-        # Outputs with the same words have one handle. Numbered in the order of the handles, in which they are inserted.
-        distinct = first_by(artifacts, lambda artifact: artifact.artifact_id)
-        ordered = [distinct[handle] for handle in sorted(distinct)]
-        said = [asdict(one) | {name: storable(getattr(one, name), kinds) for name in _TEXTS} for one in ordered]
+        # Outputs with the same words have one handle.
+        distinct = first_by(artifacts, lambda artifact: artifact.artifact_id).values()
+        said = [asdict(one) | {name: storable(getattr(one, name), kinds) for name in _TEXTS} for one in distinct]
         sequence = {"sequence": "reme.artifact_number_seq", "count": len(said)}
         async with self._database.transaction(workspace) as connection:
             async with connection.pipeline():

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,7 +22,8 @@ from reme_core.turn.accounts import Counts
 from reme_core.turn.connections import TurnConnection
 from reme_core.turn.options import Write
 from reme_core.turn.tool_calls import OWN_TOOLS
-from reme_core.types import Message
+from reme_core.types import Message, ToolCall
+from reme_core.working.offload import calls_answered
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +46,8 @@ class Deduplicator:
         System prompts, notes and answers of the memory tools are left out. If a turn is named, a message without an id
         gets one made from the turn, its place and its words.
         """
-        own = {call.id for message in messages for call in message.tool_calls if call.name in OWN_TOOLS}
-        said = [m for m in messages if m.role != "system" and not is_note(m) and not _is_recalled(m, own)]
+        answers = zip(messages, calls_answered(messages), strict=True)
+        said = [m for m, call in answers if m.role != "system" and not is_note(m) and not _is_recalled(m, call)]
         new = []
         for message in with_ids(said, f"{session_id}/{turn_id}") if turn_id else said:
             is_known = self._known.get(message.message_id) == (words := hash(message.content))
@@ -74,9 +75,9 @@ class Deduplicator:
             self._known.popitem(last=False)
 
 
-def _is_recalled(message: Message, own_calls: Collection[str]) -> bool:
+def _is_recalled(message: Message, call: ToolCall | None) -> bool:
     """Whether a message is an answer of a memory tool."""
-    return message.role == "tool" and (message.author in OWN_TOOLS or message.tool_call_id in own_calls)
+    return message.role == "tool" and not OWN_TOOLS.isdisjoint((message.author, call.name if call else ""))
 
 
 class Outbox:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -89,14 +89,24 @@ def handle_of(*parts: object) -> str:
     return stable_id(*parts)[:12]  # short: the model has to read and write it
 
 
-def calls_by_id(messages: Sequence[Message]) -> dict[str, ToolCall]:
-    """The tool calls in messages, by their ids."""
-    return {call.id: call for message in messages for call in message.tool_calls}
+def calls_answered(messages: Iterable[Message]) -> list[ToolCall | None]:
+    """For each message the tool call that it answers, or None.
+
+    Ids may be used again in a conversation, so it is the nearest call before. Calls of one message that have the same
+    id are answered in their order.
+    """
+    waiting: dict[str, list[ToolCall]] = {}
+    answered: list[ToolCall | None] = []
+    for message in messages:
+        waiting |= {call.id: [one for one in message.tool_calls if one.id == call.id] for call in message.tool_calls}
+        calls = waiting.get(message.tool_call_id, []) if message.role == "tool" else []
+        # The last one stays, since an output may come in parts.
+        answered.append(calls.pop(0) if len(calls) > 1 else next(iter(calls), None))
+    return answered
 
 
-def source_of(message: Message, calls: Mapping[str, ToolCall]) -> str:
+def source_of(message: Message, call: ToolCall | None) -> str:
     """The source of a message: the tool call that it answers, or its author."""
-    call = calls.get(message.tool_call_id) if message.role == "tool" else None
     if call is None:
         return message.author or message.role
     return condense(f"{call.name}({assignments(call.arguments)})", _SOURCE)
@@ -115,16 +125,15 @@ def offload(
 
     The same message of the same conversation always gets the same handle and the same excerpt.
     """
-    calls = calls_by_id(messages)
     done = Offloading([])
-    for place, message in enumerate(messages):
-        text, call = message.content, calls.get(message.tool_call_id)
+    for place, (message, call) in enumerate(zip(messages, calls_answered(messages), strict=True)):
+        text = message.content
         # The model asked for the answer of a reading tool, so it stays.
         is_reading = message.role == "tool" and (call.name if call else message.author) in READING_TOOLS
         if message.role not in roles or place in passed_over or is_reading or is_short(text, limit):
             done.messages.append(message)
             continue
-        artifact = Artifact(handle_of(session_id, text), "output", source_of(message, calls), text)
+        artifact = Artifact(handle_of(session_id, text), "output", source_of(message, call), text)
         excerpt = style.excerpt(artifact, limit)
         if excerpt is None:
             done.messages.append(message)

@@ -139,6 +139,31 @@ async def test_a_bad_pattern_is_explained(reme: Engine, monkeypatch: pytest.Monk
             await reme.working.grep("acme", pattern, session_id="s")
 
 
+async def test_an_output_is_of_the_call_before_it_also_where_ids_are_used_again(reme: Engine) -> None:
+    """Gateways number calls anew in each answer of a model, or give no ids at all."""
+
+    def call(*names: str) -> Message:
+        calls = [ToolCall(id="1", name=name, arguments="{}") for name in names]
+        return Message(role="assistant", tool_calls=calls)
+
+    def output(number: int) -> Message:
+        return Message(role="tool", tool_call_id="1", content=log_of(number))
+
+    said = [Message(content="Go."), call("first"), output(1), call("left", "right"), output(2), output(3)]
+    shown = (await fit(reme, said, window=16_000)).messages
+    for place, name in ((2, "first"), (4, "left"), (5, "right")):
+        assert shown[place].content.startswith(f"[{name}() gave")
+    answer = Message(role="tool", tool_call_id="1", content="Nothing matches.")
+    grown = [*said, call("grep_working_memory"), answer, call("last"), output(4)]
+    fitted = await fit(reme, grown, window=16_000)
+    assert [message.content for message in fitted.messages[:6]] == [message.content for message in shown]
+    assert fitted.messages[7] == answer and fitted.messages[9].content.startswith("[last() gave")
+    summed = (await fit(reme, grown, window=16_000, mode="compress", keep_recent=2)).messages[0].content
+    assert re.findall(r"- \w+: (\w+)\(\)", summed) == ["first", "left", "right"]
+    stored = await reme.working.artifacts("acme", "s")
+    assert [one.source for one in stored if one.kind == "output"] == ["first()", "left()", "right()", "last()"]
+
+
 async def test_what_is_not_there_is_told(reme: Engine) -> None:
     [handle] = (await fit(reme, step(1, log_of(1)), window=16_000)).offloaded
     with pytest.raises(NotFoundError, match="no artifact 'beef'"):

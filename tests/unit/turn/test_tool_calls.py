@@ -122,3 +122,12 @@ def test_what_no_database_can_hold_is_cleaned() -> None:
 def test_the_memory_tools_are_no_experience() -> None:
     calls = [ToolCallResult(tool_name=name, output="ok") for name in (*sorted(OWN_TOOLS), "clock")]
     assert [call.tool_name for call in Deduplicator().new_calls(calls)] == ["clock"]
+
+
+def test_an_answer_is_recorded_though_a_memory_tool_is_called_by_the_same_id_elsewhere() -> None:
+    said = [
+        asked(("1", "search")), answered("1", "found"), asked(("1", "read_working_memory")), answered("1", "read"),
+        asked(("1", "book")), answered("1", "booked"),
+    ]  # fmt: skip
+    new = Deduplicator().new_messages(said, "t", "s")
+    assert [message.content for message in new if message.role == "tool"] == ["found", "booked"]
