@@ -175,16 +175,25 @@ class Artifacts:
             limit: How many lines at the most.
 
         Raises:
-            InputError: The pattern is empty, is no regular expression, or takes too long.
+            InputError: The pattern is empty, is no regular expression, or takes too long; or the limit is negative.
             NotFoundError: No artifact has this handle.
         """
         if not pattern:
             raise InputError("the pattern is empty; give words of the line, or a regular expression")
+        if limit < 0:
+            raise InputError(f"limit is how many lines to give at most, 0 or more; not {limit}")
         for name, text in (("the pattern", pattern), ("session_id", session_id), ("the handle", handle)):
             check_text(name, text)
-        values = {"workspace": workspace, "session": session_id, "handle": handle, "pattern": pattern, "limit": limit}
+        values = {
+            "workspace": workspace,
+            "session": session_id,
+            "handle": handle,
+            "pattern": pattern,
+            "limit": min(limit, _LONGEST),
+            "shown": LINE,
+        }
         try:
-            rows = await self._database.fetch(workspace, _SQL["grep"], values | {"shown": LINE}, settings=_GREP)
+            rows = await self._database.fetch(workspace, _SQL["grep"], values, settings=_GREP)
         # Postgres gives an InternalError for a regular expression that would need too much memory.
         except (InputError, psycopg.InternalError) as error:
             told = str(error.__cause__ or error).partition("\n")[0]

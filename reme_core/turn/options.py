@@ -29,6 +29,7 @@ from reme_core.errors import ConfigurationError, InputError
 from reme_core.settings import Settings
 from reme_core.store.rows import check_text
 from reme_core.types import SCOPES
+from reme_core.working.window import CountTokens, tokenizer_of
 
 log = logging.getLogger(__name__)
 
@@ -215,17 +216,14 @@ def check_model(model: object, *kinds: type) -> None:
         raise InputError(f"chat_model is a {wanted}, not {model!r:.60}")
 
 
-def check_count_tokens(count_tokens: object, window: int | None) -> None:
+def check_count_tokens(count_tokens: CountTokens | None, window: int | None) -> None:
     """Check a tokenizer, if one was given.
 
     Raises:
         InputError: It cannot be called, or there is no `window`, so that it would not be used.
     """
-    if count_tokens is None:
-        return
-    if not callable(count_tokens):
-        raise InputError(f"count_tokens is a function from a text to its number of tokens, not {count_tokens!r:.60}")
-    if window is None:
+    tokenizer_of(count_tokens)
+    if count_tokens is not None and window is None:
         raise InputError("count_tokens counts what fits a window; give window=… too")
 
 

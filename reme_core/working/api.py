@@ -12,7 +12,6 @@ from pydantic import BaseModel, Field
 from reme_core.errors import InputError
 from reme_core.models import ChatModel
 from reme_core.postgres.database import Database
-from reme_core.prompts.budget import most_tokens
 from reme_core.prompts.transcript import language
 from reme_core.settings import Settings, WorkingSettings
 from reme_core.store.artifacts import Artifact, Artifacts, Match, Piece, StoredArtifact, storable
@@ -22,7 +21,7 @@ from reme_core.types import Message
 from reme_core.working.compact import SUMMARY, Placed, Turns, summary_message, transcript_of
 from reme_core.working.offload import Style, handle_in, handles_in, offload
 from reme_core.working.summary import summarise_turns
-from reme_core.working.window import CountTokens, WindowUse, check_context
+from reme_core.working.window import CountTokens, WindowUse, check_context, tokenizer_of
 
 Mode = Literal["auto", "compact", "compress"]
 """`compact` only offloads outputs of tools, `compress` also summarises old turns, `auto` does so in a full window."""
@@ -149,14 +148,16 @@ class Working:
             settings: Settings to use in place of `settings.working`.
 
         Raises:
-            InputError: A message has no known form, or the window is too small.
+            InputError: A message has no known form, the window is too small, or another argument does not fit.
             DatabaseUnavailableError: Artifacts could not be stored, so nothing has left the window.
         """
         if mode not in ("auto", "compact", "compress"):
             raise InputError(f"mode is 'auto', 'compact' or 'compress', not {mode!r}")
+        if keep_recent < 0:
+            raise InputError(f"keep_recent is how many messages at the end are not summarised, not {keep_recent}")
         given, working = read_messages(messages), settings or self._settings.working
         style = Style(
-            count_tokens or most_tokens, working.head_tokens, working.tail_tokens,
+            tokenizer_of(count_tokens), working.head_tokens, working.tail_tokens,
             language(self._settings.language, given), self._redacted,
         )  # fmt: skip
         task = _Task(workspace, session_id, window, reserve, working, style)
@@ -248,7 +249,7 @@ class Working:
             limit: How many lines to give at most.
 
         Raises:
-            InputError: The pattern is empty, is no regular expression, or takes too long.
+            InputError: The pattern is empty, is no regular expression, or takes too long; or `limit` is negative.
             NotFoundError: There is no artifact with this handle.
         """
         pattern = re.sub(r"\\.", lambda escape: _EDGES.get(escape[0], escape[0]), pattern, flags=re.DOTALL)

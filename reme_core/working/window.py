@@ -40,6 +40,17 @@ def tokens_of(message: Message, count: CountTokens) -> int:
     return _MESSAGE + count(message.content) + calls
 
 
+def tokenizer_of(count_tokens: CountTokens | None) -> CountTokens:
+    """The tokenizer that was given; an estimate if there is none.
+
+    Raises:
+        InputError: It cannot be called.
+    """
+    if count_tokens is not None and not callable(count_tokens):
+        raise InputError(f"count_tokens is a function from a text to its number of tokens, not {count_tokens!r:.60}")
+    return most_tokens if count_tokens is None else count_tokens
+
+
 def check_context(
     messages: Sequence[Message], window: int, *, count_tokens: CountTokens | None = None, reserve: int = 0
 ) -> WindowUse:
@@ -52,7 +63,7 @@ def check_context(
         reserve: Tokens to keep free, for example for schemas of tools and the answer.
 
     Raises:
-        InputError: The window is not larger than `reserve`.
+        InputError: The window is not larger than `reserve`, or `count_tokens` cannot be called.
 
     Example:
         >>> check_context([Message(content="four letters a token")], 100).share
@@ -60,7 +71,8 @@ def check_context(
     """
     if window <= reserve or reserve < 0:
         raise InputError(f"window is how many tokens the model takes, more than the {reserve} reserved; not {window}")
-    sizes = [(message.role, tokens_of(message, count_tokens or most_tokens)) for message in messages]
+    count = tokenizer_of(count_tokens)
+    sizes = [(message.role, tokens_of(message, count)) for message in messages]
     of_tools = sum(size for role, size in sizes if role == "tool")
     return WindowUse(tokens=reserve + sum(size for _, size in sizes), window=window, tool_tokens=of_tools)
 

@@ -137,6 +137,23 @@ async def test_a_bad_pattern_is_explained(reme: Engine, monkeypatch: pytest.Monk
     ):  # fmt: skip
         with pytest.raises(InputError, match=why):
             await reme.working.grep("acme", pattern, session_id="s")
+    for nothing in ({"session_id": "of nobody"}, {"handle": "beef"}):
+        with pytest.raises(InputError, match=r"no regular expression to use: .*brackets"):
+            await reme.working.grep("acme", "[", **nothing)
+    assert await reme.working.grep("acme", "x*", session_id="of nobody") == []
+
+
+async def test_arguments_that_do_not_fit_are_explained(reme: Engine) -> None:
+    with pytest.raises(InputError, match=r"keep_recent is how many messages .* not -1"):
+        await fit(reme, talk(20), keep_recent=-1)
+    with pytest.raises(InputError, match=r"count_tokens is a function .* not 'gpt'"):
+        await fit(reme, talk(20), count_tokens="gpt")
+    with pytest.raises(InputError, match=r"count_tokens is a function .* not 'gpt'"):
+        await reme.working.check_context(talk(1), window=100, count_tokens="gpt")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^limit is how many lines to give at most, 0 or more; not -1"):
+        await reme.working.grep("acme", "x", limit=-1)
+    await fit(reme, step(1, log_of(1)))
+    assert len(await reme.working.grep("acme", "step", session_id="s", limit=10**30)) == 400
 
 
 async def test_an_output_is_of_the_call_before_it_also_where_ids_are_used_again(reme: Engine) -> None:

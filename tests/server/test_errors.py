@@ -92,6 +92,15 @@ async def test_a_mistyped_path_is_told_the_nearest(client: Client) -> None:
     assert (await client.get("/zzz")).json()["message"] == "there is no /zzz here; see /docs"
 
 
+@pytest.mark.parametrize("where", [{}, {"chat_id": "s"}, {"handle": "beef"}])
+async def test_a_bad_pattern_is_refused_also_where_there_is_nothing_to_search(
+    client: Client, where: dict[str, str]
+) -> None:
+    refused = await client.post("/grep_working_memory", json={"workspace_id": "w", "pattern": "[", **where})
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input"), refused.text
+    assert refused.json()["message"].startswith("'[' is no regular expression to use")
+
+
 async def test_a_nul_in_an_address_is_called_one(client: Client) -> None:
     refused = await client.get("/v1/workspaces/a/memories", params={"user_id": "a\0"})
     assert refused.json()["message"] == "user_id: it holds a NUL character (U+0000); remove it"

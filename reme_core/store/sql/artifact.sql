@@ -38,7 +38,10 @@ where workspace_id = %(workspace)s and artifact_id = %(handle)s
 
 -- name: grep
 -- One match a line: after each, the search goes on behind the line, or behind the part of a long line that is shown.
+-- An empty text is searched, too, so that a bad pattern is refused also where there is no artifact.
 with recursive searched as (
+    select '' as artifact_id, '' as source, '' as content, 0::bigint as number
+    union all
     select artifact_id, source, content, number
     from reme.artifact
     where workspace_id = %(workspace)s
@@ -58,7 +61,7 @@ with recursive searched as (
 select artifact_id, source, at, substr(content, greatest(at - %(shown)s, 1), at - greatest(at - %(shown)s, 1)),
        substr(content, at, %(shown)s)
 from found
-where at > 0
+where at > 0 and artifact_id <> ''
 order by number desc, at
 limit %(limit)s
 
