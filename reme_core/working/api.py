@@ -172,7 +172,7 @@ class Working:
         handles = [artifact.artifact_id for artifact in shortened.artifacts]
         # One round trip finds the stored outputs and the turns with a summary, and renews how long these are kept, and
         # those that a message names which was shortened before, here or in another conversation.
-        used = [*handles, *turns.handles.values(), *handles_in(given)]
+        used = [*handles, *turns.handles.values(), *handles_in(shortened.messages)]
         known = await self._artifacts.use(task.workspace, task.session_id, used)
         new = [artifact for artifact in shortened.artifacts if artifact.artifact_id not in known]
         cut = turns.newest({handle for handle, summary in known.items() if summary})
