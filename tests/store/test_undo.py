@@ -106,3 +106,16 @@ async def test_an_undone_deletion_keeps_counts_of_use(words: Engine) -> None:
     assert (await words.memories.undo("w")).restored == 2
     await words.memories.add("w", "one")
     assert {m.content: m.seen_count for m in await words.memories.list("w", Filters())} == {"one": 2, "two": 1}
+
+
+async def test_a_change_of_many_memories_after_changes_of_few_writes_its_history_quickly(words: Engine) -> None:
+    many = [Memory(memory_id=str(number), content=f"tea {number}") for number in range(3_000)]
+    await words.memories.add("w", many)
+    async with words.database.transaction("w") as conn:  # in one session, which keeps the plans of its triggers
+        for number in range(10):
+            await conn.execute("update reme.memory set seen_count = 2 where memory_id = %s", [str(number)])
+        # A nested loop over all pairs of rows takes 15 s, and a hash join a tenth of a second.
+        await conn.execute("set local statement_timeout = '8s'")
+        await conn.execute("update reme.memory set seen_count = 3")
+        counted = await conn.execute("select count(*) from reme.memory_history where operation = 'update'")
+        assert await counted.fetchone() == (3_010,)
