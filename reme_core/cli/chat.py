@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
@@ -73,7 +72,7 @@ class Terminal:
     def __init__(self, reme: Engine, conversation: Chat, name: str, system_prompt: str) -> None:
         self.reme = reme
         self.chat = conversation
-        self.console = Console(highlight=False, markup=False)
+        self.console = output.stdout()
         self._name = name
         self._system_prompt = system_prompt
         self._streaming = True

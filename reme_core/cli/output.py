@@ -8,16 +8,18 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
-from rich.console import Console, JustifyMethod
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -33,6 +35,18 @@ _NARROW = 80
 
 STATUS_STYLES = {"active": "green", "superseded": "yellow", "expired": "yellow", "deleted": "red"}
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters, without line feed and tab."""
+
+
+class _SafeConsole(Console):
+    """A console that leaves control characters out of all texts."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        # What is remembered may be anybody's words, and an escape sequence in it would command the terminal. Styles
+        # and Rich's own commands are not in the text of a segment.
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=_CONTROL.sub("", segment.text))
 
 
 def adapt_to_terminal() -> None:
@@ -49,13 +63,13 @@ def adapt_to_terminal() -> None:
 def stdout() -> Console:
     """The console for answers."""
     # No markup: memories may contain `[bold]` and the like. Styles are given as `Text`.
-    console = Console(highlight=False, markup=False)
-    return console if console.is_terminal else Console(highlight=False, markup=False, width=PIPED_WIDTH)
+    console = _SafeConsole(highlight=False, markup=False)
+    return console if console.is_terminal else _SafeConsole(highlight=False, markup=False, width=PIPED_WIDTH)
 
 
 def stderr() -> Console:
     """The console for everything else."""
-    return Console(stderr=True, highlight=False, markup=False)
+    return _SafeConsole(stderr=True, highlight=False, markup=False)
 
 
 def count_of(number: int, things: str) -> str:

@@ -65,6 +65,24 @@ def test_people_get_tables_with_reasons(reme: Reme) -> None:
 
 
 @pytest.mark.usefixtures("configured")
+def test_remembered_words_cannot_command_the_terminal(reme: Reme, monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden = "Her tea\x1b[2J is\x1b]0;title\x07 green\x9b31m.\r"
+    (added,) = reme.json("add", hidden, "-w", "alice", "--subject", "An\x1bn")
+    assert added["content"] == hidden
+    shown = "Her tea[2J is]0;title green31m."
+    for asked in (["list"], ["recall", "tea"], ["show", added["memory_id"]], ["history", added["memory_id"]]):
+        out = reme(*asked, "-w", "alice")
+        assert not set(out) & set("\x1b\x07\x9b\r"), asked
+        assert shown in out or asked[0] == "history"
+    reme("show", "no\x1b[2Jne", "-w", "alice", code=3)
+    assert "no[2Jne" in reme.err
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal: the styles are escape sequences, too
+    out = reme("list", "-w", "alice")
+    assert "\x1b[" in out and "\x1b[2J" not in out and shown in out
+
+
+@pytest.mark.usefixtures("configured")
 def test_whoever_finds_no_memory_where_messages_are_is_told_how_to_see_them(reme: Reme) -> None:
     reme("record", "My dog's name is Biscuit.", "He is three.", "-w", "the flat")
     told = reme("recall", "What is my dog called?", "-w", "the flat")
