@@ -216,6 +216,15 @@ async def _check_access(request: Request, access: TheAccess) -> None:
         access.check(workspace)
 
 
+async def _check_parameters(request: Request) -> None:
+    # A name that was ignored would widen what is meant: to everybody's memories, or to an erasure of more than one run.
+    known = [field.alias for field in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            told = f"there are {', '.join(known)}" if known else "there are none here"
+            raise InputError(f"nothing was done: there is no parameter '{name}'; {did_you_mean(name, known, told)}")
+
+
 # A slash in a name should come as %2F. In a workspace it may come as it is, too, since some proxies decode it. So where
 # two patterns match a path, the one that takes more of its parts comes first: `memories` may be the id of a memory.
 # Every path is written out in full, without nested routers: metrics are labelled by the pattern of the innermost one.
@@ -224,7 +233,7 @@ router = APIRouter(
     route_class=RawPathRoute,
     tags=["v1"],
     responses=openapi_errors(*COMMON_STATUSES),
-    dependencies=[Depends(_check_access)],
+    dependencies=[Depends(_check_access), Depends(_check_parameters)],
 )
 
 
@@ -343,7 +352,6 @@ async def delete_memory(
 
 @router.delete("/{workspace_id:path}/memories")
 async def erase_scope(
-    request: Request,
     workspace_id: PathWorkspace,
     service: TheService,
     user_id: OfUser = None,
@@ -351,12 +359,7 @@ async def erase_scope(
     run_id: OfRun = None,
 ) -> Deleted:
     """Erase the memories and messages of a person, an agent or a run, and the conclusions from them."""
-    given: Scope = {"user_id": user_id or "", "agent_id": agent_id or "", "run_id": run_id or ""}
-    # Left out, it would make the scope wider, and more would be erased than was meant.
-    if unknown := sorted(request.query_params.keys() - given.keys()):
-        advice = did_you_mean(unknown[0], given, f"there are {', '.join(given)}")
-        raise InputError(f"nothing was erased: there is no parameter '{unknown[0]}'; {advice}")
-    scope = names_in(given)
+    scope = names_in({"user_id": user_id or "", "agent_id": agent_id or "", "run_id": run_id or ""})
     if not scope:
         raise InputError("say whose memory to erase: give user_id, agent_id or run_id")
     return Deleted(deleted_count=await service.reme.workspaces.clear(workspace_id, **scope))

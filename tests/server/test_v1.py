@@ -61,9 +61,28 @@ async def test_an_erasure_with_a_mistyped_name_erases_nothing(client: Client) ->
     memory = {"content": "Ann wears size 44.", "user_id": "ann", "run_id": "today"}
     await ok(client, "POST", "memories", 201, json={"memories": [memory]})
     refused = await ok(client, "DELETE", "memories", 422, params={"user_id": "ann", "run": "tomorrow"})
-    assert refused["message"] == "nothing was erased: there is no parameter 'run'; did you mean 'run_id'?"
+    assert refused["message"] == "nothing was done: there is no parameter 'run'; did you mean 'run_id'?"
     assert len((await ok(client, "GET", "memories"))["memories"]) == 1
     assert await ok(client, "DELETE", "memories", params={"user_id": "ann", "run_id": "today"}) == {"deleted_count": 1}
+
+
+async def test_a_mistyped_parameter_neither_shows_nor_changes_more_than_was_meant(client: Client) -> None:
+    given = [{"content": "Ann wears size 44.", "user_id": "ann", "memory_id": "size"}]
+    await ok(client, "POST", "memories", 201, json={"memories": given})
+    for method, path, name, meant in [
+        ("GET", "memories", "usr_id", "user_id"),
+        ("GET", "memories/size", "delete", "deleted"),
+        ("GET", "curve", "task", "task_id"),
+        ("GET", "jobs", "limits", "limit"),
+        ("DELETE", "memories/size", "erased", "erase"),
+        ("POST", "memories/size/restore", "numbers", "number"),
+    ]:
+        refused = await ok(client, method, path, 422, params={name: "1"})
+        assert refused["message"] == f"nothing was done: there is no parameter '{name}'; did you mean '{meant}'?"
+    refused = await ok(client, "POST", "undo", 422, params={"dry_run": "1"})
+    assert refused["message"] == "nothing was done: there is no parameter 'dry_run'; there are none here"
+    (memory,) = (await ok(client, "GET", "memories", params={"kind": ["custom", "task"]}))["memories"]
+    assert memory["status"] == "active"
 
 
 async def test_a_workspace_may_have_slashes_in_its_name(client: Client) -> None:
