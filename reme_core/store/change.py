@@ -120,6 +120,9 @@ def check(memories: Sequence[Memory]) -> None:
             raise InputError(f"{name} has no text; give it a content")
         if memory.kind == Kind.CONVERSATION:
             raise InputError("kind 'conversation' is for raw messages; record them with record(messages)")
+        if memory.valid_from and memory.valid_until and memory.valid_until < memory.valid_from:
+            span = f"valid_until of {name} ({memory.valid_until}) is before its valid_from ({memory.valid_from})"
+            raise InputError(f"{span}; swap them")
         rows.check_texts(name, memory, _TEXTS)
         if memory.keywords or memory.metadata or memory.sources or not math.isfinite(memory.score):
             rest = [memory.score, memory.keywords, memory.metadata, [(s.id, s.quote) for s in memory.sources]]

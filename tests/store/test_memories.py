@@ -158,6 +158,19 @@ async def test_an_update_is_found_by_its_new_words_only_and_keeps_the_old_in_its
     assert await consistent(words.database, "w")
 
 
+async def test_a_time_of_validity_that_ends_before_it_begins_is_refused_with_the_names_of_its_fields(
+    words: Engine,
+) -> None:
+    begun, ended = datetime(2024, 2, 1, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC)
+    told = "^valid_until of memory 'm' .2024-01-01 .* is before its valid_from .2024-02-01 .*; swap them$"
+    with pytest.raises(InputError, match=told):
+        await words.memories.add("w", Memory(memory_id="m", content="in Oslo", valid_from=begun, valid_until=ended))
+    await words.memories.add("w", Memory(memory_id="m", content="in Oslo", valid_from=begun))
+    with pytest.raises(InputError, match=told):
+        await words.memories.update("w", "m", valid_until=ended)
+    assert (await words.memories.get("w", "m")).valid_until is None
+
+
 async def test_what_may_not_be_changed_or_is_not_there_is_refused(words: Engine) -> None:
     (memory,) = await words.memories.add("w", "x marks the spot")
     with pytest.raises(InputError, match="cannot change status"):
