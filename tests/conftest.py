@@ -232,3 +232,15 @@ async def database(settings: Settings) -> AsyncIterator[Database]:
     """The test's own database, open."""
     async with await Database.open(settings) as opened:
         yield opened
+
+
+@pytest.fixture
+def plain_owner_url(empty_database_url: str) -> Iterator[str]:
+    """An empty database that belongs to an ordinary role: no superuser, no right to make roles."""
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        connection.execute("create role plain_owner login")
+        connection.execute(f"alter database {connection.info.dbname} owner to plain_owner")
+        yield make_conninfo(empty_database_url, user="plain_owner")
+        connection.execute(
+            "reassign owned by plain_owner to current_user; drop owned by plain_owner; drop role plain_owner"
+        )

@@ -137,9 +137,13 @@ def _charset(connection: Connection, _url: str) -> str:
 
 
 def _pgvector(connection: Connection, url: str) -> str:
-    from reme_core.postgres.migrate import require_pgvector
+    """Check that the extension is there, or that the login role may create it, which is rolled back."""
+    from reme_core.postgres.migrate import create_pgvector, require_pgvector
 
     version = require_pgvector(connection, url)
+    if version is None:
+        with connection.transaction(force_rollback=True):
+            create_pgvector(connection, url)
     return f"pgvector {version}" if version else "there, and made by the first `reme db upgrade`"
 
 

@@ -91,7 +91,7 @@ def upgrade(url: str, revision: str = "head") -> None:
     """
     with _migration_lock(url) as (connection, raw):
         _require_known(current_version(raw), url)
-        _create_pgvector(raw, url)
+        create_pgvector(raw, url)
         raw.execute("create schema if not exists reme")
         _run_alembic("upgrade", connection, revision)
         if revision == "head":
@@ -271,7 +271,8 @@ def _is_new_enough(version: str) -> bool:
     return tuple(int(part) for part in version.split(".")[:2]) >= _OLDEST_PGVECTOR
 
 
-def _create_pgvector(connection: Connection, url: str) -> None:
+def create_pgvector(connection: Connection, url: str) -> None:
+    """Create the extension in the database, unless it is there. Raise a `SchemaError` that says why it cannot be."""
     require_pgvector(connection, url)
     try:
         connection.execute("create extension if not exists vector")

@@ -71,6 +71,14 @@ def test_each_fault_is_told_with_what_to_do(doctor: Doctor, empty_database_url: 
     assert "embedding_model.default.base_url" in found["embedding_model.default"]["to_do"]
 
 
+def test_an_extension_that_the_role_may_not_create_is_told_before_an_upgrade(
+    doctor: Doctor, plain_owner_url: str
+) -> None:
+    found = doctor(plain_owner_url)
+    assert found["pgvector"]["state"] == "wrong"
+    assert "CREATE EXTENSION vector" in found["pgvector"]["to_do"]
+
+
 def test_a_database_that_is_away_stops_only_what_needs_it(doctor: Doctor) -> None:
     found = doctor("postgresql://nobody@127.0.0.1:1/none")
     assert states(found)["wrong"] == ["postgres"] and "start Postgres there" in found["postgres"]["to_do"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -135,18 +134,6 @@ async def test_an_old_pgvector_in_the_database_is_named_with_the_cure(database_u
         await Database.open(Settings(database_url=SecretStr(database_url)))
     with pytest.raises(SchemaError, match="ALTER EXTENSION"):
         migrate.upgrade(database_url)
-
-
-@pytest.fixture
-def plain_owner_url(empty_database_url: str) -> Iterator[str]:
-    """An empty database that belongs to an ordinary role: no superuser, no right to make roles."""
-    with psycopg.connect(empty_database_url, autocommit=True) as connection:
-        connection.execute("create role plain_owner login")
-        connection.execute(f"alter database {connection.info.dbname} owner to plain_owner")
-        yield make_conninfo(empty_database_url, user="plain_owner")
-        connection.execute(
-            "reassign owned by plain_owner to current_user; drop owned by plain_owner; drop role plain_owner"
-        )
 
 
 def test_no_right_to_create_the_extension(plain_owner_url: str) -> None:
