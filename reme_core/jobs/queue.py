@@ -314,7 +314,7 @@ class Background:
         await self._embed()
         await self.catch_up()
         late = {"seconds": _LEARN_SECONDS}
-        for (workspace,) in await self._database.execute_anywhere(_SQL["forgotten_lessons"], late):
+        for (workspace,) in await self._database.execute_anywhere(_SQL["late_lessons"], late):
             await self.queue_lessons(workspace)
         due = {"every_hours": self._settings.reflect_every_hours, "most_hours": MAX_HOURS}
         for (workspace,) in await self._database.execute_anywhere(_SQL["due_reflections"], due):

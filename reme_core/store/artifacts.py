@@ -88,7 +88,7 @@ class Match:
 _TEXTS = ("source", "content", "summary")
 
 
-def storable(text: str, kinds: Sequence[str]) -> str:
+def stored_text(text: str, kinds: Sequence[str]) -> str:
     """A text as an artifact has it: without these kinds of secrets, and without what Postgres cannot store.
 
     This text is read, searched and erased later, so its length and its offsets are those to tell.
@@ -109,7 +109,7 @@ class Artifacts:
         kinds = self._database.settings.redact
         # Outputs with the same words have one handle.
         distinct = first_by(artifacts, lambda artifact: artifact.artifact_id).values()
-        said = [asdict(one) | {name: storable(getattr(one, name), kinds) for name in _TEXTS} for one in distinct]
+        said = [asdict(one) | {name: stored_text(getattr(one, name), kinds) for name in _TEXTS} for one in distinct]
         sequence = {"sequence": "reme.artifact_number_seq", "count": len(said)}
         async with self._database.transaction(workspace) as connection:
             async with connection.pipeline():

@@ -14,7 +14,7 @@ from reme_core.models import ChatModel
 from reme_core.postgres.database import Database
 from reme_core.prompts.transcript import language
 from reme_core.settings import Settings, WorkingSettings
-from reme_core.store.artifacts import Artifact, Artifacts, Match, Piece, StoredArtifact, storable
+from reme_core.store.artifacts import Artifact, Artifacts, Match, Piece, StoredArtifact, stored_text
 from reme_core.store.logs import logging_for_workspace
 from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.types import Message
@@ -185,7 +185,7 @@ class Working:
         if made is not None:
             cut, artifact = made
             new.append(artifact)
-            view = turns.view(cut, summary_message(storable(artifact.summary, self._redacted)))
+            view = turns.view(cut, summary_message(stored_text(artifact.summary, self._redacted)))
         if mode == "auto":
             view, squeezed = task.squeeze(view)
             handles, new = [*handles, *(one.artifact_id for one in squeezed)], [*new, *squeezed]

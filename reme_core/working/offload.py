@@ -13,7 +13,7 @@ from reme_core.prompts import Language, phrase
 from reme_core.prompts.budget import most_tokens
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import assignments, condense
-from reme_core.store.artifacts import Artifact, storable
+from reme_core.store.artifacts import Artifact, stored_text
 from reme_core.types import Message, ToolCall
 from reme_core.working.window import CountTokens, exceeds, is_short
 
@@ -75,7 +75,7 @@ class Style:
         return known
 
     def _shorten(self, artifact: Artifact, limit: int) -> str:
-        text = storable(artifact.content, self.redacted)
+        text = stored_text(artifact.content, self.redacted)
         head, tail = head_of(text, min(self.head_tokens, limit // 4)), tail_of(text, min(self.tail_tokens, limit // 8))
         return phrase(
             "artifact", self.language,

@@ -140,8 +140,6 @@ async def test_calls_that_come_while_a_model_writes_enter_the_next_guidance(
     reme_with_chat: Engine, loopback: Loopback
 ) -> None:
     reme = reme_with_chat
-    loopback.chat({"when_to_use": "", "guidance": "Of five."}, {"when_to_use": "", "guidance": "Of six."})
-    await reme.tools.record("w", [call(n, evaluation="good") for n in range(5)])
     writing = await begin_to_summarise(reme, loopback)
     # It was made before the others, and is reported after them.
     await reme.tools.record("w", [call(7, create_time="2024-01-01 10:00:00", evaluation="good")])
@@ -155,8 +153,6 @@ async def test_guidance_from_more_calls_is_not_replaced_by_that_of_a_slower_mode
     reme_with_chat: Engine, loopback: Loopback
 ) -> None:
     reme = reme_with_chat
-    loopback.chat({"when_to_use": "", "guidance": "Of five."}, {"when_to_use": "", "guidance": "Of six."})
-    await reme.tools.record("w", [call(n, evaluation="good") for n in range(5)])
     writing = await begin_to_summarise(reme, loopback)
     await reme.tools.record("w", [call(5, evaluation="good")])
     await reme.tools.summarise("w")
@@ -166,7 +162,9 @@ async def test_guidance_from_more_calls_is_not_replaced_by_that_of_a_slower_mode
 
 
 async def begin_to_summarise(reme: Engine, loopback: Loopback) -> asyncio.Task[Response]:
-    """A summary whose model has been asked and answers two seconds later."""
+    """A summary of five calls, whose model has been asked and answers two seconds later; then it answers of six."""
+    loopback.chat({"when_to_use": "", "guidance": "Of five."}, {"when_to_use": "", "guidance": "Of six."})
+    await reme.tools.record("w", [call(n, evaluation="good") for n in range(5)])
     loopback.slow(2)
     writing = asyncio.create_task(reme.tools.summarise("w"))
     while not loopback.bodies("/chat/completions"):

@@ -111,7 +111,7 @@ limit 1000
 -- name: waits
 select id from procrastinate_jobs where status = 'todo' and lock = %(lock)s limit 1
 
--- name: forgotten_lessons
+-- name: late_lessons
 -- Workspaces with episodes that wait for their lessons for long, and no job to make them.
 with queued as materialized (
     select lock from procrastinate_jobs where status in ('todo', 'doing', 'failed') and starts_with(lock, 'learn ')
