@@ -181,12 +181,12 @@ def _count_terms(turns: Iterable[_Turn]) -> dict[int, Counter[str]]:
 
 
 async def _edit(conn: AsyncConnection[Any], workspace: str, edited: Sequence[Message]) -> None:
-    rows = [message.model_dump(mode="json", include={"message_id", "tool_calls"}) for message in edited]
     words = {message.message_id: message.content for message in edited}
+    calls = {m.message_id: m.model_dump(mode="json", include={"tool_calls"})["tool_calls"] for m in edited}
+    values = {"workspace": workspace, "ids": list(words), "tool_calls": Jsonb(calls)}
     async with conn.pipeline():
-        await conn.execute(_SQL["keep_former_words"], {"workspace": workspace, "edited": Jsonb(rows)})
-        for statement in ("end_quotes", "drop_edited_evidence"):
-            await conn.execute(_SQL[statement], {"workspace": workspace, "ids": list(words)})
+        for statement in ("keep_former_words", "end_quotes", "drop_edited_evidence"):
+            await conn.execute(_SQL[statement], values)
     await rewrite(conn, workspace, words)
 
 

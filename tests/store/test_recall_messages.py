@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -112,6 +112,24 @@ async def test_the_same_message_is_taken_in_once_and_keeps_its_place(reme: Engin
     assert stored == [(1, "one and a half", "one"), (2, "two", None)]
     assert (await reme.recall("w", "half", kind="conversation")).hits[0].content == "one and a half"
     assert await statistics(reme.database, "w") == await recounted(reme.database, "w")
+
+
+async def test_many_edits_and_erasures_after_few_are_done_in_seconds(with_model: Callable[[str], Settings]) -> None:
+    settings = with_model("words")
+    # Plans that were made for a few rows compared each row with each, and took minutes; it takes 3 s.
+    settings.worker.embedded, settings.limits.write_seconds = False, 10
+    async with Engine(settings) as reme:
+        for number in range(10):
+            said = await reme.record("w", [Message(content=f"tea {number}", session_id="few")])
+            await reme.record("w", [Message(message_id=said[0].message_id, content="coffee", session_id="few")])
+        words = [f"{number % 7} cups of tea number {number} on day {number % 31}" for number in range(3_000)]
+        many = [Message(content=text, session_id=f"s{number % 30}") for number, text in enumerate(words)]
+        await reme.record("w", many)
+        edited = [message.model_copy(update={"content": message.content + " at noon"}) for message in many]
+        await reme.record("w", edited, wait=True)
+        assert len((await reme.recall("w", "noon", kind="conversation", limit=20)).hits) == 20
+        assert await reme.erase_messages("w", [message.message_id for message in many]) == 3_000
+        assert {hit.content for hit in (await reme.recall("w", "noon", kind="conversation")).hits} == {"coffee"}
 
 
 async def test_a_message_may_be_edited_in_the_call_that_records_it(reme: Engine) -> None:

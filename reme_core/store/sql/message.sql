@@ -5,19 +5,12 @@ where workspace_id = %(workspace)s and message_id = any(%(ids)s)
 
 -- name: keep_former_words
 -- The words that a message had before it was edited stay with it.
-with before as materialized (
-    select o.message_id, edited.tool_calls,
-           o.metadata || jsonb_build_object('former', coalesce(o.metadata -> 'former', '[]')
-               || jsonb_build_object('content', o.content, 'until', now())) as metadata
-    from jsonb_to_recordset(%(edited)s) as edited (message_id text, tool_calls jsonb)
-    join reme.message o on o.workspace_id = %(workspace)s and o.message_id = edited.message_id
-)
-update reme.message m
-set metadata = before.metadata,
-    tool_calls = before.tool_calls,
-    summarised_at = case when m.role in ('user', 'assistant') then null else m.summarised_at end
-from before
-where m.workspace_id = %(workspace)s and m.message_id = before.message_id
+update reme.message
+set metadata = metadata || jsonb_build_object('former', coalesce(metadata -> 'former', '[]')
+        || jsonb_build_object('content', content, 'until', now())),
+    tool_calls = %(tool_calls)s::jsonb -> message_id,
+    summarised_at = case when role in ('user', 'assistant') then null else summarised_at end
+where workspace_id = %(workspace)s and message_id = any(%(ids)s)
 
 -- name: end_quotes
 -- Memories that are edited messages word for word, and that no other message says: nobody says these words any more.
@@ -31,16 +24,18 @@ where m.workspace_id = %(workspace)s and m.status = 'active' and m.metadata ->> 
   and not exists (
       select from reme.memory_source s
       where s.workspace_id = %(workspace)s and s.memory_id = m.memory_id and s.source_kind = 'message'
-        and s.source_id <> all(%(ids)s)
+        -- Unnested, the ids are hashed. An edit may have thousands, and each row would be compared with all of them.
+        and s.source_id not in (select unnest(%(ids)s::text[]))
   )
 
 -- name: drop_edited_evidence
 -- Of those that other messages still say, an edited message is no evidence any more.
 delete from reme.memory_source s
-using reme.memory m
 where s.workspace_id = %(workspace)s and s.source_kind = 'message' and s.source_id = any(%(ids)s)
-  and m.workspace_id = %(workspace)s and m.memory_id = s.memory_id
-  and m.status = 'active' and m.metadata ->> 'mode' = 'quoted'
+  and s.memory_id in (
+      select m.memory_id from reme.memory m
+      where m.workspace_id = %(workspace)s and m.status = 'active' and m.metadata ->> 'mode' = 'quoted'
+  )
 
 -- name: session_tails
 -- The last messages of each session that new ones continue.
@@ -91,13 +86,21 @@ update reme.message set embedded_at = now(), metadata = metadata - 'not_embedded
 where workspace_id = %(workspace)s and document_id = any(%(documents)s)
 
 -- name: session_window
--- The messages whose index entries depend on one of the given messages, with the neighbours that those depend on.
+-- The messages whose index entries depend on one of the given messages, with the neighbours that those depend on. Each
+-- place is looked up by its key, also by a plan that was made when the table was small.
 select distinct m.message_id, m.session_id, m.position, m.document_id, m.author, m.role, m.content, m.sent_at
-from reme.message changed
-join reme.message m
-    on m.workspace_id = changed.workspace_id and m.session_id = changed.session_id
-   and m.position between changed.position - %(window)s and changed.position + %(window)s
-where changed.workspace_id = %(workspace)s and changed.message_id = any(%(ids)s)
+from unnest(%(ids)s::text[]) as given (message_id)
+cross join lateral (
+    select m.session_id, m.position from reme.message m
+    where m.workspace_id = %(workspace)s and m.message_id = given.message_id
+    limit 1
+) changed
+cross join generate_series(-%(window)s::integer, %(window)s::integer) as step
+cross join lateral (
+    select m.* from reme.message m
+    where m.workspace_id = %(workspace)s and m.session_id = changed.session_id and m.position = changed.position + step
+    limit 1
+) m
 order by m.session_id, m.position
 
 -- name: unsummarised

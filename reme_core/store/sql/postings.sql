@@ -25,7 +25,9 @@ summed as (
 with removed as (
     delete from reme.posting p
     where p.workspace_id = %(workspace)s and p.newest_document >= %(oldest)s ${among}
-      and exists (select from unnest(p.documents) as held (document_id) where document_id = any(%(documents)b))
+      -- With `is true` the given numbers are hashed, once for all segments, and not compared one by one.
+      and exists (select from unnest(p.documents) as held (document_id)
+                  where (document_id in (select unnest(%(documents)b))) is true)
     returning p.ctid as segment, p.*
 ),
 kept as (
@@ -35,7 +37,7 @@ kept as (
     from reme.workspace w
     cross join removed t
     cross join lateral unnest(t.documents, t.impacts) as held (document_id, impact)
-    where w.workspace_id = %(workspace)s and not document_id = any(%(documents)b)
+    where w.workspace_id = %(workspace)s and document_id not in (select unnest(%(documents)b))
     group by w.workspace_id, t.corpus, t.term, t.from_neighbour, t.segment
 )
 select
