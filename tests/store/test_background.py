@@ -104,6 +104,19 @@ async def test_a_model_that_is_down_delays_a_summary_and_loses_nothing(reme: Eng
     assert [job.status for job in await reme.background.jobs("w")] == ["succeeded"]
 
 
+async def test_what_is_said_while_a_model_is_down_uses_up_no_tries(reme: Engine, summaries: Summaries) -> None:
+    reme.settings.worker.after_turns, reme.settings.worker.max_attempts = 1, 3
+    summaries.failure = ModelUnavailableError("the model is down")
+    for text in ("one", "two", "three", "four", "five", "six"):
+        await reme.record("w", turns(text))
+        await reme.background._worker.work_off()
+    (job,) = await reme.background.jobs("w")
+    assert (job.status, job.attempts) == ("todo", 1)
+    summaries.failure = None
+    await reme.background.drain()
+    assert summaries.seen[-1] == ["one", "two", "three", "four", "five", "six"]
+
+
 async def test_a_job_that_is_under_way_is_not_begun_again(reme: Engine, summaries: Summaries) -> None:
     await reme.record("w", turns("hello"))
     (job,) = await reme.background.jobs("w")
