@@ -23,7 +23,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,8 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
     broken: bool = False
+    blanks: int = 0
+    """Blank lines before the body, one each 20 ms."""
 
 
 def hashed_vector(text: str, width: int) -> np.ndarray:
@@ -154,6 +156,10 @@ class Loopback:
         """Answer the next request with this instead of a JSON document."""
         self._faults.append(lambda _: Answer(200, text.encode("utf-8"), content_type=content_type))
 
+    def send_blanks(self, count: int) -> None:
+        """Send blank lines before the next answer, as servers do that keep a connection alive."""
+        self._faults.append(lambda answer: replace(answer, blanks=count))
+
     def slow(self, seconds: float, *, times: int = 1) -> None:
         """Answer the next requests late."""
 
@@ -199,7 +205,7 @@ class Loopback:
         body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body, ensure_ascii=False).encode()
         headers = {"content-type": answer.content_type, **answer.headers}
         if not answer.broken and answer.content_type != "text/event-stream":
-            headers["content-length"] = str(len(body))
+            headers["content-length"] = str(answer.blanks + len(body))
         await send(
             {
                 "type": "http.response.start",
@@ -207,6 +213,9 @@ class Loopback:
                 "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
             }
         )
+        for _ in range(answer.blanks):
+            await send({"type": "http.response.body", "body": b"\n", "more_body": True})
+            await asyncio.sleep(0.02)
         if answer.broken:
             await send({"type": "http.response.body", "body": body[: len(body) // 2], "more_body": True})
             raise ConnectionResetError("told to drop the connection")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ CONNECT_SECONDS: Final = 10.0
 # Less than an answer may take: a model may think for a minute, but a running server accepts a connection at once.
 
 _MOST_BYTES, _MOST_EMBEDDING_BYTES = 8 * 2**20, 64 * 2**20  # of one answer: a model may repeat itself for ever
+_LONGEST_SECONDS = 1800.0  # for one answer: while a request waits, DeepSeek sends blank lines for up to half an hour
 
 _IS_VERSION_2 = openai.__version__.startswith("2.")
 _transport: Any = importlib.import_module("httpx" if _IS_VERSION_2 else "httpx2")
@@ -37,18 +39,25 @@ _CONNECTION_ERRORS: Final[tuple[type[Exception], ...]] = (
 
 
 class _LimitedStream(_transport.AsyncByteStream):  # type: ignore[misc]  # which of two packages it is from is open
-    """The body of an answer; reading more than `most` bytes raises an error."""
+    """The body of an answer; reading more than `most` bytes, or for longer than `_LONGEST_SECONDS`, raises an error."""
 
-    def __init__(self, body: Any, most: int) -> None:
+    def __init__(self, body: Any, most: int, where: str) -> None:
         self._body = body
         self._most = most
+        self._where = where
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        read = 0
+        read, begun = 0, time.monotonic()
         async for part in self._body:
             read += len(part)
             if read > self._most:
-                raise ModelAnswerError(f"the answer is longer than {self._most:,} bytes; set max_tokens for the model")
+                raise ModelAnswerError(
+                    f"the answer of {self._where} is longer than {self._most:,} bytes; set max_tokens for the model"
+                )
+            if time.monotonic() - begun > _LONGEST_SECONDS:
+                raise ModelUnavailableError(
+                    f"the answer of {self._where} did not end within {_LONGEST_SECONDS:g} s; see the server's log"
+                )
             yield part
 
     async def aclose(self) -> None:
@@ -56,8 +65,9 @@ class _LimitedStream(_transport.AsyncByteStream):  # type: ignore[misc]  # which
 
 
 async def _limit_body(response: Any) -> None:
-    is_embedding = response.request.url.path.endswith("/embeddings")
-    response.stream = _LimitedStream(response.stream, _MOST_EMBEDDING_BYTES if is_embedding else _MOST_BYTES)
+    url = response.request.url
+    most = _MOST_EMBEDDING_BYTES if url.path.endswith("/embeddings") else _MOST_BYTES
+    response.stream = _LimitedStream(response.stream, most, f"{url.scheme}://{url.netloc.decode()}{url.path}")
 
 
 @dataclass(slots=True)
@@ -124,7 +134,7 @@ class Endpoint:
         """The client for one exchange with `model`, as soon as fewer than `max_concurrency` others run.
 
         Raises:
-            ModelUnavailableError: The endpoint can't be reached, times out, limits the rate or fails (5xx).
+            ModelUnavailableError: The endpoint can't be reached, takes too long, limits the rate or fails (5xx).
             ModelAnswerError: It answers with something that isn't JSON, or with too much.
             ModelError: It refuses the key or the request.
         """
@@ -139,9 +149,9 @@ class Endpoint:
                 ) from None
             except _CONNECTION_ERRORS as error:
                 # The SDK takes the error of `_LimitedStream` for one of the connection.
-                if isinstance(error.__cause__, ModelAnswerError):
-                    raise ModelAnswerError(f"{model} at {self.address}: {error.__cause__}") from None
-                cause = self._redact(str(error.__cause__ or error))
+                if isinstance(error.__cause__, ModelError):
+                    raise error.__cause__ from None
+                cause = self._redact(str(error.__cause__ or error)) or "the connection broke off"
                 raise ModelUnavailableError(
                     f"{model} at {self.address} could not be reached ({cause}); check base_url, and that it is running"
                 ) from None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reme_core.engine import Engine
-from reme_core.errors import ModelAnswerError
+from reme_core.errors import ModelAnswerError, ModelUnavailableError
 from reme_core.flows.catalog import Catalog
 from reme_core.models.endpoint import Endpoint
 from reme_core.models.openai_chat import OpenAIChat
@@ -166,6 +166,21 @@ async def test_an_answer_without_end_is_read_up_to_a_limit(loopback: Loopback, i
         else:
             await chat.complete(question)
     assert (await chat.complete(question)).text == "short"
+    await chat.aclose()
+
+
+async def test_an_endpoint_that_sends_signs_of_life_and_no_answer_is_left_in_the_end(
+    loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat = OpenAIChat("loop-chat", Endpoint(loopback.url))
+    question = [{"role": "user", "content": "Say something."}]
+    loopback.send_blanks(5)
+    assert (await chat.complete(question)).text == "ok"
+    monkeypatch.setattr("reme_core.models.endpoint._LONGEST_SECONDS", 0.2)
+    loopback.send_blanks(50)
+    with pytest.raises(ModelUnavailableError, match=r"chat/completions did not end within 0.2 s"):
+        await chat.complete(question)
+    assert len(loopback.requests) == 2
     await chat.aclose()
 
 

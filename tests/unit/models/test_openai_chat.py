@@ -1,3 +1,4 @@
+import asyncio
 from typing import Any
 
 import pytest
@@ -189,6 +190,18 @@ async def test_broken_json_from_the_server_raises_with_its_text(loopback: Loopba
     with pytest.raises(ModelAnswerError, match="broken JSON") as caught:
         await chat.complete(ASK)
     assert caught.value.raw == '{"choices": ['
+
+
+async def test_a_connection_that_is_reset_is_called_so(chat: OpenAIChat):
+    async def reset(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    async with await asyncio.start_server(reset, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        model = OpenAIChat("chat-1", Endpoint(f"http://127.0.0.1:{port}/v1", max_retries=0))
+        with pytest.raises(ModelUnavailableError, match=r"could not be reached \(\w.*\)"):
+            await model.complete(ASK)
+        await model.aclose()
 
 
 async def test_an_unknown_model_is_named(loopback: Loopback, chat: OpenAIChat):
