@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Final, Literal, cast, get_args
 
 import openai
@@ -17,6 +19,8 @@ from reme_core.models.thinking import ThinkingFilter
 from reme_core.text.answers import strip_thinking
 from reme_core.text.plain import plain_text
 from reme_core.types import Message, ToolCall
+
+log = logging.getLogger(__name__)
 
 JsonMode = Literal["json_schema", "json_object", "plain"]
 
@@ -59,12 +63,17 @@ class OpenAIChat(RemoteModel):
         """Answer in JSON that fits `schema`; see `ChatModel.complete_as`.
 
         The request has a JSON schema, or `json_object`, or words alone: the first of these that the server supports. An
-        answer that cannot be used is shown to the model once, to be corrected.
+        answer that cannot be used is shown to the model once, to be corrected; so is one that was cut off. If it is cut
+        off again, what can be read of it is taken, since a small model may never end.
         """
         wire = _to_wire(messages)
         bound = not max_tokens or self._params.keys() & {"max_tokens", "max_completion_tokens"}
         options = self._options({} if bound else {"max_tokens": max_tokens})
-        return await correct_once(lambda asked: self._answer_once(asked, schema, options, purpose), wire, schema)
+
+        async def answer(asked: list[Wire]) -> Answer:
+            return await self._answer_once(asked, schema, options, purpose, is_last=asked is not wire)
+
+        return await correct_once(answer, wire, schema)
 
     async def stream(self, messages: Conversation, *, purpose: str = "") -> AsyncIterator[str]:
         """Answer piece by piece, without the reasoning; see `ChatModel.stream`."""
@@ -102,11 +111,23 @@ class OpenAIChat(RemoteModel):
                     raise
                 self._unsupported |= named
 
-    async def _answer_once(self, wire: list[Wire], schema: type[Answer], options: Wire, purpose: str) -> Answer:
+    async def _answer_once(
+        self, wire: list[Wire], schema: type[Answer], options: Wire, purpose: str, *, is_last: bool
+    ) -> Answer:
         with self._report(purpose) as usage:
             async with self._endpoint.session(self._model) as client:
                 answer = await self._request_json(client, wire, schema, options)
-            return read_answer(self._read_message(answer, usage).content or "", schema)
+            text = self._read_message(answer, usage).content or ""
+            if answer.choices[0].finish_reason != "length":
+                return read_answer(text, schema)
+            # The beginning of an answer can often be read as if it were the whole.
+            if is_last:
+                with suppress(ModelAnswerError):
+                    beginning = read_answer(text, schema)
+                    log.warning("an answer of %s was cut off twice at max_tokens; its beginning is taken", self._model)
+                    return beginning
+            problem = f"an answer of {self._model} was cut off at max_tokens; give a shorter one, or raise max_tokens"
+            raise ModelAnswerError(problem, raw=text)
 
     async def _request_json(
         self, client: openai.AsyncOpenAI, wire: list[Wire], schema: type[BaseModel], options: Wire

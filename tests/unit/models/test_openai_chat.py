@@ -167,6 +167,40 @@ async def test_an_unfit_answer_is_corrected_once_with_the_reason(
     assert [(call.ok, call.purpose) for call in calls] == [(False, "extract"), (True, "extract")]
 
 
+def cut(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a server that has reached the limit of tokens."""
+    return {**answer, "choices": [{**answer["choices"][0], "finish_reason": "length"}]}
+
+
+CUT_SHORT = '{"facts": [{"text": "tea"}, {"text": "cof'
+
+
+async def test_an_answer_that_was_cut_off_is_not_taken_for_the_whole(
+    loopback: Loopback, watched: OpenAIChat, calls: list[ModelCall]
+):
+    whole = {"facts": [{"text": "tea"}, {"text": "coffee"}, {"text": "milk"}]}
+    loopback.chat(CUT_SHORT, whole)
+    loopback.replace(cut)
+    assert await watched.complete_as(ASK, Facts) == Facts.model_validate(whole)
+    assert "was cut off" in loopback.bodies()[1]["messages"][-1]["content"]
+    assert [call.ok for call in calls] == [False, True]
+
+
+async def test_of_an_answer_that_is_cut_off_again_what_can_be_read_is_taken_and_warned_of(
+    loopback: Loopback, chat: OpenAIChat, caplog: pytest.LogCaptureFixture
+):
+    loopback.chat(CUT_SHORT)
+    loopback.replace(cut)
+    loopback.replace(cut)
+    assert (await chat.complete_as(ASK, Facts)).facts[0] == Fact(text="tea")
+    assert "an answer of chat-1 was cut off twice at max_tokens" in caplog.text
+    loopback.chat("Well, let me think")
+    loopback.replace(cut)
+    loopback.replace(cut)
+    with pytest.raises(ModelAnswerError, match="was cut off at max_tokens"):
+        await chat.complete_as(ASK, Facts)
+
+
 @pytest.mark.parametrize("reply", ["I would rather not.", "", '{"facts": 3}', {"content": None}])
 async def test_an_answer_that_stays_unfit_raises_and_is_logged_with_its_text(
     loopback: Loopback, watched: OpenAIChat, calls: list[ModelCall], reply: Any
