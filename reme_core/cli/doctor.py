@@ -8,7 +8,7 @@ import platform
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -31,6 +31,7 @@ app = Commands()
 
 _LEAST_DISK = 2**30  # bytes: the embedded Postgres is refused writes when the disk is full
 _MOST_CLOCK_SECONDS = 5.0  # "yesterday" is computed by the clock of this machine, recorded_at by the database's
+_MOST_JOB_SECONDS = 900.0  # a worker looks for due jobs every two seconds, and the longest take some minutes
 _STYLES = {"fine": "green", "wrong": "bold red", "not checked": "dim"}
 
 
@@ -110,7 +111,14 @@ def _check_database(settings: Settings) -> Iterator[Finding]:
     from reme_core.postgres.errors import mask_password, translating_errors
     from reme_core.postgres.migrate import require_postgres
 
-    checks = {"encoding": _charset, "pgvector": _pgvector, "schema": _schema, "rights": _rights, "clock": _clock}
+    checks = {
+        "encoding": _charset,
+        "pgvector": _pgvector,
+        "schema": _schema,
+        "rights": _rights,
+        "clock": _clock,
+        "jobs": _jobs,
+    }
     usable: list[tuple[Connection, str]] = []
 
     with ExitStack() as stack:
@@ -157,26 +165,50 @@ def _schema(connection: Connection, url: str) -> str:
 def _rights(connection: Connection, url: str) -> str:
     """Check that the login role may write, and that row-level security holds. What is written is rolled back."""
     from reme_core.postgres.errors import mask_password
-    from reme_core.postgres.migrate import current_version
-    from reme_core.postgres.session import prepare
 
-    if current_version(connection) is None:
-        raise SchemaError("there is no schema to try them on; run `reme db upgrade`")
-    role = prepare(url, embedded=False).role
-    connection.execute("begin")
-    try:
-        if role is not None:
-            connection.execute(f"set local role {role}".encode())
-        connection.execute("set local reme.workspace = 'reme doctor'")  # other servers are not told of a `set_config`
+    with _transaction(connection, url, "reme doctor") as role:
         connection.execute("insert into reme.workspace (workspace_id) values ('reme doctor')")
         seen = connection.execute("select workspace_id from reme.workspace").fetchall()
-    finally:
-        connection.execute("rollback")
     if seen != [("reme doctor",)]:
         raise DatabaseError(
             f"one workspace sees others at {mask_password(url)}; run `reme db upgrade` as the owner of the schema"
         )
     return f"reads and writes{f' as {role}' if role else ''}, one workspace at a time"
+
+
+@contextmanager
+def _transaction(connection: Connection, url: str, workspace: str) -> Iterator[str | None]:
+    """A transaction as those of the memory, about one workspace or all (`*`), which is rolled back; yields the role."""
+    from reme_core.postgres.migrate import current_version
+    from reme_core.postgres.session import prepare
+
+    if current_version(connection) is None:
+        raise SchemaError("there is no schema yet; run `reme db upgrade`")
+    session = prepare(url, embedded=False)
+    with connection.transaction(force_rollback=True):
+        if session.role is not None:
+            connection.execute(f"set local role {session.role}".encode())
+        connection.execute(f"set local search_path = {session.search_path}".encode())
+        connection.execute(f"set local reme.workspace = '{workspace}'".encode())  # other nodes hear of no `set_config`
+        yield session.role
+
+
+def _jobs(connection: Connection, url: str) -> str:
+    """Check that jobs are done, and that none fails."""
+    from reme_core.store.sql import load
+
+    with _transaction(connection, url, "*"):
+        row = connection.execute(load("queue.sql")["load"].encode()).fetchone()
+    assert row is not None
+    due, oldest, retrying, failed = row
+    count, are = output.count_of, {True: "is", False: "are"}
+    waiting = f"{count(due, 'jobs')} {are[due == 1]} due for {oldest:,.0f} s" if due else "nothing waits"
+    if retrying or failed:
+        again = f"{count(retrying, 'jobs')} failed and {are[retrying == 1]} tried again"
+        raise ReMeError(f"{again}, and {failed} {'was' if failed == 1 else 'were'} given up; `reme jobs list` says why")
+    if oldest > _MOST_JOB_SECONDS:
+        raise ReMeError(f"{waiting}, and nobody does them; run `reme worker`, with the chat model if they need one")
+    return f"{waiting}, and nothing failed"
 
 
 def _clock(connection: Connection, _url: str) -> str:

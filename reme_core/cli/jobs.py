@@ -34,9 +34,12 @@ def worker(
     ] = None,
 ) -> None:
     """Work on background jobs until stopped. Any number of workers may run, on any machine."""
+    from reme_core.jobs.log import log_to_stderr
+
     settings = session.settings
     if concurrency is not None:
         settings.worker.concurrency = concurrency
+    log_to_stderr()
     output.stderr().print(f"Working on jobs, {settings.worker.concurrency} at a time. Ctrl-C stops.")
     asyncio.run(_work(settings))
 

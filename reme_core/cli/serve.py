@@ -39,7 +39,8 @@ def serve(
     port: Annotated[int | None, typer.Option(help="Port to listen on; default: 8002.")] = None,
 ) -> None:
     """Run the HTTP service: every flow as POST /FLOW, /v1, /health, /metrics and /docs."""
-    from reme_core.server.run import log_to_stderr, run_until_stopped, serve_http
+    from reme_core.jobs.log import log_to_stderr
+    from reme_core.server.run import run_until_stopped, serve_http
 
     settings = session.settings
     settings.http.host = host or settings.http.host
@@ -56,7 +57,8 @@ def mcp(
     port: Annotated[int | None, typer.Option(help="Port to listen on (sse, http); default: 8002.")] = None,
 ) -> None:
     """Run the MCP service: the flows as tools, memories as resources."""
-    from reme_core.server.run import log_to_stderr, run_until_stopped, serve_mcp
+    from reme_core.jobs.log import log_to_stderr
+    from reme_core.server.run import run_until_stopped, serve_mcp
 
     settings = session.settings
     if transport is not None:

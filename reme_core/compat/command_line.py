@@ -63,7 +63,8 @@ def _serve(settings: Settings) -> None:
         raise ConfigurationError(
             "backend: no service is named; say backend=http or backend=mcp (`reme --help` lists single commands)"
         )
-    from reme_core.server.run import log_to_stderr, run_until_stopped, serve_http, serve_mcp  # noqa: PLC0415 - not before
+    from reme_core.jobs.log import log_to_stderr  # noqa: PLC0415 - not before
+    from reme_core.server.run import run_until_stopped, serve_http, serve_mcp  # noqa: PLC0415
 
     log_to_stderr()
     run_until_stopped((serve_http if settings.backend == "http" else serve_mcp)(settings))

@@ -74,6 +74,8 @@ class QueueLoad:
     """How many jobs could run now."""
     oldest_seconds: float
     """For how many seconds the oldest of them could have run."""
+    retrying: int
+    """How many jobs broke off and run again, now or later."""
     failed: int
     """How many jobs were given up."""
 
@@ -236,11 +238,15 @@ class Background:
         try:
             yield
         except Exception as error:  # a job may fail of anything
+            is_ours = isinstance(error, ReMeError)
+            why = str(error) if is_ours else f"{type(error).__name__}: {error}"
             with contextlib.suppress(DatabaseError):  # then the database is the reason, and the log says so
                 is_try = not isinstance(error, _NO_TRIES)
-                before = await self._note(context, workspace, str(error) or type(error).__name__, is_try=is_try)
+                before = await self._note(context, workspace, why, is_try=is_try)
                 if is_try:
                     self._tries.count(context.job.id, before + 1)
+                    tried = f"try {before + 1} of {self._settings.max_attempts + 1}"
+                    log.warning("job %s failed (%s): %s", context.job.id, tried, why, exc_info=not is_ours)
             raise
 
     async def _note(self, context: JobContext, workspace: str, note: str, *, is_try: bool) -> int:
@@ -367,8 +373,8 @@ class Background:
 
     async def load(self) -> QueueLoad:
         """How many jobs wait, and since when."""
-        ((due, oldest, failed),) = await self._database.execute_anywhere(_SQL["load"])
-        return QueueLoad(due, max(0.0, oldest), failed)
+        ((due, oldest, retrying, failed),) = await self._database.execute_anywhere(_SQL["load"])
+        return QueueLoad(due, max(0.0, oldest), retrying, failed)
 
     async def job(self, job_id: int) -> tuple[Job, list[tuple[str, datetime]]]:
         """One job and its events: `(job, [(event, when), …])`.

@@ -55,6 +55,8 @@ class Readiness(BaseModel):
     database: bool = Field(description="Whether the database answers.")
     due_jobs: int | None = Field(None, description="Jobs in the background that could run now.")
     oldest_job_seconds: float | None = Field(None, description="How long the oldest due job has waited.")
+    retrying_jobs: int | None = Field(None, description="Jobs that broke off and run again.")
+    failed_jobs: int | None = Field(None, description="Jobs that were given up.")
     models: bool | None = Field(None, description="Whether the models answer; null if they were not asked.")
 
 
@@ -183,6 +185,8 @@ async def _readiness(reme: Engine, *, ask_models: bool) -> Readiness:
         database=True,
         due_jobs=load.due,
         oldest_job_seconds=round(load.oldest_seconds, 1),
+        retrying_jobs=load.retrying,
+        failed_jobs=load.failed,
         models=answered,
     )
 

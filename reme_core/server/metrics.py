@@ -36,6 +36,7 @@ class Metrics:
         )
         self._jobs_due = gauge("reme_jobs_due", "Jobs that could run now.")
         self._oldest_job = gauge("reme_oldest_job_seconds", "How long the oldest due job has waited.")
+        self._jobs_retrying = gauge("reme_jobs_retrying", "Jobs that broke off and run again.")
         self._jobs_failed = gauge("reme_jobs_failed", "Jobs that were given up.")
         self._pool_waiting = gauge("reme_pool_waiting", "Callers that wait for a connection to the database.")
         self._pool_size = gauge("reme_pool_connections", "Connections to the database.")
@@ -69,6 +70,7 @@ class Metrics:
             return
         self._jobs_due.set(load.due)
         self._oldest_job.set(load.oldest_seconds)
+        self._jobs_retrying.set(load.retrying)
         self._jobs_failed.set(load.failed)
 
     def response(self) -> Response:

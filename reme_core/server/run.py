@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import logging
 import socket
-import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Literal
@@ -25,14 +23,6 @@ from reme_core.postgres.errors import mask_password
 from reme_core.server.auth import ApiKeys
 from reme_core.server.service import LOOPBACK
 from reme_core.settings import Settings
-
-# Loggers whose warnings and errors alone are shown.
-_NOISY_LOGGERS = (
-    # They log a line for each request, and httpx the URL, which may be private.
-    *("httpx", "httpx2", "openai", "uvicorn.error", "mcp", "sse_starlette"),
-    # They log their inner workings.
-    *("procrastinate", "alembic.runtime.plugins"),
-)
 
 
 async def serve_http(settings: Settings) -> None:
@@ -168,12 +158,3 @@ def _model_rows(reme: Engine) -> list[tuple[str, str]]:
         embedding += f" (offline: neither a URL nor a key is set for {asked.model_name})"
     ranker = [("reranker", reme.reranker.name)] if reme.reranker is not None else []
     return [("chat", chat), ("embedding", embedding), *ranker]
-
-
-def log_to_stderr() -> None:
-    """Send all logs of this process to stderr."""
-    # Not to stdout: over MCP's stdio transport, that carries the protocol.
-    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=form, force=True)
-    for name in _NOISY_LOGGERS:
-        logging.getLogger(name).setLevel(logging.WARNING)

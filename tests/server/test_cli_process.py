@@ -53,6 +53,23 @@ def test_a_terminal_that_knows_few_characters_shows_what_it_can(configured: str)
     assert code == 2 and "is not UTF-8" in shown
 
 
+def test_a_worker_logs_at_what_time_which_job_failed_and_why(configured: str, tmp_path: Path) -> None:
+    model = {"FLOW_LLM_MODEL_NAME": "talker", "FLOW_LLM_BASE_URL": "http://127.0.0.1:1/v1"}
+    program = [str(Path(sys.executable).parent / "reme")]
+    settings = ["--set", "llm.default.max_retries=0", "--set", "worker.after_seconds=0"]
+    environment = os.environ | model
+    said = b'[{"role": "user", "content": "I live in Lisbon."}]'
+    subprocess.run([*program, "record", "-w", "w", "-", *settings], env=environment, input=said, timeout=60, check=True)
+    with subprocess.Popen(
+        [*program, "worker", *settings], env=environment, stderr=subprocess.PIPE, text=True
+    ) as worker:
+        assert worker.stderr is not None
+        line = next(line for line in worker.stderr if "failed" in line)
+        worker.send_signal(signal.SIGTERM)
+    assert line.startswith("20") and " WARNING " in line
+    assert " of 9): talker at http://127.0.0.1:1/v1 could not be reached" in line
+
+
 def test_a_narrow_terminal_has_room_for_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal
     monkeypatch.setenv("COLUMNS", "60")

@@ -59,13 +59,36 @@ def test_a_sound_installation_is_fine_and_its_models_are_asked_once(
         assert connection.execute("select count(*) from reme.workspace").fetchone() == (0,), "it leaves nothing behind"
 
 
+def test_jobs_that_fail_or_that_nobody_does_are_told(doctor: Doctor, database_url: str) -> None:
+    queue = (
+        "insert into reme.procrastinate_jobs (queue_name, task_name, lock, args, status, scheduled_at, attempts) values"
+        " ('reme', 'reme.summarise', 'x', '{\"workspace\": \"w\"}', %s, now() + make_interval(secs => %s), %s)"
+    )
+    assert doctor(database_url)["jobs"]["found"] == "nothing waits, and nothing failed"
+    with psycopg.connect(database_url, autocommit=True, options="-csearch_path=reme") as connection:
+        connection.execute(queue, ("todo", -60, 0))
+        assert doctor(database_url)["jobs"]["found"] == "1 job is due for 60 s, and nothing failed"
+        connection.execute(queue, ("todo", -3600, 0))
+        found = doctor(database_url)["jobs"]
+        assert (found["state"], found["found"]) == ("wrong", "2 jobs are due for 3,600 s, and nobody does them")
+        assert "`reme worker`" in found["to_do"]
+        connection.execute("delete from reme.procrastinate_jobs")
+        connection.execute(queue, ("todo", 60, 3))
+        connection.execute(queue, ("failed", 0, 9))
+        found = doctor(database_url)["jobs"]
+        assert (found["state"], found["found"]) == ("wrong", "1 job failed and is tried again, and 1 was given up")
+        assert "`reme jobs list`" in found["to_do"]
+
+
 def test_each_fault_is_told_with_what_to_do(doctor: Doctor, empty_database_url: str) -> None:
     found = doctor(
         empty_database_url, "llm.default.model_name=x", "llm.default.base_url=http://127.0.0.1:1/v1",
         "llm.default.max_retries=0", "embedding_model.default.model_name=text-embedding-3-small",
         "data_dir=/proc/nowhere",
     )  # fmt: skip
-    assert set(states(found)["wrong"]) == {"disk", "schema", "rights", "embedding_model.default", "llm.default"}
+    assert set(states(found)["wrong"]) == {
+        "disk", "schema", "rights", "jobs", "embedding_model.default", "llm.default"
+    }  # fmt: skip
     assert all(one["to_do"] for one in found.values() if one["state"] == "wrong"), found
     assert found["schema"]["to_do"] == "run `reme db upgrade`"
     assert "embedding_model.default.base_url" in found["embedding_model.default"]["to_do"]
@@ -82,7 +105,7 @@ def test_an_extension_that_the_role_may_not_create_is_told_before_an_upgrade(
 def test_a_database_that_is_away_stops_only_what_needs_it(doctor: Doctor) -> None:
     found = doctor("postgresql://nobody@127.0.0.1:1/none")
     assert states(found)["wrong"] == ["postgres"] and "start Postgres there" in found["postgres"]["to_do"]
-    assert states(found)["not checked"] == ["encoding", "pgvector", "schema", "rights", "clock"]
+    assert states(found)["not checked"] == ["encoding", "pgvector", "schema", "rights", "clock", "jobs"]
 
 
 def test_a_database_that_cannot_hold_every_text_is_refused(

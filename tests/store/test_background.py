@@ -117,6 +117,33 @@ async def test_what_is_said_while_a_model_is_down_uses_up_no_tries(reme: Engine,
     assert summaries.seen[-1] == ["one", "two", "three", "four", "five", "six"]
 
 
+async def test_a_failure_is_logged_and_counted_at_once_not_only_when_a_job_is_given_up(
+    reme: Engine, summaries: Summaries, caplog: pytest.LogCaptureFixture
+) -> None:
+    summaries.failure = ModelUnavailableError("the model is down")
+    await reme.record("w", turns("I moved to Lisbon"))
+    await reme.background.drain()
+    (job,) = await reme.background.jobs("w")
+    assert f"job {job.id} failed (try 1 of 9): the model is down" in caplog.text
+    assert "Traceback" not in caplog.text
+    load = await reme.background.load()
+    assert (load.failed, load.retrying) == (0, 1)
+
+
+async def test_an_error_that_nobody_foresaw_is_named_and_logged_with_its_traceback(
+    reme: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def stumble(workspace: str, session_id: str | None) -> dict[str, int]:
+        return {}[workspace]
+
+    reme.background._summarise = stumble
+    await reme.record("w", turns("I moved to Lisbon"))
+    await reme.background.drain()
+    (job,) = await reme.background.jobs("w")
+    assert job.error == "KeyError: 'w'"
+    assert "in stumble" in caplog.text
+
+
 async def test_a_job_that_is_under_way_is_not_begun_again(reme: Engine, summaries: Summaries) -> None:
     await reme.record("w", turns("hello"))
     (job,) = await reme.background.jobs("w")

@@ -136,8 +136,8 @@ where r.workspace_id = %(workspace)s and r.terms > 0 and r.session_id in (
 )
 
 -- name: load
--- How much waits to be done now, for how long the first of it, and how much was given up.
+-- How much waits to be done now, for how long the first of it, how much broke off and runs again, and was given up.
 select count(*) filter (where status = 'todo' and coalesce(scheduled_at, now()) <= now()),
        coalesce(extract(epoch from now() - min(coalesce(scheduled_at, now())) filter (where status = 'todo')), 0)::float8,
-       count(*) filter (where status = 'failed')
+       count(*) filter (where status = 'todo' and attempts > 0), count(*) filter (where status = 'failed')
 from procrastinate_jobs where status in ('todo', 'failed')
