@@ -79,9 +79,10 @@ class QueueConnector(PsycopgConnector):
 
 
 class _QueueWorker(QueueWorker):
-    """procrastinate's worker, in which a heartbeat that fails is not the last one.
+    """procrastinate's worker, in which a heartbeat that fails is not the last one, and the end of a job is noted.
 
-    Without heartbeats, others would take it for dead and run its jobs a second time.
+    Without heartbeats, others would take it for dead and run its jobs a second time. And nobody gives back to the queue
+    what a living worker seems to be doing: such a job would hold up its conversation for ever.
     """
 
     async def _update_heartbeat(self) -> None:
@@ -90,6 +91,27 @@ class _QueueWorker(QueueWorker):
                 await super()._update_heartbeat()  # type: ignore[no-untyped-call]  # ends by an error only
             except ReMeError as error:
                 log.warning("a heartbeat of this worker failed, and the next one follows: %s", error)
+
+    async def _persist_job_status(self, job: QueueJob, *arguments: Any, **options: Any) -> None:
+        worker, may_be_noted = self.worker_id, False
+        while True:
+            try:
+                # A connection that broke off may have noted it, and others may have the job since this worker froze.
+                if may_be_noted and not await self._has(job, worker):
+                    return
+                await super()._persist_job_status(job, *arguments, **options)
+            except ReMeError as error:
+                if self._stop_event.is_set():
+                    raise
+                log.warning("the end of job %s could not be noted, and is tried again: %s", job.id, error)
+            else:
+                return
+            may_be_noted = True
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def _has(self, job: QueueJob, worker: int | None) -> bool:
+        statement = "select from procrastinate_jobs where id = %(job)s and worker_id = %(worker)s and status = 'doing'"
+        return bool(await self.app.connector.execute_query_all_async(statement, job=job.id, worker=worker))
 
 
 class Tries(BaseRetryStrategy):

@@ -41,6 +41,20 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+FULL_TWICE = """
+create sequence public.times;
+grant usage on public.times to public;
+create function public.refuse() returns trigger language plpgsql as $$
+begin
+    if nextval('public.times') < 3 then raise disk_full; end if;
+    return new;
+end $$;
+create trigger refuse before update on reme.procrastinate_jobs for each row when (new.status = 'succeeded')
+execute function public.refuse();
+"""
+"""The disk is full when a job is to be marked as done, twice."""
+
+
 class Summaries:
     """Stands in for the flow: notes what was said, and marks it as done as the flow's last op does."""
 
@@ -157,6 +171,23 @@ async def test_a_job_that_an_outage_broke_off_runs_again(
         reme.background._summarise = summaries
         await asyncio.to_thread(server.ensure_running)
         await until(lambda: summaries.seen == {"do not lose me"})
+
+
+async def test_a_job_whose_end_cannot_be_written_for_a_while_is_not_left_under_way(
+    settings: Settings, server: EmbeddedServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(FULL_TWICE)
+        async with Engine(settings) as reme:
+            summaries = Summaries(reme)
+            await reme.record("w", [Message(content="one", session_id="s")])
+            await until(lambda: summaries.seen == {"one"})
+            await reme.record("w", [Message(content="two", session_id="s")])
+            await until(lambda: summaries.seen == {"one", "two"}, 30)
+            await reme.background.drain()
+            assert {job.status for job in await reme.background.jobs("w")} == {"succeeded"}
+    assert caplog.text.count("the end of job 1 could not be noted") == 2
+    assert "the disk of" in caplog.text
 
 
 @pytest.mark.parametrize("after", [0.0, 0.003, 0.03])
