@@ -49,6 +49,7 @@ def status(
     Where the tables are distributed, their servers are shown; and indexes that are being built, with how far they are.
     """
     from reme_core.postgres import distribute, migrate
+    from reme_core.postgres.embedded.files import postgres_binary
     from reme_core.postgres.errors import mask_password
     from reme_core.postgres.index_builds import index_builds
 
@@ -60,6 +61,7 @@ def status(
         "database": mask_password(url),
         "embedded": embedded,
         "data_dir": settings.data_dir if embedded else None,
+        "programs": postgres_binary("psql").parent if embedded else None,
         "version": version,
         "newest_version": newest,
         "current": version == newest,

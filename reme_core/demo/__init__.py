@@ -112,7 +112,7 @@ async def _store_memories(
         close=[] if SUPERSEDED in known else replaced,
         summarised={message.message_id: message.content for message in waiting},
     )
-    await reme.memories.apply(workspace, change, actor="demo", reason="she said so")
+    await reme.memories.apply(workspace, change, actor="demo", reason="to show memory at work")
 
 
 def _read_lines(name: str, model: type[M]) -> list[M]:

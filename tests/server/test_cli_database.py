@@ -30,11 +30,19 @@ def test_the_schema_is_brought_up_to_date(empty_database_url: str, monkeypatch: 
     done = reme.json("db", "upgrade")
     assert done["before"] is None and "already" in reme("db", "upgrade")
     assert reme.json("db", "status") | {"database": ""} == {
-        "database": "", "embedded": False, "data_dir": None, "version": done["now"], "newest_version": done["now"],
-        "current": True,
+        "database": "", "embedded": False, "data_dir": None, "programs": None, "version": done["now"],
+        "newest_version": done["now"], "current": True,
     }  # fmt: skip
     assert reme("db", "url") == empty_database_url + "\n"
     assert reme.json("workspaces") == []
+
+
+def test_status_says_where_the_programs_of_the_embedded_postgres_are(
+    migrated_data_dir: Path, monkeypatch: pytest.MonkeyPatch, reme: Reme
+) -> None:
+    monkeypatch.setenv("REME_HOME", str(migrated_data_dir))
+    folder = Path(reme.json("db", "status")["programs"])
+    assert {"psql", "pg_dump", "pg_restore"} <= {program.name for program in folder.iterdir()}
 
 
 def test_a_database_of_a_newer_release_is_not_told_to_upgrade(configured: str, reme: Reme) -> None:
