@@ -41,7 +41,6 @@ from reme_core.turn.options import (
     refuse_unknown,
 )
 from reme_core.turn.plain_loop import Turn
-from reme_core.turn.recall import interleave
 from reme_core.turn.tool_calls import OWN_TOOLS, ToolCallSink, ToolRun, calls_in, observe_call, tool_call_result
 from reme_core.turn.window import SESSION, WindowTools, fit_window
 from reme_core.working.api import Fitted
@@ -94,7 +93,6 @@ __all__ = [
     "fit_window",
     "id_within",
     "id_without",
-    "interleave",
     "name_workspace",
     "observe_call",
     "plain_json",

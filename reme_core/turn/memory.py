@@ -275,7 +275,7 @@ class TurnMemory(Closing):
         return len(new)
 
     async def recall(self, query: str, *, limit: int | None = None, min_relevance: float = 0.0) -> list[Hit]:
-        """Recall without a turn: memories of the kinds in use, then messages.
+        """Recall without a turn: memories of the kinds in use, and messages, what fits best first.
 
         Args:
             query: What to look for.

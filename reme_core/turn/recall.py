@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, zip_longest
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -111,7 +111,11 @@ class TurnRecall:
         return {"user_id": get("user_id"), "agent_id": get("agent_id"), "run_id": get("run_id")}
 
     async def hits(self, engine: Engine, workspace: str, query: str, *, limit: int, min_relevance: float) -> list[Hit]:
-        """Memories of the kinds in use, those added by hand and standing ones; then messages that they do not quote."""
+        """Memories of the kinds in use, those added by hand and standing ones, and messages that they do not quote.
+
+        The more relevant of the best memory and the best message comes first, and so on: scores of the two cannot be
+        compared, relevance can.
+        """
         lasting = replace(self._memories, kinds=list({*self._memories.kinds, Kind.CUSTOM, *STANDING_KINDS}))
         query = query[:_LONGEST_QUERY]
         ask = partial(self._ask, engine, workspace, query, _asked_time(engine, query, ""))
@@ -120,7 +124,8 @@ class TurnRecall:
         memories, messages = await asyncio.gather(answer(to_memories, lasting), answer(to_messages, self._messages))
         hits = [hit for found in memories for hit in found.hits]
         told = [hit.memory for hit in hits]
-        return hits + [hit for found in messages for hit in found.hits if not is_quoted(hit.memory, told)]
+        new = [hit for found in messages for hit in found.hits if not is_quoted(hit.memory, told)]
+        return list(heapq.merge(hits, new, key=lambda hit: -hit.relevance))
 
     def _fit(self, hits: Sequence[Hit], why_unfit: Callable[[Hit], str]) -> list[Hit]:
         """The best messages that may stand in the note; of several with equal words only the best."""
@@ -190,13 +195,6 @@ def _check_filters(filters: Mapping[str, Any]) -> FilterOptions:
         first = error.errors()[0]
         name, problem = first["loc"][0], first["msg"].removeprefix("Value error, ")
         raise InputError(f"the filter {name!r} cannot be {filters[str(name)]!r:.60}: {problem}") from None
-
-
-def interleave(hits: Sequence[Hit]) -> list[Hit]:
-    """Memories and messages alternately, the best of each first, because their scores cannot be compared."""
-    memories = [hit for hit in hits if hit.memory.kind != Kind.CONVERSATION]
-    messages = [hit for hit in hits if hit.memory.kind == Kind.CONVERSATION]
-    return [hit for hit in chain.from_iterable(zip_longest(memories, messages)) if hit is not None]
 
 
 def spell_out(kinds: Iterable[str]) -> list[str]:

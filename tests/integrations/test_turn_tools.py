@@ -101,6 +101,17 @@ async def test_a_recall_outside_a_turn_gives_nothing_that_is_unlikely_to_fit(tur
         await turn.recall("Rex", min_relevance=2)
 
 
+async def test_what_fits_best_comes_first_be_it_a_memory_or_a_message(turn: TurnMemory, reme: AsyncReMe) -> None:
+    await reme.memories.add("alice", ["She drinks her tea green.", "Her brother lives in Porto."])
+    await reme.record("alice", [Message(content="My dog is called Rex."), Message(content="What a day!")], wait=True)
+    for query, best in (
+        ("What is the dog called?", "My dog is called Rex."),
+        ("Where does her brother live?", "Porto"),
+    ):
+        first, *others = await turn.recall(query)
+        assert best in first.content and len(others) == 3
+
+
 async def test_what_a_tool_found_is_not_remembered_as_said(turn: TurnMemory, reme: AsyncReMe) -> None:
     tools = MemoryTools(turn)
     await tools.add_memory("Rex is a dachshund.")

@@ -28,7 +28,6 @@ from reme_core.turn import (
     TurnOptions,
     check_count,
     check_session,
-    interleave,
     plain_json,
     refuse_unknown,
 )
@@ -156,7 +155,7 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
         text = _text(query) if isinstance(query, MemoryContent) else query
         limit = check_count("top_k", limits[0]) if limits else self.turn.top_k
         hits = await cancellable(self.turn.recall(text, limit=limit, min_relevance=min_relevance), cancellation_token)
-        return MemoryQueryResult(results=[hit_content(hit) for hit in interleave(hits)[:limit]])
+        return MemoryQueryResult(results=[hit_content(hit) for hit in hits[:limit]])
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
         """Store one memory. `metadata["kind"]` is its kind, by default `custom`.

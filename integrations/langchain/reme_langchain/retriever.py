@@ -19,7 +19,6 @@ from reme_core.turn import (
     ReMeLike,
     TurnMemory,
     check_count,
-    interleave,
     refuse_unknown,
 )
 from reme_core.types import SCOPES, Scope
@@ -126,7 +125,7 @@ class ReMeRetriever(BaseRetriever, Closing):
                 raise
             log.warning("nothing was retrieved: %s", error)
             return []
-        return [as_document(hit) for hit in interleave(hits)[:k]]
+        return [as_document(hit) for hit in hits[:k]]
 
     async def aclose(self) -> None:
         """Close the connection if it was opened here."""
