@@ -19,7 +19,7 @@ from llama_index.core.memory import InsertMethod, Memory
 from llama_index.core.tools import FunctionTool
 from llama_index.core.workflow import Context, JsonSerializer
 from pydantic import SecretStr
-from reme_llamaindex import ConversationStore, ReMeMemory, ReMeMemoryBlock
+from reme_llamaindex import ConversationStore, ReMeMemory, ReMeMemoryBlock, show_notes
 
 from reme_core import AsyncReMe, ReMe, Settings
 from reme_core.errors import DatabaseUnavailableError, InputError
@@ -323,6 +323,19 @@ async def test_the_model_alone_sees_the_note(settings: Settings, kind: str, posi
         [(place, note)] = model.notes(number)
         assert note.role == position
         assert place == 0 if position == "system" else note.text.endswith(f"\n{ASKED}"), prompt
+
+
+@pytest.mark.parametrize("position", ["user", "system"])
+async def test_the_note_is_apart_from_the_words_though_a_provider_joins_the_parts(
+    settings: Settings, position: Position
+) -> None:
+    await told(settings)
+    async with ReMeMemory(settings, "alice", position=position) as memory:
+        await memory.aput(ChatMessage(role="user", content=ASKED))
+        prompt = [ChatMessage(role="system", content="Be brief."), *(await memory.aget())]
+        show_notes(prompt)
+    system, asked = ("".join(block.text for block in message.blocks) for message in prompt)
+    assert f"</memory_note>\n\n{ASKED}" in asked if position == "user" else "Be brief.\n\n<memory_note>" in system
 
 
 async def test_an_engine_asks_once_a_turn_awaited_or_not(settings: Settings) -> None:

@@ -36,18 +36,18 @@ class NotedMessage(ChatMessage):
 
 def show_notes(prompt: list[ChatMessage]) -> None:
     """Replace each `NotedMessage` in a prompt by its message, and put its note into the prompt; changes the list."""
+    # The blank lines: LlamaIndex's OpenAI joins the blocks of a message with nothing between.
     for noted in [message for message in prompt if isinstance(message, NotedMessage)]:
         place = next(place for place, message in enumerate(prompt) if message is noted)
-        part = TextBlock(text=noted._note)
         if noted._position == "user":
-            prompt[place] = _with_blocks(noted, [part, *noted.blocks])
+            prompt[place] = _with_blocks(noted, [TextBlock(text=f"{noted._note}\n\n"), *noted.blocks])
             continue
         prompt[place : place + 1] = [_with_blocks(noted, noted.blocks)] if noted.blocks else []
         head = next((message for message in prompt if message.role == MessageRole.SYSTEM), None)
         if head is None:
-            prompt.insert(0, ChatMessage(role=MessageRole.SYSTEM, blocks=[part]))
+            prompt.insert(0, ChatMessage(role=MessageRole.SYSTEM, content=noted._note))
         else:
-            prompt[prompt.index(head)] = _with_blocks(head, [*head.blocks, part])
+            prompt[prompt.index(head)] = _with_blocks(head, [*head.blocks, TextBlock(text=f"\n\n{noted._note}")])
 
 
 def _with_blocks(message: ChatMessage, blocks: Sequence[ContentBlock]) -> ChatMessage:
