@@ -105,7 +105,8 @@ class Runner:
     def _run_yaml(self, group: list[Block]) -> None:
         for block in group:
             (self.folder / "mine.yaml").write_text(block.text, encoding="utf-8")
-            Settings.load(config=self.folder / "mine.yaml", environ={})
+            if not Settings.load(config=self.folder / "mine.yaml", environ={}).ops:  # a page does not write their files
+                self._carry_out(["reme", "flows", "--config", "mine.yaml"])  # which builds them all
 
     def _run_json(self, group: list[Block]) -> None:
         for block in group:

@@ -45,7 +45,7 @@ async def react(state: RetrievalState, deps: Deps, *, max_steps: int = 8) -> Non
     """
     if deps.chat is None:
         raise ConfigurationError(
-            "the flow 'react' needs a chat model: set llm.default.model_name, llm.default.base_url and FLOW_LLM_API_KEY"
+            "the flow 'react' needs a chat model: set llm.default.model_name, .base_url and .api_key"
         )
     speech = language(deps.language, [Message(role="user", content=state.query)])
     instruction, request = prompt("react", speech, query=state.query, now=f"{deps.now():%Y-%m-%d %H:%M %Z}")
