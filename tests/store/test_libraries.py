@@ -40,6 +40,7 @@ DIALECTS = [
     PLAIN | {"memory_type": "history"},
     PLAIN | {"memory_type": "text", "metadata": {"extra_info": None}},
     PLAIN | {"time_created": "2025-07-24T21:15:17.5Z", "time_modified": "2025-07-24 23:15:17+02:00"},
+    PLAIN | {"time_created": "0001-01-01 00:00:00", "time_modified": "9999-12-31 23:59:59"},
     PLAIN | {"memory_type": "personal", "target": "Tom", "reflection_subject": "food"},
     PLAIN | {"memory_type": "personal", "target": "", "reflection_subject": ""},
     PLAIN | {"memory_type": "tool", "tool_call_results": [{"tool_name": "search", "input": {}, "success": True}]},

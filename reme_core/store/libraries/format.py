@@ -32,7 +32,6 @@ COUNTERS: Final = ("freq", "utility")
 """Attributes that the wire has in its `metadata`, as in ReMe 0.1; a 0 is written only if the row had a 0 there."""
 
 _NOT_IN_FILE_NAMES: Final = {ord(character): f"%{ord(character):02X}" for character in '%/\\:*?"<>|'}
-_TIME_FORMAT: Final = "%Y-%m-%d %H:%M:%S"
 
 _ATTRIBUTES: Final = {
     "workspace_id": "workspace_id",
@@ -197,7 +196,8 @@ def _is_count(value: Any) -> bool:
 
 def time_text(moment: datetime) -> str:
     """A time in the form of the wire: `2025-07-24 21:15:17`, in UTC."""
-    return moment.astimezone(UTC).strftime(_TIME_FORMAT)
+    # Not by `strftime`, which writes the year 2 as "2": a time that is unset in Go or .NET comes as the year 1.
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "seconds")
 
 
 def _refuse_constant(name: str) -> Any:
