@@ -77,18 +77,21 @@ async def retriever(body: RetrieverRequest, service: TheService, access: TheAcce
     request = {"query": "", "top_k": 1} | flow_arguments(body)
     response = await service.execute("retrieve_task_memory", request, access)
     experiences = [_experience(memory) for memory in response.metadata["memory_list"]]
-    return RetrieverResponse(experience_list=experiences, experience_merged=response.answer)
+    return RetrieverResponse(
+        experience_list=experiences, experience_merged=response.answer, metadata=_other(response.metadata)
+    )
 
 
 @router.post("/summarizer")
 async def summarizer(body: SummarizerRequest, service: TheService, access: TheAccess) -> SummarizerResponse:
     """`summary_task_memory` in ExperienceMaker's format."""
     request = flow_arguments(body)
-    request["trajectories"] = request.pop("traj_list", [])
+    request = {"trajectories": request.pop("traj_list", [])} | request  # what comes under ReMe's name is learned, too
     response = await service.execute("summary_task_memory", request, access)
     return SummarizerResponse(
         experience_list=[_experience(memory) for memory in response.metadata["memory_list"]],
         deleted_experience_ids=response.metadata.get("deleted_memory_ids", []),
+        metadata=_other(response.metadata),
     )
 
 
@@ -96,7 +99,12 @@ async def summarizer(body: SummarizerRequest, service: TheService, access: TheAc
 async def agent(body: AgentRequest, service: TheService, access: TheAccess) -> AgentResponse:
     """`react` in ExperienceMaker's format."""
     response = await service.execute("react", flow_arguments(body), access)
-    return AgentResponse(answer=response.answer, messages=response.messages)
+    return AgentResponse(answer=response.answer, messages=response.messages, metadata=_other(response.metadata))
+
+
+def _other(metadata: dict[str, Any]) -> dict[str, Any]:
+    """What a flow tells beside its memories: the retrieval's id, or what it went without."""
+    return {name: value for name, value in metadata.items() if name not in ("memory_list", "deleted_memory_ids")}
 
 
 _IN_METADATA: Final = ("author", "created_time", "modified_time", "extra_info")

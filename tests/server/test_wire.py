@@ -142,6 +142,15 @@ async def test_a_message_of_2023_stays_of_2023(client: Client, reme: Engine) -> 
     assert {memory.observed_at.year for memory in memories if memory.observed_at} == {2023}
 
 
+async def test_a_message_whose_time_is_unset_in_its_program_can_be_found(client: Client) -> None:
+    said = says("The ferry to Korsør leaves at nine.", time_created="0001-01-01 00:00:00")
+    await client.post("/v1/workspaces/w/records", json={"messages": [said]})
+    found = await posted(client, "retrieve_personal_memory", workspace_id="w", query="When does the ferry leave?")
+    (message,) = found["metadata"]["memory_list"]
+    assert message["content"] == said["content"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", message["time_created"])
+
+
 async def test_the_same_post_twice_stores_its_memories_once(client: Client, reme: Engine) -> None:
     for _ in range(2):
         await posted(client, "summary_task_memory", workspace_id="w", trajectories=[BOOKED, NOT_BOOKED])
@@ -160,6 +169,16 @@ async def test_experience_maker_gets_its_own_words(client: Client) -> None:
         "workspace_id", "experience_id", "experience_type", "when_to_use", "content", "score", "metadata",
     ]  # fmt: skip
     assert list(experience["metadata"]) == ["author", "created_time", "modified_time", "extra_info"]
+    assert made["metadata"]["update_result"]["inserted_count"] == len(made["experience_list"])
+    used = await posted(
+        client, "record_task_memory", workspace_id="w", memory_dicts=[], update_utility=True, metadata=found["metadata"]
+    )
+    assert [memory["memory_id"] for memory in used["metadata"]["memory_list"]] == [experience["experience_id"]]
+
+
+async def test_experience_maker_learns_attempts_under_the_name_that_they_have_today(client: Client) -> None:
+    made = await posted(client, "summarizer", workspace_id="w", trajectories=[BOOKED])
+    assert made["experience_list"]
 
 
 async def test_an_answer_streams_when_the_caller_asks_for_events(client: Client) -> None:
