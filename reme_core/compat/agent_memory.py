@@ -115,34 +115,35 @@ def record_episode(memory: AgentMemory, episode_data: dict[str, Any]) -> AgentMe
     Args:
         memory: The memory so far; it is changed.
         episode_data: `task_id`, `score` (0 to 1), `steps`, `trajectory_summary`, `mistakes`, `successes` and
-            `mistake_cards`, all of them optional.
+            `mistake_cards`, all of them optional; but for the score, None counts as not given.
 
     Returns:
         The same dict.
 
     Raises:
-        InputError: The score is no finite number, or a mistake or success is no text; the memory is as it was.
+        InputError: The score is no finite number, a mistake or success is no text, or one of the lists is no list; the
+            memory is as it was.
     """
-    task_id, score = episode_data.get("task_id", UNKNOWN_TASK), _finite(episode_data.get("score", 0.0))
-    for name in ("mistakes", "successes"):
-        if not all(isinstance(text, str | None) for text in episode_data.get(name, [])):
-            raise InputError(f"{name} of an episode must be texts, not {episode_data[name]!r:.100}")
+    task_id, score = _task(episode_data.get("task_id")), _finite(episode_data.get("score", 0.0))
+    mistakes, successes, seen = (_list_of(episode_data, name) for name in ("mistakes", "successes", "mistake_cards"))
+    for name, texts in (("mistakes", mistakes), ("successes", successes)):
+        if not all(isinstance(text, str | None) for text in texts):
+            raise InputError(f"{name} of an episode must be texts, not {texts!r:.100}")
     memory["score_history"].setdefault(task_id, []).append(score)
     memory["episode_log"].append(
         {
             "timestamp": now().isoformat(),
             "task_id": task_id,
             "score": score,
-            "steps": episode_data.get("steps", 0),
-            "summary": episode_data.get("trajectory_summary", ""),
+            "steps": episode_data.get("steps") or 0,
+            "summary": str(episode_data.get("trajectory_summary") or ""),
         }
     )
     memory["total_episodes"] = memory.get("total_episodes", 0) + 1
-    mistakes, successes = episode_data.get("mistakes", []), episode_data.get("successes", [])
     for name, found in (("mistakes", mistakes), ("successes", successes)):
         _append_new(memory[name], [text for text in found if text])
     cards = memory.setdefault("mistake_cards", [])
-    for card in episode_data.get("mistake_cards", []):
+    for card in seen:
         if isinstance(card, dict):
             count_card(cards, new_card(card, task_id, longest=MAX_CARD_TEXT), int(memory["total_episodes"]))
     rules = memory["task_rules"].setdefault(task_id, [])
@@ -164,16 +165,17 @@ def build_memory_context(
     """
     # The helper takes `[-max_rules:]`, which is the whole list for 0, and its programs get the same notes here. In
     # `reme.episodes.context`, 0 leaves the part out.
-    scores = memory.get("score_history", {}).get(task_id, []) if task_id else []
-    log_of_task = [entry for entry in memory.get("episode_log", []) if task_id and entry.get("task_id") == task_id]
+    task_id = None if task_id in (None, "") else _task(task_id)
+    scores = memory.get("score_history", {}).get(task_id, [])
+    log_of_task = [entry for entry in memory.get("episode_log", []) if _task(entry.get("task_id")) == task_id]
     return episode_note(
         PastEpisodes(
             task_id=task_id or "",
-            task_rules=memory.get("task_rules", {}).get(task_id, [])[-max_rules:] if task_id else (),
+            task_rules=memory.get("task_rules", {}).get(task_id, [])[-max_rules:],
             global_rules=memory.get("global_rules", [])[-max_rules:],
             mistakes=memory.get("mistakes", [])[-SHOWN_MISTAKES:],
             cards=rank_cards(memory.get("mistake_cards", []))[:SHOWN_CARDS],
-            recent=[(e["score"], e["steps"], e["summary"]) for e in log_of_task[-max_recent:]],
+            recent=[(e["score"], e.get("steps", 0), str(e.get("summary") or "")) for e in log_of_task[-max_recent:]],
             mean=(sum(scores) / len(scores), len(scores)) if scores else None,
         )
     )
@@ -224,6 +226,19 @@ def memory_summary(memory: AgentMemory) -> dict[str, Any]:
             if scores
         },
     }
+
+
+def _task(task_id: Any) -> str:
+    # A text, since the names in JSON are texts: after a load, the history of task 7 is that of "7", and of a dict with
+    # both, the file would keep one.
+    return UNKNOWN_TASK if task_id is None else str(task_id)
+
+
+def _list_of(episode_data: dict[str, Any], name: str) -> list[Any]:
+    found = episode_data.get(name)
+    if not isinstance(found, list | tuple | None):  # the letters of a text would become rules
+        raise InputError(f"{name} of an episode must be a list, not {found!r:.100}")
+    return list(found or ())
 
 
 def _finite(score: Any) -> float:

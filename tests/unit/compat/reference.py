@@ -14,6 +14,7 @@ from types import ModuleType
 
 import pytest
 
+_FOLDER = Path(os.environ.get("REME_REFERENCE", "../shared/reference"))  # read now: tests run without such variables
 _FILE = "seeds/004_df369bee8afa5dc1.txt"
 _DIGEST = "59a44ba8fe97fb62301d61cee6f2cda02dce440bc488251ac454318363026352"
 # Line of the text: how deep it stands, where it stands less deep than the line before it would have it.
@@ -25,8 +26,7 @@ _ENDS = {
 
 def helper() -> ModuleType:
     """The helper as a module; skips the test where its text is not at hand."""
-    folder = Path(os.environ.get("REME_REFERENCE", "../shared/reference"))
-    path = folder / _FILE
+    path = _FOLDER / _FILE
     if not path.exists():
         pytest.skip(f"the helper's text is not at {path}; name its folder in REME_REFERENCE")
     text = path.read_text(encoding="utf-8")

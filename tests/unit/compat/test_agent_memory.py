@@ -242,7 +242,16 @@ def test_what_json_cannot_hold_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "odd", [{"score": float("nan")}, {"score": float("inf")}, {"score": None}, {"mistakes": [5]}, {"successes": [{}]}]
+    "odd",
+    [
+        {"score": float("nan")},
+        {"score": float("inf")},
+        {"score": None},
+        {"mistakes": [5]},
+        {"successes": [{}]},
+        {"successes": "Read first."},
+        {"mistake_cards": 3},
+    ],
 )
 def test_an_episode_that_cannot_be_stored_is_refused_and_not_half_recorded(odd: dict[str, Any]) -> None:
     memory = played()
@@ -250,6 +259,31 @@ def test_an_episode_that_cannot_be_stored_is_refused_and_not_half_recorded(odd: 
     with pytest.raises(InputError, match="of an episode must be"):
         record_episode(memory, {"task_id": "auth", **odd})
     assert memory == before
+
+
+def test_null_counts_as_not_given() -> None:
+    names = ("task_id", "steps", "trajectory_summary", "mistakes", "successes", "mistake_cards")
+    told, left_out = (record_episode(new_agent_memory(), given) for given in (dict.fromkeys(names), {}))
+    assert without_times(told) == without_times(left_out)
+    assert "Score 0.00 in 0 steps: " in build_memory_context(told, "unknown")
+
+
+def test_a_task_whose_id_is_a_number_keeps_its_history_over_loads(tmp_path: Path) -> None:
+    path = str(tmp_path / "agent_memory.json")
+    for score in (0.25, 0.5, 0.9):
+        memory = load_agent_memory(path)
+        record_episode(memory, {"task_id": 0, "score": score, "successes": ["Read first"]})
+        save_agent_memory(memory, path)
+    memory = load_agent_memory(path)
+    assert memory["score_history"] == {"0": [0.25, 0.5, 0.9]}
+    assert "Rules for 0:\n - [WORKS] Read first" in build_memory_context(memory, 0)  # type: ignore[arg-type]  # as the helper's callers give it
+    memory["episode_log"][-1]["task_id"] = 0  # as the helper wrote it
+    assert "Score 0.90 in 0 steps" in build_memory_context(memory, "0")
+
+
+def test_a_log_without_steps_and_summaries_is_told() -> None:
+    memory = new_agent_memory() | {"episode_log": [{"task_id": "t", "score": 1, "summary": None}]}
+    assert "Score 1.00 in 0 steps: " in build_memory_context(memory, "t")
 
 
 def test_a_memory_that_could_not_be_loaded_again_is_not_saved(tmp_path: Path) -> None:
