@@ -17,6 +17,7 @@ import anyio.to_thread
 import psycopg
 from psycopg import AsyncConnection
 from psycopg import errors as pg
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from reme_core.errors import ConflictError, DatabaseError, InputError
@@ -34,7 +35,6 @@ from reme_core.postgres.session import (
     prepare,
     roll_back,
     run,
-    tidy,
 )
 from reme_core.postgres.shares import Shares
 from reme_core.settings import Settings
@@ -45,6 +45,7 @@ ALL_WORKSPACES = "*"
 # Once a caller has waited for a connection in vain, others wait less, until one of them gets one.
 _AWAY_SECONDS = 0.5
 _WORKSPACE_LENGTH = 200
+_CHECK_AFTER_SECONDS = 30.0  # a firewall may have cut a connection that was idle for longer
 
 
 def check_workspace(workspace_id: str) -> str:
@@ -146,16 +147,15 @@ class Database:
         if self._session.has_nodes:
             settings.pop("plan_cache_mode", None)  # Citus has no generic plans: it plans by the workspace
         share = self._shares.of_read(workspace_id)
-        with translating_errors(self.url):
-            async with self._connection(share) as connection:
-                try:
-                    return await run(connection, settings, sql, params)
-                except psycopg.OperationalError:
-                    if not connection.closed:
-                        raise
-            await self.pool.check()  # a restart of the server may have ended the other connections as well
-            async with self._connection(share) as connection:
+        async with self._connection(share) as connection:
+            try:
                 return await run(connection, settings, sql, params)
+            except psycopg.OperationalError:
+                if not connection.closed:
+                    raise
+        await self.pool.check()  # a restart of the server may have ended the other connections as well
+        async with self._connection(share) as connection:
+            return await run(connection, settings, sql, params)
 
     async def execute(
         self, workspace_id: str, sql: str, params: Params = None, *, actor: str = "", reason: str = ""
@@ -170,9 +170,8 @@ class Database:
                 sent, the statement may have been carried out.
         """
         settings = self._write_settings(workspace_id, actor, reason)
-        with translating_errors(self.url):
-            async with self._connection(self._shares.of_write(workspace_id)) as connection:
-                return await run(connection, settings, sql, params)
+        async with self._connection(self._shares.of_write(workspace_id)) as connection:
+            return await run(connection, settings, sql, params)
 
     @asynccontextmanager
     async def transaction(
@@ -216,9 +215,8 @@ class Database:
 
     async def execute_anywhere(self, sql: str, params: Params = None) -> list[Row]:
         """Run one statement that sees and writes all workspaces, as a transaction of its own; return its rows."""
-        with translating_errors(self.url):
-            async with self._connection() as connection:
-                return await run(connection, self._each | {"reme.workspace": ALL_WORKSPACES}, sql, params)
+        async with self._connection() as connection:
+            return await run(connection, self._each | {"reme.workspace": ALL_WORKSPACES}, sql, params)
 
     @property
     def has_pooler(self) -> bool:
@@ -266,7 +264,7 @@ class Database:
             self._session = await anyio.to_thread.run_sync(prepare, self.url, self._server is not None)
             if self.has_pooler:
                 self._each = self._session.settings(self.settings.limits)
-            self._pool = make_pool(self._conninfo, self._configure, self._session, self.settings)
+            self._pool = make_pool(self._conninfo, self._configure, _check_if_idle, self._session, self.settings)
             try:
                 await self._pool.open(wait=True, timeout=POOL_SECONDS)  # else the first caller has a second one made
             except PoolTimeout:
@@ -294,6 +292,7 @@ class Database:
     async def _connection(self, share: Collection[asyncio.Semaphore] = ()) -> AsyncIterator[Connection]:
         pool = self.pool
         async with AsyncExitStack() as stack:
+            stack.enter_context(translating_errors(self.url))
             patience = POOL_SECONDS if self._away is None else _AWAY_SECONDS
             try:
                 # Where all places are free, nothing is waited for, and the timer need not be set.
@@ -312,7 +311,7 @@ class Database:
             finally:
                 connection.last_used = time.monotonic()
                 with anyio.CancelScope(shield=True):
-                    await tidy(connection)
+                    await _tidy(connection)
                     await pool.putconn(connection)
 
     @asynccontextmanager
@@ -325,8 +324,7 @@ class Database:
                 async with asyncio.timeout(patience):
                     await stack.enter_async_context(self._shares.of_lock(workspace_id))
             except TimeoutError:
-                with translating_errors(self.url):
-                    await self._ping()
+                await self._ping()
                 problem = f"others wrote to workspace '{workspace_id}' for all of {patience:g} s; try again"
                 raise ConflictError(problem) from None
             yield
@@ -336,25 +334,24 @@ class Database:
         self, settings: Mapping[str, str], share: Collection[asyncio.Semaphore], *, write_lock: bool = False
     ) -> AsyncIterator[AsyncConnection[Row]]:
         deadline = time.monotonic() + self.settings.limits.lock_seconds
-        with translating_errors(self.url):
-            while True:
-                async with AsyncExitStack() as stack:
-                    try:
-                        connection = await self._begin(stack, settings, share, write_lock)
-                    # The connection goes back to the pool before the next attempt: others may need no lock.
-                    except pg.LockNotAvailable:
-                        if time.monotonic() > deadline:
-                            raise
-                        continue
-                    try:
-                        yield connection
-                    except BaseException:
-                        # A cancelled task has to roll back as well, before the pool takes the connection.
-                        with anyio.CancelScope(shield=True):
-                            await roll_back(connection)
+        while True:
+            async with AsyncExitStack() as stack:
+                try:
+                    connection = await self._begin(stack, settings, share, write_lock)
+                # The connection goes back to the pool before the next attempt: others may need no lock.
+                except pg.LockNotAvailable:
+                    if time.monotonic() > deadline:
                         raise
-                    await connection.commit()
-                    return
+                    continue
+                try:
+                    yield connection
+                except BaseException:
+                    # A cancelled task has to roll back as well, before the pool takes the connection.
+                    with anyio.CancelScope(shield=True):
+                        await roll_back(connection)
+                    raise
+                await connection.commit()
+                return
 
     async def _begin(
         self, stack: AsyncExitStack, settings: Mapping[str, str], share: Collection[asyncio.Semaphore], write_lock: bool
@@ -374,12 +371,27 @@ class Database:
         return connection
 
     async def _ping(self) -> None:
-        await self._ensure_server()
-        # A pooler lets callers in while its server is away, so the server itself is asked too.
-        for url in filter(None, (self.url, self._pooler)):
-            try:
-                connection = await AsyncConnection.connect(url, **self._session.arguments)
-            except psycopg.OperationalError as error:
-                self._away = str(error)
-                raise
-            await connection.close()
+        with translating_errors(self.url):
+            await self._ensure_server()
+            # A pooler lets callers in while its server is away, so the server itself is asked too.
+            for url in filter(None, (self.url, self._pooler)):
+                try:
+                    connection = await AsyncConnection.connect(url, **self._session.arguments)
+                except psycopg.OperationalError as error:
+                    self._away = str(error)
+                    raise
+                await connection.close()
+
+
+async def _check_if_idle(connection: Connection) -> None:
+    """Check a connection that was idle for long; if it is dead, raise an error, and the pool replaces it."""
+    if time.monotonic() - connection.last_used > _CHECK_AFTER_SECONDS:
+        await AsyncConnectionPool.check_connection(connection)
+
+
+async def _tidy(connection: Connection) -> None:
+    """Close a connection, or end its transaction, if a task was cancelled where others could not go on with it."""
+    if connection.info.pipeline_status != PipelineStatus.OFF:  # cancelled within a pipeline, where it fails for others
+        await connection.close()
+    elif connection.info.transaction_status != TransactionStatus.IDLE:  # while it began; the pool would warn of it
+        await roll_back(connection)

@@ -9,7 +9,7 @@ from psycopg_pool import AsyncConnectionPool
 from psycopg_pool.pool_async import AddConnection, MaintenanceTask
 
 from reme_core.postgres.connect import RESTART_SECONDS
-from reme_core.postgres.session import Connection, Session, check_if_idle
+from reme_core.postgres.session import Connection, Session
 from reme_core.settings import Settings
 
 POOL_SECONDS = RESTART_SECONDS
@@ -53,10 +53,14 @@ class _Pool(AsyncConnectionPool[Connection]):
 def make_pool(
     conninfo: Callable[[], Awaitable[str]],
     configure: Callable[[Connection], Awaitable[None]],
+    check: Callable[[Connection], Awaitable[None]],
     session: Session,
     settings: Settings,
 ) -> AsyncConnectionPool[Connection]:
-    """A pool that is not open yet; `conninfo` is asked for each new connection, and `configure` awaited with it."""
+    """A pool that is not open yet.
+
+    `conninfo` is asked for each new connection, and `configure` awaited with it; `check`, whenever it is given away.
+    """
     arguments = dict(session.arguments)
     if settings.pooler_url is not None:
         arguments["prepare_threshold"] = None  # the next transaction may be on a connection that prepared nothing
@@ -68,7 +72,7 @@ def make_pool(
         kwargs=arguments,
         min_size=1,
         max_size=settings.pool_size,
-        check=check_if_idle,
+        check=check,
         name=_NAME,
         timeout=POOL_SECONDS,
         reconnect_timeout=POOL_SECONDS,  # after that, it tries again when a caller asks for a connection

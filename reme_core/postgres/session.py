@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
@@ -14,10 +13,9 @@ from pgvector.psycopg.halfvec import register_halfvec_info
 from pgvector.psycopg.vector import register_vector_info
 from psycopg import AsyncClientCursor, AsyncConnection, AsyncRawCursor, OperationalError
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import ExecStatus, Format, PipelineStatus, TransactionStatus
+from psycopg.pq import ExecStatus, Format
 from psycopg.types import TypeInfo
 from psycopg.types.json import set_json_loads
-from psycopg_pool import AsyncConnectionPool
 from pydantic_core import from_json
 
 from reme_core.errors import SchemaError
@@ -36,7 +34,6 @@ WRITE_LOCK = "select pg_advisory_xact_lock(hashtextextended('reme.write ' || %s,
 """Takes the write lock of a workspace until the end of the transaction; see `Database.write_transaction`."""
 
 _PLACEHOLDER = re.compile(r"%(?:\((\w+)\))?[sb]|%%")
-_CHECK_AFTER_SECONDS = 30.0  # a firewall may have cut a connection that was idle for longer
 
 
 class Connection(AsyncConnection[Row]):
@@ -166,20 +163,6 @@ async def roll_back(connection: AsyncConnection[Any]) -> None:
     """End a transaction on a connection that may be dead."""
     with suppress(OperationalError):  # the server rolls back the transaction of a dead connection
         await connection.rollback()
-
-
-async def tidy(connection: AsyncConnection[Any]) -> None:
-    """Close a connection, or end its transaction, if a task was cancelled where others could not go on with it."""
-    if connection.info.pipeline_status != PipelineStatus.OFF:  # cancelled within a pipeline, where it fails for others
-        await connection.close()
-    elif connection.info.transaction_status != TransactionStatus.IDLE:  # while it began; the pool would warn of it
-        await roll_back(connection)
-
-
-async def check_if_idle(connection: Connection) -> None:
-    """Check a connection that was idle for long; if it is dead, raise an error, and the pool replaces it."""
-    if time.monotonic() - connection.last_used > _CHECK_AFTER_SECONDS:
-        await AsyncConnectionPool.check_connection(connection)
 
 
 async def begin(connection: Connection, settings: Mapping[str, str], *, write_lock: bool) -> None:
