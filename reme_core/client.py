@@ -1,24 +1,19 @@
-"""`AsyncReMe`: memory for agents, for code that awaits; and the connection that it shares with its blocking twin.
+"""`AsyncReMe`: memory for agents, for code that awaits.
 
-Nothing is implemented here. An `Engine` runs in the library's own event loop (`_portal`), and every method hands its
+Nothing is implemented here. An `Engine` runs in the library's own event loop (`connection`), and every method hands its
 call over to it. So one `AsyncReMe` serves any number of event loops and threads.
 """
 
 from __future__ import annotations
 
-import asyncio
-import atexit
 import inspect
-import weakref
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
-from reme_core._portal import Portal, portal
+from reme_core.connection import Connection
 from reme_core.engine import Engine
 from reme_core.episodes.api import Episodes
-from reme_core.errors import ReMeError
 from reme_core.given import check_arguments
 from reme_core.jobs.queue import Background
 from reme_core.models.agent_chat import AgentChat
@@ -32,138 +27,6 @@ from reme_core.working.api import Working
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-
-Work = Callable[[Engine], Coroutine[Any, Any, R]]
-"""What is to be done with an open engine, in its own event loop."""
-
-_of_parents: list[Any] = []  # engines of the parent process, which a forked child must not clean up
-_open_ones: set[weakref.finalize[..., Any]] = set()  # finalizers of open engines, called when the program ends
-_closings: set[Future[None]] = set()  # closings under way, of connections that were garbage collected
-
-
-class Connection:
-    """One engine in the library's event loop. It opens when it is first used, and in a forked child it opens anew.
-
-    Attributes:
-        is_closed: Whether `close` was called.
-    """
-
-    def __init__(self, settings: Settings, make: Callable[[Settings], Engine] = Engine) -> None:
-        self.settings = settings
-        self._make = make
-        self._given: Portal | None = None
-        self._portal: Portal | None = None
-        self._opening: asyncio.Task[Engine] | None = None
-        self.is_closed = False
-        self._finalizer: weakref.finalize[..., Any] | None = None
-
-    @classmethod
-    def of(cls, engine: Engine) -> Self:
-        """A connection to an engine that is open in the running event loop, which then does the work."""
-        connection = cls(engine.settings)
-        connection._given = connection._portal = Portal(asyncio.get_running_loop())
-        # The engine is open, and `open` gives it back at once.
-        connection._opening = asyncio.create_task(engine.open())
-        return connection
-
-    @property
-    def portal(self) -> Portal:
-        """The way into the event loop of the engine."""
-        return self._given or portal()
-
-    def wait(self, work: Work[R]) -> R:
-        """Do something with the engine and block until it is done.
-
-        Raises:
-            ReMeError: It was closed; or the caller stands in the library's own event loop.
-        """
-        return self.portal.wait(self._do(work))
-
-    async def run(self, work: Work[R]) -> R:
-        """Do something with the engine and await its end, from any event loop; cancelling the caller cancels it.
-
-        Raises:
-            ReMeError: It was closed.
-        """
-        return await self.portal.run(self._do(work))
-
-    async def open(self) -> None:
-        """Open the engine now, if it is not open; one that was closed opens again."""
-        self.is_closed = False
-        await self.portal.run(self.engine())
-
-    async def close(self) -> None:
-        """Close the engine, if it is open; afterwards every use but `open` is an error. Closing twice is fine."""
-        self.is_closed = True
-        await self.portal.run(self._end())
-
-    async def _do(self, work: Work[R]) -> R:
-        return await work(await self.engine())
-
-    async def engine(self) -> Engine:
-        """The open engine, for code that runs in the library's event loop.
-
-        Raises:
-            ReMeError: The connection was closed.
-            DatabaseUnavailableError: The database cannot be reached. The next use tries again.
-            SchemaError: The database is not fit for use.
-        """
-        if self.is_closed:
-            raise ReMeError("this ReMe has been closed; make a new one with ReMe() or AsyncReMe()")
-        # Another portal than before: this is the first use, or a forked child, which has none of its parent's threads.
-        if self._portal is not self.portal:
-            if self._opening is not None:
-                # Kept, since cleaning up would close the connections of the parent, which still uses them.
-                _of_parents.append((self._opening, self._finalizer))
-            self._portal, self._opening = self.portal, None
-        # All callers wait for one task that opens the engine. If it failed, the next use tries again.
-        if self._opening is None or (self._opening.done() and _has_failed(self._opening)):
-            self._opening = asyncio.create_task(self._make(self.settings).open())
-            self._finalizer = weakref.finalize(self, _close_forgotten, self._portal, self._opening)
-            self._finalizer.atexit = False  # when the program ends, `_close_all` calls it, and waits
-            _open_ones.difference_update([one for one in _open_ones if not one.alive])
-            _open_ones.add(self._finalizer)
-        # A caller that is cancelled must not cancel an opening that others wait for too.
-        return await asyncio.shield(self._opening)
-
-    async def _end(self) -> None:
-        # It is closed here, so nothing is left to do when the object is collected or the program ends.
-        if self._finalizer is not None:
-            self._finalizer.detach()
-            _open_ones.discard(self._finalizer)
-        opening, self._opening = self._opening, None
-        if opening is not None and self._portal is self.portal:
-            await _close(opening)
-
-
-def _has_failed(opening: asyncio.Task[Engine]) -> bool:
-    return opening.cancelled() or opening.exception() is not None
-
-
-async def _close(opening: asyncio.Task[Engine]) -> None:
-    await asyncio.wait([opening])  # not `await opening`, which would raise its error here as well
-    if not _has_failed(opening):
-        await opening.result().aclose()
-
-
-def _close_forgotten(owner: Portal, opening: asyncio.Task[Engine]) -> None:
-    """Close the engine of a connection that was garbage collected, or is open when the program ends."""
-    if owner is portal():  # not so in a forked child, where the engine is the parent's
-        # Nobody waits here: the garbage collector may run in any thread, even in that of the loop itself.
-        closing = owner.submit(_close(opening))
-        _closings.add(closing)
-        closing.add_done_callback(_closings.discard)
-
-
-@atexit.register
-def _close_all() -> None:
-    for finalizer in list(_open_ones):
-        # Detached and called by hand: by now `weakref` may have stopped calling finalizers.
-        if found := finalizer.detach():
-            _, close, args, _ = found
-            close(*args)
-    for closing in list(_closings):
-        closing.result()
 
 
 class Facade:

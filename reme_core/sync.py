@@ -10,7 +10,8 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from reme_core.client import Connection, Facade
+from reme_core.client import Facade
+from reme_core.connection import Connection
 from reme_core.engine import Engine
 from reme_core.episodes.api import Episodes
 from reme_core.given import check_arguments

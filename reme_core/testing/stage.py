@@ -12,7 +12,8 @@ from typing import Any
 from opentelemetry import trace
 from pydantic import SecretStr
 
-from reme_core.client import AsyncReMe, Connection
+from reme_core.client import AsyncReMe
+from reme_core.connection import Connection
 from reme_core.engine import Engine
 from reme_core.errors import ReMeError
 from reme_core.flows.catalog import Catalog

@@ -4,7 +4,7 @@
 `reme_core.types`, and shows the model the note; the other names here help with that.
 """
 
-from reme_core._portal import callers_portal
+from reme_core.connection import callers_portal
 from reme_core.ids import ConversationIds, id_within, id_without, stable_id, with_recorded_ids
 from reme_core.models.agent_chat import AgentChat
 from reme_core.models.base import Completion

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from reme_core._portal import callers_portal
+from reme_core.connection import callers_portal
 
 
 class Closing:

@@ -11,7 +11,6 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr
 
-from reme_core._portal import Portal
 from reme_core.client import AsyncReMe
 from reme_core.engine import Engine
 from reme_core.errors import InputError
@@ -70,16 +69,6 @@ class TurnConnection:
         self._on_call = weakref.WeakMethod(on_call) if on_call is not None else None
         self._engine: Engine | None = None
 
-    @property
-    def settings(self) -> Settings:
-        """The settings that memory is or will be opened with."""
-        return self.reme.settings
-
-    @property
-    def portal(self) -> Portal:
-        """The way into the engine's event loop."""
-        return self.reme.connection.portal
-
     async def engine(self) -> Engine:
         """The open engine. To be called in the library's event loop.
 
@@ -112,18 +101,18 @@ class TurnConnection:
             DatabaseUnavailableError: There is no connection.
             SchemaError: The role may not make the schema, or pgvector is missing.
         """
-        if (url := self.settings.database_url) is not None:  # the embedded server does it by itself
+        if (url := self.reme.settings.database_url) is not None:  # the embedded server does it by itself
             await asyncio.to_thread(upgrade, normalise_url(url.get_secret_value()))
         await self.reme.open()
 
     async def close(self) -> None:
-        """Close the engine if it was opened here; the next use opens it again. To be called in the library's loop."""
+        """Close the engine if it was opened here; the next use opens it again. In its loop, if it has `on_call`."""
         if self._engine is not None and self._listener in self._engine.log_writer.listeners:
             self._engine.log_writer.listeners.remove(self._listener)
         self._engine = None
         if self._is_own:
             await self.reme.aclose()
-            self.reme = AsyncReMe(self.settings, chat=self._chat)
+            self.reme = AsyncReMe(self.reme.settings, chat=self._chat)
 
 
 def _async_reme(reme: AsyncReMe | Settings | SecretStr | str | None, chat: AgentChat | None) -> AsyncReMe:

@@ -23,8 +23,8 @@ from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
 from opentelemetry import trace
 
-from reme_core._portal import callers_portal
 from reme_core.client import AsyncReMe
+from reme_core.connection import callers_portal
 from reme_core.errors import InputError, NotFoundError, SpoolError
 from reme_core.ids import id_within
 from reme_core.models.agent_chat import AgentChat
@@ -119,12 +119,12 @@ class TurnMemory(Closing):
 
     async def aclose(self) -> None:
         """Deliver what waits, and close the connection if it was opened here."""
-        await self._connection.portal.run(self._close())
+        await self.reme.connection.portal.run(self._close())
 
     @property
     def settings(self) -> Settings:
         """The settings that memory is opened with."""
-        return self._connection.settings
+        return self.reme.settings
 
     def call(self, work: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a coroutine function from code that does not await: `turn.call(turn.begin, "Where do I live?")`.
@@ -201,7 +201,7 @@ class TurnMemory(Closing):
         if note is not None:
             self.counts.reused += 1
             return self._note_or_raise(note)
-        return self._note_or_raise(await self._connection.portal.run(self._note_once(question, messages, turn_id)))
+        return self._note_or_raise(await self.reme.connection.portal.run(self._note_once(question, messages, turn_id)))
 
     async def record(self, messages: Sequence[MessageLike], turn_id: str = "", *, session_id: str = "") -> int:
         """Hand over the messages of a turn. They are kept even if the caller is cancelled during this call.
@@ -243,7 +243,7 @@ class TurnMemory(Closing):
             span.set_attribute("reme.messages", len(new))
             try:
                 # It begins here, not in a task: a loop that ends at once would drop the task before its first step.
-                safe = self._connection.portal.submit(self._outbox.make_safe(self.write, self.patience))
+                safe = self.reme.connection.portal.submit(self._outbox.make_safe(self.write, self.patience))
                 await asyncio.shield(asyncio.wrap_future(safe))
             except Exception as error:  # as in `_note`; the messages are kept
                 self.counts.failures += 1
@@ -289,7 +289,7 @@ class TurnMemory(Closing):
         if not isinstance(query, str):
             raise InputError(f"a query is text, not {query!r:.60}")
         chance = check_chance("min_relevance", min_relevance)
-        return await self._connection.portal.run(self._hits(query, limit or self.top_k, chance))
+        return await self.reme.connection.portal.run(self._hits(query, limit or self.top_k, chance))
 
     async def _hits(self, query: str, limit: int, min_relevance: float) -> list[Hit]:
         engine = await self._connection.engine()
@@ -301,7 +301,7 @@ class TurnMemory(Closing):
         Raises:
             ReMeError: Memory failed, whatever `on_error` says.
         """
-        return await self._connection.portal.run(self._messages(session_id))
+        return await self.reme.connection.portal.run(self._messages(session_id))
 
     async def _messages(self, session_id: str) -> list[Message]:
         try:
@@ -325,7 +325,7 @@ class TurnMemory(Closing):
         Raises:
             ReMeError: Memory cannot be reached, whatever `on_error` says.
         """
-        await self._connection.portal.run(self._clear())
+        await self.reme.connection.portal.run(self._clear())
 
     async def _clear(self) -> None:
         named = names_in(self.scope)
@@ -364,7 +364,7 @@ class TurnMemory(Closing):
 
     def _deliver_soon(self, entry: Entry) -> bool:
         if taken := self._put(entry):
-            self._connection.portal.submit(self._outbox.keep_for_later())
+            self.reme.connection.portal.submit(self._outbox.keep_for_later())
         return taken
 
     async def _note_once(self, question: Message | None, present: Sequence[Message], turn_id: str) -> Note:

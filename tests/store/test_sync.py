@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 
 from reme_core import AsyncReMe, ReMe
-from reme_core._portal import portal
-from reme_core.client import Connection
+from reme_core.connection import Connection, portal
 from reme_core.engine import Engine
 from reme_core.episodes.api import Episodes
 from reme_core.errors import DatabaseUnavailableError, InputError, NotFoundError, ReMeError

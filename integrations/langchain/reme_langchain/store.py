@@ -110,7 +110,7 @@ class ReMeStore(BaseStore, Closing):
         self.embeddings: Embeddings | None = ensure_embeddings(index.get("embed")) if index else None
         self.ttl_config = check_ttl(ttl)
         self._connection = TurnConnection(database_url, client)
-        self.workspace_id = check_workspace(name_workspace(workspace_id, self._connection.settings))
+        self.workspace_id = check_workspace(name_workspace(workspace_id, self._connection.reme.settings))
         self._batches = Batches(self._run)
         self._next_sweep = 0.0
 
@@ -138,11 +138,11 @@ class ReMeStore(BaseStore, Closing):
 
     def setup(self) -> None:
         """`asetup` for code that does not await."""
-        self._connection.portal.wait(self._connection.set_up())
+        callers_portal().wait(self.asetup())
 
     async def aclose(self) -> None:
         """Close the connection if it was opened here."""
-        await self._connection.portal.run(self._connection.close())
+        await self._connection.close()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations from code that does not await; see `abatch`."""
