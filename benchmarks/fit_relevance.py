@@ -107,8 +107,8 @@ async def samples_of(
     filters = Filters.of(kind="conversation" if conversation.messages else None)
     samples = []
     for label, one in asked:
-        question = await reme.recall_steps.question(conversation.workspace, one.text, filters, limit=DEPTH)
-        found = await reme.recall_steps.find(question, filters)
+        [question] = await reme.recall_steps.questions(conversation.workspace, one.text, [(filters, DEPTH)])
+        found = await reme.recall_steps.find(question)
         right = [match.memory["memory_id"] in one.evidence for match in found.matches]
         # Their texts are not needed any more, and would fill the memory of a small machine.
         bare = [match._replace(memory={"kind": match.memory["kind"]}) for match in found.matches]

@@ -29,7 +29,6 @@ from benchmarks.common import fresh_reme, percentiles, report
 from reme_core import AsyncReMe
 from reme_core.settings import VectorShares
 from reme_core.store import recall_sql
-from reme_core.store.filters import Filters
 from reme_core.store.index import hnsw, postings
 from reme_core.store.relevance import Match, Question
 
@@ -85,7 +84,7 @@ def by_hand(width: int | None, model: str, workspace: str, query: str, vector: V
     """The hybrid statement with its values, as somebody would write it who needs nothing else."""
     question = Question(workspace, query, vector, model, LIMIT)
     plan = recall_sql.Plan(hnsw_dimensions=width)
-    return recall_sql.prepare(question, Filters(), plan)
+    return recall_sql.prepare(question, plan)
 
 
 def vector_leg(width: int | None, model: str, workspace: str, vector: Vector) -> tuple[str, tuple[Any, ...]]:
@@ -161,7 +160,7 @@ async def agree(reme: AsyncReMe, asked: list[tuple[str, str, Vector]], *, every_
         question = Question(name, query, vector, await bound_model(reme, name), LIMIT)
 
         async def best(plan: recall_sql.Plan, question: Question = question) -> list[Match]:
-            return list((await recall_sql.find(reme.database, question, Filters(), plan)).matches)
+            return list((await recall_sql.find(reme.database, question, plan)).matches)
 
         found = await reme.recall(name, query, embedding=vector, limit=LIMIT)
         right = {match.memory["memory_id"] for match in await best(whole)}

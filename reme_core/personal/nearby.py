@@ -7,8 +7,8 @@ from typing import Final
 
 from reme_core.flows.deps import Deps
 from reme_core.store.filters import Filters
-from reme_core.store.recall_sql import Plan, find, hits_of
-from reme_core.store.relevance import Question, judge
+from reme_core.store.recall_sql import Plan, find
+from reme_core.store.relevance import Question, judged_hits
 from reme_core.types import PERSONAL_KINDS, Hit, Kind, Memory, Message
 
 STATED: Final = [str(kind) for kind in PERSONAL_KINDS if kind != Kind.INSIGHT]
@@ -25,9 +25,9 @@ async def nearest(workspace: str, said: Sequence[Message | Memory], deps: Deps, 
     vectors = await embedder.embed([one.content for one in said], "passage")
     hits = []
     for one, vector in zip(said, vectors, strict=True):
-        question = Question(workspace, one.content, vector, embedder.name, limit)
-        found = await find(deps.database, question, Filters(kinds=STATED, **one.scope), Plan())
-        hits.append(hits_of(found, judge(question, found)[1]))
+        filters = Filters(kinds=STATED, **one.scope)
+        question = Question(workspace, one.content, vector, embedder.name, limit, filters)
+        hits.append(judged_hits(question, await find(deps.database, question, Plan()))[1])
     return hits
 
 

@@ -21,11 +21,11 @@ from reme_core.store.index.embedders import WorkspaceModel, WorkspaceModels, uni
 from reme_core.store.index.upkeep import Indexing
 from reme_core.store.logs import LogWriter, logging_for_workspace
 from reme_core.store.query import persons_words
-from reme_core.store.recall_sql import Plan, find, hits_of
-from reme_core.store.relevance import Found, Match, Question, judge
+from reme_core.store.recall_sql import Plan, find
+from reme_core.store.relevance import Found, Match, Question, judged_hits
 from reme_core.text.redact import redact
 from reme_core.text.timex import AskedTime
-from reme_core.types import SCOPES, Hit, Kind, Recollection, new_id
+from reme_core.types import SCOPES, Hit, Kind, Recollection
 
 MAX_HITS = 1_000
 """Most hits that one recall gives."""
@@ -34,6 +34,7 @@ MAX_HITS = 1_000
 # milliseconds, seldom a second, and without it the words alone give an answer.
 _EMBED_SECONDS, _VECTORS_SECONDS = 4.0, 2.0
 
+_LARGEST_WEIGHT = 1e6  # puts a kind before all others; Postgres cannot multiply by far larger numbers
 _SPARE = 5  # more hits than asked for, in place of those that say the same as a better one
 _PLAIN = Plan()
 
@@ -87,38 +88,34 @@ class Recall:
         the conversation in which it asks, are for the log.
 
         Raises:
-            InputError: The query is empty, the limit is beyond `MAX_HITS`, `min_relevance` is not between 0 and 1, or
-                the vector does not fit.
+            InputError: The query is empty, the limit is beyond `MAX_HITS`, `min_relevance` is not between 0 and 1, a
+                weight is beyond what Postgres can multiply, or the vector does not fit.
             EmbeddingModelError: The workspace's vectors are of a model that cannot be reached from here.
         """
-        questions = [
-            await self.question(workspace, query, part, limit=limit, embedding=embedding, time=time)
-            for part in filters.apart
-        ]
-        return await self.answer(
-            questions, filters, plan, min_relevance=min_relevance, flow=flow, session_id=session_id
-        )
+        for kind, weight in plan.type_weights.items():
+            if not 0 <= weight <= _LARGEST_WEIGHT:
+                raise InputError(
+                    f"the weight of kind '{kind}' must be between 0 and {_LARGEST_WEIGHT:,.0f}, not {weight}"
+                )
+        parts = [(part, limit) for part in filters.apart]
+        questions = await self.questions(workspace, query, parts, embedding=embedding, time=time)
+        return await self.answer(questions, plan, min_relevance=min_relevance, flow=flow, session_id=session_id)
 
     async def answer(
         self,
         questions: Sequence[Question],
-        filters: Filters,
         plan: Plan = _PLAIN,
         *,
         min_relevance: float = 0.0,
         flow: str = "",
         session_id: str = "",
     ) -> Recollection:
-        """The second step of a recall: find what fits best, and note it in the log. For the arguments see `__call__`.
-
-        `questions` has the question that was made for each of `filters.apart`.
-        """
+        """The second step of a recall: find what fits best, and note it in the log. For arguments see `__call__`."""
         if not 0 <= min_relevance <= 1:
             raise InputError(f"min_relevance is a chance, between 0 and 1, not {min_relevance}")
         begun = perf_counter()  # without the time for the vector, which the log of model calls has
-        hits, relevance = await self._judged_hits(questions, filters.apart, plan)
+        hits, relevance = await self._judged_hits(questions, plan)
         recollection = Recollection.model_construct(  # not validated again: its hits are valid
-            retrieval_id=new_id(),
             workspace_id=questions[0].workspace,
             query=questions[0].text,
             hits=hits if relevance >= min_relevance else [],
@@ -129,93 +126,104 @@ class Recall:
             recollection,
             hits,
             min_relevance=min_relevance,
-            kinds=list(filters.kinds),
+            kinds=[kind for question in questions for kind in question.filters.kinds],
             flow=flow,
-            session_id=session_id or filters.session_id or "",
+            session_id=session_id or questions[0].filters.session_id or "",
             milliseconds=(perf_counter() - begun) * 1000,
         )
         return recollection
 
-    async def question(
+    async def questions(
         self,
         workspace: str,
         query: str,
-        filters: Filters,
+        parts: Sequence[tuple[Filters, int]],
         *,
-        limit: int,
         embedding: Vector | None = None,
         time: AskedTime | None = None,
-    ) -> Question:
-        """The first step of a recall: the question with its vector. For arguments and errors see `__call__`."""
+    ) -> list[Question]:
+        """The first step of a recall: the query as a question to each of the `parts`, which are filters with a limit.
+
+        For the other arguments and the errors see `__call__`.
+        """
         if not isinstance(query, str) or not query.strip():
             raise InputError("the query is empty; say what to look for (or list memories with memories.list)")
-        if not isinstance(limit, int) or not 1 <= limit <= MAX_HITS:
-            raise InputError(f"limit must be a number between 1 and {MAX_HITS}, not {limit!r:.60}")
+        for _, limit in parts:
+            if not isinstance(limit, int) or not 1 <= limit <= MAX_HITS:
+                raise InputError(f"limit must be a number between 1 and {MAX_HITS}, not {limit!r:.60}")
         query = redact(query, self._database.settings.redact)
-        if filters.of_messages:
+        if any(filters.of_messages for filters, _ in parts):
             await self._indexing.wait_for_vectors(workspace, _VECTORS_SECONDS)
         model = await self._workspace_models.of(workspace)
-        vector, degraded = None, ""  # a model that fails must not stop an agent's turn: then words alone find memories
+        name, ef_search = model.embedder.name, model.ef_search
         if embedding is None:
-            try:
-                async with asyncio.timeout(_EMBED_SECONDS):
-                    vector = await self._embed(workspace, query, model, filters)
-            except TimeoutError:
-                degraded = f"{model.embedder.name} did not answer within {_EMBED_SECONDS:g} seconds"
-            except (ModelUnavailableError, ModelRefusedError, ModelAnswerError) as error:
-                degraded = str(error)
+            words = persons_words(query)
+            with logging_for_workspace(workspace):
+                vectors = await asyncio.gather(*(self._vector(workspace, words, model, part) for part, _ in parts))
         else:
-            vector = unit_vectors(np.atleast_2d(np.asarray(embedding, np.float32)), 1, model.embedder)[0]
-        return Question(workspace, query, vector, model.embedder.name, limit, degraded, time, model.ef_search)
+            own = unit_vectors(np.atleast_2d(np.asarray(embedding, np.float32)), 1, model.embedder)[0]
+            vectors = [(own, "")] * len(parts)
+        return [
+            Question(workspace, query, vector, name, limit, filters, degraded, time, ef_search)
+            for (filters, limit), (vector, degraded) in zip(parts, vectors, strict=True)
+        ]
 
-    async def _judged_hits(
-        self, questions: Sequence[Question], parts: Sequence[Filters], plan: Plan
-    ) -> tuple[list[Hit], float]:
-        """The hits of all questions, each asked under its filters of `parts`, and the chance that anything fits."""
+    async def _judged_hits(self, questions: Sequence[Question], plan: Plan) -> tuple[list[Hit], float]:
+        """The hits of all questions, and the chance that anything fits."""
         hits: list[Hit] = []
         relevance = 0.0
-        for question, part in zip(questions, parts, strict=True):
-            found = await self._find_once(question, part, plan)
-            of_part, of_hits = judge(question, found)
+        for question in questions:
+            of_part, found = judged_hits(question, await self._find_once(question, plan))
             relevance = max(relevance, of_part)
-            hits.extend(hits_of(found, of_hits))
+            hits.extend(found)
         # Scores of memories and of messages cannot be compared, so both together are ordered by their chances.
         if len(questions) > 1:
             best = sorted(hits, key=lambda hit: hit.relevance, reverse=True)[: questions[0].limit]
             hits = number_ranks(best)
         return hits, relevance
 
-    async def _find_once(self, question: Question, filters: Filters, plan: Plan) -> Found:
+    async def _find_once(self, question: Question, plan: Plan) -> Found:
         """What fits the question best, each statement once; the next best take the places of those left out."""
         asked = question.limit + _SPARE
         while True:
-            found = await self.find(replace(question, limit=asked), filters, plan)
+            found = await self.find(replace(question, limit=asked), plan)
             matches = once(found.matches, at_its_time=question.time is not None)
             # Enough statements, or the workspace has no more matches, or more than any recall gives were looked at.
             if len(matches) >= question.limit or len(found.matches) < asked or asked > MAX_HITS:
                 return replace(found, matches=matches[: question.limit])
             asked *= 4
 
-    async def find(self, question: Question, filters: Filters, plan: Plan = _PLAIN) -> Found:
+    async def find(self, question: Question, plan: Plan = _PLAIN) -> Found:
         """What fits the question best, before it is judged."""
         settings = self._database.settings.recall
         exact = replace(plan, fusion=plan.fusion or settings.fusion, shares=settings.vector_share)
         if question.vector is not None and question.ef_search:
             exact = replace(exact, every_posting=False)
-            found = await find(self._database, question, filters, replace(exact, hnsw_dimensions=len(question.vector)))
+            found = await find(self._database, question, replace(exact, hnsw_dimensions=len(question.vector)))
             if len(found.matches) == question.limit:
                 return found
             # The index search is approximate, and may give fewer rows than pass the filters. The exact scan gives all.
-        return await find(self._database, question, filters, exact)
+        return await find(self._database, question, exact)
+
+    async def _vector(
+        self, workspace: str, words: str, model: WorkspaceModel, filters: Filters
+    ) -> tuple[npt.NDArray[np.float32] | None, str]:
+        """The vector of a query's words, or the reason why there is none."""
+        # A model that fails must not stop an agent's turn: then words alone find memories.
+        try:
+            async with asyncio.timeout(_EMBED_SECONDS):
+                return await self._embed(workspace, words, model, filters), ""
+        except TimeoutError:
+            return None, f"{model.embedder.name} did not answer within {_EMBED_SECONDS:g} seconds"
+        except (ModelUnavailableError, ModelRefusedError, ModelAnswerError) as error:
+            return None, str(error)
 
     async def _embed(
-        self, workspace: str, query: str, model: WorkspaceModel, filters: Filters
+        self, workspace: str, words: str, model: WorkspaceModel, filters: Filters
     ) -> npt.NDArray[np.float32]:
-        query = persons_words(query)
         if filters.of_messages:
-            query = replace_names(query, await self._workspace_models.authors(workspace))
-        with logging_for_workspace(workspace):
-            vector = (await model.embedder.embed([query], "query"))[0]
+            words = replace_names(words, await self._workspace_models.authors(workspace))
+        vector = (await model.embedder.embed([words], "query"))[0]
         if model.dimensions not in (None, len(vector)):
             raise ModelAnswerError(
                 f"{model.embedder.name} gave a vector {len(vector)} wide, and those of workspace '{workspace}' are"

@@ -1,4 +1,4 @@
-"""The statement of a recall, put together from the fragments of sql/recall.sql, and the hits that it gives.
+"""The statement of a recall, put together from the fragments of sql/recall.sql, and the matches that it gives.
 
 Two legs look for candidates: the nearest vectors, and BM25 over the postings. Each candidate gets both scores. The
 scores of each leg are scaled to 0…1 and mixed: `share * vector + (1 - share) * lexical`. Bruch, Gai & Ingber, "An
@@ -16,9 +16,7 @@ from typing import Any, Literal
 
 from pgvector import HalfVector
 from psycopg.types.range import TimestamptzRange
-from pydantic import TypeAdapter
 
-from reme_core.errors import InputError
 from reme_core.postgres.database import Database
 from reme_core.settings import VectorShares
 from reme_core.store import rows
@@ -26,11 +24,11 @@ from reme_core.store.filters import Filters
 from reme_core.store.index.hnsw import EF_SEARCH
 from reme_core.store.index.postings import Corpus
 from reme_core.store.query import centre, name_terms
-from reme_core.store.relevance import NOTHING, Background, Found, Match, Question, asks_what_assistant_said
+from reme_core.store.relevance import NOTHING, Background, Found, Match, Question
 from reme_core.store.sql import load
 from reme_core.text.terms import terms
 from reme_core.text.timex import AskedTime
-from reme_core.types import SCOPES, Hit, Kind, kinds_of
+from reme_core.types import SCOPES, Kind, kinds_of
 
 TIME_FACTOR = 2.0
 """Factor for a memory whose time meets the time asked about, as in MemoryScope."""
@@ -67,8 +65,6 @@ _SETTINGS = {"plan_cache_mode": "force_generic_plan"}
 # the index. Without sorting, only the index gives the nearest vectors in order.
 _INDEX_SETTINGS = _SETTINGS | {"hnsw.iterative_scan": "relaxed_order", "enable_sort": "off"}
 
-_LARGEST_WEIGHT = 1e6  # puts a kind before all others; Postgres cannot multiply by far larger numbers
-
 Fusion = Literal["convex", "rrf"]
 
 _SQL = load("recall.sql")
@@ -85,9 +81,6 @@ class Plan:
         hnsw_dimensions: Width of the vectors if the HNSW index is used; with None, all vectors are scanned.
         every_posting: Read all postings of the query's terms, which is cheapest in a small workspace. Else only the
             postings that can add most to a score are read, and then the scores of the best documents are completed.
-
-    Raises:
-        InputError: A weight is negative, not a number, or larger than Postgres can multiply.
     """
 
     fusion: Fusion | None = None
@@ -96,22 +89,15 @@ class Plan:
     hnsw_dimensions: int | None = None
     every_posting: bool = True
 
-    def __post_init__(self) -> None:
-        for kind, weight in self.type_weights.items():
-            if not 0 <= weight <= _LARGEST_WEIGHT:
-                raise InputError(
-                    f"the weight of kind '{kind}' must be between 0 and {_LARGEST_WEIGHT:,.0f}, not {weight}"
-                )
 
-
-async def find(database: Database, question: Question, filters: Filters, plan: Plan) -> Found:
+async def find(database: Database, question: Question, plan: Plan) -> Found:
     """The best memories, or messages if the filters ask for these; from an index there may be too few."""
-    statement, values = prepare(question, filters, plan)
+    statement, values = prepare(question, plan)
     settings = _SETTINGS
     if plan.hnsw_dimensions:
         settings = _INDEX_SETTINGS | {"hnsw.ef_search": str(question.ef_search or EF_SEARCH)}
     answer = await database.fetch(question.workspace, statement, values, settings=settings)
-    values_of = _message_values if filters.of_messages else rows.memory_values
+    values_of = _message_values if question.filters.of_messages else rows.memory_values
     # A row has the parts of its rank, two signs of its own, those of the background, the speaker, and the memory.
     own, all_signs = len(_PARTS), len(_PARTS) + len(_SIGNS) + 1
     matches = [
@@ -124,38 +110,21 @@ async def find(database: Database, question: Question, filters: Filters, plan: P
     return Found(matches, background, min(len(values["terms"]), _COUNTED_TERMS))
 
 
-def hits_of(found: Found, chances: Sequence[float]) -> list[Hit]:
-    """What was found as hits, with their chances."""
-    whole = found.whole_idf
-    # All hits are validated in one call, which takes two thirds of the time of one call for each.
-    return _HITS.validate_python(
-        [
-            {
-                "rank": rank,
-                "memory": match.memory,
-                "parts": match.parts | {"covered": match.covered / whole},
-                "relevance": chance,
-                "alike": match.alike,
-            }
-            for rank, (match, chance) in enumerate(zip(found.matches, chances, strict=True), 1)
-        ]
-    )
-
-
-def prepare(question: Question, filters: Filters, plan: Plan) -> tuple[str, dict[str, Any]]:
+def prepare(question: Question, plan: Plan) -> tuple[str, dict[str, Any]]:
     """The statement that answers a question, and its values."""
+    filters = question.filters
     corpus: Corpus = "message" if filters.of_messages else "memory"
     # Without other filters than kinds, a look at each memory's own row can be spared.
     on_row = filters.on_message() if corpus == "message" else filters.on_memory() if filters.beyond_kind else []
     on_vector = _vector_conditions(filters, corpus)
-    values = _values(question, filters, plan, corpus)
+    values = _values(question, plan, corpus)
     # Rounded up to a power of two: so only few different texts are made and prepared.
     depth = max(_DEPTHS[corpus], 1 << (question.limit - 1).bit_length())
     near = [*on_vector, "e.hnsw"] if plan.hnsw_dimensions else on_vector
     if question.vector is None:
         near = ["false"]  # the vector leg finds nothing
     statement = _compose(
-        _fragments(question, filters, plan, corpus, has_own_row=bool(on_row)),
+        _fragments(question, plan, corpus, has_own_row=bool(on_row)),
         corpus=corpus,
         # The index is for one model (it is partial), and the planner uses it only where the model is a literal.
         model=_literal(question.model),
@@ -196,9 +165,7 @@ def _vector_conditions(filters: Filters, corpus: Corpus) -> list[str]:
     return ["e.active", "e.kind = any(%(kinds)s)" if filters.kinds else "e.kind <> 'conversation'"]
 
 
-def _fragments(
-    question: Question, filters: Filters, plan: Plan, corpus: Corpus, *, has_own_row: bool
-) -> tuple[str, ...]:
+def _fragments(question: Question, plan: Plan, corpus: Corpus, *, has_own_row: bool) -> tuple[str, ...]:
     legs = ["vector_leg"]
     if question.time:
         legs.append("asked_time")
@@ -212,7 +179,7 @@ def _fragments(
         *legs,
         "ranked_by_time" if question.time else "ranked",
         "best",
-        "past" if filters.as_of else "present",
+        "past" if question.filters.as_of else "present",
         "in_order",
     )
 
@@ -227,9 +194,9 @@ def _literal(name: str) -> str:
     return "'" + name.replace("'", "''").replace("%", "%%") + "'"
 
 
-def _values(question: Question, filters: Filters, plan: Plan, corpus: Corpus) -> dict[str, Any]:
+def _values(question: Question, plan: Plan, corpus: Corpus) -> dict[str, Any]:
     asked = query_terms(question.text)
-    return filters.parameters() | {
+    return question.filters.parameters() | {
         "workspace": question.workspace,
         "corpus": corpus,
         "vector": None if question.vector is None else HalfVector(question.vector),
@@ -274,6 +241,25 @@ def _time_values(time: AskedTime | None) -> dict[str, Any]:
     }
 
 
+# "did you recommend", "you said", "your advice"
+_SPOKEN = re.compile(
+    r"\bdid you (?:\w+ )?(?:recommend|suggest|say|tell|advise|mention|explain|propose|give|list|write|answer)\b"
+    r"|\byou (?:\w+ )?(?:recommended|suggested|said|told|advised|mentioned|explained|gave|listed|wrote|answered)\b"
+    r"|\byour (?:advice|suggestions?|recommendations?|answers?|explanation)\b"
+    r"|[你您].{0,6}?(?:推荐|建议|说|告诉|提到|解释|回答|给)(?:过|了|的)",
+    re.I,
+)
+
+
+def asks_what_assistant_said(query: str) -> bool:
+    """Whether a query asks for the words of the assistant that it is put to.
+
+    >>> asks_what_assistant_said("Which film did you recommend?"), asks_what_assistant_said("Can you recommend a film?")
+    (True, False)
+    """
+    return bool(_SPOKEN.search(query))
+
+
 @lru_cache(maxsize=64)  # a turn asks for memories and for messages with the same words
 def query_terms(query: str) -> list[str]:
     """The distinct terms of a query that are looked up, in the order of the query."""
@@ -293,7 +279,6 @@ _TYPE = "coalesce((%(type_weights)s::real[])[array_position(%(weighted_kinds)s::
 _OF_MESSAGE = ("message_id", "role", "author", "content", "session_id", "sent_at", "metadata", *SCOPES)
 _COLUMNS = {"message": rows.select(_OF_MESSAGE), "memory": rows.SELECTED}
 _FAMILIES = {family: kinds_of(family) for family in VectorShares.model_fields}
-_HITS = TypeAdapter(list[Hit])
 
 
 def _message_values(workspace: str, row: Sequence[Any]) -> dict[str, Any]:

@@ -17,18 +17,20 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import TypeAdapter
 
+from reme_core.store.filters import Filters
 from reme_core.store.query import NAME
 from reme_core.text.terms import language_of
 from reme_core.text.timex import AskedTime
-from reme_core.types import TASK_KINDS, TOOL_KINDS
+from reme_core.types import TASK_KINDS, TOOL_KINDS, Hit
 
 # Among few candidates the nearest one stands out by chance. So 30 typical candidates are counted in, among which the
 # nearest stands out by 2.4 deviations. Both are rounded from what the sets of benchmarks/fit_relevance.py show.
@@ -56,14 +58,6 @@ _OTHERS: Final = re.compile(
     r"|meu|minha|nós|ik|mij|mijn|wij|jag|mig|min|mitt|я|меня|мне|мой|моя|моё|мои|мы|нас|私|僕|俺|わたし|ぼく|나|내|저|제)\b",
     re.I,
 )
-# "did you recommend", "you said", "your advice"
-_SPOKEN: Final = re.compile(
-    r"\bdid you (?:\w+ )?(?:recommend|suggest|say|tell|advise|mention|explain|propose|give|list|write|answer)\b"
-    r"|\byou (?:\w+ )?(?:recommended|suggested|said|told|advised|mentioned|explained|gave|listed|wrote|answered)\b"
-    r"|\byour (?:advice|suggestions?|recommendations?|answers?|explanation)\b"
-    r"|[你您].{0,6}?(?:推荐|建议|说|告诉|提到|解释|回答|给)(?:过|了|的)",
-    re.I,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +70,8 @@ class Question:
     """None if the model failed: then words alone find memories."""
     model: str
     limit: int
+    filters: Filters = field(default_factory=Filters)
+    """What may answer it: memories or messages."""
     degraded: str = ""
     """Why there is no vector."""
     time: AskedTime | None = None
@@ -116,6 +112,7 @@ class Background(NamedTuple):
     """1 if the query names the author of a candidate."""
 
 
+_HITS: Final = TypeAdapter(list[Hit])
 NOTHING: Final = Background(*[0.0] * 11)
 
 
@@ -144,6 +141,25 @@ class Found:
     def unknown_idf(self) -> float:
         """The idf of a term that nothing has, the highest that a term can have."""
         return math.log(1 + (self.background.documents + 0.5) / 0.5)
+
+
+def judged_hits(question: Question, found: Found) -> tuple[float, list[Hit]]:
+    """The chance that anything found is about the question, and what was found as hits, with their chances."""
+    relevance, chances = judge(question, found)
+    whole = found.whole_idf
+    # All hits are validated in one call, which takes two thirds of the time of one call for each.
+    return relevance, _HITS.validate_python(
+        [
+            {
+                "rank": rank,
+                "memory": match.memory,
+                "parts": match.parts | {"covered": match.covered / whole},
+                "relevance": chance,
+                "alike": match.alike,
+            }
+            for rank, (match, chance) in enumerate(zip(found.matches, chances, strict=True), 1)
+        ]
+    )
 
 
 def judge(question: Question, found: Found) -> tuple[float, list[float]]:
@@ -245,15 +261,6 @@ def _weights(model: str) -> Any:
     for of_query in weights["query"].values():
         of_query["vector"] = np.array(of_query["vector"], np.float32) if "vector" in of_query else None
     return weights
-
-
-def asks_what_assistant_said(query: str) -> bool:
-    """Whether a query asks for the words of the assistant that it is put to.
-
-    >>> asks_what_assistant_said("Which film did you recommend?"), asks_what_assistant_said("Can you recommend a film?")
-    (True, False)
-    """
-    return bool(_SPOKEN.search(query))
 
 
 @lru_cache(maxsize=64)  # a turn asks for memories and for messages with the same words

@@ -23,7 +23,7 @@ from reme_core.store.relevance import Question
 from reme_core.text.redact import redact
 from reme_core.text.terms import language_of
 from reme_core.text.timex import AskedTime
-from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Recollection, Scope, kinds_of, names_in
+from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Scope, kinds_of, names_in
 
 STANDING_KINDS: Final = (Kind.INSTRUCTION, Kind.PROFILE)
 """The kinds of standing memories, which every note has, because recall seldom finds a standing wish."""
@@ -76,24 +76,25 @@ class TurnRecall:
         present = [sanitise(message) for message in present]  # as they were recorded
         # In a long conversation, the model sees many messages that fit the question, and memories quote others.
         most = max(2 * self._top_k, min(2 * self._top_k + len(present), _MOST_AT_ONCE))
-        ask = partial(self._ask, engine, workspace, query, _asked_time(engine, query, session))
-        to_messages, to_memories = await asyncio.gather(ask(self._messages, most), ask(self._memories, self._top_k))
-        answer = partial(self._answer, engine, session, self._min_relevance)
+        parts = [(self._messages, most), (self._memories, self._top_k)]
+        questions = await self._questions(engine, workspace, query, session, parts)
+        answer = partial(engine.recall_steps.answer, min_relevance=self._min_relevance, flow="turn", session_id=session)
         # With the vectors at hand, all statements go out at once: first that of the messages, which takes longest.
-        messages, memories, standing = await asyncio.gather(
-            answer(to_messages, self._messages),
-            answer(to_memories, self._memories),
+        found, standing = await asyncio.gather(
+            asyncio.gather(*(answer([one]) for one in questions)),
             engine.memories.list(workspace, self._standing, limit=MOST_STANDING),
         )
+        messages = [told for one, told in zip(questions, found, strict=True) if one.filters.of_messages]
+        memories = [told for one, told in zip(questions, found, strict=True) if not one.filters.of_messages]
         asker = person_of(question.author) if question else ""
         # If several people share a workspace, wishes and profile of the others do not apply to whoever asks.
         standing = [m for m in standing if not asker or person_of(m.subject) in ("", asker)]
-        offered = [hit for found in memories for hit in found.hits]
+        offered = [hit for told in memories for hit in told.hits]
         why_unfit = self._why_unfit(present, [*standing, *(hit.memory for hit in offered)], engine.settings.redact)
         if messages and len(messages[0].hits) == most and len(self._fit(messages[0].hits, why_unfit)) < self._top_k:
             # Too few of them are new. A second recall, which takes longer, leaves out what the model sees.
             seen = dict.fromkeys([*(m.message_id for m in present), *(m.content.strip() for m in present)])
-            messages += await answer(to_messages, replace(self._messages, without=list(seen)))
+            messages.append(await answer([replace(questions[0], filters=replace(self._messages, without=list(seen)))]))
         recalls = [*memories, *messages]
         offered += self._fit(messages[-1].hits, why_unfit) if messages else []
         language: Language = "zh" if language_of(query) == "zh" else "en"
@@ -117,15 +118,14 @@ class TurnRecall:
         compared, relevance can.
         """
         lasting = replace(self._memories, kinds=list({*self._memories.kinds, Kind.CUSTOM, *STANDING_KINDS}))
-        query = query[:_LONGEST_QUERY]
-        ask = partial(self._ask, engine, workspace, query, _asked_time(engine, query, ""))
-        to_memories, to_messages = await asyncio.gather(ask(lasting, limit), ask(self._messages, limit))
-        answer = partial(self._answer, engine, "", min_relevance)
-        memories, messages = await asyncio.gather(answer(to_memories, lasting), answer(to_messages, self._messages))
-        hits = [hit for found in memories for hit in found.hits]
-        told = [hit.memory for hit in hits]
-        new = [hit for found in messages for hit in found.hits if not is_quoted(hit.memory, told)]
-        return list(heapq.merge(hits, new, key=lambda hit: -hit.relevance))
+        parts = [(lasting, limit), (self._messages, limit)]
+        questions = await self._questions(engine, workspace, query[:_LONGEST_QUERY], "", parts)
+        answer = partial(engine.recall_steps.answer, min_relevance=min_relevance, flow="turn")
+        hits = [hit for found in await asyncio.gather(*(answer([one]) for one in questions)) for hit in found.hits]
+        memories = [hit for hit in hits if hit.memory.kind != Kind.CONVERSATION]
+        told = [hit.memory for hit in memories]
+        new = [h for h in hits if h.memory.kind == Kind.CONVERSATION and not is_quoted(h.memory, told)]
+        return list(heapq.merge(memories, new, key=lambda hit: -hit.relevance))
 
     def _fit(self, hits: Sequence[Hit], why_unfit: Callable[[Hit], str]) -> list[Hit]:
         """The best messages that may stand in the note; of several with equal words only the best."""
@@ -155,29 +155,15 @@ class TurnRecall:
 
         return reason
 
-    async def _ask(
-        self, engine: Engine, workspace: str, query: str, time: AskedTime | None, filters: Filters, limit: int
-    ) -> Question | None:
-        """The query as a question to what passes the filters; None if there is no query or no kind."""
-        if not query or not filters.kinds:
-            return None
-        return await engine.recall_steps.question(workspace, query, filters, limit=limit, time=time)
-
-    async def _answer(
-        self, engine: Engine, session: str, min_relevance: float, question: Question | None, filters: Filters
-    ) -> list[Recollection]:
-        """The answer in a list, or an empty list for no question."""
-        if question is None:
+    async def _questions(
+        self, engine: Engine, workspace: str, query: str, session: str, parts: Sequence[tuple[Filters, int]]
+    ) -> list[Question]:
+        """The query as a question to each of these parts that has a kind; none if there is no query."""
+        asked = [(filters, limit) for filters, limit in parts if query and filters.kinds]
+        if not asked:
             return []
-        found = await engine.recall_steps.answer(
-            [question], filters, min_relevance=min_relevance, flow="turn", session_id=session
-        )
-        return [found]
-
-
-def _asked_time(engine: Engine, query: str, session: str) -> AskedTime | None:
-    """The time that a turn's query asks about, which is read once for its memories and its messages."""
-    return AskedTime.of("query", query, now=None, timezone=engine.settings.timezone, current_session=session)
+        time = AskedTime.of("query", query, now=None, timezone=engine.settings.timezone, current_session=session)
+        return await engine.recall_steps.questions(workspace, query, asked, time=time)
 
 
 def _check_filters(filters: Mapping[str, Any]) -> FilterOptions:

