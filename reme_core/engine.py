@@ -382,8 +382,9 @@ class Engine:
         return await self.background.summarise(workspace)
 
     async def _summarise(self, workspace: str, session_id: str | None) -> Mapping[str, int]:
-        made = await self.execute("summary_personal_memory", workspace_id=workspace, session_id=session_id)
-        return Counter(refused["reason"] for refused in made.metadata.get("refused", ()))
+        request = {"workspace_id": workspace, "session_id": session_id}
+        _, state = await self.flows.run_by_name("summary_personal_memory", request)
+        return Counter(refused["reason"] for refused in state.report.get("refused", ()))
 
     async def reflect(self, workspace: str, **scope: Unpack[Scope]) -> Response:
         """Make higher memories: form and update insights, with a chat model.

@@ -58,7 +58,7 @@ class Flows:
     async def execute(
         self, name: str, request: Mapping[str, Any], *, tell: Callable[[str], None] | None = None
     ) -> Response:
-        """Run a flow.
+        """Run a flow, and give its response.
 
         Args:
             name: The name of the flow.
@@ -71,6 +71,15 @@ class Flows:
             FlowError: There is no such flow; the nearest name is given.
             InputError: A field that the flow requires is missing, or one does not fit.
         """
+        flow, state = await self.run_by_name(name, request, tell=tell)
+        response = respond(flow, state)
+        await add_calls(self._deps.database, state.workspace_id, response.metadata.get("memory_list", []))
+        return response
+
+    async def run_by_name(
+        self, name: str, request: Mapping[str, Any], *, tell: Callable[[str], None] | None = None
+    ) -> tuple[Flow, State]:
+        """Run a flow, and give it with the state in which it ended; for arguments and errors see `execute`."""
         flow, deps = self.catalog.get(name), dataclasses.replace(self._deps, tell=tell)
         if request.get("config") is not None and "config" not in flow.input_schema:
             overrides = Overrides.of(request["config"], deps.settings)
@@ -78,10 +87,7 @@ class Flows:
             deps = dataclasses.replace(deps, language=overrides.language or deps.language)
             # It would go to `extra` otherwise, where ops of other packages could take it for theirs.
             request = {key: value for key, value in request.items() if key != "config"}
-        state = await run(flow, flow.start(request), deps)
-        response = respond(flow, state)
-        await add_calls(deps.database, state.workspace_id, response.metadata.get("memory_list", []))
-        return response
+        return flow, await run(flow, flow.start(request), deps)
 
 
 async def run(flow: Flow, state: S, deps: Deps) -> S:

@@ -240,9 +240,8 @@ def sanitise(message: Message) -> Message:
     """
     values: dict[str, Any] = {name: getattr(message, name) for name in type(message).model_fields}
     # Most messages are plain texts already. In the other two anything may stand, also what cannot be compared.
-    if not (message.metadata or message.tool_calls) and all(
-        plain_text(value) == value for value in values.values() if isinstance(value, str)
-    ):
+    texts = "".join(value for value in values.values() if isinstance(value, str))
+    if not (message.metadata or message.tool_calls) and plain_text(texts) == texts:
         return message
     values["tool_calls"] = [call.model_dump() for call in message.tool_calls]
     sent_at = values.pop("sent_at")

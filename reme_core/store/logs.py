@@ -161,7 +161,7 @@ class LogWriter:
                     locked.update(workspace for (workspace,) in await cursor.fetchall())
                     batch = [entry for entry in batch if entry[0] not in locked]
                     # One text that Postgres cannot store would keep the whole batch from being written.
-                    values = {"workspaces": workspaces, "rows": Jsonb([plain_json(row()) for _, _, row in batch])}
+                    values = {"workspaces": workspaces, "rows": Jsonb(plain_json([row() for _, _, row in batch]))}
                     await conn.execute(_SQL[statement], values)
                 written = set(map(id, batch))
                 waiting = [entry for entry in waiting if id(entry) not in written]
