@@ -162,7 +162,8 @@ async def pieces_worth_keeping(
 async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Sequence[str], deps: Deps) -> Outcome:
     """What comes of the pieces that are kept; memories of what was taken back are closed."""
     drafts: dict[tuple[str, Kind], Memory] = {}  # of a message what is heeded, and what is not
-    closing = [m.memory_id for m in await deps.memories.from_source(state.workspace_id, "message", taken_back)]
+    untrue = await deps.memories.from_source(state.workspace_id, "message", taken_back) if taken_back else []
+    closing = [memory.memory_id for memory in untrue]
     forgotten: dict[str, dict[str, Any]] = {}
     erased: dict[str, Memory] = {}
     for piece in kept:

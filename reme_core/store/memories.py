@@ -224,7 +224,7 @@ class Memories:
         """The active memories that have this message, episode or memory, or one of several, as evidence."""
         values = {"workspace": workspace, "kind": kind, "ids": [ids] if isinstance(ids, str) else list(ids)}
         found = await self._database.fetch(workspace, _SQL["from_sources"], values)
-        return await self.list(workspace, Filters(ids=[row[0] for row in found]), limit=len(found))
+        return await self.list(workspace, Filters(ids=[row[0] for row in found]), limit=len(found)) if found else []
 
     async def scopes(self, workspace: str) -> builtins.list[Scope]:
         """The scopes that have active memories: each person, agent and run that occur together."""
