@@ -176,7 +176,6 @@ class Background:
     async def _defer(
         self, task: Any, lock: str, seconds: float, conn: AsyncConnection[Any] | None, **args: str
     ) -> None:
-        await self._open()
         # One job of each lock runs at a time. The lock is that of a conversation, not of the workspace, where one
         # conversation that fails would hold up all others. If two jobs of a workspace decide on the same memories, the
         # store refuses the second (`Change.expected_version`).
@@ -189,9 +188,6 @@ class Background:
             options["schedule_in"] = {"seconds": max(1, round(seconds))}
         with translating_queue_errors(self._database.url):
             await task.configure(**options).defer_async(**args)
-
-    async def _open(self) -> None:
-        await self._app.connector.open_async(self._database.pool)  # does nothing when it is open
 
     async def _run_summary(self, context: JobContext, workspace: str, session_id: str) -> None:
         async with self._note_error(context, workspace):
@@ -397,6 +393,5 @@ class Background:
         job, _ = await self.job(job_id)
         if job.status not in ("failed", "aborted"):
             raise NotFoundError(f"job {job_id} is '{job.status}'; only a job that failed can be tried again")
-        await self._open()
         with translating_queue_errors(self._database.url):
             await self._app.job_manager.retry_job_by_id_async(job_id, retry_at=datetime.now(UTC))

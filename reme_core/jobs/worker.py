@@ -20,6 +20,7 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job as QueueJob
 from procrastinate.worker import Worker as QueueWorker
 from psycopg import AsyncConnection, AsyncCursor
+from psycopg_pool import AsyncConnectionPool
 
 from reme_core.errors import DatabaseUnavailableError, ReMeError
 from reme_core.postgres.database import Database
@@ -61,6 +62,11 @@ class QueueConnector(PsycopgConnector):
     def __init__(self, database: Database) -> None:
         super().__init__()
         self._database = database
+
+    @property
+    def pool(self) -> AsyncConnectionPool[Any]:
+        """The pool of the database, so that nobody has to open the queue beside it."""
+        return self._database.pool
 
     @contextlib.asynccontextmanager
     async def _get_cursor(self, connection: AsyncConnection[Any] | None = None) -> AsyncGenerator[AsyncCursor[Any]]:
@@ -278,7 +284,6 @@ class Worker:
 
     async def _rescue(self) -> None:
         """Give jobs of workers that died back to the queue."""
-        await self._app.connector.open_async(self._database.pool)  # does nothing when it is open
         manager = self._app.job_manager
         for queue in (QUEUE, CHAT_QUEUE):
             for job in await manager.get_stalled_jobs(queue=queue, seconds_since_heartbeat=_STALLED_SECONDS):
