@@ -90,8 +90,8 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
         async with AsyncExitStack() as stack:
             engine = source if isinstance(source, Engine) else await stack.enter_async_context(Engine(settings))
             app.state.service = Service(engine, settings.http.host)
-            engine.log_writer.listeners.append(metrics.count_call)
-            stack.callback(engine.log_writer.listeners.remove, metrics.count_call)
+            engine.log_writer.listeners.add(metrics)
+            stack.callback(engine.log_writer.listeners.discard, metrics)
             yield
 
     app = FastAPI(

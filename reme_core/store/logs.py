@@ -11,7 +11,8 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Protocol
+from weakref import WeakSet
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -49,6 +50,13 @@ def logging_for_workspace(workspace: str) -> Iterator[None]:
         _workspace.reset(token)
 
 
+class CallListener(Protocol):
+    """Somebody who wants to know of model calls."""
+
+    def count_call(self, workspace: str, call: ModelCall, /) -> None:
+        """Hear of a model call for a workspace."""
+
+
 class LogWriter:
     """Writes `retrieval`, `retrieval_hit` and `model_call` in the background."""
 
@@ -57,8 +65,8 @@ class LogWriter:
         self._waiting: list[tuple[str, str, Callable[[], Row]]] = []  # (workspace, statement, row)
         self._writer: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
-        self.listeners: list[Callable[[str, ModelCall], None]] = []
-        """Each is called with every model call that is noted, and its workspace."""
+        self.listeners = WeakSet[CallListener]()
+        """Each is told of every model call that is noted. Held weakly: an engine may outlive who listens."""
 
     def log_recall(
         self,
@@ -114,7 +122,7 @@ class LogWriter:
         """Note a model call for the workspace of the surrounding `logging_for_workspace`."""
         workspace = _workspace.get()
         for listener in self.listeners:
-            listener(workspace, call)
+            listener.count_call(workspace, call)
         told = redact({"raw": call.raw, "error": call.error}, self._database.settings.redact)
         entry = asdict(call) | told | {"workspace_id": workspace, "called_at": present().isoformat()}
         self._put(workspace, "insert_model_calls", lambda: entry)

@@ -87,7 +87,7 @@ class _WatchedEngine(Engine):
         fresh = await super().record(workspace, messages, **options)
         self._watched.recorded.append(fresh)
         for listener in self.log_writer.listeners:
-            listener(workspace, ModelCall("kit", "kit", "summary", *SUMMARY_TOKENS))
+            listener.count_call(workspace, ModelCall("kit", "kit", "summary", *SUMMARY_TOKENS))
         return fresh
 
 

@@ -57,7 +57,7 @@ class UsageByWorkspace:
         spent, self._spent[workspace] = self._spent[workspace], Usage()
         return spent
 
-    def add(self, workspace: str, call: ModelCall) -> None:
+    def count_call(self, workspace: str, call: ModelCall) -> None:
         """Count a model call, if it is one of a chat model and for a watched workspace."""
         spent = self._spent.get(workspace)
         if spent is not None and not call.purpose.startswith(("embed", "rerank")):

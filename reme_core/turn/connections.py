@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
-from collections.abc import Callable
-from functools import cached_property
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
@@ -14,12 +11,12 @@ from pydantic import SecretStr
 from reme_core.client import AsyncReMe
 from reme_core.engine import Engine
 from reme_core.errors import InputError
-from reme_core.models import ModelCall
 from reme_core.models.agent_chat import AgentChat
 from reme_core.postgres.errors import normalise_url
 from reme_core.postgres.migrate import upgrade
 from reme_core.settings import Settings
 from reme_core.sync import ReMe
+from reme_core.turn.accounts import UsageByWorkspace
 
 Client = AsyncReMe | ReMe
 """An open memory. Whoever opened it also closes it."""
@@ -41,7 +38,7 @@ class TurnConnection:
         client: Client | None = None,
         *,
         chat: AgentChat | None = None,
-        on_call: Callable[[str, ModelCall], None] | None = None,
+        usage: UsageByWorkspace | None = None,
     ) -> None:
         """Choose the memory; it is not opened yet.
 
@@ -49,7 +46,7 @@ class TurnConnection:
             database_url: A database URL or settings to open, or an open memory.
             client: An open memory in place of `database_url`; it is never closed here.
             chat: The agent's chat model, which then also reads conversations for memory.
-            on_call: Called with the workspace and each model call that memory makes for it. Held weakly.
+            usage: Counts the model calls that memory makes.
 
         Raises:
             InputError: A value is none of these, both `database_url` and `client` are given, or `chat` is given for a
@@ -65,8 +62,7 @@ class TurnConnection:
             raise InputError("an open memory has the chat model that it was opened with; leave chat_model out")
         self._chat = chat
         self.reme = AsyncReMe.share(reme) if isinstance(reme, ReMe) else _async_reme(reme, chat)
-        # Weakly: the engine lives on if nobody closes this, and would keep the owner of the method alive.
-        self._on_call = weakref.WeakMethod(on_call) if on_call is not None else None
+        self._usage = usage
         self._engine: Engine | None = None
 
     async def engine(self) -> Engine:
@@ -77,22 +73,10 @@ class TurnConnection:
             SchemaError: The database is not fit for use.
             ReMeError: The memory that was given has been closed.
         """
-        engine = await self.reme.connection.engine()
-        if engine is not self._engine:
-            self._engine = engine
-            if self._on_call is not None:
-                engine.log_writer.listeners.append(self._listener)
+        engine = self._engine = await self.reme.connection.engine()
+        if self._usage is not None:
+            engine.log_writer.listeners.add(self._usage)
         return engine
-
-    @cached_property
-    def _listener(self) -> Callable[[str, ModelCall], None]:
-        heard = self._on_call
-
-        def listen(workspace: str, call: ModelCall) -> None:
-            if heard is not None and (on_call := heard()) is not None:
-                on_call(workspace, call)
-
-        return listen
 
     async def set_up(self) -> None:
         """Bring the database to this version's schema, and connect.
@@ -106,9 +90,9 @@ class TurnConnection:
         await self.reme.open()
 
     async def close(self) -> None:
-        """Close the engine if it was opened here; the next use opens it again. In its loop, if it has `on_call`."""
-        if self._engine is not None and self._listener in self._engine.log_writer.listeners:
-            self._engine.log_writer.listeners.remove(self._listener)
+        """Close the engine if it was opened here; the next use opens it again. In its loop, if it has `usage`."""
+        if self._engine is not None and self._usage is not None:
+            self._engine.log_writer.listeners.discard(self._usage)
         self._engine = None
         if self._is_own:
             await self.reme.aclose()

@@ -94,7 +94,7 @@ class TurnMemory(Closing):
         """
         chosen = complete_options(options)
         self._usage = UsageByWorkspace()
-        self._connection = TurnConnection(database_url, client, chat=chat, on_call=self._usage.add)
+        self._connection = TurnConnection(database_url, client, chat=chat, usage=self._usage)
         self._chat = chat
         self.workspace_id = check_workspace(name_workspace(workspace_id, self.settings))
         self.kinds = spell_out(chosen["kinds"])
