@@ -137,7 +137,7 @@ class Engine:
             self.settings.worker,
             summarise=self._summarise,
             reflect=self._reflect,
-            learn=self._learn,
+            learn=lambda workspace: self.episodes.lessons.make_waiting(workspace),
             embed=self._indexing.embed_everywhere,
             has_chat=self.chat is not None,
         )
@@ -396,6 +396,3 @@ class Engine:
     async def _reflect(self, workspace: str) -> None:
         for scope in await self.memories.scopes(workspace):
             await self.reflect(workspace, **scope)
-
-    async def _learn(self, workspace: str) -> None:
-        await self.episodes.lessons.make_waiting(workspace)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from reme_core.flows.conflicts import ATTEMPTS, retry_conflicts
 from reme_core.flows.deps import Deps
 from reme_core.flows.state import UpdateResult
 from reme_core.personal.state import PersonalState
-from reme_core.store.change import Change
+from reme_core.store.change import ATTEMPTS, Change, retry_conflicts
 from reme_core.store.messages import unsummarised_messages
 from reme_core.types import Memory
 

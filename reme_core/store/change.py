@@ -11,11 +11,12 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,10 @@ from reme_core.store.index import postings, writer
 from reme_core.store.sql import load
 from reme_core.types import SCOPES, Kind, Memory, Source
 
+Result = TypeVar("Result")
 Vectors = npt.NDArray[np.float32]
+
+ATTEMPTS: Final = 8  # chosen, not measured: more than the writers that one workspace usually has at once
 
 _SQL = load("memory.sql")
 # One statement writes memories with their sources, vectors and postings: each further statement costs a round trip.
@@ -76,6 +80,18 @@ class Change:
     """What to add to the metadata of stored memories, by their ids."""
     expected_version: int | None = None
     """The `Memories.version` on which the change was decided; if memories changed since then, the change is refused."""
+
+
+async def retry_conflicts(change: Callable[[int], Awaitable[Result]], attempts: int = ATTEMPTS) -> Result:
+    """Await `change(0)`, then `change(1)` and so on, until one meets no conflict; each decides anew what to change.
+
+    Raises:
+        ConflictError: All attempts met a conflict.
+    """
+    for attempt in range(attempts - 1):
+        with suppress(ConflictError):
+            return await change(attempt)
+    return await change(attempts - 1)  # the last one raises its conflict
 
 
 def forgotten_note(memory: Memory, *others: str) -> dict[str, list[str]]:

@@ -152,7 +152,7 @@ class Memories:
         """Do `work` in one transaction, with the vectors of the memories that it may add, and their model's name."""
         changes.check(added)
         # A caller's vectors fit the model that the workspace has now, and no model that it is moved to meanwhile.
-        expected = (await self._workspace_models.embedder(workspace)).name
+        expected = (await self._workspace_models.embedder(workspace)).name if embeddings is not None else ""
 
         async def carry_out(embedder: Embedder) -> writer.IndexState:
             if embeddings is None:

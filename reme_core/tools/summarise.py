@@ -9,7 +9,6 @@ from typing import Final
 from pydantic import BaseModel, Field
 
 from reme_core.errors import InputError
-from reme_core.flows.conflicts import retry_conflicts
 from reme_core.flows.deps import Deps
 from reme_core.flows.drafts import RULES
 from reme_core.flows.parallel import parallel
@@ -19,7 +18,7 @@ from reme_core.prompts import prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language
 from reme_core.store import tool_calls
-from reme_core.store.change import Change, Close
+from reme_core.store.change import Change, Close, retry_conflicts
 from reme_core.store.filters import Filters
 from reme_core.store.tool_calls import Call, ToolStatistics
 from reme_core.tools.note import format_input, guidance, situation

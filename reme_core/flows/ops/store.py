@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from reme_core.flows.conflicts import ATTEMPTS, retry_conflicts
 from reme_core.flows.deps import Deps
 from reme_core.flows.drafts import RULES
 from reme_core.flows.registry import op
 from reme_core.flows.state import SummaryState, UpdateResult
 from reme_core.models import Embedder
-from reme_core.store.change import Change, searched_text
+from reme_core.store.change import ATTEMPTS, Change, retry_conflicts, searched_text
 from reme_core.store.feedback import nearest
 from reme_core.store.filters import Filters
 from reme_core.types import TASK_KINDS, Memory, Source, Status

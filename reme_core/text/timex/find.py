@@ -33,7 +33,7 @@ def _may_be_english(text: str) -> bool:
     return not words.isdisjoint(_ENGLISH.findall(text.lower())) or bool(digits.search(text))
 
 
-def find_times(text: str, *, now: datetime, timezone: str = "UTC", language: str | None = None) -> list[TimeMention]:
+def find_times(text: str, *, now: datetime, timezone: str = "UTC") -> list[TimeMention]:
     """Find the time expressions of a text and the spans of time that they mean.
 
     English and Chinese are read by rules; seven other European languages by dateparser, in a few common shapes only.
@@ -57,7 +57,7 @@ def find_times(text: str, *, now: datetime, timezone: str = "UTC", language: str
     if not has_time(text):
         return []
     mentions = []
-    for found in _find_expressions(text, moment_of(now).astimezone(zone), language):
+    for found in _find_expressions(text, moment_of(now).astimezone(zone)):
         with suppress(ValueError):  # the clocks never show it
             mentions.append(
                 TimeMention(
@@ -75,11 +75,11 @@ def find_times(text: str, *, now: datetime, timezone: str = "UTC", language: str
     return mentions
 
 
-def _find_expressions(text: str, now: datetime, language: str | None) -> list[Expression]:
+def _find_expressions(text: str, now: datetime) -> list[Expression]:
     # Libraries for English and Chinese give a single moment; recall needs a calendar range and its precision. So these
     # two have rules of their own, and Chinese ones are tried in every text, since people mix it with other languages.
     found = chinese_joins.find(text, now) if chinese_joins.SCREEN.search(text) else []
-    code = (language or language_of(text)).lower()[:2]
+    code = language_of(text)
     if code in others.LANGUAGES:
         found += others.find(text, now, code)
     elif _may_be_english(text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reme_core.errors import ConflictError, InputError
-from reme_core.flows.conflicts import ATTEMPTS, retry_conflicts
+from reme_core.store.change import ATTEMPTS, retry_conflicts
 
 
 class Change:
