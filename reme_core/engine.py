@@ -137,7 +137,7 @@ class Engine:
             self.settings.worker,
             summarise=self._summarise,
             reflect=self._reflect,
-            learn=lambda workspace: self.episodes.lessons.make_waiting(workspace),
+            learn=lambda workspace: self.episodes.lessons.make_waiting(workspace),  # noqa: PLW0108 - made below
             embed=self._indexing.embed_everywhere,
             has_chat=self.chat is not None,
         )
