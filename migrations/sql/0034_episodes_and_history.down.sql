@@ -2,7 +2,3 @@ update reme.episode set metadata = metadata || jsonb_build_object('mistake_cards
 update reme.episode set metadata = metadata || jsonb_build_object('agent_memory', file_entry) where file_entry is not null;
 alter table reme.episode drop column mistake_cards, drop column file_entry, drop column lessons_asked_at;
 alter function reme.write_memory_history() reset enable_nestloop;
-do $$
-begin
-    execute replace(pg_get_functiondef('reme.reschedule'::regproc), 'where j.id = p.id and j.attempts = 0', 'where j.id = p.id');
-end $$;

@@ -17,9 +17,3 @@ create index episode_lessons on reme.episode (workspace_id, lessons_asked_at) wh
 -- A session plans the trigger's join once, for the few rows of its first change. As a nested loop it took half a minute for the
 -- next change, of four thousand rows.
 alter function reme.write_memory_history() set enable_nestloop = off;
-
--- A job that broke off runs again when its pause is over: else each message of a lively conversation used up a try.
-do $$
-begin
-    execute replace(pg_get_functiondef('reme.reschedule'::regproc), 'where j.id = p.id', 'where j.id = p.id and j.attempts = 0');
-end $$;

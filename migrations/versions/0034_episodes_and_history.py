@@ -1,4 +1,4 @@
-"""Episodes: what the memory keeps of them, and lessons they wait for. History: many changes at once. Jobs: pauses."""
+"""Episodes: what the memory itself keeps of them, and lessons that they wait for. History: many changes at once."""
 
 from reme_core.postgres.migrate import run_sql
 
