@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 _SQL = load("queue.sql")
 _NO_TRIES = (DatabaseUnavailableError, ConflictError)  # failures that no job is to blame for
 _WAIT_SECONDS = 0.05  # between two looks at jobs that other workers are doing
+_TURN_SECONDS = 60.0  # for which a job waits for others of its workspace; the jobs of a dead worker are over by then
 _MOST = 100_000  # jobs that are looked at when one workspace is summarised
 _LEARN_SECONDS = 900.0  # after which a process that made the lessons of an episode must have ended before it was done
 _FORGET_SECONDS = 3600.0  # between two deletions of what is kept for a limited time
@@ -190,11 +191,11 @@ class Background:
             await task.configure(**options).defer_async(**args)
 
     async def _run_summary(self, context: JobContext, workspace: str, session_id: str) -> None:
-        async with self._note_error(context, workspace):
+        async with self._in_turn(context, workspace):
             await self._summarise_waiting(context, workspace, session_id)
 
     async def _run_catch_up(self, context: JobContext, workspace: str) -> None:
-        async with self._note_error(context, workspace):
+        async with self._in_turn(context, workspace):
             await self._database.execute(workspace, _SQL["reopen_quoted"], {"workspace": workspace})
             await self._summarise_waiting(context, workspace, None)
 
@@ -219,19 +220,23 @@ class Background:
         return waiting[0].message_id if waiting else None
 
     async def _run_reflection(self, context: JobContext, workspace: str) -> None:
-        async with self._note_error(context, workspace):
+        async with self._in_turn(context, workspace):
             await self._reflect(workspace)
             await self._database.execute(workspace, _SQL["mark_reflected"], {"workspace": workspace})
 
     async def _run_learning(self, context: JobContext, workspace: str) -> None:
-        async with self._note_error(context, workspace):
+        async with self._in_turn(context, workspace):
             await self._learn(workspace)
 
     @contextlib.asynccontextmanager
-    async def _note_error(self, context: JobContext, workspace: str) -> AsyncIterator[None]:
-        """Run a job; if it fails, note why, for `reme jobs`. The error is raised again, and the queue tries again."""
+    async def _in_turn(self, context: JobContext, workspace: str) -> AsyncIterator[None]:
+        """Run a job after those of its workspace that began before it; if it fails, note why, for `reme jobs`.
+
+        The error is raised again, and the queue tries again.
+        """
         self._worker.take_on()
         try:
+            await self._wait_for_turn(context, workspace)
             yield
         except Exception as error:  # a job may fail of anything
             is_ours = isinstance(error, ReMeError)
@@ -244,6 +249,14 @@ class Background:
                     tried = f"try {before + 1} of {self._settings.max_attempts + 1}"
                     log.warning("job %s failed (%s): %s", context.job.id, tried, why, exc_info=not is_ours)
             raise
+
+    async def _wait_for_turn(self, context: JobContext, workspace: str) -> None:
+        # Of two that decide on the same memories at once, the second would have to ask the model again. Whoever cannot
+        # wait any longer goes on: the store refuses what was decided on memories that have changed.
+        values = {"workspace": workspace, "id": context.job.id}
+        patience = time.monotonic() + _TURN_SECONDS
+        while time.monotonic() < patience and await self._database.fetch(workspace, _SQL["begun_before"], values):
+            await asyncio.sleep(_WAIT_SECONDS)
 
     async def _note(self, context: JobContext, workspace: str, note: str, *, is_try: bool) -> int:
         """Note something about a job, and tell how many tries it had used up before."""

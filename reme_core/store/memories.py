@@ -175,7 +175,8 @@ class Memories:
     def _wants_upkeep(self, found: writer.IndexState, added: int) -> bool:
         scanned = 0 if found.hnsw else found.documents + added  # documents that a recall scans without an index
         is_large = scanned >= self._database.settings.recall.exact_below
-        return is_large or postings.is_due(found.documents, found.unmerged_segments)
+        # Each memory that was added wrote a segment at least.
+        return is_large or postings.is_due(found.documents, found.unmerged_segments + added)
 
     async def get(self, workspace: str, memory_id: str) -> Memory:
         """One memory with its sources.

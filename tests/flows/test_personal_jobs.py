@@ -102,3 +102,15 @@ async def test_a_workspace_that_gets_a_model_later_is_caught_up_in_order(
     await with_model.background.drain()
     assert read == ["Hull", "Leeds"]
     assert [m.content for m in await with_model.memories.list("w")] == ["Ada lives in Leeds"]
+
+
+async def test_the_model_is_asked_once_for_each_conversation_however_many_of_a_workspace_wait(
+    with_model: Engine, loopback: Loopback
+) -> None:
+    for number in range(12):
+        await with_model.record("w", [Message(content=f"{TOLD} {number}", session_id=f"s{number}")])
+    loopback.chat({"operations": [{"op": "add", "evidence": [1], "statement": "Ada lives in Hull", "value": "Hull"}]})
+    async with Engine(with_model.database.settings) as elsewhere:
+        summary, _ = await asyncio.gather(with_model.summarise("w"), elsewhere.summarise("w"))
+    assert not summary.failed
+    assert len(loopback.bodies("/chat/completions")) == 12

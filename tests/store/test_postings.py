@@ -179,3 +179,13 @@ async def test_a_term_that_many_hold_is_read_from_its_best_segments(reme: Engine
     hits = (await reme.recall("w", "often", embedding=vectors[5], limit=50)).hits
     (rare,) = (hit for hit in hits if hit.content.startswith("rare"))
     assert rare.parts.lexical == 1 and hits[0].parts.lexical < 1
+
+
+async def test_the_planner_looks_at_a_table_that_has_grown_before_autovacuum_does(reme: Engine) -> None:
+    analysed = "select count(*) from pg_stat_user_tables where relname = any(%s) and last_analyze is not null"
+    await reme.record("w", [Message(content=f"w{number} and w{number + 1}") for number in range(600)], wait=True)
+    assert await reme.database.fetch("w", analysed, [["message"]]) == [(1,)]
+    await reme.memories.add("w", [f"w{number} and w{number + 1}" for number in range(600)])
+    async with asyncio.timeout(5):
+        while await reme.database.fetch("w", analysed, [["message", "memory"]]) != [(2,)]:
+            await asyncio.sleep(0.1)

@@ -192,10 +192,14 @@ def is_due(documents: int, unmerged_segments: int) -> bool:
     return unmerged_segments >= MERGE_AFTER * min(_SELDOM, 1 + documents // _DOCUMENTS_PER_MERGE)
 
 
-async def merge(database: Database, workspace: str) -> None:
-    """Join segments of similar size if enough were written since the last merge; reading and writing go on."""
+async def merge(database: Database, workspace: str) -> bool:
+    """Join segments of similar size if enough were written since the last merge, and say whether they were.
+
+    Reading and writing go on.
+    """
     corpora = await database.fetch(workspace, _SQL["unmerged"], {"workspace": workspace})
-    for corpus in [corpus for corpus, documents, unmerged in corpora if is_due(documents, unmerged)]:
+    due = [corpus for corpus, documents, unmerged in corpora if is_due(documents, unmerged)]
+    for corpus in due:
         values = {"workspace": workspace, "corpus": corpus, "enough_to_join": _MERGED_TOGETHER, "full": SEGMENT}
         # Counting begins anew before the merge, so that segments that are written during it count for the next one.
         await database.execute(workspace, _SQL["begin_merge"], values)
@@ -203,3 +207,4 @@ async def merge(database: Database, workspace: str) -> None:
         for start in range(0, len(crowded), _TERMS_PER_MERGE):
             async with database.write_transaction(workspace) as conn:
                 await conn.execute(_SQL["merge"], values | {"terms": crowded[start : start + _TERMS_PER_MERGE]})
+    return bool(due)

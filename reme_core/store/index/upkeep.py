@@ -35,6 +35,11 @@ async def update_index(database: Database, workspace_models: WorkspaceModels, wo
     workspace_models.forget(workspace)
 
 
+async def refresh_statistics(database: Database) -> None:
+    """Let the planner look at tables that have grown much, as autovacuum does later."""
+    await database.execute_anywhere("select reme.refresh_statistics()")
+
+
 class Indexing:
     """Makes the vectors of messages and updates the indexes, for all workspaces of one database."""
 
@@ -59,7 +64,8 @@ class Indexing:
                 await self._workspace_models.with_embedder(
                     workspace, lambda embedder: embed_waiting(database, workspace, embedder)
                 )
-            await postings.merge(database, workspace)
+            if await postings.merge(database, workspace):
+                await refresh_statistics(database)
 
         def forget(finished: asyncio.Task[Any]) -> None:
             if self._embedding.get(workspace) is finished:  # else a later round has begun, which does the same
@@ -99,7 +105,8 @@ class Indexing:
         try:
             # An insert into the index takes many times as long, so a bulk load should end first.
             last = time.monotonic() + _MOST_SECONDS
-            while (until := min(self._grown_at[workspace] + _QUIET_SECONDS, last)) > time.monotonic():  # noqa: ASYNC110 - it may grow meanwhile
+            while (until := min(self._grown_at[workspace] + _QUIET_SECONDS, last)) > time.monotonic():
+                await refresh_statistics(self._database)
                 await asyncio.sleep(until - time.monotonic())
             await update_index(self._database, self._workspace_models, workspace)
         finally:

@@ -19,6 +19,9 @@ where (%(workspace)s::text is null or args ->> 'workspace' = %(workspace)s)
   and (status = 'doing'
        or status = 'todo' and queue_name = any(%(queues)s) and (scheduled_at is null or scheduled_at <= now()))
 
+-- name: begun_before
+select id from procrastinate_jobs where status = 'doing' and args ->> 'workspace' = %(workspace)s and id < %(id)s limit 1
+
 -- name: jobs
 -- The event of a schedule carries the time it is scheduled for; the others, when they happened.
 select j.id, replace(j.task_name, 'reme.', ''), j.status::text, coalesce(j.args ->> 'workspace', ''),

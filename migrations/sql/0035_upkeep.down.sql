@@ -1,3 +1,4 @@
+drop function reme.refresh_statistics;
 create or replace function reme.reschedule(workspace text, sessions text[], after_turns integer, after_seconds float8)
 returns table (session_id text, lock text, seconds float8) language plpgsql as $$
 #variable_conflict use_column
