@@ -126,6 +126,7 @@ class BlockingBackground(Facade):
     job = blocking(Background.job)
     load = blocking(Background.load)
     retry = blocking(Background.retry)
+    drop = blocking(Background.drop)
     drain = blocking(Background.drain)
     do_waiting = blocking(Background.do_waiting)
     summarise = blocking(Background.summarise)

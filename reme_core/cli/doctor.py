@@ -179,13 +179,14 @@ def _rights(connection: Connection, url: str) -> str:
 @contextmanager
 def _transaction(connection: Connection, url: str, workspace: str) -> Iterator[str | None]:
     """A transaction as those of the memory, about one workspace or all (`*`), which is rolled back; yields the role."""
+    from reme_core.postgres.errors import translating_errors
     from reme_core.postgres.migrate import current_version
     from reme_core.postgres.session import prepare
 
     if current_version(connection) is None:
         raise SchemaError("there is no schema yet; run `reme db upgrade`")
     session = prepare(url, embedded=False)
-    with connection.transaction(force_rollback=True):
+    with translating_errors(url), connection.transaction(force_rollback=True):
         if session.role is not None:
             connection.execute(f"set local role {session.role}".encode())
         connection.execute(f"set local search_path = {session.search_path}".encode())

@@ -1,4 +1,4 @@
-"""`reme worker`, and `reme jobs`: what waits, what failed, and trying again."""
+"""`reme worker`, and `reme jobs`: what waits, what failed, trying again, and throwing away."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ _STYLES = {
     "todo": "cyan", "doing": "yellow", "succeeded": "green", "failed": "bold red", "cancelled": "dim", "aborted": "dim",
 }  # fmt: skip
 """The statuses of jobs, and their styles."""
+_MOST = 100_000
+"""Jobs that are tried again at once."""
 Workspace = Annotated[str | None, typer.Option("--workspace", "-w", help="Only jobs of this workspace.")]
 
 
@@ -110,12 +112,30 @@ def show(session: Session, job_id: Annotated[int, typer.Argument(metavar="ID")])
 
 
 @app.command()
-def retry(session: Session, job_ids: Annotated[list[int], typer.Argument(metavar="ID …")]) -> None:
+def retry(
+    session: Session,
+    job_ids: Annotated[list[int], typer.Argument(metavar="ID …")] = [],  # noqa: B006 - typer copies it
+    workspace: Workspace = None,
+    everything: Annotated[bool, typer.Option("--all", help="All that were given up.")] = False,
+) -> None:
     """Put jobs that were given up back into the queue."""
+    if bool(job_ids) == everything:
+        raise InputError("give the ids of jobs, or --all; `reme jobs list --status failed` shows them")
     with session.open() as reme:
+        if everything:
+            job_ids = [job.id for job in reme.background.jobs(workspace, statuses=["failed"], limit=_MOST)]
         for job_id in job_ids:
             reme.background.retry(job_id)
-    session.show({"retried": job_ids}, f"Back in the queue: {', '.join(map(str, job_ids))}")
+    session.show({"retried": job_ids}, f"Back in the queue: {', '.join(map(str, job_ids)) or 'none'}")
+
+
+@app.command()
+def drop(session: Session, job_ids: Annotated[list[int], typer.Argument(metavar="ID …")]) -> None:
+    """Throw jobs away. What was said stays stored, and no memories are made of it."""
+    with session.open() as reme:
+        for job_id in job_ids:
+            reme.background.drop(job_id)
+    session.show({"dropped": job_ids}, f"Dropped: {', '.join(map(str, job_ids))}")
 
 
 @app.command()

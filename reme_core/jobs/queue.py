@@ -29,6 +29,7 @@ from procrastinate import App, JobContext
 from psycopg import AsyncConnection
 
 from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, FlowError, NotFoundError, ReMeError
+from reme_core.jobs.told import Job, QueueLoad
 from reme_core.jobs.worker import CHAT_QUEUE, QUEUE, QueueConnector, Tries, Worker, translating_queue_errors
 from reme_core.postgres.database import Database
 from reme_core.settings import WorkerSettings
@@ -46,39 +47,6 @@ _TURN_SECONDS = 60.0  # for which a job waits for others of its workspace; the j
 _MOST = 100_000  # jobs that are looked at when one workspace is summarised
 _LEARN_SECONDS = 900.0  # after which a process that made the lessons of an episode must have ended before it was done
 _FORGET_SECONDS = 3600.0  # between two deletions of what is kept for a limited time
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One piece of background work, as `reme jobs` shows it."""
-
-    id: int
-    task: str
-    status: str
-    """todo, doing, succeeded, failed, cancelled or aborted."""
-    workspace: str
-    session_id: str
-    attempts: int
-    scheduled_at: datetime | None
-    changed_at: datetime | None
-    error: str | None
-    """Why it failed the last time; for a job that succeeded, the operations that were refused."""
-    needs: str
-    """What a process must have to take the job: `chat model`, or nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueueLoad:
-    """How much waits in the queue, for all workspaces together."""
-
-    due: int
-    """How many jobs could run now."""
-    oldest_seconds: float
-    """For how many seconds the oldest of them could have run."""
-    retrying: int
-    """How many jobs broke off and run again, now or later."""
-    failed: int
-    """How many jobs were given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,6 +364,22 @@ class Background:
             raise NotFoundError(f"there is no job {job_id}; `reme jobs list` shows those there are")
         events = await self._database.execute_anywhere(_SQL["job_events"], {"id": job_id})
         return found[0], [(row[0], row[1]) for row in events]
+
+    async def drop(self, job_id: int) -> None:
+        """Throw a job away: what it was to make memories of stays stored, and counts as done.
+
+        What was kept word for word without a chat model goes on waiting for one; its job begins anew.
+
+        Raises:
+            NotFoundError: There is no such job, or it is under way or done.
+        """
+        job, _ = await self.job(job_id)
+        values = {"id": job_id, "workspace": job.workspace, "session": job.session_id}
+        async with self._database.maintenance() as conn:
+            if not (await conn.execute(_SQL["drop_job"], values)).rowcount:
+                raise NotFoundError(f"job {job_id} is '{job.status}'; only a job that waits or failed can be dropped")
+            if statement := _SQL.get(f"drop_{job.task}"):
+                await conn.execute(statement, values)
 
     async def retry(self, job_id: int) -> None:
         """Put a job that was given up back into the queue.

@@ -99,7 +99,7 @@ class _QueueWorker(QueueWorker):
                 log.warning("a heartbeat of this worker failed, and the next one follows: %s", error)
 
     async def _persist_job_status(self, job: QueueJob, *arguments: Any, **options: Any) -> None:
-        worker, may_be_noted = self.worker_id, False
+        worker, may_be_noted, pause = self.worker_id, False, _FIRST_PAUSE_SECONDS
         while True:
             try:
                 # A connection that broke off may have noted it, and others may have the job since this worker froze.
@@ -112,8 +112,8 @@ class _QueueWorker(QueueWorker):
                 log.warning("the end of job %s could not be noted, and is tried again: %s", job.id, error)
             else:
                 return
-            may_be_noted = True
-            await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(pause)
+            may_be_noted, pause = True, min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     async def _has(self, job: QueueJob, worker: int | None) -> bool:
         statement = "select from procrastinate_jobs where id = %(job)s and worker_id = %(worker)s and status = 'doing'"

@@ -10,6 +10,7 @@ import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import psycopg
 import pytest
 
 import reme_core
@@ -427,6 +428,21 @@ def test_a_command_line_of_reme_01_may_begin_with_its_file(
         main(["--config=/not/there.yaml", "--backend=http"])
     told = capsys.readouterr().err
     assert "/not/there.yaml" in told and "No such option" not in told
+
+
+def test_jobs_that_were_given_up_are_tried_again_or_thrown_away(reme: Reme, configured: str) -> None:
+    for session in ("a", "b", "c"):
+        reme("record", "I moved to Rome in May.", "-w", "alice", "--session", session)
+    with psycopg.connect(configured, autocommit=True, options="-csearch_path=reme") as connection:
+        connection.execute("update procrastinate_jobs set status = 'failed'")
+    first, *others = sorted(job["id"] for job in reme.json("jobs", "list", "--status", "failed"))
+    assert "Dropped" in reme("jobs", "drop", str(first))
+    reme("jobs", "drop", str(first), code=3)
+    reme("jobs", "retry", code=2)
+    assert "or --all" in reme.err
+    assert reme.json("jobs", "retry", "--all", "-w", "bob") == {"retried": []}
+    assert sorted(reme.json("jobs", "retry", "--all")["retried"]) == others
+    assert reme.json("jobs", "list", "--status", "failed") == []
 
 
 @pytest.mark.usefixtures("configured")

@@ -80,6 +80,11 @@ def test_jobs_that_fail_or_that_nobody_does_are_told(doctor: Doctor, database_ur
         assert "`reme jobs list`" in found["to_do"]
 
 
+def test_a_database_that_takes_no_writes_is_told_with_what_to_do(doctor: Doctor, database_url: str) -> None:
+    found = doctor(make_conninfo(database_url, options="-c default_transaction_read_only=on"))
+    assert (found["rights"]["state"], found["rights"]["to_do"]) == ("wrong", "connect to the primary server")
+
+
 def test_each_fault_is_told_with_what_to_do(doctor: Doctor, empty_database_url: str) -> None:
     found = doctor(
         empty_database_url, "llm.default.model_name=x", "llm.default.base_url=http://127.0.0.1:1/v1",

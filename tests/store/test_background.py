@@ -173,6 +173,28 @@ async def test_a_job_that_failed_too_often_is_listed_and_can_be_tried_again(reme
         await reme.background.job(4711)
 
 
+async def test_a_job_that_was_given_up_can_be_thrown_away_with_what_it_stood_for(
+    reme: Engine, summaries: Summaries
+) -> None:
+    reme.background._tries._most = 0
+    summaries.failure = ModelUnavailableError("the model refuses this")
+    await reme.record("w", turns("poison", session="bad"))
+    await reme.record("w", turns("fine", session="good"))
+    await reme.background.drain()
+    jobs = {job.session_id: job for job in await reme.background.jobs(statuses=["failed"])}
+    await reme.background.drop(jobs["bad"].id)
+    assert [job.session_id for job in await reme.background.jobs()] == ["good"]
+    summaries.failure = None
+    await reme.record("w", turns("and on", session="bad"))
+    await reme.background.retry(jobs["good"].id)
+    await reme.background.drain()
+    assert sorted(summaries.seen[2:]) == [["and on"], ["fine"]]
+    stored = await reme.database.fetch("w", "select content from reme.message where session_id = 'bad' order by 1")
+    assert stored == [("and on",), ("poison",)]
+    with pytest.raises(NotFoundError, match="is 'succeeded'; only a job that waits or failed can be dropped"):
+        await reme.background.drop(jobs["good"].id)
+
+
 @pytest.mark.parametrize("failure", [DatabaseUnavailableError("the server stops"), ConflictError("others changed it")])
 async def test_a_database_that_goes_away_and_busy_writers_use_up_no_tries(
     reme: Engine, summaries: Summaries, failure: ReMeError

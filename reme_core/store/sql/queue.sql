@@ -49,6 +49,25 @@ with noted as (
 )
 select count(*) from reme.job_error where workspace_id = %(workspace)s and job_id = %(id)s and is_try
 
+-- name: drop_job
+with dropped as (
+    delete from procrastinate_jobs where id = %(id)s and status in ('todo', 'failed', 'aborted') returning id
+), errors as (
+    delete from reme.job_error where workspace_id = %(workspace)s and job_id in (select id from dropped)
+)
+select id from dropped
+
+-- name: drop_summarise
+update reme.message set summarised_at = now()
+where workspace_id = %(workspace)s and session_id = %(session)s and summarised_at is null
+
+-- name: drop_learn
+update reme.episode set lessons_asked_at = null where workspace_id = %(workspace)s
+
+-- name: drop_reflect
+update reme.workspace set settings = settings || jsonb_build_object('reflected_at', now())
+where workspace_id = %(workspace)s
+
 -- name: forget_jobs
 with gone as (
     delete from procrastinate_jobs

@@ -1,0 +1,39 @@
+"""What the queue tells of its jobs: one of them, and how much waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One piece of background work, as `reme jobs` shows it."""
+
+    id: int
+    task: str
+    status: str
+    """todo, doing, succeeded, failed, cancelled or aborted."""
+    workspace: str
+    session_id: str
+    attempts: int
+    scheduled_at: datetime | None
+    changed_at: datetime | None
+    error: str | None
+    """Why it failed the last time; for a job that succeeded, the operations that were refused."""
+    needs: str
+    """What a process must have to take the job: `chat model`, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLoad:
+    """How much waits in the queue, for all workspaces together."""
+
+    due: int
+    """How many jobs could run now."""
+    oldest_seconds: float
+    """For how many seconds the oldest of them could have run."""
+    retrying: int
+    """How many jobs broke off and run again, now or later."""
+    failed: int
+    """How many jobs were given up."""
