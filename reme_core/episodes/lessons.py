@@ -46,8 +46,8 @@ class Lessons:
             return await self._make(workspace, told)
         except ReMeError as error:
             log.warning(
-                "%d episodes of workspace '%s' wait for their lessons, which a job makes later: %s",
-                len(told), workspace, error,
+                "episodes of workspace '%s' that wait for their lessons, which a job makes later: %d; %s",
+                workspace, len(told), error,
             )  # fmt: skip
             await self._queue(workspace)
             return []

@@ -249,11 +249,14 @@ class Memories:
             # another process changes the memory meanwhile, all is done again.
             while True:
                 before = await self.get(workspace, memory_id)
-                after = Memory(**before.model_dump() | values | {"updated_at": present()})
+                after = Memory(**before.model_dump() | values)
                 if after.content != before.content and after.metadata.get("mode") == "quoted":
                     # Nobody said the new words: they are no quote of a message.
                     after.metadata = {name: value for name, value in after.metadata.items() if name != "mode"}
                 after = redact(after, self._database.settings.redact)
+                if after == before:
+                    return before
+                after.updated_at = present()
                 changes.check([after])
                 reindex = any(getattr(before, name) != getattr(after, name) for name in _INDEXED)
                 vector = await embedder.embed([changes.searched_text(after)], "passage") if reindex else None

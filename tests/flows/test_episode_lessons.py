@@ -31,7 +31,7 @@ async def test_what_a_model_could_not_read_waits_and_is_learned_from_later(
     loopback.fail(503, times=9)
     recorded = await reme.episodes.record("w", ATTEMPT, learn=True)
     assert ([e.episode_id for e in recorded.episodes], recorded.lessons) == (["e1"], [])
-    assert "1 episodes of workspace 'w' wait for their lessons" in caplog.text
+    assert "episodes of workspace 'w' that wait for their lessons, which a job makes later: 1;" in caplog.text
     (job,) = await reme.background.jobs("w")
     assert (job.task, job.needs, await count_waiting(reme), await lessons_of(reme)) == ("learn", "chat model", 1, [])
 

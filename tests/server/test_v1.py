@@ -66,6 +66,18 @@ async def test_an_erasure_with_a_mistyped_name_erases_nothing(client: Client) ->
     assert await ok(client, "DELETE", "memories", params={"user_id": "ann", "run_id": "today"}) == {"deleted_count": 1}
 
 
+async def test_a_parameter_that_is_given_twice_is_refused_since_only_the_last_would_count(client: Client) -> None:
+    given = [{"content": f"{name} wears size 44.", "user_id": name} for name in ("ann", "bob")]
+    await ok(client, "POST", "memories", 201, json={"memories": given})
+    twice = {"user_id": ["ann", "bob"]}
+    for method in ("DELETE", "GET"):
+        refused = await ok(client, method, "memories", 422, params=twice)
+        assert refused["message"] == (
+            "nothing was done: 'user_id' is given 2 times, and only one would count; ask for each by itself"
+        )
+    assert len((await ok(client, "GET", "memories"))["memories"]) == 2
+
+
 async def test_a_mistyped_parameter_neither_shows_nor_changes_more_than_was_meant(client: Client) -> None:
     given = [{"content": "Ann wears size 44.", "user_id": "ann", "memory_id": "size"}]
     await ok(client, "POST", "memories", 201, json={"memories": given})

@@ -158,6 +158,15 @@ async def test_an_update_is_found_by_its_new_words_only_and_keeps_the_old_in_its
     assert await consistent(words.database, "w")
 
 
+async def test_an_update_that_changes_nothing_is_none(words: Engine) -> None:
+    (memory,) = await words.memories.add("w", ["Her dog is called Rex."])
+    before = await words.memories.get("w", memory.memory_id)
+    for values in ({}, {"content": "Her dog is called Rex."}):
+        assert await words.memories.update("w", memory.memory_id, **values) == before
+    assert await words.memories.get("w", memory.memory_id) == before
+    assert len(await words.memories.history("w", memory.memory_id)) == 1
+
+
 async def test_a_time_of_validity_that_ends_before_it_begins_is_refused_with_the_names_of_its_fields(
     words: Engine,
 ) -> None:
