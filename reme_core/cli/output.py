@@ -106,14 +106,20 @@ def print_json(data: Any) -> None:
     from pydantic_core import to_jsonable_python
 
     plain = (sys.stdout.encoding or "utf-8").lower() not in ("utf-8", "utf8")
-    text = json.dumps(to_jsonable_python(data), ensure_ascii=plain, indent=2)
+    text = _to_json(to_jsonable_python(data), ensure_ascii=plain, indent=2)
     sys.stdout.write(text.encode("utf-8", "replace").decode("utf-8") + "\n")
+
+
+def _to_json(data: Any, **options: Any) -> str:
+    """Data as JSON in which all control characters are escaped: JSON itself asks for that below U+0020 only."""
+    text = json.dumps(data, **options)
+    return re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def print_error(message: str, *, code: str, as_json: bool) -> None:
     """Print an error to stderr."""
     if as_json:
-        sys.stderr.write(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False) + "\n")
+        sys.stderr.write(_to_json({"error": {"code": code, "message": message}}, ensure_ascii=False) + "\n")
     else:
         stderr().print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
 

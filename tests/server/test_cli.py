@@ -75,6 +75,8 @@ def test_remembered_words_cannot_command_the_terminal(reme: Reme, monkeypatch: p
         out = reme(*asked, "-w", "alice")
         assert not set(out) & set("\x1b\x07\x9b\r"), asked
         assert shown in out or asked[0] == "history"
+    told = reme("list", "-w", "alice", "--json")
+    assert json.loads(told)[0]["content"] == hidden and not set(told) & set("\x1b\x07\x9b\r")
     reme("show", "no\x1b[2Jne", "-w", "alice", code=3)
     assert "no[2Jne" in reme.err
     monkeypatch.setenv("COLUMNS", "160")
