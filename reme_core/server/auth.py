@@ -54,7 +54,10 @@ class Access:
         """Raise an `AccessError` of status 403 if the caller's key is not for one of these workspaces."""
         for name in workspaces:
             if not self.allows(name):
-                raise AccessError(f"this API key is not for the workspace '{name}'", status=403)
+                # A flow that is told no workspace takes the one of the settings, which the caller has not named.
+                opened = ", ".join(f"'{own}'" for own in sorted(self.workspaces or ())) or "none"
+                problem = f"this API key is not for the workspace '{name}'; it opens {opened}: give one as workspace_id"
+                raise AccessError(problem, status=403)
 
 
 FULL_ACCESS: Final = Access()

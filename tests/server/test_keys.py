@@ -93,6 +93,7 @@ async def test_a_key_opens_its_workspaces_and_no_other(client: Client, keys: Api
         assert (await client.get(f"/v1/workspaces/{workspace}/memories", headers=headers)).status_code == status
     response = await client.post("/retrieve_task_memory", json={"query": "secret"}, headers=headers)
     assert response.status_code == 403, "the workspace that is meant where none is named is one like any other"
+    assert "it opens 'mine': give one as workspace_id" in response.json()["message"]
 
 
 async def test_a_key_opens_no_path_of_another_workspace(app: FastAPI, client: Client, keys: ApiKeys) -> None:
