@@ -116,7 +116,8 @@ def answer_to(error: ReMeError, scope: Scope) -> JSONResponse:
     """The response to a request that met an error; an error of the service itself is logged, too."""
     status = status_of(error)
     if status >= 500:
-        log.error("request %s: %s", scope.get("request_id", ""), error, exc_info=error)
+        # Of a database or a model that is away the message says all; in an outage the rest would bury it.
+        log.error("request %s: %s", scope.get("request_id", ""), error, exc_info=error if status == 500 else None)
     return error_response(scope, status, error.code, message_for_caller(error))
 
 

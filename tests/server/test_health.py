@@ -60,8 +60,8 @@ async def test_models_are_asked_where_that_is_wanted(settings: Settings, loopbac
         assert (away.status_code, away.json()["models"]) == (503, False)
 
 
-async def test_a_tenant_is_told_nothing_of_a_database_that_is_away(
-    settings: Settings, database_url: str, monkeypatch: pytest.MonkeyPatch
+async def test_a_tenant_is_told_nothing_of_a_database_that_is_away_and_the_log_a_line_for_each_request(
+    settings: Settings, database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "POOL_SECONDS", 1.0)
     with Gate(database_url) as gate:
@@ -79,6 +79,8 @@ async def test_a_tenant_is_told_nothing_of_a_database_that_is_away(
                 told = (await session.call_tool("list_memory", {})).content[0].text  # type: ignore[union-attr]
             gate.open()
     assert [answer.status_code for answer in answers] == [503] * 3
+    assert len(told_of := [r for r in caplog.records if r.name == "reme_core.server.errors"]) == 2
+    assert not any(record.exc_info for record in told_of)
     for text in (*(answer.text for answer in answers), told):
         assert_names_nothing_of(gate.url, text)
 
