@@ -4,16 +4,18 @@
     OPENAI_API_KEY=… python examples/chat.py --workspace alice
 
 With OPENAI_BASE_URL it talks to any server that speaks the same. `/note` shows what was remembered for the last answer,
-`/forget` erases this person's memory; an empty line ends it.
+`/erase` erases this person's memory; an empty line ends it.
 """
 
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 
 from openai import OpenAI
 
 from reme_core import ReMe, Turn
+from reme_core.errors import NotFoundError
 
 
 def main() -> None:
@@ -28,8 +30,9 @@ def main() -> None:
         while said := input("you: "):
             if said == "/note":
                 print(note or "nothing was remembered")
-            elif said == "/forget":
-                reme.workspaces.clear(given.workspace)
+            elif said == "/erase":
+                with suppress(NotFoundError):  # nothing was remembered
+                    reme.workspaces.clear(given.workspace)
                 messages.clear()
             else:
                 messages.append({"role": "user", "content": said})

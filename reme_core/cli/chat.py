@@ -184,8 +184,8 @@ class Terminal:
         """Takes a memory out of use, by its id as /memory shows it, or by its exact text: /delete "I like tea"."""
         self.console.print(f"{await self._remove(arguments, erase=False)} deleted; the history keeps it.")
 
-    async def forget(self, arguments: Arguments) -> None:
-        """Erases a memory and every trace of its text: /forget ID."""
+    async def erase(self, arguments: Arguments) -> None:
+        """Erases a memory and every trace of its text: /erase ID."""
         self.console.print(f"{await self._remove(arguments, erase=True)} erased.")
 
     async def delete_all(self, arguments: Arguments) -> None:
@@ -304,7 +304,7 @@ _SHORT: dict[str, Command] = {
     "retrieve": Terminal.retrieve,
     "add": Terminal.add,
     "delete": Terminal.delete,
-    "forget": Terminal.forget,
+    "erase": Terminal.erase,
     "profile": Terminal.profile,
     "why": Terminal.why,
     "clear": Terminal.clear,

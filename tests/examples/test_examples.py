@@ -53,9 +53,9 @@ def prompts(loopback: Loopback) -> list[list[Any]]:
     return [body["messages"] for body in loopback.bodies("/chat/completions")]
 
 
-def test_the_chat_remembers_until_it_is_told_to_forget(loopback: Loopback, run: Callable[..., str]) -> None:
-    run("chat.py", "--workspace", "alice", typed=f"{DOG}\n\n")
-    shown = run("chat.py", "--workspace", "alice", typed=f"{WHERE}\n/note\n/forget\n\n")
+def test_the_chat_remembers_until_its_memory_is_erased(loopback: Loopback, run: Callable[..., str]) -> None:
+    run("chat.py", "--workspace", "alice", typed=f"/erase\n{DOG}\n\n")  # nothing is there yet
+    shown = run("chat.py", "--workspace", "alice", typed=f"{WHERE}\n/note\n/erase\n\n")
     assert DOG in shown and DOG in str(prompts(loopback)[-1])
     run("chat.py", "--workspace", "alice", typed=f"{WHERE}\n\n")
     assert prompts(loopback)[-1] == [{"role": "user", "content": WHERE}]

@@ -228,7 +228,7 @@ async def test_a_memory_is_named_by_the_id_that_the_list_shows(
         await offline.memories.add("alice", Memory(memory_id=memory_id, content=f"number {memory_id}"))
     await terminal.say("/memory")
     assert "87654321 " in capsys.readouterr().out
-    await terminal.say("/forget 87654321")
+    await terminal.say("/erase 87654321")
     assert "1 erased" in capsys.readouterr().out
     await terminal.say("/delete 12345678")
     assert "2 memories have an id that begins with 12345678" in capsys.readouterr().err
