@@ -188,6 +188,19 @@ async def test_a_history_may_follow_turns_that_were_put(settings: Settings) -> N
     assert await stored(settings) == [("user", TOLD), ("assistant", "ok"), ("user", ASKED), ("assistant", "ok")]
 
 
+async def test_a_run_that_is_cancelled_at_its_end_loses_nothing(settings: Settings) -> None:
+    async with ReMeMemory(settings, "alice", session_id="s", write="awaited") as memory:
+        await memory.aset([ChatMessage(TOLD)])
+        ending = asyncio.create_task(memory.aput(ChatMessage("Noted.", role="assistant")))
+        await asyncio.sleep(0)  # now it asks what of the history is recorded
+        ending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await ending
+        await memory.aput_messages([ChatMessage(ASKED), ChatMessage("In Lisbon.", role="assistant")])
+        kept = await memory.turn.messages("s")
+    assert [message.content for message in kept] == [TOLD, "Noted.", ASKED, "In Lisbon."]
+
+
 async def test_another_conversation_begins_with_a_reset(settings: Settings) -> None:
     async with ReMeMemory(settings, "alice", session_id="s1", write="awaited") as memory:
         for _ in range(2):

@@ -313,16 +313,16 @@ class ReMeMemory(LongTermMemory, Memory):
 
     async def _take_waiting(self) -> list[Message]:
         """Take out the messages that are to be recorded, in order."""
-        history, self._history = self._history, []
-        waiting, self._waiting = self._waiting, []
-        if history and self.turn.write != "off":
+        recorded: Sequence[Message] = []
+        if self._history and self.turn.write != "off":
             try:
                 recorded = await self.turn.messages(self.session_id)
             except ReMeError as error:  # then the whole history is recorded, with ids that stay the same next time
                 log.warning("which messages of a conversation are new is unknown, so all are recorded: %s", error)
-                recorded = []
-            history = with_recorded_ids(history, recorded, self.session_id, self.turn.as_recorded)
-        return [*history, *waiting]
+        # Taken out only here: a run that is cancelled while it waits leaves them to the next one.
+        history, self._history = self._history, []
+        waiting, self._waiting = self._waiting, []
+        return [*with_recorded_ids(history, recorded, self.session_id, self.turn.as_recorded), *waiting]
 
 
 def _is_answer(message: Message) -> bool:
