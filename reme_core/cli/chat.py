@@ -262,25 +262,25 @@ class Terminal:
 
 
 def _parse_arguments(text: str) -> Arguments:
-    """The arguments of a command, by name: MemoryScope's `content=…` and the like; words without a name are `content`.
+    """The arguments of a command, by name: MemoryScope's `content=…` and the like.
 
-    A value may be quoted. A quote within a word is an apostrophe.
+    Words without a name go on with the `content` or `query` before them, and are `content` where there is neither. A
+    value may be quoted. A quote within a word is an apostrophe.
 
     Raises:
         InputError: A quotation does not end.
     """
-    named: Arguments = {}
-    free: list[str] = []
+    named: dict[str, list[str]] = {}
+    text_name = "content"
     for found in _ARGUMENT.finditer(text):
         name, double, single, word = found.groups()
         if word is not None and word[0] in "\"'":
             raise InputError(f"the quotation {word} … does not end; close it with {word[0]}")
+        if name in ("content", "query"):
+            text_name = name
         value = next(part for part in (double, single, word, "") if part is not None)
-        if name:
-            named[name] = value
-        else:
-            free.append(value)
-    return {"content": " ".join(free), **named} if free else named
+        named.setdefault(name or text_name, []).append(value)
+    return {name: " ".join(values) for name, values in named.items()}
 
 
 def _read_number(name: str, text: str) -> int:

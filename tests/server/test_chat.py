@@ -220,6 +220,18 @@ async def test_brackets_and_apostrophes_are_kept_as_they_were_typed(
         assert "[/x]" in capsys.readouterr().out, look
 
 
+async def test_an_argument_without_quotes_is_taken_whole(offline: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    terminal = Terminal(offline, Chat(offline, "alice"), "", "")
+    for typed in ("content=I like tea", "I drink it hot", 'content="I wear hats" outdoors'):
+        await terminal.say(f"/add_memory {typed}")
+    kept = {memory.content for memory in await offline.memories.list("alice")}
+    assert kept == {"I like tea", "I drink it hot", "I wear hats outdoors"}
+    await terminal.say("/retrieve_memory query=what is worn limit=1 outdoors")
+    assert "I wear hats" in capsys.readouterr().out
+    await terminal.say("/delete_memory content=I like tea")
+    assert "I like tea" not in {memory.content for memory in await offline.memories.list("alice")}
+
+
 async def test_a_memory_is_named_by_the_id_that_the_list_shows(
     offline: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
